@@ -1,0 +1,275 @@
+/*
+ * tripmeter_transport.h: the boundary between Tripmeter and a transport.
+ *
+ * A transport is a shared library named `tripmeter_<system>.so` that exports one function,
+ *
+ *     const tm_transport *tripmeter_transport(void);
+ *
+ * which returns a table that lives as long as the library. The host owns the measuring loop, the clock and all files; a
+ * transport moves one message at a time and never stamps, loops over messages or writes results.
+ *
+ * Life of a node (one per process and sub-experiment):
+ *
+ *     probe -> node_open -> link_open (1 to N) -> link_address -> link_connect
+ *           -> { loan, publish | discard, take, release }* -> link_close -> node_close
+ *
+ * Between link_address and link_connect the host carries the address of every link to its peers, by a channel of its own.
+ *
+ * Threads: the functions of one node are called from one thread. The functions of one link are called from one thread at
+ * a time; different links may be used from different threads at once. `on_message` is called from the system's own
+ * thread, and inside it the host may call loan, publish and discard on any link of the same node.
+ *
+ * Errors: a function that returns int32_t returns a TM_* status. On a negative status it has written one line to
+ * `error->text` (UTF-8, NUL-terminated, cut to fit): what failed, value against limit, what to do. `error` is never NULL.
+ * No exception and no signal may leave a function.
+ *
+ * Inside the measured window (loan, publish, take, release) a transport adds no allocation, lock, log or system call of
+ * its own to what the system does by itself.
+ *
+ * Versions: tables and option blocks only ever grow at their end. `struct_size` says how much of a block its writer knew.
+ * The host refuses a table whose `abi_version` is not its own.
+ *
+ * C11 and C++11 clean. All strings are UTF-8, pointer and length, not NUL-terminated unless said otherwise.
+ */
+#ifndef TRIPMETER_TRANSPORT_H
+#define TRIPMETER_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TM_ABI_VERSION 1u
+
+/* Status of a call. Errors are negative. */
+#define TM_OK 0
+#define TM_AGAIN 1        /* nothing there yet, or would block; no error text is written */
+#define TM_CLOSED -1      /* the peer has gone */
+#define TM_UNAVAILABLE -2 /* a library, device or kernel facility is missing */
+#define TM_NO_DAEMON -3   /* the system's daemon or broker is not running */
+#define TM_LIMIT -4       /* a value exceeds a limit */
+#define TM_INVALID -5     /* a setting or an argument is not understood */
+#define TM_FAILED -6      /* anything else */
+
+/* Role of a process. */
+#define TM_LEADER 1u   /* drives and records; publisher or client */
+#define TM_FOLLOWER 2u /* answers; subscriber or server */
+
+/* Patterns (bits). What travels over a link:
+ *   pingpong    both ways, one message at a time, each answered by the follower with a message of the same size
+ *   channel     leader to follower only, at a fixed rate, one link per topic
+ *   rpc         both ways; the follower's loan names the request it answers (`in_reply_to`), one link per client
+ *   throughput  leader to follower only, as fast as it will go
+ *   log         publish only; there is no follower */
+#define TM_PINGPONG (1u << 0)
+#define TM_CHANNEL (1u << 1)
+#define TM_RPC (1u << 2)
+#define TM_THROUGHPUT (1u << 3)
+#define TM_LOG (1u << 4)
+
+/* Ways to wait (bits).
+ *   poll      take returns at once, TM_AGAIN if there is nothing
+ *   block     take sleeps until a message, the time-out, or a signal. A system without a time-out may simply make a
+ *             blocking call: the host interrupts an overdue one with a signal, and EINTR is then reported as TM_AGAIN
+ *   callback  on_message is called in the system's own thread; take is not used */
+#define TM_POLL (1u << 0)
+#define TM_BLOCK (1u << 1)
+#define TM_CALLBACK (1u << 2)
+
+/* Flags of a variant. */
+#define TM_ZERO_COPY (1u << 0)    /* a loan is shared with the receiver: both see the same memory */
+#define TM_LOSSY (1u << 1)        /* a message may be lost without an error */
+#define TM_REMOTE (1u << 2)       /* can cross hosts */
+#define TM_SECURE (1u << 3)       /* can authenticate or encrypt */
+#define TM_SAME_PROCESS (1u << 4) /* leader and follower must be two threads of one process */
+#define TM_OWN_THREADS (1u << 5)  /* delivery depends on threads of the system, which must not be pinned with ours */
+#define TM_FAN_OUT (1u << 6)      /* one link reaches more than one follower */
+
+/* What the payload travels through: the claim that the host checks against the operating system. */
+#define TM_PATH_OTHER 0u
+#define TM_PATH_MEMORY 1u /* memory of one process (TM_SAME_PROCESS) */
+#define TM_PATH_SHARED_MEMORY 2u
+#define TM_PATH_UNIX_STREAM 3u
+#define TM_PATH_UNIX_DATAGRAM 4u
+#define TM_PATH_UNIX_SEQPACKET 5u
+#define TM_PATH_MESSAGE_QUEUE 6u
+#define TM_PATH_PIPE 7u
+#define TM_PATH_TCP 8u
+#define TM_PATH_UDP 9u
+#define TM_PATH_FILE 10u
+
+typedef struct tm_str {
+    const char *data;
+    size_t length;
+} tm_str;
+
+/* A string literal as tm_str, usable in static initialisers. */
+#define TM_STR(literal) { (literal), sizeof(literal) - 1 }
+
+typedef struct tm_bytes {
+    const uint8_t *data;
+    size_t length;
+} tm_bytes;
+
+typedef struct tm_error {
+    char text[512];
+} tm_error;
+
+/* One way of a system. */
+typedef struct tm_variant {
+    tm_str name;    /* [a-z0-9-]+ */
+    tm_str summary; /* one line */
+    uint32_t path;  /* TM_PATH_* */
+    uint32_t patterns;
+    uint32_t waits;
+    uint32_t flags;
+    uint64_t reserved[4];
+} tm_variant;
+
+/* One setting, given as `?name=value` behind a transport. */
+typedef struct tm_setting {
+    tm_str name;          /* [a-z0-9_]+ */
+    tm_str default_value;
+    tm_str values;        /* for people: "on | off", "bytes, 64 to 212960" */
+    tm_str summary;
+    uint64_t reserved[4];
+} tm_setting;
+
+/* What a transport is. Valid as long as the library is loaded; needs no daemon and no device. */
+typedef struct tm_description {
+    uint32_t struct_size;
+    uint32_t reserved;
+    tm_str system;         /* [a-z0-9-]+, the name before the slash */
+    tm_str summary;        /* one line */
+    tm_str version;        /* of the transport itself */
+    tm_str system_version; /* of the library or kernel it drives, as found at run time */
+    const tm_variant *variants; /* the first is the default */
+    size_t variant_count;
+    const tm_setting *settings;
+    size_t setting_count;
+    tm_str daemon; /* name of the daemon it needs, e.g. "iox-roudi"; empty if none. Equal names share one daemon */
+} tm_description;
+
+typedef struct tm_key_value {
+    tm_str key;
+    tm_str value;
+} tm_key_value;
+
+/* Everything a node is told. Pointers are valid during the call only. */
+typedef struct tm_node_options {
+    uint32_t struct_size;
+    uint32_t role;    /* TM_LEADER or TM_FOLLOWER */
+    uint32_t pattern; /* one bit */
+    uint32_t wait;    /* one bit */
+    tm_str variant;
+    const tm_key_value *settings; /* every setting of the description, defaults filled in */
+    size_t setting_count;
+    /* Unique on this host, [a-z0-9-], at most 48 characters. Every name that the node creates outside scratch_dir
+     * (shared memory, queue, topic, domain) begins with it, so that the host can remove what a killed process left. */
+    tm_str run_id;
+    tm_str scratch_dir;         /* for sockets, FIFOs and generated files; removed by the host */
+    uint64_t max_payload_bytes; /* the largest message that will be loaned */
+    uint32_t link_count;
+    uint32_t follower_count;
+    uint32_t follower_index; /* 0-based; 0 for the leader */
+    uint32_t reserved;
+} tm_node_options;
+
+/* What a variant can carry here and now with the settings given. */
+typedef struct tm_limits {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t max_payload_bytes; /* largest message */
+    uint64_t packet_bytes;      /* most bytes per system send; a larger message is split. 0: never split */
+} tm_limits;
+
+/* A message being written. `data` is aligned to 8 bytes at least. */
+typedef struct tm_loan {
+    uint8_t *data;
+    size_t length;
+    void *token; /* the transport's */
+} tm_loan;
+
+/* A message received by reference; valid until release, in a callback until its return. */
+typedef struct tm_message {
+    const uint8_t *data;
+    size_t length;
+    void *token; /* the transport's */
+} tm_message;
+
+typedef struct tm_node tm_node;
+typedef struct tm_link tm_link;
+
+/* Called once per message, in the system's own thread; must be called by one thread at a time per link. */
+typedef void (*tm_on_message)(void *context, const tm_message *message);
+
+typedef struct tm_link_options {
+    uint32_t struct_size;
+    uint32_t index; /* 0-based number of the topic or client */
+    tm_on_message on_message; /* with wait callback; else NULL */
+    void *context;
+} tm_link_options;
+
+/* How to start the system's daemon for these options. The host starts, watches and stops it. */
+typedef struct tm_daemon_command {
+    uint32_t struct_size;
+    uint32_t reserved;
+    char program[256];    /* looked up in PATH; NUL-terminated */
+    char arguments[2048]; /* each NUL-terminated, the list ends with an empty one */
+} tm_daemon_command;
+
+typedef struct tm_transport {
+    uint32_t abi_version; /* TM_ABI_VERSION */
+    uint32_t struct_size; /* sizeof(tm_transport) as compiled */
+    const tm_description *description;
+
+    /* Can this variant with these settings run here? Starts nothing and blocks for less than a second. `limits` is
+     * filled on TM_OK and on TM_NO_DAEMON. TM_UNAVAILABLE, TM_NO_DAEMON, TM_LIMIT, TM_INVALID otherwise. */
+    int32_t (*probe)(const tm_node_options *options, tm_limits *limits, tm_error *error);
+
+    /* NULL without a daemon. Writes configuration files below scratch_dir, if needed, and the command line. */
+    int32_t (*daemon_command)(const tm_node_options *options, tm_daemon_command *command, tm_error *error);
+
+    /* Joins the system. May block until its own time-out, of 30 s at most. */
+    int32_t (*node_open)(const tm_node_options *options, tm_node **node, tm_error *error);
+    /* Leaves it and frees everything. All links are closed before. */
+    void (*node_close)(tm_node *node);
+
+    int32_t (*link_open)(tm_node *node, const tm_link_options *options, tm_link **link, tm_error *error);
+    /* The address that a peer needs, if any: opaque, at most `capacity` bytes, 0 allowed. */
+    int32_t (*link_address)(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error);
+    /* Completes the connection, at the latest after the time-out (TM_FAILED). A follower gets one peer, the leader's
+     * link of the same index; the leader gets one per follower. Both sides are in this call at the same time. */
+    int32_t (*link_connect)(tm_link *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
+                            tm_error *error);
+    void (*link_close)(tm_link *link);
+
+    /* A buffer for one message of exactly `length` bytes, contents undefined. `in_reply_to` is NULL except under rpc at
+     * the follower. At most one loan per link is open at a time. */
+    int32_t (*loan)(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error);
+    /* Sends a loan and takes it back, whatever the status. TM_AGAIN: nothing was sent within the time-out; a message
+     * that could be sent in part only is TM_FAILED, and the link is then of no more use. */
+    int32_t (*publish)(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error);
+    /* Takes a loan back unsent. */
+    void (*discard)(tm_link *link, tm_loan *loan);
+    /* The next message, by reference. TM_AGAIN after the time-out (block), at once (poll), or earlier. At most two
+     * messages per link are held unreleased. */
+    int32_t (*take)(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error);
+    void (*release)(tm_link *link, tm_message *message);
+
+    /* Optional, NULL if absent: sleeps until at least one link of the node has a message, and writes the indices of such
+     * links. Serves many links with one thread. */
+    int32_t (*wait_any)(tm_node *node, uint64_t timeout_ns, uint32_t *ready, size_t capacity, size_t *count,
+                        tm_error *error);
+} tm_transport;
+
+/* The one exported function. Never NULL. */
+const tm_transport *tripmeter_transport(void);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TRIPMETER_TRANSPORT_H */

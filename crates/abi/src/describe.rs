@@ -1,0 +1,232 @@
+//! What a transport says of itself.
+
+use crate::raw;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Declares an enum of words: one spelling each, for files, flags and display, and one number in the C interface.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:expr => $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "host", derive(schemars::JsonSchema))]
+        pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant,)+ }
+
+        impl $name {
+            /// All of them, in the header's order.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// The word used in files, flags and tables.
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word,)+ }
+            }
+
+            /// The number in the C interface.
+            pub const fn code(self) -> u32 {
+                match self { $($name::$variant => $code,)+ }
+            }
+
+            /// The word of a number of the C interface.
+            pub fn from_code(code: u32) -> Option<Self> {
+                Self::ALL.iter().copied().find(|word| word.code() == code)
+            }
+
+            /// Those whose bits are set.
+            pub fn from_bits(bits: u32) -> Vec<Self> {
+                Self::ALL.iter().copied().filter(|word| bits & word.code() != 0).collect()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                Self::ALL.iter().copied().find(|word| word.as_str() == text).ok_or_else(|| {
+                    let known: Vec<_> = Self::ALL.iter().map(|word| word.as_str()).collect();
+                    format!("'{text}' is not one of {}", known.join(", "))
+                })
+            }
+        }
+    };
+}
+
+words! {
+    /// What is done over a transport.
+    Pattern {
+        /// One message at a time, each answered.
+        PingPong = 1 << 0 => "pingpong",
+        /// One way at a fixed rate, one link per topic.
+        Channel = 1 << 1 => "channel",
+        /// Requests and replies, one link per client.
+        Rpc = 1 << 2 => "rpc",
+        /// One way, as fast as it goes.
+        Throughput = 1 << 3 => "throughput",
+        /// Publish only.
+        Log = 1 << 4 => "log",
+    }
+}
+
+words! {
+    /// How a side waits.
+    Wait {
+        /// Busy: the measuring thread never sleeps.
+        Poll = 1 << 0 => "poll",
+        /// The measuring thread sleeps until a message comes.
+        Block = 1 << 1 => "block",
+        /// The message is handled in the system's own thread.
+        Callback = 1 << 2 => "callback",
+    }
+}
+
+words! {
+    /// What the payload travels through.
+    Path {
+        /// Not checked by the host.
+        Other = 0 => "other",
+        /// Memory of one process.
+        Memory = 1 => "memory",
+        /// Memory shared between processes.
+        SharedMemory = 2 => "shared-memory",
+        /// A Unix stream socket.
+        UnixStream = 3 => "unix-stream",
+        /// A Unix datagram socket.
+        UnixDatagram = 4 => "unix-datagram",
+        /// A Unix sequenced-packet socket.
+        UnixSeqpacket = 5 => "unix-seqpacket",
+        /// A POSIX message queue.
+        MessageQueue = 6 => "message-queue",
+        /// A pipe or FIFO.
+        Pipe = 7 => "pipe",
+        /// A TCP connection.
+        Tcp = 8 => "tcp",
+        /// UDP datagrams.
+        Udp = 9 => "udp",
+        /// A file.
+        File = 10 => "file",
+    }
+}
+
+/// One way of a system.
+#[derive(Clone, Debug, Serialize)]
+pub struct Variant {
+    /// The name after the slash.
+    pub name: String,
+    /// One line for people.
+    pub summary: String,
+    /// What the payload travels through, as claimed; the host checks it.
+    pub path: Path,
+    /// Patterns it can carry.
+    pub patterns: Vec<Pattern>,
+    /// Ways it can wait.
+    pub waits: Vec<Wait>,
+    /// A loan is shared with the receiver.
+    pub zero_copy: bool,
+    /// A message may be lost without an error.
+    pub lossy: bool,
+    /// Can cross hosts.
+    pub remote: bool,
+    /// Can authenticate or encrypt.
+    pub secure: bool,
+    /// Leader and follower must be two threads of one process.
+    pub same_process: bool,
+    /// Delivery depends on threads of the system.
+    pub own_threads: bool,
+    /// One link reaches more than one follower.
+    pub fan_out: bool,
+}
+
+impl Variant {
+    /// A variant with no special property, which carries `pingpong`, waiting by `poll` or `block`.
+    pub fn new(name: &str, summary: &str, path: Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            summary: summary.to_owned(),
+            path,
+            patterns: vec![Pattern::PingPong],
+            waits: vec![Wait::Poll, Wait::Block],
+            zero_copy: false,
+            lossy: false,
+            remote: false,
+            secure: false,
+            same_process: false,
+            own_threads: false,
+            fan_out: false,
+        }
+    }
+
+    pub(crate) fn flags(&self) -> u32 {
+        self.flag_bits().iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
+    }
+
+    fn flag_bits(&self) -> [(bool, u32); 7] {
+        [
+            (self.zero_copy, raw::TM_ZERO_COPY),
+            (self.lossy, raw::TM_LOSSY),
+            (self.remote, raw::TM_REMOTE),
+            (self.secure, raw::TM_SECURE),
+            (self.same_process, raw::TM_SAME_PROCESS),
+            (self.own_threads, raw::TM_OWN_THREADS),
+            (self.fan_out, raw::TM_FAN_OUT),
+        ]
+    }
+}
+
+/// One setting, given as `?name=value` behind a transport.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// The value if none is given.
+    pub default: String,
+    /// The values allowed, for people.
+    pub values: String,
+    /// One line for people.
+    pub summary: String,
+}
+
+impl Setting {
+    /// A setting with its default and the values allowed.
+    pub fn new(name: &str, default: &str, values: &str, summary: &str) -> Self {
+        let [name, default, values, summary] = [name, default, values, summary].map(str::to_owned);
+        Self { name, default, values, summary }
+    }
+}
+
+/// What a transport is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Description {
+    /// The name before the slash.
+    pub system: String,
+    /// One line for people.
+    pub summary: String,
+    /// Version of the transport itself.
+    pub version: String,
+    /// Version of the library or kernel it drives, as found at run time.
+    pub system_version: String,
+    /// Its ways; the first is the default. Never empty.
+    pub variants: Vec<Variant>,
+    /// Its settings.
+    pub settings: Vec<Setting>,
+    /// The daemon it needs, if any.
+    pub daemon: Option<String>,
+}
+
+impl Description {
+    /// The variant of that name.
+    pub fn variant(&self, name: &str) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.name == name)
+    }
+}
+
+/// Release of the running kernel, e.g. `Linux 6.1.0`: the system version of what the kernel itself provides.
+pub fn kernel_version() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("Linux {}", release.trim())
+}

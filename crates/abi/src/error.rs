@@ -1,0 +1,102 @@
+//! Errors of a transport: a class and one line of text.
+
+use crate::raw;
+use std::fmt;
+
+/// Why a call failed; the classes of the C header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// The peer has gone.
+    Closed,
+    /// A library, device or kernel facility is missing.
+    Unavailable,
+    /// The system's daemon or broker is not running.
+    NoDaemon,
+    /// A value exceeds a limit.
+    Limit,
+    /// A setting or an argument is not understood.
+    Invalid,
+    /// Anything else.
+    Failed,
+}
+
+impl Status {
+    /// The status of a negative return code of the C interface; unknown codes are [`Status::Failed`].
+    pub fn from_code(code: i32) -> Self {
+        match code {
+            raw::TM_CLOSED => Status::Closed,
+            raw::TM_UNAVAILABLE => Status::Unavailable,
+            raw::TM_NO_DAEMON => Status::NoDaemon,
+            raw::TM_LIMIT => Status::Limit,
+            raw::TM_INVALID => Status::Invalid,
+            _ => Status::Failed,
+        }
+    }
+
+    /// The return code in the C interface, always negative.
+    pub fn code(self) -> i32 {
+        match self {
+            Status::Closed => raw::TM_CLOSED,
+            Status::Unavailable => raw::TM_UNAVAILABLE,
+            Status::NoDaemon => raw::TM_NO_DAEMON,
+            Status::Limit => raw::TM_LIMIT,
+            Status::Invalid => raw::TM_INVALID,
+            Status::Failed => raw::TM_FAILED,
+        }
+    }
+}
+
+/// What failed, value against limit, and what to do, in one line.
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// The class of the failure.
+    pub status: Status,
+    /// One line for people.
+    pub message: String,
+}
+
+/// The result of a transport's call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of the given class.
+    pub fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    /// Anything that has no class of its own.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(Status::Failed, message)
+    }
+
+    /// The peer has gone.
+    pub fn closed(message: impl Into<String>) -> Self {
+        Self::new(Status::Closed, message)
+    }
+
+    /// `what` failed with the calling thread's `errno`.
+    #[cold]
+    pub fn last_os(what: &str) -> Self {
+        Self::os(what, std::io::Error::last_os_error())
+    }
+
+    /// `what` failed with an operating system error; broken connections are [`Status::Closed`].
+    #[cold]
+    pub fn os(what: &str, error: std::io::Error) -> Self {
+        use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotConnected};
+        let status = match error.kind() {
+            BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | NotConnected => Status::Closed,
+            _ => Status::Failed,
+        };
+        Self::new(status, format!("{what} failed: {error}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,29 @@
+//! The boundary between Tripmeter's measuring loop and a transport.
+//!
+//! A transport is written once, either in C or C++ against `include/tripmeter_transport.h`, or in Rust against the traits
+//! [`System`], [`Node`] and [`Link`]. A Rust transport is linked into the host, where the measuring loop is compiled for
+//! its types, or exported with [`export_transport!`] as a shared library that is loaded like one written in C.
+//!
+//! | Side | Uses |
+//! |---|---|
+//! | a Rust transport | [`System`], [`Node`], [`Link`], [`Error`], [`export_transport!`] |
+//! | the host | the same traits, and `Plugin`, which implements them for a loaded library |
+
+mod describe;
+mod error;
+mod export;
+#[cfg(feature = "host")]
+mod loader;
+mod options;
+pub mod packets;
+pub mod raw;
+mod sdk;
+
+pub use describe::{Description, Path, Pattern, Setting, Variant, Wait, kernel_version};
+pub use error::{Error, Result, Status};
+pub use export::{Export, table};
+#[cfg(feature = "host")]
+pub use loader::{LoadError, Plugin, PluginLink, PluginNode};
+pub use options::{LinkOptions, NodeOptions, Role};
+pub use raw::{tm_loan as Loan, tm_message as Message};
+pub use sdk::{Callback, DaemonCommand, Limits, Link, Node, System};

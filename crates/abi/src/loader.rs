@@ -1,0 +1,483 @@
+//! A shared library as a [`System`].
+
+use crate::raw::*;
+use crate::{
+    DaemonCommand, Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern,
+    Result, Role, Setting, Status, System, Variant, Wait,
+};
+use libloading::Library;
+use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path as FilePath, PathBuf};
+use std::ptr;
+use std::sync::Arc;
+
+/// Why a file is no usable transport.
+#[derive(Debug)]
+pub enum LoadError {
+    /// The dynamic linker refused it; names the missing library, if that was the reason.
+    Open(PathBuf, String),
+    /// It exports no `tripmeter_transport`.
+    NoEntry(PathBuf),
+    /// It was built against another version of the header.
+    AbiVersion(PathBuf, u32),
+    /// Its table or description breaks the contract.
+    Broken(PathBuf, String),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Open(file, why) => write!(f, "transport '{}' cannot be loaded: {why}", file.display()),
+            LoadError::NoEntry(file) => write!(
+                f,
+                "'{}' is no transport: it exports no function 'tripmeter_transport'; see tripmeter_transport.h",
+                file.display()
+            ),
+            LoadError::AbiVersion(file, version) => write!(
+                f,
+                "transport '{}' has interface version {version}, this tripmeter has {TM_ABI_VERSION}; rebuild the \
+                 transport against the header of this tripmeter",
+                file.display()
+            ),
+            LoadError::Broken(file, why) => {
+                write!(f, "transport '{}' breaks the contract of tripmeter_transport.h: {why}", file.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// The functions of a checked table, none of them missing.
+#[derive(Clone, Copy)]
+struct Functions {
+    probe: unsafe extern "C" fn(*const tm_node_options, *mut tm_limits, *mut tm_error) -> i32,
+    daemon_command: Option<unsafe extern "C" fn(*const tm_node_options, *mut tm_daemon_command, *mut tm_error) -> i32>,
+    node_open: unsafe extern "C" fn(*const tm_node_options, *mut *mut tm_node, *mut tm_error) -> i32,
+    node_close: unsafe extern "C" fn(*mut tm_node),
+    link_open: unsafe extern "C" fn(*mut tm_node, *const tm_link_options, *mut *mut tm_link, *mut tm_error) -> i32,
+    link_address: unsafe extern "C" fn(*mut tm_link, *mut u8, usize, *mut usize, *mut tm_error) -> i32,
+    link_connect: unsafe extern "C" fn(*mut tm_link, *const tm_bytes, usize, u64, *mut tm_error) -> i32,
+    link_close: unsafe extern "C" fn(*mut tm_link),
+    loan: unsafe extern "C" fn(*mut tm_link, usize, *const tm_message, *mut tm_loan, *mut tm_error) -> i32,
+    publish: unsafe extern "C" fn(*mut tm_link, *mut tm_loan, u64, *mut tm_error) -> i32,
+    discard: unsafe extern "C" fn(*mut tm_link, *mut tm_loan),
+    take: unsafe extern "C" fn(*mut tm_link, u64, *mut tm_message, *mut tm_error) -> i32,
+    release: unsafe extern "C" fn(*mut tm_link, *mut tm_message),
+    wait_any: Option<unsafe extern "C" fn(*mut tm_node, u64, *mut u32, usize, *mut usize, *mut tm_error) -> i32>,
+}
+
+impl Functions {
+    fn of(table: &tm_transport) -> Option<Self> {
+        Some(Self {
+            probe: table.probe?,
+            daemon_command: table.daemon_command,
+            node_open: table.node_open?,
+            node_close: table.node_close?,
+            link_open: table.link_open?,
+            link_address: table.link_address?,
+            link_connect: table.link_connect?,
+            link_close: table.link_close?,
+            loan: table.loan?,
+            publish: table.publish?,
+            discard: table.discard?,
+            take: table.take?,
+            release: table.release?,
+            wait_any: table.wait_any,
+        })
+    }
+}
+
+/// A loaded transport.
+#[derive(Clone)]
+pub struct Plugin {
+    functions: Functions,
+    description: Description,
+    file: PathBuf,
+    // Dropped last: functions and description point into it.
+    library: Arc<Library>,
+}
+
+impl Plugin {
+    /// Loads `file` and checks its table.
+    ///
+    /// # Errors
+    /// If the file is no shared library, no transport, of another interface version, or breaks the contract.
+    pub fn load(file: &FilePath) -> std::result::Result<Self, LoadError> {
+        let file = file.to_path_buf();
+        // SAFETY: loading runs the library's initialisers; the user named this file as a transport.
+        let library =
+            unsafe { Library::new(&file) }.map_err(|error| LoadError::Open(file.clone(), reason_of(&error)))?;
+        type Entry = unsafe extern "C" fn() -> *const tm_transport;
+        // SAFETY: the header fixes the type of this symbol.
+        let table = match unsafe { library.get::<Entry>(b"tripmeter_transport\0") } {
+            // SAFETY: the entry takes nothing and returns a table that lives as long as the library.
+            Ok(entry) => unsafe { entry() },
+            Err(_) => return Err(LoadError::NoEntry(file)),
+        };
+        if table.is_null() {
+            return Err(LoadError::Broken(file, "'tripmeter_transport' returned NULL".to_owned()));
+        }
+        // SAFETY: the first two fields have the same place in every version of the table.
+        let (version, size) = unsafe { ((*table).abi_version, (*table).struct_size as usize) };
+        if version != TM_ABI_VERSION {
+            return Err(LoadError::AbiVersion(file, version));
+        }
+        if size < size_of::<tm_transport>() {
+            let least = size_of::<tm_transport>();
+            return Err(LoadError::Broken(file, format!("its table has {size} bytes, {least} are needed")));
+        }
+        // SAFETY: the table is of our version and at least of our size.
+        let table = unsafe { &*table };
+        let functions = Functions::of(table)
+            .ok_or_else(|| LoadError::Broken(file.clone(), "a function of its table is NULL".to_owned()))?;
+        // SAFETY: the description is valid as long as the library, which is still loaded.
+        let description =
+            unsafe { read_description(table.description) }.map_err(|why| LoadError::Broken(file.clone(), why))?;
+        Ok(Self { functions, description, file, library: Arc::new(library) })
+    }
+
+    /// The file it was loaded from.
+    pub fn file(&self) -> &FilePath {
+        &self.file
+    }
+}
+
+fn reason_of(error: &libloading::Error) -> String {
+    use std::error::Error as _;
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// # Safety
+/// `text` points to `length` readable bytes, or `length` is 0.
+unsafe fn read_str(text: tm_str) -> std::result::Result<String, String> {
+    if text.length == 0 {
+        return Ok(String::new());
+    }
+    if text.data.is_null() || text.length > 4096 {
+        return Err("a string of its description is NULL or longer than 4096 bytes".to_owned());
+    }
+    // SAFETY: the caller's contract.
+    let bytes = unsafe { std::slice::from_raw_parts(text.data.cast::<u8>(), text.length) };
+    String::from_utf8(bytes.to_vec()).map_err(|_| "a string of its description is not UTF-8".to_owned())
+}
+
+/// # Safety
+/// `description` is NULL or valid, with all that it points to.
+unsafe fn read_description(description: *const tm_description) -> std::result::Result<Description, String> {
+    // SAFETY: the caller's contract.
+    let raw = unsafe { description.as_ref() }.ok_or("its description is NULL")?;
+    if (raw.struct_size as usize) < size_of::<tm_description>() || raw.variant_count > 256 || raw.setting_count > 256 {
+        return Err("its description has a wrong size or more than 256 variants or settings".to_owned());
+    }
+    let mut variants = Vec::new();
+    for index in 0..raw.variant_count {
+        // SAFETY: `variants` has `variant_count` entries.
+        variants.push(unsafe { read_variant(&*raw.variants.add(index)) }?);
+    }
+    let mut settings = Vec::new();
+    for index in 0..raw.setting_count {
+        // SAFETY: `settings` has `setting_count` entries with valid strings.
+        let setting = unsafe {
+            let raw = &*raw.settings.add(index);
+            let (name, default) = (read_str(raw.name)?, read_str(raw.default_value)?);
+            Setting { name, default, values: read_str(raw.values)?, summary: read_str(raw.summary)? }
+        };
+        settings.push(setting);
+    }
+    // SAFETY: the strings of the description are valid.
+    let [system, summary, version, system_version, daemon] =
+        unsafe { [raw.system, raw.summary, raw.version, raw.system_version, raw.daemon].map(|text| read_str(text)) };
+    let system = system?;
+    let name_is_plain = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    };
+    if !name_is_plain(&system) || variants.iter().any(|variant| !name_is_plain(&variant.name)) {
+        return Err("the names of system and variants must be of a-z, 0-9 and '-'".to_owned());
+    }
+    if variants.is_empty() {
+        return Err("it describes no variant".to_owned());
+    }
+    Ok(Description {
+        system,
+        summary: summary?,
+        version: version?,
+        system_version: system_version?,
+        variants,
+        settings,
+        daemon: Some(daemon?).filter(|name| !name.is_empty()),
+    })
+}
+
+/// # Safety
+/// The strings of `raw` are valid.
+unsafe fn read_variant(raw: &tm_variant) -> std::result::Result<Variant, String> {
+    // SAFETY: the caller's contract.
+    let (name, summary) = unsafe { (read_str(raw.name)?, read_str(raw.summary)?) };
+    let has = |bit| raw.flags & bit != 0;
+    Ok(Variant {
+        name,
+        summary,
+        path: Path::from_code(raw.path).ok_or_else(|| format!("unknown path {}", raw.path))?,
+        patterns: Pattern::from_bits(raw.patterns),
+        waits: Wait::from_bits(raw.waits),
+        zero_copy: has(TM_ZERO_COPY),
+        lossy: has(TM_LOSSY),
+        remote: has(TM_REMOTE),
+        secure: has(TM_SECURE),
+        same_process: has(TM_SAME_PROCESS),
+        own_threads: has(TM_OWN_THREADS),
+        fan_out: has(TM_FAN_OUT),
+    })
+}
+
+fn str_of(text: &str) -> tm_str {
+    tm_str { data: text.as_ptr().cast(), length: text.len() }
+}
+
+/// Calls `use_raw` with the C form of `options`, which is valid during that call only.
+fn with_options<T>(options: &NodeOptions, use_raw: impl FnOnce(&tm_node_options) -> T) -> T {
+    let settings: Vec<tm_key_value> =
+        options.settings.iter().map(|(key, value)| tm_key_value { key: str_of(key), value: str_of(value) }).collect();
+    let scratch = options.scratch_dir.as_os_str().as_bytes();
+    use_raw(&tm_node_options {
+        struct_size: size_of::<tm_node_options>() as u32,
+        role: match options.role {
+            Role::Leader => 1,
+            Role::Follower => 2,
+        },
+        pattern: options.pattern.code(),
+        wait: options.wait.code(),
+        variant: str_of(&options.variant),
+        settings: settings.as_ptr(),
+        setting_count: settings.len(),
+        run_id: str_of(&options.run_id),
+        scratch_dir: tm_str { data: scratch.as_ptr().cast(), length: scratch.len() },
+        max_payload_bytes: options.max_payload_bytes,
+        link_count: options.link_count,
+        follower_count: options.follower_count,
+        follower_index: options.follower_index,
+        reserved: 0,
+    })
+}
+
+fn no_error() -> tm_error {
+    tm_error { text: [0; 512] }
+}
+
+fn text_of(buffer: &[c_char]) -> String {
+    // SAFETY: c_char and u8 have the same size and alignment.
+    let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), buffer.len()) };
+    let text = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
+    String::from_utf8_lossy(text).into_owned()
+}
+
+#[cold]
+fn failure(status: i32, error: &tm_error) -> Error {
+    let mut message = text_of(&error.text);
+    if message.is_empty() {
+        message = format!("the transport gave status {status} and no text");
+    }
+    Error::new(Status::from_code(status), message)
+}
+
+fn check(status: i32, error: &tm_error) -> Result<()> {
+    if status == TM_OK { Ok(()) } else { Err(failure(status, error)) }
+}
+
+impl System for Plugin {
+    type Node = PluginNode;
+
+    fn description(&self) -> Description {
+        self.description.clone()
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        let mut limits = tm_limits {
+            struct_size: size_of::<tm_limits>() as u32,
+            reserved: 0,
+            max_payload_bytes: 0,
+            packet_bytes: 0,
+        };
+        let mut error = no_error();
+        // SAFETY: all blocks are valid during the call, as the header asks.
+        let status = with_options(options, |raw| unsafe { (self.functions.probe)(raw, &mut limits, &mut error) });
+        check(status, &error)?;
+        Ok(Limits { max_payload_bytes: limits.max_payload_bytes, packet_bytes: limits.packet_bytes })
+    }
+
+    fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>> {
+        let Some(function) = self.functions.daemon_command.filter(|_| self.description.daemon.is_some()) else {
+            return Ok(None);
+        };
+        let mut command = tm_daemon_command {
+            struct_size: size_of::<tm_daemon_command>() as u32,
+            reserved: 0,
+            program: [0; 256],
+            arguments: [0; 2048],
+        };
+        let mut error = no_error();
+        // SAFETY: all blocks are valid during the call.
+        let status = with_options(options, |raw| unsafe { function(raw, &mut command, &mut error) });
+        check(status, &error)?;
+        let arguments = command
+            .arguments
+            .split(|&unit| unit == 0)
+            .take_while(|argument| !argument.is_empty())
+            .map(text_of)
+            .collect();
+        Ok(Some(DaemonCommand { program: text_of(&command.program), arguments }))
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<PluginNode> {
+        let mut node = ptr::null_mut();
+        let mut error = no_error();
+        // SAFETY: all blocks are valid during the call.
+        let status = with_options(options, |raw| unsafe { (self.functions.node_open)(raw, &mut node, &mut error) });
+        check(status, &error)?;
+        Ok(PluginNode(Arc::new(NodeHandle { node, functions: self.functions, _library: self.library.clone() })))
+    }
+}
+
+/// Closes the node when the last of node and links has gone.
+struct NodeHandle {
+    node: *mut tm_node,
+    functions: Functions,
+    _library: Arc<Library>,
+}
+
+// SAFETY: the node is only used through `PluginNode`, which is not shared; links merely keep it alive, and the contract
+// allows closing it from any thread once all links are closed.
+unsafe impl Send for NodeHandle {}
+// SAFETY: as above.
+unsafe impl Sync for NodeHandle {}
+
+impl Drop for NodeHandle {
+    fn drop(&mut self) {
+        // SAFETY: the node was opened, all its links are closed, and this happens once.
+        unsafe { (self.functions.node_close)(self.node) }
+    }
+}
+
+/// A node of a loaded transport.
+pub struct PluginNode(Arc<NodeHandle>);
+
+impl Node for PluginNode {
+    type Link = PluginLink;
+
+    fn link(&mut self, options: &LinkOptions) -> Result<PluginLink> {
+        let raw = tm_link_options {
+            struct_size: size_of::<tm_link_options>() as u32,
+            index: options.index,
+            on_message: options.callback.map(|callback| callback.function),
+            context: options.callback.map_or(ptr::null_mut(), |callback| callback.context),
+        };
+        let mut link = ptr::null_mut();
+        let mut error = no_error();
+        // SAFETY: the node is open and used by one thread; the blocks are valid.
+        let status = unsafe { (self.0.functions.link_open)(self.0.node, &raw, &mut link, &mut error) };
+        check(status, &error)?;
+        Ok(PluginLink { link, functions: self.0.functions, error: Box::new(no_error()), _node: self.0.clone() })
+    }
+
+    fn wait_any(&mut self, timeout_ns: u64, ready: &mut Vec<u32>) -> Result<bool> {
+        let Some(function) = self.0.functions.wait_any else { return Ok(false) };
+        let mut found = [0; 64];
+        let mut count = 0;
+        let mut error = no_error();
+        // SAFETY: the node is open and used by one thread; `found` has the capacity given.
+        let status =
+            unsafe { function(self.0.node, timeout_ns, found.as_mut_ptr(), found.len(), &mut count, &mut error) };
+        if status < 0 {
+            return Err(failure(status, &error));
+        }
+        ready.extend_from_slice(&found[..count.min(found.len())]);
+        Ok(true)
+    }
+}
+
+/// A link of a loaded transport.
+pub struct PluginLink {
+    link: *mut tm_link,
+    functions: Functions,
+    error: Box<tm_error>,
+    _node: Arc<NodeHandle>,
+}
+
+// SAFETY: the contract lets a link move between threads, used by one at a time.
+unsafe impl Send for PluginLink {}
+
+impl Drop for PluginLink {
+    fn drop(&mut self) {
+        // SAFETY: the link was opened and is closed once, before its node.
+        unsafe { (self.functions.link_close)(self.link) }
+    }
+}
+
+impl Link for PluginLink {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; 4096];
+        let mut length = 0;
+        // SAFETY: the link is open; `buffer` has the capacity given.
+        let status = unsafe {
+            (self.functions.link_address)(self.link, buffer.as_mut_ptr(), buffer.len(), &mut length, &mut *self.error)
+        };
+        check(status, &self.error)?;
+        buffer.truncate(length);
+        Ok(buffer)
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        let raw: Vec<tm_bytes> =
+            peers.iter().map(|peer| tm_bytes { data: peer.as_ptr(), length: peer.len() }).collect();
+        // SAFETY: the link is open; the addresses are valid during the call.
+        let status =
+            unsafe { (self.functions.link_connect)(self.link, raw.as_ptr(), raw.len(), timeout_ns, &mut *self.error) };
+        check(status, &self.error)
+    }
+
+    #[inline(always)]
+    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
+        let mut loan = Loan { data: ptr::null_mut(), length: 0, token: ptr::null_mut() };
+        let in_reply_to = in_reply_to.map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: the link is open and used by one thread; the blocks are valid.
+        let status = unsafe { (self.functions.loan)(self.link, length, in_reply_to, &mut loan, &mut *self.error) };
+        check(status, &self.error)?;
+        if loan.data.is_null() || loan.length != length {
+            return Err(Error::failed("the transport's loan is NULL or not of the length asked for"));
+        }
+        Ok(loan)
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, mut loan: Loan, timeout_ns: u64) -> Result<bool> {
+        // SAFETY: the link is open and used by one thread; the loan is one of its own.
+        let status = unsafe { (self.functions.publish)(self.link, &mut loan, timeout_ns, &mut *self.error) };
+        if status < 0 { Err(failure(status, &self.error)) } else { Ok(status == TM_OK) }
+    }
+
+    fn discard(&mut self, mut loan: Loan) {
+        // SAFETY: as for `publish`.
+        unsafe { (self.functions.discard)(self.link, &mut loan) }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        let mut message = Message { data: ptr::null(), length: 0, token: ptr::null_mut() };
+        // SAFETY: the link is open and used by one thread; the message is writable.
+        let status = unsafe { (self.functions.take)(self.link, timeout_ns, &mut message, &mut *self.error) };
+        match status {
+            TM_OK => Ok(Some(message)),
+            TM_AGAIN => Ok(None),
+            _ => Err(failure(status, &self.error)),
+        }
+    }
+
+    #[inline(always)]
+    fn release(&mut self, mut message: Message) {
+        // SAFETY: the message was taken from this link and is released once.
+        unsafe { (self.functions.release)(self.link, &mut message) }
+    }
+}

@@ -1,0 +1,75 @@
+//! What a node and a link are told.
+
+use crate::{Callback, Error, Pattern, Result, Status, Wait};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Which half of a sub-experiment a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Drives and records.
+    Leader,
+    /// Answers.
+    Follower,
+}
+
+/// Everything a node is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeOptions {
+    /// Which half this is.
+    pub role: Role,
+    /// What will be done.
+    pub pattern: Pattern,
+    /// How this side waits.
+    pub wait: Wait,
+    /// Name of the variant.
+    pub variant: String,
+    /// Every setting of the description, defaults filled in.
+    pub settings: BTreeMap<String, String>,
+    /// Unique on this host; every name created outside `scratch_dir` begins with it.
+    pub run_id: String,
+    /// For sockets, FIFOs and generated files; removed by the host.
+    pub scratch_dir: PathBuf,
+    /// The largest message that will be loaned, in bytes.
+    pub max_payload_bytes: u64,
+    /// Number of links that will be opened.
+    pub link_count: u32,
+    /// Number of followers.
+    pub follower_count: u32,
+    /// 0-based; 0 for the leader.
+    pub follower_index: u32,
+}
+
+impl NodeOptions {
+    /// The value of a setting; the host fills in defaults, so that a missing one is empty.
+    pub fn setting(&self, name: &str) -> &str {
+        self.settings.get(name).map_or("", String::as_str)
+    }
+
+    /// A whole number within `range`.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] if it is no number, [`Status::Limit`] outside the range.
+    pub fn number(&self, name: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64> {
+        let text = self.setting(name);
+        let value: u64 = text
+            .parse()
+            .map_err(|_| Error::new(Status::Invalid, format!("setting '{name}={text}' is not a whole number")))?;
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        let (low, high) = (range.start(), range.end());
+        Err(Error::new(Status::Limit, format!("setting '{name}={value}' is outside {low} to {high}")))
+    }
+}
+
+/// What a link is told.
+#[derive(Clone, Copy)]
+pub struct LinkOptions {
+    /// 0-based number of the topic or client.
+    pub index: u32,
+    /// Called per message, with wait `callback`.
+    pub callback: Option<Callback>,
+}

@@ -1,0 +1,1 @@
+//! Messages over systems whose send carries a limited number of bytes.

@@ -1,0 +1,141 @@
+//! The three traits of a transport, mirroring the C table.
+
+use crate::{Description, LinkOptions, Loan, Message, NodeOptions, Result, raw};
+use std::ffi::c_void;
+
+/// What a variant can carry here and now.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The largest message, in bytes.
+    pub max_payload_bytes: u64,
+    /// Most bytes per system send; a larger message is split. 0: never split.
+    pub packet_bytes: u64,
+}
+
+/// The command line of a daemon.
+#[derive(Clone, Debug)]
+pub struct DaemonCommand {
+    /// Looked up in `PATH`.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// A system, and how to join it. One value serves the whole process.
+pub trait System: Send + Sync + 'static {
+    /// A joined node.
+    type Node: Node;
+
+    /// What this transport is; needs no daemon and no device.
+    fn description(&self) -> Description;
+
+    /// Can the variant run here with these settings? Starts nothing.
+    ///
+    /// # Errors
+    /// `Unavailable`, `NoDaemon`, `Limit` or `Invalid`, with what to do.
+    fn probe(&self, options: &NodeOptions) -> Result<Limits>;
+
+    /// How to start its daemon; `None` if it has none.
+    ///
+    /// # Errors
+    /// If a configuration file cannot be written.
+    fn daemon_command(&self, _options: &NodeOptions) -> Result<Option<DaemonCommand>> {
+        Ok(None)
+    }
+
+    /// Joins the system.
+    ///
+    /// # Errors
+    /// Anything that keeps it from joining; it has left nothing behind then.
+    fn open(&self, options: &NodeOptions) -> Result<Self::Node>;
+}
+
+/// One process's end of a system. Dropping it leaves the system and frees everything; links are dropped before.
+pub trait Node: Sized {
+    /// One topic or client.
+    type Link: Link;
+
+    /// Opens a link.
+    ///
+    /// # Errors
+    /// Anything that keeps it from opening.
+    fn link(&mut self, options: &LinkOptions) -> Result<Self::Link>;
+
+    /// Sleeps until at least one link has a message and adds the indices of such links to `ready`; `false` if this system
+    /// cannot.
+    ///
+    /// # Errors
+    /// If the wait itself fails.
+    fn wait_any(&mut self, _timeout_ns: u64, _ready: &mut Vec<u32>) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+/// One topic or client, used by one thread at a time. Dropping it closes it.
+///
+/// | call | returns | time |
+/// |---|---|---|
+/// | `loan` | a buffer of exactly the length asked for | at once |
+/// | `publish` | `false` if nothing was sent within the time-out | at most the time-out |
+/// | `take` | `None` after the time-out (`block`), at once (`poll`), or earlier | at most the time-out, or until a signal |
+pub trait Link: Send {
+    /// The address that a peer needs; opaque, may be empty.
+    ///
+    /// # Errors
+    /// If the address cannot be told.
+    fn address(&mut self) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    /// Completes the connection while all peers do the same. A follower gets one peer, a leader one per follower.
+    ///
+    /// # Errors
+    /// If it does not come about within the time-out.
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()>;
+
+    /// A buffer for one message; `in_reply_to` is the request, under `rpc` at the follower.
+    ///
+    /// # Errors
+    /// If there is no buffer, or `length` is over a limit.
+    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan>;
+
+    /// Sends a loan and takes it back, whatever is returned.
+    ///
+    /// # Errors
+    /// `Closed` if the peer has gone; anything else that kept it from being sent whole.
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool>;
+
+    /// Takes a loan back unsent.
+    fn discard(&mut self, loan: Loan);
+
+    /// The next message, by reference, until it is released. At most two are held.
+    ///
+    /// # Errors
+    /// `Closed` if the peer has gone.
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>>;
+
+    /// Gives a message back.
+    fn release(&mut self, message: Message);
+}
+
+/// The host's function for wait `callback`.
+#[derive(Clone, Copy)]
+pub struct Callback {
+    /// The function.
+    pub function: raw::tm_on_message,
+    /// Its first argument.
+    pub context: *mut c_void,
+}
+
+// SAFETY: the contract of `tm_on_message` lets any one thread at a time call it with its context.
+unsafe impl Send for Callback {}
+// SAFETY: as above; the caller serialises calls per link.
+unsafe impl Sync for Callback {}
+
+impl Callback {
+    /// Hands a message to the host; the message stays the transport's.
+    pub fn call(&self, message: &Message) {
+        // SAFETY: the host keeps function and context valid until the link is closed.
+        unsafe { (self.function)(self.context, message) }
+    }
+}
