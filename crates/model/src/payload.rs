@@ -1,0 +1,124 @@
+//! Payload sizes as people write them: `1k,64k,4M`, `1k..4M`.
+
+use thiserror::Error;
+
+/// Bytes of our header, which every message carries: the smallest payload.
+pub const HEADER_BYTES: u64 = 16;
+/// The largest payload that can be asked for: 1 GiB.
+pub const LARGEST_BYTES: u64 = 1 << 30;
+
+/// Why a text is no list of payloads.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum PayloadError {
+    /// Not a number with an optional unit.
+    #[error(
+        "payload '{0}' is not a size; write bytes or a whole number with k, M or G (1k = 1024), e.g. 1k,64k,4M or 1k..4M"
+    )]
+    NotASize(String),
+    /// Too small to carry our header.
+    #[error(
+        "payload of {0} bytes is smaller than the header of {HEADER_BYTES} bytes that every message carries; ask for {HEADER_BYTES} or more"
+    )]
+    TooSmall(u64),
+    /// Larger than anything we offer.
+    #[error("payload of {0} bytes is larger than {LARGEST_BYTES} bytes, the most that can be asked for")]
+    TooLarge(u64),
+    /// A range that runs backwards.
+    #[error("payload range '{0}' runs backwards; write the smaller size first")]
+    Backwards(String),
+    /// The same size twice.
+    #[error("payload of {0} bytes is listed twice")]
+    Twice(u64),
+}
+
+/// Reads one size in bytes: `512`, `1k`, `4M`, `1G`; k = 1024.
+///
+/// # Errors
+/// If it is no size, smaller than [`HEADER_BYTES`] or larger than [`LARGEST_BYTES`].
+pub fn parse_size(text: &str) -> Result<u64, PayloadError> {
+    let not_a_size = || PayloadError::NotASize(text.to_owned());
+    let trimmed = text.trim();
+    let (digits, unit) = match trimmed.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&trimmed[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&trimmed[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&trimmed[..at], 1 << 30),
+        _ => (trimmed, 1),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(not_a_size());
+    }
+    let count: u64 = digits.parse().map_err(|_| not_a_size())?;
+    let bytes = count.checked_mul(unit).ok_or_else(not_a_size)?;
+    match bytes {
+        0..HEADER_BYTES => Err(PayloadError::TooSmall(bytes)),
+        HEADER_BYTES..=LARGEST_BYTES => Ok(bytes),
+        _ => Err(PayloadError::TooLarge(bytes)),
+    }
+}
+
+/// Reads a list of sizes and doubling ranges, in the order written: `16,1k..4M`.
+///
+/// # Errors
+/// As [`parse_size`]; a range that runs backwards; a size listed twice; an empty list.
+pub fn parse_list(text: &str) -> Result<Vec<u64>, PayloadError> {
+    let mut sizes = Vec::new();
+    for item in text.split(',') {
+        let (first, last) = match item.split_once("..") {
+            Some((first, last)) => (parse_size(first)?, parse_size(last)?),
+            None => (parse_size(item)?, parse_size(item)?),
+        };
+        if first > last {
+            return Err(PayloadError::Backwards(item.to_owned()));
+        }
+        sizes.extend(std::iter::successors(Some(first), |size| Some(size * 2)).take_while(|size| *size <= last));
+    }
+    for (index, size) in sizes.iter().enumerate() {
+        if sizes[..index].contains(size) {
+            return Err(PayloadError::Twice(*size));
+        }
+    }
+    Ok(sizes)
+}
+
+/// A size as people write it: the largest unit that divides it, `1024` → `1k`, `1500` → `1500`.
+pub fn display_size(bytes: u64) -> String {
+    for (unit, letter) in [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")] {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{}{letter}", bytes / unit);
+        }
+    }
+    bytes.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_ranges_are_read_in_the_order_written() {
+        assert_eq!(parse_list("1k,64k,4M").unwrap(), [1024, 65536, 4 << 20]);
+        assert_eq!(parse_list("4M,16").unwrap(), [4 << 20, 16]);
+        let iceperf: Vec<u64> = (0..13).map(|power| 1024 << power).collect();
+        assert_eq!(parse_list("1k..4M").unwrap(), iceperf);
+        assert_eq!(parse_list("1000..3000").unwrap(), [1000, 2000]);
+    }
+
+    #[test]
+    fn what_is_no_payload_is_refused_with_its_reason() {
+        for text in ["", "k", "1x", "-1", "1.5k", "1k,,2k", "1 k", "1k...2k", "99999999999999999999"] {
+            assert!(matches!(parse_list(text), Err(PayloadError::NotASize(_))), "{text}");
+        }
+        assert_eq!(parse_list("0"), Err(PayloadError::TooSmall(0)));
+        assert_eq!(parse_list("15"), Err(PayloadError::TooSmall(15)));
+        assert_eq!(parse_list("2G"), Err(PayloadError::TooLarge(2 << 30)));
+        assert_eq!(parse_list("4k..1k"), Err(PayloadError::Backwards("4k..1k".to_owned())));
+        assert_eq!(parse_list("1k..4k,2k"), Err(PayloadError::Twice(2048)));
+    }
+
+    #[test]
+    fn displayed_sizes_are_read_back() {
+        for bytes in [16, 1000, 1024, 1536, 65536, 4 << 20, 1 << 30] {
+            assert_eq!(parse_size(&display_size(bytes)), Ok(bytes));
+        }
+    }
+}

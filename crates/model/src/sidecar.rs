@@ -1,0 +1,34 @@
+//! `transport.toml`: what is known of a transport before, and even without, its library.
+
+use serde::{Deserialize, Serialize};
+
+/// The file beside every transport's sources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sidecar {
+    /// The system.
+    pub system: String,
+    /// One line for people.
+    pub summary: String,
+    /// Other names, e.g. those of a published benchmark.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// Debian packages it needs.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// The command that builds it, empty if it is built in.
+    #[serde(default)]
+    pub build: String,
+    /// The language it is written in.
+    pub language: String,
+}
+
+impl Sidecar {
+    /// Reads the file's text.
+    ///
+    /// # Errors
+    /// What is wrong, with line and column.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,47 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What is done with a payload behind our header, on both sides of every trip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Touch {
+    /// Nothing: only our 16-byte header is written and read.
+    #[default]
+    None,
+    /// The first cache line, 64 bytes with our header, is written, read and verified.
+    Header,
+    /// Every byte is written, read and verified.
+    Full,
+}
+
+impl Touch {
+    /// The word used in files, flags and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Touch::None => "none",
+            Touch::Header => "header",
+            Touch::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for Touch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Touch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Touch::None),
+            "header" => Ok(Touch::Header),
+            "full" => Ok(Touch::Full),
+            _ => Err(format!("'{text}' is not one of none, header, full")),
+        }
+    }
+}
