@@ -114,7 +114,7 @@ words! {
 }
 
 /// One way of a system.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Variant {
     /// The name after the slash.
     pub name: String,
@@ -179,7 +179,7 @@ impl Variant {
 }
 
 /// One setting, given as `?name=value` behind a transport.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setting {
     /// Its name.
     pub name: String,
@@ -200,7 +200,7 @@ impl Setting {
 }
 
 /// What a transport is.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
     /// The name before the slash.
     pub system: String,

@@ -1,10 +1,11 @@
 //! The three traits of a transport, mirroring the C table.
 
 use crate::{Description, LinkOptions, Loan, Message, NodeOptions, Result, raw};
+use serde::{Deserialize, Serialize};
 use std::ffi::c_void;
 
 /// What a variant can carry here and now.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// The largest message, in bytes.
     pub max_payload_bytes: u64,
@@ -13,7 +14,7 @@ pub struct Limits {
 }
 
 /// The command line of a daemon.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DaemonCommand {
     /// Looked up in `PATH`.
     pub program: String,

@@ -80,8 +80,11 @@ pub struct Plan {
     #[schemars(skip)]
     #[serde(skip, default)]
     pub tables: Vec<TableKind>,
-    /// Transports that `*` stands for but that cannot run here, and why.
+    /// Transports that were asked for but cannot run here, and why: one line each.
     pub left_out: Vec<String>,
+    /// Those of them that were asked for by name, and not only by `*`.
+    #[serde(default)]
+    pub missing: Vec<String>,
 }
 
 impl Plan {
