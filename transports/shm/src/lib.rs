@@ -1,0 +1,142 @@
+//! Transport `shm`: the floor that every other transport is compared with.
+//!
+//! Messages are written in place, in distinct chunks of a shared segment, and handed over by storing one word. Nothing is
+//! copied, and with wait `poll` nothing is asked of the kernel. See `ring` for how.
+
+mod futex;
+mod link;
+mod ring;
+mod segment;
+
+pub use link::ShmLink;
+
+use segment::Geometry;
+use std::io;
+use tripmeter_abi::{
+    Description, Error, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, Status, System,
+    Variant, Wait, kernel_version,
+};
+
+/// Messages on their way per direction.
+const DEPTH: std::ops::RangeInclusive<u64> = 2..=1024;
+
+/// The system `shm`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shm;
+
+impl System for Shm {
+    type Node = ShmNode;
+
+    fn description(&self) -> Description {
+        let mut ring = Variant::new(
+            "ring",
+            "chunks in a shared segment, handed over through one cache line; block by futex",
+            Path::SharedMemory,
+        );
+        ring.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput];
+        ring.zero_copy = true;
+        Description {
+            system: "shm".into(),
+            summary: "zero-copy reference: the floor".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            system_version: kernel_version(),
+            variants: vec![ring],
+            settings: vec![Setting::new(
+                "depth",
+                "16",
+                "messages, 2 to 1024",
+                "messages on their way per direction, each in a chunk of its own",
+            )],
+            daemon: None,
+        }
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        let sizes = Sizes::of(options)?;
+        let links = u64::from(options.link_count.max(1));
+        let free_bytes = free_bytes()?;
+        let largest = Geometry::largest_payload(free_bytes / links, sizes.depth, sizes.directions);
+        let payload = options.max_payload_bytes;
+        if payload <= largest && largest > 0 {
+            return Ok(Limits { max_payload_bytes: largest, packet_bytes: 0 });
+        }
+        let needed = sizes.geometry(payload)?.bytes().saturating_mul(links);
+        Err(Error::new(
+            Status::Limit,
+            format!(
+                "a payload of {payload} bytes needs {needed} bytes of shared memory ({links} links, depth {}), \
+                 {free_bytes} are free in /dev/shm and memory; enlarge it (mount -o remount,size=... /dev/shm), \
+                 or take a payload of at most {largest} bytes or a smaller depth",
+                sizes.depth
+            ),
+        ))
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<ShmNode> {
+        if options.variant != "ring" {
+            return Err(Error::new(Status::Invalid, format!("system 'shm' has no variant '{}'", options.variant)));
+        }
+        if options.wait == Wait::Callback {
+            return Err(Error::new(Status::Invalid, "system 'shm' cannot wait by callback; take poll or block"));
+        }
+        let sizes = Sizes::of(options)?;
+        Ok(ShmNode { geometry: sizes.geometry(options.max_payload_bytes)?, options: options.clone() })
+    }
+}
+
+/// What the options ask for.
+struct Sizes {
+    depth: u64,
+    directions: u64,
+}
+
+impl Sizes {
+    fn of(options: &NodeOptions) -> Result<Self> {
+        let directions = if matches!(options.pattern, Pattern::PingPong | Pattern::Rpc) { 2 } else { 1 };
+        Ok(Self { depth: options.number("depth", DEPTH)?, directions })
+    }
+
+    fn geometry(&self, payload_bytes: u64) -> Result<Geometry> {
+        Geometry::new(payload_bytes, self.depth, self.directions).ok_or_else(|| {
+            let depth = self.depth;
+            let text = format!("a payload of {payload_bytes} bytes at depth {depth} is more than can be addressed");
+            Error::new(Status::Limit, text)
+        })
+    }
+}
+
+/// Bytes that a new segment may take: what is free in /dev/shm, and what memory there is for it.
+fn free_bytes() -> Result<u64> {
+    // SAFETY: all zeros is a valid statvfs.
+    let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a NUL-terminated path and a structure to fill.
+    if unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &raw mut space) } != 0 {
+        let error = io::Error::last_os_error();
+        return Err(Error::new(Status::Unavailable, format!("/dev/shm is not there: {error}; mount a tmpfs on it")));
+    }
+    let in_shm = space.f_bavail.saturating_mul(space.f_frsize);
+    Ok(in_shm.min(available_memory().unwrap_or(u64::MAX)))
+}
+
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// One process's end.
+pub struct ShmNode {
+    options: NodeOptions,
+    geometry: Geometry,
+}
+
+impl Node for ShmNode {
+    type Link = ShmLink;
+
+    fn link(&mut self, options: &LinkOptions) -> Result<ShmLink> {
+        ShmLink::open(&self.options, self.geometry, options.index)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! One direction: chunks that are written, handed over and given back in a fixed order.
+//!
+//! The word that hands a chunk over lies in the same cache line as the first bytes of its message, so that one line
+//! travels per message. `depth` messages may be on their way; the ring has one chunk more, so that a loan never waits.
+
+use crate::futex::{Awoken, Bed};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Loan, Message};
+
+/// Bytes of a chunk in front of its message.
+pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
+
+/// Spins between two looks at the clock.
+const SPINS: u32 = 256;
+
+/// A value alone on its cache line.
+#[repr(C, align(64))]
+struct Line<T>(T);
+
+/// What a chunk begins with.
+#[repr(C)]
+struct Head {
+    /// Number of the message in this chunk, counted from 1; stored last.
+    sequence: AtomicU64,
+    length: AtomicU64,
+}
+
+/// The words of a direction beside its chunks. All zeros is the initial state.
+#[repr(C)]
+pub(crate) struct Control {
+    /// Messages given back; written by the consumer.
+    released: Line<AtomicU64>,
+    consumer: Line<Bed>,
+    producer: Line<Bed>,
+}
+
+/// Where a ring lies and how its ends wait.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) control: *const Control,
+    /// The first chunk.
+    pub(crate) chunks: *mut u8,
+    pub(crate) stride: usize,
+    pub(crate) depth: usize,
+    /// This end sleeps when it has to wait.
+    pub(crate) sleeps: bool,
+    /// The other end does.
+    pub(crate) peer_sleeps: bool,
+}
+
+/// Position in the circle of chunks.
+struct Cursor {
+    chunk: *mut u8,
+    first: *mut u8,
+    end: *mut u8,
+    stride: usize,
+    /// Number of the message that this chunk is for.
+    sequence: u64,
+}
+
+impl Cursor {
+    /// # Safety
+    /// `place` describes a ring that stays mapped for as long as the cursor is used.
+    unsafe fn new(place: &Place) -> Self {
+        // SAFETY: a ring has `depth + 1` chunks.
+        let end = unsafe { place.chunks.add((place.depth + 1) * place.stride) };
+        Self { chunk: place.chunks, first: place.chunks, end, stride: place.stride, sequence: 1 }
+    }
+
+    #[inline(always)]
+    fn head(&self) -> &Head {
+        // SAFETY: a chunk begins with an aligned head, is mapped, and is accessed through atomics only.
+        unsafe { &*self.chunk.cast::<Head>() }
+    }
+
+    #[inline(always)]
+    fn message(&self) -> *mut u8 {
+        // SAFETY: a chunk is longer than its head.
+        unsafe { self.chunk.add(HEAD_BYTES) }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        // SAFETY: the chunk lies before `end`, the end of the same mapping's ring.
+        let next = unsafe { self.chunk.add(self.stride) };
+        self.chunk = if next == self.end { self.first } else { next };
+        self.sequence += 1;
+    }
+}
+
+/// The writing end.
+pub(crate) struct Producer {
+    cursor: Cursor,
+    control: *const Control,
+    depth: u64,
+    /// Messages known to be given back.
+    released: u64,
+    sleeps: bool,
+    peer_sleeps: bool,
+}
+
+impl Producer {
+    /// # Safety
+    /// As for [`Cursor::new`]; a ring has one producer.
+    pub(crate) unsafe fn new(place: Place) -> Self {
+        Self {
+            // SAFETY: the caller's contract.
+            cursor: unsafe { Cursor::new(&place) },
+            control: place.control,
+            depth: place.depth as u64,
+            released: 0,
+            sleeps: place.sleeps,
+            peer_sleeps: place.peer_sleeps,
+        }
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: mapped as long as the producer lives, by the contract of `new`.
+        unsafe { &*self.control }
+    }
+
+    /// The chunk of the next message. It is free: the one before it was published only when `depth - 1` were on their way.
+    #[inline(always)]
+    pub(crate) fn loan(&self, length: usize) -> Loan {
+        Loan { data: self.cursor.message(), length, token: ptr::null_mut() }
+    }
+
+    /// Hands the loaned chunk over, or returns `false` if the ring stays full.
+    #[inline(always)]
+    pub(crate) fn publish(&mut self, length: usize, timeout_ns: u64) -> bool {
+        if self.is_full() && !self.wait_for_room(timeout_ns) {
+            return false;
+        }
+        let head = self.cursor.head();
+        head.length.store(length as u64, Ordering::Relaxed);
+        head.sequence.store(self.cursor.sequence, Ordering::Release);
+        self.cursor.advance();
+        if self.peer_sleeps {
+            self.control().consumer.0.wake();
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.cursor.sequence - self.released > self.depth
+    }
+
+    fn look_for_room(&mut self) -> bool {
+        self.released = self.control().released.0.load(Ordering::Acquire);
+        !self.is_full()
+    }
+
+    #[inline(never)]
+    fn wait_for_room(&mut self, timeout_ns: u64) -> bool {
+        if self.look_for_room() {
+            return true;
+        }
+        let timeout = Duration::from_nanos(timeout_ns);
+        let start = Instant::now();
+        loop {
+            let Some(left) = timeout.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) else { return false };
+            let found = if self.sleeps { self.sleep_for_room(left) } else { Some(self.spin_for_room()) };
+            match found {
+                Some(true) => return true,
+                Some(false) => {}
+                None => return false,
+            }
+        }
+    }
+
+    fn spin_for_room(&mut self) -> bool {
+        (0..SPINS).any(|_| {
+            std::hint::spin_loop();
+            self.look_for_room()
+        })
+    }
+
+    /// `None` after a signal or the time-out.
+    fn sleep_for_room(&mut self, left: Duration) -> Option<bool> {
+        self.control().producer.0.lie_down();
+        if self.look_for_room() {
+            self.control().producer.0.get_up();
+            return Some(true);
+        }
+        let awoken = self.control().producer.0.sleep(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+        self.control().producer.0.get_up();
+        let found = self.look_for_room();
+        (found || awoken == Awoken::Changed).then_some(found)
+    }
+}
+
+/// The reading end.
+pub(crate) struct Consumer {
+    cursor: Cursor,
+    control: *const Control,
+    /// Messages given back.
+    released: u64,
+    /// Messages given back before an earlier one was.
+    early: u64,
+    sleeps: bool,
+    peer_sleeps: bool,
+}
+
+impl Consumer {
+    /// # Safety
+    /// As for [`Cursor::new`]; a ring has one consumer.
+    pub(crate) unsafe fn new(place: Place) -> Self {
+        Self {
+            // SAFETY: the caller's contract.
+            cursor: unsafe { Cursor::new(&place) },
+            control: place.control,
+            released: 0,
+            early: 0,
+            sleeps: place.sleeps,
+            peer_sleeps: place.peer_sleeps,
+        }
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: mapped as long as the consumer lives, by the contract of `new`.
+        unsafe { &*self.control }
+    }
+
+    /// The next message if it is there.
+    #[inline(always)]
+    pub(crate) fn poll(&mut self) -> Option<Message> {
+        let (head, sequence) = (self.cursor.head(), self.cursor.sequence);
+        if head.sequence.load(Ordering::Acquire) != sequence {
+            return None;
+        }
+        let length = head.length.load(Ordering::Relaxed) as usize;
+        let message =
+            Message { data: self.cursor.message(), length, token: ptr::without_provenance_mut(sequence as usize) };
+        self.cursor.advance();
+        Some(message)
+    }
+
+    /// The next message, asleep until it comes if this end sleeps at all.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, timeout_ns: u64) -> Option<Message> {
+        match self.poll() {
+            None if self.sleeps => self.sleep(timeout_ns),
+            found => found,
+        }
+    }
+
+    #[inline(never)]
+    fn sleep(&mut self, timeout_ns: u64) -> Option<Message> {
+        self.control().consumer.0.lie_down();
+        let found = self.poll();
+        if found.is_none() && timeout_ns > 0 {
+            self.control().consumer.0.sleep(timeout_ns);
+        }
+        self.control().consumer.0.get_up();
+        found.or_else(|| self.poll())
+    }
+
+    /// Gives a message back. Of two that are held, the later one may come first.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, message: &Message) {
+        if message.token.addr() as u64 != self.released + 1 {
+            self.early += 1;
+            return;
+        }
+        self.released += 1 + self.early;
+        self.early = 0;
+        self.control().released.0.store(self.released, Ordering::Release);
+        if self.peer_sleeps {
+            self.control().producer.0.wake();
+        }
+    }
+}

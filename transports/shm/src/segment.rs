@@ -1,0 +1,270 @@
+//! The shared segment of one link: a front page, then the chunks of both directions.
+
+use crate::ring::{Control, HEAD_BYTES, Place};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use tripmeter_abi::{Error, Result, Role, Status};
+
+const PAGE: u64 = 4096;
+const CACHE_LINE: u64 = 64;
+/// Tells a finished segment of this layout.
+const MAGIC: u64 = u64::from_le_bytes(*b"tripshm1");
+
+/// The first page of a segment.
+#[repr(C, align(64))]
+struct Front {
+    /// Stored last by the leader.
+    magic: AtomicU64,
+    depth: AtomicU64,
+    stride: AtomicU64,
+    leader_sleeps: AtomicU32,
+    follower_sleeps: AtomicU32,
+    /// Followers that wanted to connect.
+    followers: AtomicU32,
+    /// The follower is ready.
+    connected: AtomicU32,
+    to_follower: Control,
+    to_leader: Control,
+}
+
+const _: () = assert!(size_of::<Front>() as u64 <= PAGE);
+
+/// The sizes that make up a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// Messages on their way per direction.
+    pub(crate) depth: u64,
+    /// Bytes from chunk to chunk.
+    stride: u64,
+    /// 1 or 2.
+    directions: u64,
+}
+
+impl Geometry {
+    /// `None` if the numbers are beyond any memory.
+    pub(crate) fn new(payload_bytes: u64, depth: u64, directions: u64) -> Option<Self> {
+        let whole = payload_bytes.checked_add(HEAD_BYTES as u64)?.checked_next_multiple_of(PAGE)?;
+        // One line more than whole pages: the heads of all chunks would fall into one set of the cache otherwise.
+        let geometry = Self { depth, stride: whole.checked_add(CACHE_LINE)?, directions };
+        let chunks = geometry.stride.checked_mul(geometry.chunks())?;
+        (chunks.checked_add(PAGE)? <= isize::MAX as u64).then_some(geometry)
+    }
+
+    /// The largest message that fits into `free_bytes`, 0 if there is none.
+    pub(crate) fn largest_payload(free_bytes: u64, depth: u64, directions: u64) -> u64 {
+        let stride = free_bytes.saturating_sub(PAGE) / ((depth + 1) * directions);
+        let whole = stride.saturating_sub(CACHE_LINE) / PAGE * PAGE;
+        whole.saturating_sub(HEAD_BYTES as u64)
+    }
+
+    fn chunks(&self) -> u64 {
+        (self.depth + 1) * self.directions
+    }
+
+    /// Bytes of the whole segment.
+    pub(crate) fn bytes(&self) -> u64 {
+        PAGE + self.chunks() * self.stride
+    }
+
+    /// Longest message of a chunk.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        (self.stride - CACHE_LINE) as usize - HEAD_BYTES
+    }
+}
+
+/// A mapped segment; the leader's removes its name when dropped.
+pub(crate) struct Segment {
+    memory: *mut u8,
+    geometry: Geometry,
+    /// The leader's.
+    name: Option<CString>,
+}
+
+// SAFETY: the memory is accessed through atomics, or through chunks owned by one end at a time.
+unsafe impl Send for Segment {}
+
+impl Segment {
+    /// Creates, fills and maps a segment.
+    pub(crate) fn create(name: &str, geometry: Geometry, sleeps: bool) -> Result<Self> {
+        let path = shm_name(name)?;
+        let file = open(&path, libc::O_CREAT | libc::O_EXCL)
+            .map_err(|error| Error::os(&format!("creating shared memory '{name}'"), error))?;
+        let mut segment = Self { memory: ptr::null_mut(), geometry, name: Some(path) };
+        // SAFETY: posix_fallocate takes a descriptor and numbers only.
+        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, geometry.bytes() as libc::off_t) };
+        if code != 0 {
+            let (bytes, reason) = (geometry.bytes(), io::Error::from_raw_os_error(code));
+            let text = format!(
+                "shared memory '{name}' needs {bytes} bytes of /dev/shm: {reason}; \
+                 enlarge it (mount -o remount,size=...), or take a smaller payload or depth"
+            );
+            return Err(Error::new(Status::Limit, text));
+        }
+        segment.map(&file)?;
+        segment.fill();
+        let front = segment.front();
+        front.depth.store(geometry.depth, Ordering::Relaxed);
+        front.stride.store(geometry.stride, Ordering::Relaxed);
+        front.leader_sleeps.store(sleeps.into(), Ordering::Relaxed);
+        front.magic.store(MAGIC, Ordering::Release);
+        Ok(segment)
+    }
+
+    /// Maps the leader's segment and tells it so. Only the first follower may.
+    pub(crate) fn join(name: &str, sleeps: bool) -> Result<Self> {
+        let file = open(&shm_name(name)?, 0)
+            .map_err(|error| Error::os(&format!("opening the leader's shared memory '{name}'"), error))?;
+        let length = std::fs::File::from(file.try_clone().map_err(|error| Error::os("dup", error))?)
+            .metadata()
+            .map_err(|error| Error::os(&format!("reading the size of shared memory '{name}'"), error))?
+            .len();
+        let foreign =
+            || Error::failed(format!("shared memory '{name}' ({length} bytes) is no segment of this version"));
+        if length < PAGE {
+            return Err(foreign());
+        }
+        let mut segment = Self { memory: ptr::null_mut(), geometry: Geometry::whole(length), name: None };
+        segment.map(&file)?;
+        segment.geometry = segment.read_geometry(length).ok_or_else(foreign)?;
+        if segment.front().followers.fetch_add(1, Ordering::AcqRel) != 0 {
+            return Err(Error::new(
+                Status::Invalid,
+                format!("shared memory '{name}' has a follower already; system 'shm' connects 1 follower per leader"),
+            ));
+        }
+        segment.touch();
+        segment.front().follower_sleeps.store(sleeps.into(), Ordering::Relaxed);
+        segment.front().connected.store(1, Ordering::Release);
+        Ok(segment)
+    }
+
+    /// The follower is there.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.front().connected.load(Ordering::Acquire) == 1
+    }
+
+    /// Sizes of this segment.
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The ring that `role` writes, and the one it reads; the same memory if there is only one direction, which is then
+    /// the leader's to write and the follower's to read.
+    pub(crate) fn rings(&self, role: Role) -> (Option<Place>, Option<Place>) {
+        let front = self.front();
+        let sleepers = [&front.leader_sleeps, &front.follower_sleeps].map(|word| word.load(Ordering::Relaxed) != 0);
+        let (sleeps, peer_sleeps) = match role {
+            Role::Leader => (sleepers[0], sleepers[1]),
+            Role::Follower => (sleepers[1], sleepers[0]),
+        };
+        let place = |control: *const Control, direction: u64| {
+            (direction < self.geometry.directions).then(|| Place {
+                control,
+                // SAFETY: the geometry was checked against the size of the mapping.
+                chunks: unsafe { self.memory.add(self.geometry.direction_offset(direction)) },
+                stride: self.geometry.stride as usize,
+                depth: self.geometry.depth as usize,
+                sleeps,
+                peer_sleeps,
+            })
+        };
+        let (out, back) = (place(&raw const front.to_follower, 0), place(&raw const front.to_leader, 1));
+        match role {
+            Role::Leader => (out, back),
+            Role::Follower => (back, out),
+        }
+    }
+
+    fn front(&self) -> &Front {
+        // SAFETY: the mapping is page-aligned and at least a page long, and the front consists of atomics.
+        unsafe { &*self.memory.cast::<Front>() }
+    }
+
+    fn read_geometry(&self, length: u64) -> Option<Geometry> {
+        let front = self.front();
+        if front.magic.load(Ordering::Acquire) != MAGIC {
+            return None;
+        }
+        let (depth, stride) = (front.depth.load(Ordering::Relaxed), front.stride.load(Ordering::Relaxed));
+        [1, 2].map(|directions| Geometry { depth, stride, directions }).into_iter().find(|it| it.bytes() == length)
+    }
+
+    fn map(&mut self, file: &OwnedFd) -> Result<()> {
+        let length = self.geometry.bytes() as usize;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a new mapping at an address of the kernel's choice; the descriptor is open.
+        let memory = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(Error::last_os(&format!("mapping {length} bytes of shared memory")));
+        }
+        self.memory = memory.cast();
+        Ok(())
+    }
+
+    /// Gives every chunk contents that no memory saving can share, and a head that says free.
+    fn fill(&self) {
+        let words = (self.geometry.bytes() - PAGE) as usize / size_of::<u64>();
+        // SAFETY: the chunks lie behind the front page; no other process has been told of the segment yet.
+        let words = unsafe { std::slice::from_raw_parts_mut(self.memory.add(PAGE as usize).cast::<u64>(), words) };
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for word in &mut *words {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *word = state;
+        }
+        for chunk in words.chunks_exact_mut(self.geometry.stride as usize / size_of::<u64>()) {
+            chunk[..HEAD_BYTES / size_of::<u64>()].fill(0);
+        }
+    }
+
+    /// Maps every page for writing.
+    fn touch(&self) {
+        for offset in (0..self.geometry.bytes() as usize).step_by(PAGE as usize) {
+            // SAFETY: inside the mapping; adding 0 changes nothing, whoever else looks.
+            unsafe { AtomicU8::from_ptr(self.memory.add(offset)) }.fetch_add(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Geometry {
+    /// Stands for all of a segment before its front page could be read.
+    fn whole(length: u64) -> Self {
+        Self { depth: 0, stride: length - PAGE, directions: 1 }
+    }
+
+    fn direction_offset(&self, direction: u64) -> usize {
+        (PAGE + direction * (self.depth + 1) * self.stride) as usize
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if !self.memory.is_null() {
+            // SAFETY: mapped by `map` with this length, and no ring outlives its segment.
+            unsafe { libc::munmap(self.memory.cast(), self.geometry.bytes() as usize) };
+        }
+        if let Some(name) = &self.name {
+            // SAFETY: a NUL-terminated name that this process created.
+            unsafe { libc::shm_unlink(name.as_ptr()) };
+        }
+    }
+}
+
+fn shm_name(name: &str) -> Result<CString> {
+    CString::new(format!("/{name}"))
+        .map_err(|_| Error::new(Status::Invalid, format!("'{}' is no name of shared memory", name.escape_debug())))
+}
+
+fn open(name: &CString, flags: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: a NUL-terminated name; the descriptor returned is ours alone.
+    let fd = unsafe { libc::shm_open(name.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC | flags, 0o600) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,354 @@
+use super::*;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Link, Message, Role};
+
+const TIMEOUT_NS: u64 = 10_000_000_000;
+const SHORT_NS: u64 = 20_000_000;
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+fn options(pattern: Pattern, wait: Wait, payload: u64, depth: u64) -> NodeOptions {
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    NodeOptions {
+        role: Role::Leader,
+        pattern,
+        wait,
+        variant: "ring".into(),
+        settings: [("depth".to_owned(), depth.to_string())].into(),
+        run_id: format!("shm-test-{}-{run}", std::process::id()),
+        scratch_dir: PathBuf::from("/nonexistent"),
+        max_payload_bytes: payload,
+        link_count: 1,
+        follower_count: 1,
+        follower_index: 0,
+    }
+}
+
+fn follower(options: &NodeOptions) -> NodeOptions {
+    NodeOptions { role: Role::Follower, ..options.clone() }
+}
+
+fn link(options: &NodeOptions) -> Result<ShmLink> {
+    Shm.open(options)?.link(&LinkOptions { index: 0, callback: None })
+}
+
+/// Both ends in one thread.
+fn pair(options: &NodeOptions) -> (ShmLink, ShmLink) {
+    let mut leader = link(options).unwrap();
+    let mut follower = link(&follower(options)).unwrap();
+    follower.connect(&[leader.address().unwrap()], TIMEOUT_NS).unwrap();
+    leader.connect(&[follower.address().unwrap()], TIMEOUT_NS).unwrap();
+    (leader, follower)
+}
+
+fn send(link: &mut ShmLink, bytes: &[u8], timeout_ns: u64) -> bool {
+    let loan = link.loan(bytes.len(), None).unwrap();
+    // SAFETY: a loan is writable for its whole length.
+    unsafe { std::slice::from_raw_parts_mut(loan.data, loan.length) }.copy_from_slice(bytes);
+    link.publish(loan, timeout_ns).unwrap()
+}
+
+fn bytes(message: &Message) -> &[u8] {
+    // SAFETY: a message is readable until it is released, and the tests release it later.
+    unsafe { std::slice::from_raw_parts(message.data, message.length) }
+}
+
+fn receive(link: &mut ShmLink) -> Message {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_nanos(TIMEOUT_NS) {
+        if let Some(message) = link.take(TIMEOUT_NS).unwrap() {
+            return message;
+        }
+        thread::yield_now();
+    }
+    panic!("no message came");
+}
+
+fn content(number: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + number * 7) as u8).collect()
+}
+
+fn segment_names(run_id: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/dev/shm").unwrap();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| name.contains(run_id)).collect()
+}
+
+/// Every message comes back with its own content and length, many times around the ring.
+fn echo(wait: Wait, depth: u64) {
+    let (mut leader, mut follower) = pair(&options(Pattern::PingPong, wait, 5000, depth));
+    let lengths = [0, 1, 16, 4096, 5000];
+    let trips = 50 * lengths.len();
+    let answering = thread::spawn(move || {
+        for _ in 0..trips {
+            let message = receive(&mut follower);
+            assert!(send(&mut follower, bytes(&message), TIMEOUT_NS));
+            follower.release(message);
+        }
+    });
+    for trip in 0..trips {
+        let sent = content(trip, lengths[trip % lengths.len()]);
+        assert!(send(&mut leader, &sent, TIMEOUT_NS));
+        let message = receive(&mut leader);
+        assert_eq!(bytes(&message), sent);
+        leader.release(message);
+    }
+    answering.join().unwrap();
+}
+
+#[test]
+fn polled_messages_come_back_whole() {
+    echo(Wait::Poll, 3);
+}
+
+#[test]
+fn blocking_messages_come_back_whole() {
+    echo(Wait::Block, 2);
+}
+
+#[test]
+fn a_stream_wraps_around_in_order() {
+    for wait in [Wait::Poll, Wait::Block] {
+        let (mut leader, mut follower) = pair(&options(Pattern::Throughput, wait, 64, 4));
+        let sending = thread::spawn(move || {
+            for number in 0..2000 {
+                assert!(send(&mut leader, &content(number, 64), TIMEOUT_NS));
+            }
+            leader
+        });
+        for number in 0..2000 {
+            let message = receive(&mut follower);
+            assert_eq!(bytes(&message), content(number, 64), "message {number}");
+            follower.release(message);
+        }
+        drop(sending.join().unwrap());
+    }
+}
+
+#[test]
+fn chunks_are_distinct_aligned_and_filled() {
+    let (mut leader, mut follower) = pair(&options(Pattern::Channel, Wait::Poll, 4096, 3));
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let loan = leader.loan(4096, None).unwrap();
+        assert!(loan.data.addr().is_multiple_of(8));
+        // SAFETY: a loan is as readable as it is writable.
+        let old = unsafe { std::slice::from_raw_parts(loan.data, loan.length) };
+        assert!(old.windows(2).any(|two| two[0] != two[1]));
+        seen.push(loan.data.addr());
+        assert!(leader.publish(loan, 0).unwrap());
+        let message = receive(&mut follower);
+        follower.release(message);
+    }
+    let first_loan = leader.loan(1, None).unwrap();
+    assert_eq!(first_loan.data.addr(), seen[0]);
+    seen.sort_unstable();
+    assert!(seen.windows(2).all(|two| two[1] - two[0] > 4096));
+    let sets = seen.iter().map(|address| address % 4096 / 64).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(sets.len(), 4, "each head has its own cache set");
+}
+
+#[test]
+fn a_full_ring_refuses_after_the_time_out_and_goes_on_when_there_is_room() {
+    for wait in [Wait::Poll, Wait::Block] {
+        let (mut leader, mut follower) = pair(&options(Pattern::Channel, wait, 16, 2));
+        assert!(send(&mut leader, &[1], 0) && send(&mut leader, &[2], 0));
+        assert!(!send(&mut leader, &[3], 0));
+        assert!(!send(&mut leader, &[3], SHORT_NS));
+        let first = receive(&mut follower);
+        assert!(!send(&mut leader, &[3], 0), "a message that is held keeps its chunk");
+        assert_eq!(bytes(&first), [1]);
+        let sending = thread::spawn(move || send(&mut leader, &[3], TIMEOUT_NS).then_some(leader));
+        thread::sleep(Duration::from_millis(5));
+        follower.release(first);
+        let leader = sending.join().unwrap();
+        assert!(leader.is_some());
+        for expected in [2, 3] {
+            let message = receive(&mut follower);
+            assert_eq!(bytes(&message), [expected]);
+            follower.release(message);
+        }
+    }
+}
+
+#[test]
+fn two_messages_may_be_released_in_either_order() {
+    let (mut leader, mut follower) = pair(&options(Pattern::Channel, Wait::Poll, 16, 2));
+    for round in 0..10 {
+        assert!(send(&mut leader, &[round], 0) && send(&mut leader, &[round + 100], 0));
+        let (first, second) = (receive(&mut follower), receive(&mut follower));
+        follower.release(second);
+        assert!(!send(&mut leader, &[0], 0));
+        assert_eq!(bytes(&first), [round]);
+        follower.release(first);
+    }
+}
+
+#[test]
+fn a_discarded_loan_leaves_no_trace() {
+    let (mut leader, mut follower) = pair(&options(Pattern::Channel, Wait::Poll, 16, 2));
+    let loan = leader.loan(16, None).unwrap();
+    leader.discard(loan);
+    assert!(follower.take(0).unwrap().is_none());
+    assert!(send(&mut leader, &[7], 0));
+    assert_eq!(bytes(&receive(&mut follower)), [7]);
+}
+
+#[test]
+fn an_empty_ring_gives_nothing_and_a_blocking_take_ends() {
+    for wait in [Wait::Poll, Wait::Block] {
+        let (_leader, mut follower) = pair(&options(Pattern::Channel, wait, 16, 2));
+        assert!(follower.take(0).unwrap().is_none());
+        assert!(follower.take(SHORT_NS).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_signal_ends_a_blocking_take() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: an all-zero action without SA_RESTART and with a handler that does nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()), 0);
+    }
+    let (_leader, mut follower) = pair(&options(Pattern::Channel, Wait::Block, 16, 2));
+    // SAFETY: names the calling thread, which is joined with below.
+    let sleeper = unsafe { libc::pthread_self() } as usize;
+    let done = AtomicU32::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..1000 {
+                thread::sleep(Duration::from_millis(10));
+                if done.load(Ordering::Relaxed) != 0 {
+                    break;
+                }
+                // SAFETY: the thread is in this scope and thus alive.
+                unsafe { libc::pthread_kill(sleeper as libc::pthread_t, libc::SIGUSR2) };
+            }
+        });
+        let start = Instant::now();
+        assert!(follower.take(TIMEOUT_NS).unwrap().is_none());
+        assert!(start.elapsed() < Duration::from_nanos(TIMEOUT_NS));
+        done.store(1, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn the_segment_is_named_after_the_run_and_goes_with_the_leader() {
+    let options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+    let (leader, follower) = pair(&options);
+    assert_eq!(segment_names(&options.run_id), [format!("{}-0", options.run_id)]);
+    drop(follower);
+    assert_eq!(segment_names(&options.run_id).len(), 1);
+    drop(leader);
+    assert!(segment_names(&options.run_id).is_empty());
+}
+
+#[test]
+fn a_second_segment_of_the_same_name_is_refused_and_the_first_stays() {
+    let options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+    let first = link(&options).unwrap();
+    assert!(link(&options).is_err());
+    assert_eq!(segment_names(&options.run_id).len(), 1);
+    drop(first);
+}
+
+#[test]
+fn more_than_one_follower_is_refused() {
+    let options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+    let (mut leader, _follower) = pair(&options);
+    let mut second = link(&follower(&options)).unwrap();
+    let error = second.connect(&[leader.address().unwrap()], SHORT_NS).unwrap_err();
+    assert_eq!(error.status, Status::Invalid);
+    assert!(error.message.contains("1 follower"), "{error}");
+    let error = leader.connect(&[Vec::new(), Vec::new()], SHORT_NS).unwrap_err();
+    assert!(error.message.contains("not 2"), "{error}");
+}
+
+#[test]
+fn connecting_without_a_peer_ends_in_an_error() {
+    let options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+    assert!(link(&options).unwrap().connect(&[Vec::new()], SHORT_NS).is_err());
+    let name = format!("{}-0", options.run_id).into_bytes();
+    assert!(link(&follower(&options)).unwrap().connect(&[name], SHORT_NS).is_err());
+    assert!(segment_names(&options.run_id).is_empty());
+}
+
+#[test]
+fn what_is_too_large_is_refused_with_numbers_and_a_remedy() {
+    let good = options(Pattern::PingPong, Wait::Poll, 1024, 16);
+    let limits = Shm.probe(&good).unwrap();
+    let exact = NodeOptions { max_payload_bytes: limits.max_payload_bytes / 2, ..good.clone() };
+    assert!(Shm.probe(&exact).is_ok());
+    for payload in [limits.max_payload_bytes * 4, 1 << 50] {
+        let error = Shm.probe(&NodeOptions { max_payload_bytes: payload, ..good.clone() }).unwrap_err();
+        assert_eq!(error.status, Status::Limit);
+        assert!(error.message.contains("remount") && error.message.contains("free"), "{error}");
+    }
+    let error = Shm.probe(&NodeOptions { max_payload_bytes: u64::MAX, ..good.clone() }).unwrap_err();
+    assert_eq!(error.status, Status::Limit);
+    let (mut leader, _follower) = pair(&good);
+    assert_eq!(leader.loan(1 << 20, None).unwrap_err().status, Status::Limit);
+}
+
+#[test]
+fn depth_is_checked() {
+    for (depth, status) in [("1", Status::Limit), ("1025", Status::Limit), ("many", Status::Invalid)] {
+        let mut options = options(Pattern::PingPong, Wait::Poll, 16, 2);
+        options.settings.insert("depth".into(), depth.into());
+        assert_eq!(Shm.probe(&options).unwrap_err().status, status, "{depth}");
+    }
+}
+
+#[test]
+fn the_limit_fits_into_what_is_free() {
+    for (free, depth, directions) in [(1 << 30, 16, 2), (1_000_000, 2, 1), (50_000_000, 1024, 2), (10, 2, 1)] {
+        let largest = Geometry::largest_payload(free, depth, directions);
+        if largest > 0 {
+            assert!(Geometry::new(largest, depth, directions).unwrap().bytes() <= free);
+        }
+        assert!(Geometry::new(largest + 1, depth, directions).unwrap().bytes() > free);
+    }
+}
+
+/// A follower process that is killed leaves the leader with time-outs, not asleep.
+#[test]
+fn a_killed_follower_hangs_nobody() {
+    for wait in [Wait::Poll, Wait::Block] {
+        let options = options(Pattern::PingPong, wait, 16, 2);
+        let mut leader = link(&options).unwrap();
+        let (address, other) = (leader.address().unwrap(), follower(&options));
+        // SAFETY: the child only uses a link of its own, and waits to be killed.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            let mut link = link(&other).unwrap();
+            link.connect(&[address], TIMEOUT_NS).unwrap();
+            let message = receive(&mut link);
+            let _ = send(&mut link, bytes(&message), TIMEOUT_NS);
+            let _ = link.take(TIMEOUT_NS);
+            thread::sleep(Duration::from_nanos(TIMEOUT_NS));
+            // SAFETY: skips the destructors of the parent's values.
+            unsafe { libc::_exit(0) };
+        }
+        leader.connect(&[Vec::new()], TIMEOUT_NS).unwrap();
+        assert!(send(&mut leader, &[5], TIMEOUT_NS));
+        let message = receive(&mut leader);
+        assert_eq!(bytes(&message), [5]);
+        // SAFETY: our own child, not reaped yet.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        leader.release(message);
+        assert!(leader.take(SHORT_NS).unwrap().is_none());
+        assert!(send(&mut leader, &[6], SHORT_NS));
+        assert!(!send(&mut leader, &[7], SHORT_NS), "the message that it held keeps its chunk");
+        drop(leader);
+        assert!(segment_names(&options.run_id).is_empty());
+    }
+}
