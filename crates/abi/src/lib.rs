@@ -15,9 +15,12 @@ mod export;
 #[cfg(feature = "host")]
 mod loader;
 mod options;
+pub mod os;
 pub mod packets;
 pub mod raw;
 mod sdk;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use describe::{Description, Path, Pattern, Setting, Variant, Wait, kernel_version};
 pub use error::{Error, Result, Status};

@@ -1,1 +1,331 @@
-//! Messages over systems whose send carries a limited number of bytes.
+//! Messages over systems whose send carries a limited number of bytes, and over byte streams.
+//!
+//! [`PacketLink`] splits a message into packets, each with a prefix of 16 bytes; [`StreamLink`] puts the same prefix in
+//! front of each message. Neither copies: the prefix is written into the bytes before the packet's part of the message,
+//! which are put back once it is sent, and a packet is received at its place in the message in the same way. A message
+//! that fits one packet costs one send and one receive.
+
+mod buffer;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use stream::StreamLink;
+
+use crate::os::{Deadline, Endpoint, Patience, number_or, os_error};
+use crate::{Error, Link, Loan, Message, NodeOptions, Result, Setting, Status};
+use buffer::Buffer;
+use std::ptr;
+
+/// Bytes in front of each packet, or of each message of a stream.
+pub const PREFIX_BYTES: usize = 16;
+
+/// The largest message of either link: lengths are 32 bits wide.
+pub const MOST_PAYLOAD_BYTES: u64 = u32::MAX as u64;
+
+/// The smallest value of setting `packet`.
+pub const LEAST_PACKET_BYTES: u64 = 64;
+
+const DATA: u32 = 0;
+const FAREWELL: u32 = 1;
+
+/// The setting `packet`, which all users of this module have.
+pub fn packet_setting() -> Setting {
+    let summary = "most bytes per system send, prefix of 16 bytes included; 4096 is what iceperf sends";
+    Setting::new("packet", "native", "native | bytes, 64 and more", summary)
+}
+
+/// The value of setting `packet`; `None` for `native`.
+///
+/// # Errors
+/// `Invalid` if it is no number, `Limit` beyond `most`.
+pub fn packet_bytes(options: &NodeOptions, most: u64) -> Result<Option<usize>> {
+    Ok(number_or(options, "packet", "native", LEAST_PACKET_BYTES..=most)?.map(|bytes| bytes as usize))
+}
+
+/// What precedes a packet's bytes, in the machine's byte order: both ends are on one host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Prefix {
+    id: u32,
+    total: u32,
+    offset: u32,
+    kind: u32,
+}
+
+impl Prefix {
+    #[inline]
+    fn bytes(self) -> [u8; PREFIX_BYTES] {
+        let mut bytes = [0; PREFIX_BYTES];
+        for (to, word) in bytes.chunks_exact_mut(4).zip([self.id, self.total, self.offset, self.kind]) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    #[inline]
+    fn read(bytes: &[u8; PREFIX_BYTES]) -> Self {
+        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Self { id: word(0), total: word(4), offset: word(8), kind: word(12) }
+    }
+}
+
+/// The first 16 bytes of a window, as an array.
+#[inline]
+fn head(window: &mut [u8]) -> &mut [u8; PREFIX_BYTES] {
+    window.first_chunk_mut().expect("a window begins with room for a prefix")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Ready,
+    /// The receive buffer is the host's until it is released.
+    Held,
+    Closed,
+}
+
+impl State {
+    #[cold]
+    fn refuse_take(self) -> Error {
+        match self {
+            State::Closed => peer_gone(),
+            _ => Error::failed("take before the last message was released; this transport has one receive buffer"),
+        }
+    }
+}
+
+/// The one link a peer has.
+fn only_peer(peers: &[Vec<u8>]) -> Result<&[u8]> {
+    match peers {
+        [peer] => Ok(peer),
+        _ => {
+            let text = format!("this transport reaches 1 follower per link, {} given; use 1", peers.len());
+            Err(Error::new(Status::Limit, text))
+        }
+    }
+}
+
+#[cold]
+fn peer_gone() -> Error {
+    Error::closed("the peer has closed its end; see its log")
+}
+
+#[cold]
+fn too_long(length: usize, capacity: usize) -> Error {
+    Error::new(Status::Limit, format!("message of {length} bytes, {capacity} at most were announced"))
+}
+
+#[cold]
+fn sent_in_part(sent: usize, length: usize) -> Error {
+    Error::failed(format!("{sent} of {length} bytes sent within the time-out; the peer does not keep up"))
+}
+
+/// A receive that brought nothing: `None` if there was nothing there, or a signal came.
+#[inline]
+fn nothing_received(errno: i32) -> Result<Option<Message>> {
+    match errno {
+        libc::EAGAIN | libc::EINTR => Ok(None),
+        _ => Err(os_error("receiving from the peer", errno)),
+    }
+}
+
+/// The message whose packets are arriving; complete up to `filled`, 0 if there is none.
+#[derive(Clone, Copy, Default)]
+struct Partial {
+    id: u32,
+    total: u32,
+    filled: usize,
+}
+
+/// A link over an endpoint that keeps the bounds of packets.
+///
+/// A message with a packet missing is dropped whole, one with packets out of order as well; repeated packets are ignored.
+/// A single-packet message that arrives twice is delivered twice: the host counts it.
+pub struct PacketLink<E: Endpoint> {
+    endpoint: E,
+    state: State,
+    /// Payload bytes per packet.
+    chunk: usize,
+    capacity: usize,
+    next_id: u32,
+    partial: Partial,
+    /// Bounds one call of `take` when packets come that make no message.
+    packets_at_most: usize,
+    send: Buffer,
+    receive: Buffer,
+}
+
+impl<E: Endpoint> PacketLink<E> {
+    /// A link whose packets have at most `packet_bytes` bytes, prefix included.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory.
+    ///
+    /// # Panics
+    /// If a packet has no room beside its prefix.
+    pub fn new(endpoint: E, packet_bytes: usize, max_payload_bytes: u64) -> Result<Self> {
+        assert!(packet_bytes > PREFIX_BYTES);
+        let (chunk, capacity) = (packet_bytes - PREFIX_BYTES, max_payload_bytes as usize);
+        Ok(Self {
+            endpoint,
+            state: State::Ready,
+            chunk,
+            capacity,
+            next_id: 0,
+            partial: Partial::default(),
+            packets_at_most: capacity.div_ceil(chunk) + 16,
+            send: Buffer::new(capacity)?,
+            // A whole packet fits behind any part of a message.
+            receive: Buffer::new(capacity + chunk)?,
+        })
+    }
+
+    /// Sends one packet; `false` once the time-out has passed.
+    #[inline]
+    fn send_packet(&mut self, prefix: Prefix, length: usize, patience: &mut Patience) -> Result<bool> {
+        let window = self.send.window(prefix.offset as usize, length);
+        let saved = std::mem::replace(head(window), prefix.bytes());
+        let sent = loop {
+            match self.endpoint.send(window) {
+                Ok(count) if count == window.len() => break Ok(true),
+                Ok(count) => break Err(sent_in_part(count, window.len())),
+                Err(errno) => match patience.again(errno) {
+                    Ok(true) => {}
+                    other => break other,
+                },
+            }
+        };
+        *head(window) = saved;
+        sent
+    }
+
+    #[inline]
+    fn deliver(&mut self, total: u32) -> Message {
+        self.partial.filled = 0;
+        self.state = State::Held;
+        Message { data: self.receive.payload(), length: total as usize, token: ptr::null_mut() }
+    }
+
+    /// A packet that does not continue the message in progress; `None` if it leads to no message.
+    #[cold]
+    fn sort_out(&mut self, prefix: Prefix, got: usize) -> Result<Option<Message>> {
+        if got == 0 || prefix.kind == FAREWELL {
+            self.state = State::Closed;
+            return Err(peer_gone());
+        }
+        let partial = self.partial;
+        let (offset, chunk) = (prefix.offset as usize, got.saturating_sub(PREFIX_BYTES));
+        let damaged = got < PREFIX_BYTES || !self.fits(prefix, chunk);
+        let repeated = partial.filled > offset && (prefix.id, prefix.total) == (partial.id, partial.total);
+        if damaged || repeated {
+            return Ok(None);
+        }
+        self.partial.filled = 0;
+        if offset != 0 {
+            return Ok(None);
+        }
+        // The end of the message before it was lost, and this one came to lie behind what there was of it.
+        let payload = self.receive.payload();
+        // SAFETY: both ranges lie in the buffer: the packet was received there.
+        unsafe { ptr::copy(payload.add(partial.filled), payload, chunk) };
+        if chunk == prefix.total as usize {
+            return Ok(Some(self.deliver(prefix.total)));
+        }
+        self.partial = Partial { id: prefix.id, total: prefix.total, filled: chunk };
+        Ok(None)
+    }
+
+    #[inline]
+    fn fits(&self, prefix: Prefix, chunk: usize) -> bool {
+        let total = prefix.total as usize;
+        total <= self.capacity && prefix.offset as usize + chunk <= total && prefix.kind == DATA
+    }
+}
+
+impl<E: Endpoint> Link for PacketLink<E> {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        self.endpoint.address()
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        self.endpoint.connect(only_peer(peers)?, Deadline::after(timeout_ns))
+    }
+
+    #[inline]
+    fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
+        if length > self.capacity {
+            return Err(too_long(length, self.capacity));
+        }
+        Ok(Loan { data: self.send.payload(), length, token: ptr::null_mut() })
+    }
+
+    #[inline]
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        let mut patience = Patience::new(timeout_ns);
+        let mut offset = 0;
+        loop {
+            let chunk = self.chunk.min(loan.length - offset);
+            let prefix = Prefix { id, total: loan.length as u32, offset: offset as u32, kind: DATA };
+            if !self.send_packet(prefix, chunk, &mut patience)? {
+                return if offset == 0 { Ok(false) } else { Err(sent_in_part(offset, loan.length)) };
+            }
+            offset += chunk;
+            if offset == loan.length {
+                return Ok(true);
+            }
+        }
+    }
+
+    #[inline]
+    fn discard(&mut self, _loan: Loan) {}
+
+    #[inline]
+    fn take(&mut self, _timeout_ns: u64) -> Result<Option<Message>> {
+        if self.state != State::Ready {
+            return Err(self.state.refuse_take());
+        }
+        for _ in 0..self.packets_at_most {
+            let partial = self.partial;
+            let window = self.receive.window(partial.filled, self.chunk);
+            let saved = *head(window);
+            let received = self.endpoint.receive(window);
+            let prefix = Prefix::read(head(window));
+            *head(window) = saved;
+            let got = match received {
+                Ok(got) => got,
+                Err(errno) => return nothing_received(errno),
+            };
+            let chunk = got.saturating_sub(PREFIX_BYTES);
+            let continues = partial.filled == 0 || (prefix.id, prefix.total) == (partial.id, partial.total);
+            let in_place = prefix.offset as usize == partial.filled && got >= PREFIX_BYTES;
+            if !(continues && in_place && self.fits(prefix, chunk)) {
+                match self.sort_out(prefix, got)? {
+                    None => continue,
+                    delivered => return Ok(delivered),
+                }
+            }
+            let filled = partial.filled + chunk;
+            if filled == prefix.total as usize {
+                return Ok(Some(self.deliver(prefix.total)));
+            }
+            self.partial = Partial { id: prefix.id, total: prefix.total, filled };
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn release(&mut self, _message: Message) {
+        self.state = State::Ready;
+    }
+}
+
+impl<E: Endpoint> Drop for PacketLink<E> {
+    fn drop(&mut self) {
+        if self.endpoint.needs_farewell() {
+            self.endpoint.stop_blocking();
+            // A peer that has gone, or does not read, needs no farewell.
+            let _ = self.endpoint.send(&Prefix { id: self.next_id, total: 0, offset: 0, kind: FAREWELL }.bytes());
+        }
+    }
+}

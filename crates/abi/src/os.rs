@@ -1,0 +1,275 @@
+//! What transports of the operating system share: ports, deadlines and settings.
+//!
+//! Nothing here allocates, reads a clock or makes a system call of its own while messages pass; connecting may.
+
+mod socket;
+
+pub use socket::{SocketAddress, accept, bind, buffer_setting, connect, listen, local_address, socket};
+pub use socket::{set_socket_option, socket_option};
+
+use crate::{Description, Error, NodeOptions, Result, Status};
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// Number of bytes moved, or the `errno` of the system call.
+pub type Io = std::result::Result<usize, c_int>;
+
+/// The calling thread's `errno`.
+#[inline]
+pub fn errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// An error of a system call from its `errno`.
+#[cold]
+pub fn os_error(what: &str, errno: c_int) -> Error {
+    Error::os(what, io::Error::from_raw_os_error(errno))
+}
+
+/// Both directions of a connection, one system call per call.
+pub trait Port: Send {
+    /// Sends bytes; fewer than given only on a stream.
+    ///
+    /// # Errors
+    /// The `errno` of the system call.
+    fn send(&self, bytes: &[u8]) -> Io;
+
+    /// Receives at most as many bytes as `room` has; 0 at the end of a connection.
+    ///
+    /// # Errors
+    /// The `errno` of the system call.
+    fn receive(&self, room: &mut [u8]) -> Io;
+}
+
+impl Port for OwnedFd {
+    #[inline]
+    fn send(&self, bytes: &[u8]) -> Io {
+        write(self.as_raw_fd(), bytes)
+    }
+
+    #[inline]
+    fn receive(&self, room: &mut [u8]) -> Io {
+        read(self.as_raw_fd(), room)
+    }
+}
+
+/// A [`Port`] and how it is joined to its peer's.
+pub trait Endpoint: Port {
+    /// What the peer needs; may be empty.
+    ///
+    /// # Errors
+    /// If the operating system does not tell.
+    fn address(&mut self) -> Result<Vec<u8>>;
+
+    /// Joins the peer, and from then on waits as the node was told.
+    ///
+    /// # Errors
+    /// If that does not come about before the deadline.
+    fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()>;
+
+    /// Whether the peer learns only from a last packet that this end has gone, since there is no end of file.
+    fn needs_farewell(&self) -> bool {
+        false
+    }
+
+    /// Makes calls return at once with `EAGAIN` instead of sleeping.
+    fn stop_blocking(&self) {}
+}
+
+/// `write(2)`.
+///
+/// # Errors
+/// Its `errno`.
+#[inline]
+pub fn write(fd: RawFd, bytes: &[u8]) -> Io {
+    // SAFETY: `bytes` is readable for its length; a bad descriptor is an error of the call, not undefined.
+    let sent = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+    usize::try_from(sent).map_err(|_| errno())
+}
+
+/// `read(2)`.
+///
+/// # Errors
+/// Its `errno`.
+#[inline]
+pub fn read(fd: RawFd, room: &mut [u8]) -> Io {
+    // SAFETY: `room` is writable for its length; a bad descriptor is an error of the call, not undefined.
+    let got = unsafe { libc::read(fd, room.as_mut_ptr().cast(), room.len()) };
+    usize::try_from(got).map_err(|_| errno())
+}
+
+/// Sets or clears `O_NONBLOCK`.
+///
+/// # Errors
+/// That of `fcntl(2)`.
+pub fn set_nonblocking(fd: RawFd, on: bool) -> Result<()> {
+    // SAFETY: F_GETFL and F_SETFL take and return integers only.
+    let done = unsafe {
+        let flags = libc::fcntl(fd, libc::F_GETFL);
+        let wanted = if on { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+        flags >= 0 && libc::fcntl(fd, libc::F_SETFL, wanted) >= 0
+    };
+    if done { Ok(()) } else { Err(Error::last_os("setting O_NONBLOCK")) }
+}
+
+/// A point in time until which connecting may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// That many nanoseconds from now; never, if that is beyond what the clock can express.
+    pub fn after(timeout_ns: u64) -> Self {
+        Self(Instant::now().checked_add(Duration::from_nanos(timeout_ns)))
+    }
+
+    /// The time left; `None` once it is over.
+    pub fn left(self) -> Option<Duration> {
+        match self.0 {
+            None => Some(Duration::from_secs(3600)),
+            Some(end) => end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()),
+        }
+    }
+
+    /// Sleeps for a millisecond; `false` if the deadline has passed.
+    pub fn nap(self) -> bool {
+        let going_on = self.left().is_some();
+        if going_on {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        going_on
+    }
+
+    /// Sleeps until `fd` is ready for `events` of `poll(2)`.
+    ///
+    /// # Errors
+    /// After the deadline, naming `what` was waited for.
+    pub fn wait(self, fd: RawFd, events: i16, what: &str) -> Result<()> {
+        while let Some(left) = self.left() {
+            let mut entry = libc::pollfd { fd, events, revents: 0 };
+            let milliseconds = left.as_millis().clamp(1, 1000) as c_int;
+            // SAFETY: one valid entry.
+            match unsafe { libc::poll(&mut entry, 1, milliseconds) } {
+                0 => {}
+                count if count > 0 => return Ok(()),
+                _ if errno() == libc::EINTR => {}
+                _ => return Err(Error::last_os(what)),
+            }
+        }
+        Err(Error::failed(format!("{what} did not come about within the time-out; is the peer running?")))
+    }
+}
+
+/// Decides whether a send that did not succeed is tried again.
+///
+/// The clock is read after 1024 failed tries and at interruptions only, and the time-out runs from the first reading, so
+/// that a send that succeeds costs nothing but itself.
+pub(crate) struct Patience {
+    timeout_ns: u64,
+    tries: u32,
+    deadline: Option<Deadline>,
+}
+
+impl Patience {
+    #[inline]
+    pub fn new(timeout_ns: u64) -> Self {
+        Self { timeout_ns, tries: 0, deadline: None }
+    }
+
+    /// `Ok(false)`: the time-out has passed.
+    #[inline]
+    pub fn again(&mut self, errno: c_int) -> Result<bool> {
+        match errno {
+            libc::EAGAIN | libc::ENOBUFS => {
+                self.tries += 1;
+                if self.tries < 1024 {
+                    return Ok(true);
+                }
+                self.tries = 0;
+                Ok(self.time_left())
+            }
+            libc::EINTR => Ok(self.time_left()),
+            _ => Err(os_error("sending to the peer", errno)),
+        }
+    }
+
+    #[cold]
+    fn time_left(&mut self) -> bool {
+        let timeout_ns = self.timeout_ns;
+        self.deadline.get_or_insert_with(|| Deadline::after(timeout_ns)).left().is_some()
+    }
+}
+
+/// Refuses what a transport with one follower per link cannot do.
+///
+/// # Errors
+/// `Invalid` for an unknown variant, pattern or wait, `Limit` for more than one follower.
+pub fn check(description: &Description, options: &NodeOptions) -> Result<()> {
+    let system = &description.system;
+    let invalid = |text: String| Err(Error::new(Status::Invalid, text));
+    let Some(variant) = description.variant(&options.variant) else {
+        return invalid(format!("transport '{system}' has no variant '{}'", options.variant));
+    };
+    if !variant.patterns.contains(&options.pattern) {
+        return invalid(format!("transport '{system}/{}' cannot carry pattern '{}'", variant.name, options.pattern));
+    }
+    if !variant.waits.contains(&options.wait) {
+        return invalid(format!("transport '{system}/{}' cannot wait by '{}'", variant.name, options.wait));
+    }
+    if options.follower_count > 1 {
+        let count = options.follower_count;
+        let text = format!("transport '{system}' reaches 1 follower per link, {count} asked for; use 1");
+        return Err(Error::new(Status::Limit, text));
+    }
+    Ok(())
+}
+
+/// Refuses messages beyond a transport's limit.
+///
+/// # Errors
+/// `Limit`, with both numbers.
+pub fn check_payload(options: &NodeOptions, limit: u64) -> Result<()> {
+    let wanted = options.max_payload_bytes;
+    if wanted <= limit {
+        return Ok(());
+    }
+    Err(Error::new(Status::Limit, format!("payload of {wanted} bytes, {limit} at most with these settings")))
+}
+
+/// A setting that is a number of bytes or a word; `None` for the word, which is also the default.
+///
+/// # Errors
+/// As [`NodeOptions::number`].
+pub fn number_or(
+    options: &NodeOptions,
+    name: &str,
+    word: &str,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<Option<u64>> {
+    let text = options.setting(name);
+    if text.is_empty() || text == word { Ok(None) } else { options.number(name, range).map(Some) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_ends_after_the_time_out_and_not_before() {
+        let mut patience = Patience::new(0);
+        assert!((0..1023).all(|_| patience.again(libc::EAGAIN).unwrap()));
+        assert!(!patience.again(libc::EAGAIN).unwrap());
+        assert!(!patience.again(libc::EINTR).unwrap());
+        let mut patience = Patience::new(u64::MAX);
+        assert!((0..5000).all(|_| patience.again(libc::EAGAIN).unwrap() && patience.again(libc::EINTR).unwrap()));
+        assert_eq!(patience.again(libc::EPIPE).unwrap_err().status, Status::Closed);
+    }
+
+    #[test]
+    fn deadline_passes() {
+        assert!(Deadline::after(0).left().is_none());
+        assert!(!Deadline::after(0).nap());
+        assert!(Deadline::after(u64::MAX).left().is_some());
+    }
+}

@@ -1,0 +1,213 @@
+//! Sockets by their system calls: made non-blocking, and joined before a deadline.
+
+use super::{Deadline, errno, number_or, os_error};
+use crate::{Error, NodeOptions, Result, Status};
+use std::ffi::c_int;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// An address of one of the families in use.
+#[derive(Clone, Copy)]
+pub struct SocketAddress {
+    storage: libc::sockaddr_storage,
+    length: libc::socklen_t,
+}
+
+impl SocketAddress {
+    fn empty() -> Self {
+        // SAFETY: all zeroes is a valid `sockaddr_storage`.
+        Self { storage: unsafe { mem::zeroed() }, length: size_of::<libc::sockaddr_storage>() as libc::socklen_t }
+    }
+
+    /// A Unix address in the abstract namespace, which needs no file and vanishes with its socket.
+    ///
+    /// # Errors
+    /// `Limit` if the name is too long.
+    pub fn unix(name: &[u8]) -> Result<Self> {
+        let mut address = Self::empty();
+        // SAFETY: `sockaddr_storage` is large enough and aligned for every address.
+        let unix = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_un>() };
+        unix.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        let most = unix.sun_path.len() - 1;
+        if name.len() > most {
+            let text = format!("socket name of {} bytes, {most} at most", name.len());
+            return Err(Error::new(Status::Limit, text));
+        }
+        for (to, from) in unix.sun_path[1..].iter_mut().zip(name) {
+            *to = *from as libc::c_char;
+        }
+        let before = mem::offset_of!(libc::sockaddr_un, sun_path);
+        address.length = (before + 1 + name.len()) as libc::socklen_t;
+        Ok(address)
+    }
+
+    /// A port of 127.0.0.1; 0 lets the kernel choose.
+    pub fn loopback(port: u16) -> Self {
+        let mut address = Self::empty();
+        // SAFETY: as in `unix`.
+        let internet = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_in>() };
+        internet.sin_family = libc::AF_INET as libc::sa_family_t;
+        internet.sin_port = port.to_be();
+        internet.sin_addr.s_addr = libc::INADDR_LOOPBACK.to_be();
+        address.length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        address
+    }
+
+    /// The port of an internet address; 0 for any other.
+    pub fn port(&self) -> u16 {
+        if c_int::from(self.storage.ss_family) != libc::AF_INET {
+            return 0;
+        }
+        // SAFETY: the family says which address it is.
+        u16::from_be(unsafe { &*(&raw const self.storage).cast::<libc::sockaddr_in>() }.sin_port)
+    }
+
+    fn as_ptr(&self) -> *const libc::sockaddr {
+        (&raw const self.storage).cast()
+    }
+}
+
+/// A non-blocking socket of `domain` (`AF_*`) and `kind` (`SOCK_*`).
+///
+/// # Errors
+/// `Unavailable` if the kernel has none of that kind.
+pub fn socket(domain: c_int, kind: c_int) -> Result<OwnedFd> {
+    // SAFETY: integers only.
+    let fd = unsafe { libc::socket(domain, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) };
+    match fd {
+        // SAFETY: a new descriptor that nothing else owns.
+        0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(match errno() {
+            code @ (libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT) => {
+                Error::new(Status::Unavailable, os_error("making a socket of this kind", code).message)
+            }
+            code => os_error("making a socket", code),
+        }),
+    }
+}
+
+/// `bind(2)`.
+///
+/// # Errors
+/// That of the call.
+pub fn bind(socket: &OwnedFd, address: &SocketAddress) -> Result<()> {
+    // SAFETY: the address is valid for its length.
+    let done = unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr(), address.length) };
+    if done == 0 { Ok(()) } else { Err(Error::last_os("binding a socket")) }
+}
+
+/// `listen(2)`.
+///
+/// # Errors
+/// That of the call.
+pub fn listen(socket: &OwnedFd) -> Result<()> {
+    // SAFETY: integers only.
+    if unsafe { libc::listen(socket.as_raw_fd(), 8) } == 0 { Ok(()) } else { Err(Error::last_os("listening")) }
+}
+
+/// The address that a socket is bound to.
+///
+/// # Errors
+/// That of `getsockname(2)`.
+pub fn local_address(socket: &OwnedFd) -> Result<SocketAddress> {
+    let mut address = SocketAddress::empty();
+    // SAFETY: the address is writable for its length.
+    let done = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address.storage).cast(), &mut address.length) };
+    if done == 0 { Ok(address) } else { Err(Error::last_os("asking for a socket's address")) }
+}
+
+/// The next connection, non-blocking, and who made it.
+///
+/// # Errors
+/// After the deadline.
+pub fn accept(listener: &OwnedFd, deadline: Deadline) -> Result<(OwnedFd, SocketAddress)> {
+    loop {
+        deadline.wait(listener.as_raw_fd(), libc::POLLIN, "the follower's connection")?;
+        let mut peer = SocketAddress::empty();
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: the address is writable for its length.
+        let fd =
+            unsafe { libc::accept4(listener.as_raw_fd(), (&raw mut peer.storage).cast(), &mut peer.length, flags) };
+        if fd >= 0 {
+            // SAFETY: a new descriptor that nothing else owns.
+            return Ok((unsafe { OwnedFd::from_raw_fd(fd) }, peer));
+        }
+        match errno() {
+            libc::EAGAIN | libc::EINTR | libc::ECONNABORTED => {}
+            code => return Err(os_error("accepting a connection", code)),
+        }
+    }
+}
+
+/// Connects a non-blocking socket.
+///
+/// # Errors
+/// `Closed` if nobody listens; `Failed` after the deadline.
+pub fn connect(socket: &OwnedFd, address: &SocketAddress, deadline: Deadline) -> Result<()> {
+    loop {
+        // SAFETY: the address is valid for its length.
+        if unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr(), address.length) } == 0 {
+            return Ok(());
+        }
+        match errno() {
+            libc::EINPROGRESS => break,
+            // A Unix listener's backlog is full.
+            libc::EAGAIN | libc::EINTR if deadline.nap() => {}
+            code => return Err(os_error("connecting to the peer", code)),
+        }
+    }
+    deadline.wait(socket.as_raw_fd(), libc::POLLOUT, "the connection to the leader")?;
+    match socket_option(socket, libc::SOL_SOCKET, libc::SO_ERROR)? {
+        0 => Ok(()),
+        code => Err(os_error("connecting to the peer", code)),
+    }
+}
+
+/// An integer socket option.
+///
+/// # Errors
+/// That of `getsockopt(2)`.
+pub fn socket_option(socket: &OwnedFd, level: c_int, name: c_int) -> Result<c_int> {
+    let (mut value, mut length) = (0 as c_int, size_of::<c_int>() as libc::socklen_t);
+    // SAFETY: value and length are writable and agree.
+    let done = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &mut length) };
+    if done == 0 { Ok(value) } else { Err(Error::last_os("reading a socket option")) }
+}
+
+/// Sets an integer socket option.
+///
+/// # Errors
+/// That of `setsockopt(2)`.
+pub fn set_socket_option(socket: &OwnedFd, level: c_int, name: c_int, value: c_int) -> Result<()> {
+    let length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: value is readable and its length right.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), length) };
+    if done == 0 { Ok(()) } else { Err(Error::last_os("setting a socket option")) }
+}
+
+/// Applies the setting `buffer` (`system`, or bytes as given to `SO_SNDBUF` and `SO_RCVBUF`).
+///
+/// # Errors
+/// `Limit` if the kernel grants less.
+pub fn buffer_setting(options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
+    let Some(bytes) = number_or(options, "buffer", "system", 4096..=1 << 30)? else {
+        return Ok(());
+    };
+    let both = [
+        (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, "net.core.wmem_max"),
+        (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, "net.core.rmem_max"),
+    ];
+    for (plain, force, sysctl) in both {
+        // The second goes beyond the sysctl and needs a privilege.
+        if set_socket_option(socket, libc::SOL_SOCKET, force, bytes as c_int).is_err() {
+            set_socket_option(socket, libc::SOL_SOCKET, plain, bytes as c_int)?;
+        }
+        // The kernel grants twice what it is asked for, to account for its own overhead.
+        let granted = socket_option(socket, libc::SOL_SOCKET, plain)? as u64 / 2;
+        if granted < bytes {
+            let text = format!("setting 'buffer={bytes}': the kernel grants {granted}; raise sysctl {sysctl}");
+            return Err(Error::new(Status::Limit, text));
+        }
+    }
+    Ok(())
+}

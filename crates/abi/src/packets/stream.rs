@@ -1,0 +1,166 @@
+//! Messages over a byte stream.
+
+use super::{Buffer, DATA, PREFIX_BYTES, Prefix, State};
+use super::{head, nothing_received, only_peer, peer_gone, sent_in_part, too_long};
+use crate::os::{Deadline, Endpoint, Patience};
+use crate::{Error, Link, Loan, Message, Result};
+use std::ptr;
+
+/// A link over an endpoint that carries bytes without bounds.
+///
+/// A receive asks for as many bytes as the last message had. With messages of one size it therefore costs one call and
+/// never reaches into the next message. What it got of a next message after a longer one is kept and delivered first.
+pub struct StreamLink<E: Endpoint> {
+    endpoint: E,
+    state: State,
+    /// Most bytes per send.
+    packet: usize,
+    capacity: usize,
+    next_id: u32,
+    /// Length of the last message.
+    expected: usize,
+    /// Bytes of the next message that are at their place, prefix included.
+    filled: usize,
+    /// Bytes received beyond the last message, counted from the place of the prefix; empty almost always.
+    surplus: std::ops::Range<usize>,
+    send: Buffer,
+    receive: Buffer,
+}
+
+impl<E: Endpoint> StreamLink<E> {
+    /// A link that sends at most `packet_bytes` bytes at a time; as much as the system takes if `None`.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory.
+    pub fn new(endpoint: E, packet_bytes: Option<usize>, max_payload_bytes: u64) -> Result<Self> {
+        let capacity = max_payload_bytes as usize;
+        Ok(Self {
+            endpoint,
+            state: State::Ready,
+            packet: packet_bytes.unwrap_or(usize::MAX),
+            capacity,
+            next_id: 0,
+            expected: 0,
+            filled: 0,
+            surplus: 0..0,
+            send: Buffer::new(capacity)?,
+            receive: Buffer::new(capacity)?,
+        })
+    }
+
+    /// Bytes of the message at the front, prefix included; of its prefix alone until that is there.
+    #[inline]
+    fn wanted(&mut self) -> Result<usize> {
+        if self.filled < PREFIX_BYTES {
+            return Ok(PREFIX_BYTES);
+        }
+        let prefix = Prefix::read(head(self.receive.window(0, 0)));
+        if prefix.total as usize > self.capacity || prefix.kind != DATA {
+            return Err(damaged(prefix.total, self.capacity));
+        }
+        Ok(PREFIX_BYTES + prefix.total as usize)
+    }
+
+    /// Moves what there is of the next message to the front.
+    #[cold]
+    fn use_surplus(&mut self) -> Result<()> {
+        // First its prefix, which then tells how much more belongs to it.
+        for _ in 0..2 {
+            let count = self.surplus.len().min(self.wanted()? - self.filled);
+            let base = self.receive.window(0, self.capacity);
+            base.copy_within(self.surplus.start..self.surplus.start + count, self.filled);
+            self.filled += count;
+            self.surplus.start += count;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn deliver(&mut self, bytes: usize) -> Message {
+        if self.filled > bytes {
+            self.surplus = bytes..self.filled;
+        }
+        self.filled = 0;
+        self.expected = bytes - PREFIX_BYTES;
+        self.state = State::Held;
+        Message { data: self.receive.payload(), length: self.expected, token: ptr::null_mut() }
+    }
+}
+
+#[cold]
+fn damaged(total: u32, capacity: usize) -> Error {
+    Error::failed(format!("the stream is out of step: a message of {total} bytes, {capacity} at most were announced"))
+}
+
+impl<E: Endpoint> Link for StreamLink<E> {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        self.endpoint.address()
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        self.endpoint.connect(only_peer(peers)?, Deadline::after(timeout_ns))
+    }
+
+    #[inline]
+    fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
+        if length > self.capacity {
+            return Err(too_long(length, self.capacity));
+        }
+        Ok(Loan { data: self.send.payload(), length, token: ptr::null_mut() })
+    }
+
+    #[inline]
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        let window = self.send.window(0, loan.length);
+        *head(window) = Prefix { id, total: loan.length as u32, offset: 0, kind: DATA }.bytes();
+        let mut patience = Patience::new(timeout_ns);
+        let mut sent = 0;
+        while sent < window.len() {
+            let end = sent.saturating_add(self.packet).min(window.len());
+            match self.endpoint.send(&window[sent..end]) {
+                Ok(count) => sent += count,
+                Err(errno) if patience.again(errno)? => {}
+                Err(_) if sent == 0 => return Ok(false),
+                Err(_) => return Err(sent_in_part(sent.saturating_sub(PREFIX_BYTES), loan.length)),
+            }
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn discard(&mut self, _loan: Loan) {}
+
+    #[inline]
+    fn take(&mut self, _timeout_ns: u64) -> Result<Option<Message>> {
+        if self.state != State::Ready {
+            return Err(self.state.refuse_take());
+        }
+        if !self.surplus.is_empty() {
+            self.use_surplus()?;
+        }
+        // Every turn but the last receives at least one byte of a message of bounded length.
+        loop {
+            let wanted = self.wanted()?;
+            if self.filled >= wanted && self.filled >= PREFIX_BYTES {
+                return Ok(Some(self.deliver(wanted)));
+            }
+            let ask = if self.filled < PREFIX_BYTES { PREFIX_BYTES + self.expected } else { wanted };
+            let room = &mut self.receive.window(0, self.capacity)[self.filled..ask];
+            match self.endpoint.receive(room) {
+                Ok(0) => {
+                    self.state = State::Closed;
+                    return Err(peer_gone());
+                }
+                Ok(got) => self.filled += got,
+                Err(errno) => return nothing_received(errno),
+            }
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, _message: Message) {
+        self.state = State::Ready;
+    }
+}

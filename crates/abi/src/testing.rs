@@ -1,0 +1,316 @@
+//! A driver for tests of transports that copy: leader and follower as two threads of one process.
+//!
+//! Every function panics, naming what went wrong, and ends within [`TIME_LIMIT`]: a watchdog interrupts blocking calls, as
+//! the host does.
+
+use crate::os::errno;
+use crate::{Limits, Link, LinkOptions, Node, NodeOptions, Pattern, Result, Role, Status, System, Wait};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// No test takes longer.
+pub const TIME_LIMIT: Duration = Duration::from_secs(60);
+const CONNECT_NS: u64 = 10_000_000_000;
+const PUBLISH_NS: u64 = 20_000_000_000;
+
+/// One transport and what is sent over it.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    /// Name of the variant.
+    pub variant: &'a str,
+    /// Settings that differ from their default.
+    pub settings: &'a [(&'a str, &'a str)],
+    /// How both sides wait.
+    pub wait: Wait,
+    /// What is done.
+    pub pattern: Pattern,
+    /// Bytes per message, and how many of them.
+    pub payloads: &'a [(usize, u32)],
+}
+
+/// A folder that is removed at the end.
+pub struct Scratch {
+    path: PathBuf,
+    /// Unique as its path.
+    pub run_id: String,
+}
+
+impl Scratch {
+    /// A new, empty folder.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let run_id = format!("tripmeter-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(&run_id);
+        std::fs::create_dir(&path).expect("the test's folder can be created");
+        Self { path, run_id }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Names of what is in it.
+    pub fn entries(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.path).expect("the test's folder can be read");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The options of one side.
+pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scratch) -> NodeOptions {
+    let description = system.description();
+    let mut settings: std::collections::BTreeMap<_, _> =
+        description.settings.into_iter().map(|setting| (setting.name, setting.default)).collect();
+    for (name, value) in case.settings {
+        let known = settings.insert((*name).to_owned(), (*value).to_owned());
+        assert!(known.is_some(), "setting '{name}' is not described");
+    }
+    NodeOptions {
+        role,
+        pattern: case.pattern,
+        wait: case.wait,
+        variant: case.variant.to_owned(),
+        settings,
+        run_id: scratch.run_id.clone(),
+        scratch_dir: scratch.path().to_owned(),
+        max_payload_bytes: case.payloads.iter().map(|(bytes, _)| *bytes as u64).max().unwrap_or(0),
+        link_count: 1,
+        follower_count: 1,
+        follower_index: 0,
+    }
+}
+
+/// What `probe` says of a case.
+///
+/// # Errors
+/// Those of `probe`.
+pub fn probe<S: System>(system: &S, case: &Case<'_>) -> Result<Limits> {
+    let scratch = Scratch::new();
+    let found = system.probe(&options(system, Role::Leader, case, &scratch));
+    assert_eq!(scratch.entries().iter().filter(|name| *name != "queues").count(), 0, "probe left files");
+    found
+}
+
+/// One end as a test uses it.
+pub struct End<L: Link> {
+    link: L,
+    until: Instant,
+}
+
+impl<L: Link> End<L> {
+    /// Sends a message that is told by `seed`.
+    pub fn send(&mut self, length: usize, seed: u32) {
+        let loan = self.link.loan(length, None).expect("a loan");
+        assert_eq!((loan.length, loan.data as usize % 64), (length, 0), "length and alignment of a loan");
+        // SAFETY: an open loan of that length.
+        fill(unsafe { std::slice::from_raw_parts_mut(loan.data, length) }, seed);
+        assert!(self.link.publish(loan, PUBLISH_NS).expect("publish"), "nothing was sent within the time-out");
+    }
+
+    /// Receives one, checks each byte, and that there is no second before its release.
+    pub fn expect(&mut self, length: usize, seed: u32) {
+        let message = self.receive().unwrap_or_else(|error| panic!("message of {length} bytes: {error}"));
+        assert_eq!(message.length, length, "length of message {seed}");
+        assert_eq!(message.data as usize % 8, 0, "alignment of a message");
+        // SAFETY: a message of that length that is held.
+        let wrong = check(unsafe { std::slice::from_raw_parts(message.data, length) }, seed);
+        assert_eq!(wrong, None, "first wrong byte of message {seed} of {length} bytes");
+        assert_eq!(self.link.take(0).expect_err("a second message while one is held").status, Status::Failed);
+        self.link.release(message);
+    }
+
+    /// The next message, or what the transport says of its absence.
+    ///
+    /// # Errors
+    /// Those of `take`.
+    pub fn receive(&mut self) -> Result<crate::Message> {
+        loop {
+            match self.link.take(PUBLISH_NS) {
+                Ok(Some(message)) => return Ok(message),
+                Ok(None) => assert!(Instant::now() < self.until, "no message within the test's time"),
+                Err(error) => return Err(error),
+            }
+            // Poll mode of two busy threads would starve a machine of one CPU.
+            thread::yield_now();
+        }
+    }
+}
+
+fn byte(at: usize, seed: u32) -> u8 {
+    ((at as u32 ^ seed << 20).wrapping_mul(0x9e37_79b1) >> 23) as u8
+}
+
+fn fill(bytes: &mut [u8], seed: u32) {
+    for (at, to) in bytes.iter_mut().enumerate() {
+        *to = byte(at, seed);
+    }
+}
+
+fn check(bytes: &[u8], seed: u32) -> Option<usize> {
+    bytes.iter().enumerate().position(|(at, found)| *found != byte(at, seed))
+}
+
+/// Every message goes there and back, and is checked on both sides.
+pub fn pingpong<S: System>(system: &S, case: &Case<'_>) {
+    run(
+        system,
+        case,
+        |end| each(case, |length, seed| (end.send(length, seed), end.expect(length, !seed)).1),
+        |end| each(case, |length, seed| (end.expect(length, seed), end.send(length, !seed)).1),
+    );
+}
+
+/// All messages go one way, none waiting for another; none is lost and none overtakes.
+pub fn one_way<S: System>(system: &S, case: &Case<'_>) {
+    run(
+        system,
+        case,
+        |end| {
+            each(case, |length, seed| end.send(length, seed));
+            end.expect(1, 0);
+        },
+        |end| {
+            each(case, |length, seed| end.expect(length, seed));
+            end.send(1, 0);
+        },
+    );
+}
+
+/// After one round trip `leaver` goes, and the other side is told so.
+pub fn departure<S: System>(system: &S, case: &Case<'_>, leaver: Role) {
+    let told = |end: &mut End<_>, role| {
+        if role != leaver {
+            assert_eq!(end.receive().expect_err("the peer has gone").status, Status::Closed);
+            assert_eq!(end.receive().expect_err("the peer is still gone").status, Status::Closed);
+        }
+    };
+    run(
+        system,
+        case,
+        |end| {
+            end.send(100, 1);
+            end.expect(100, 2);
+            told(end, Role::Leader);
+        },
+        |end| {
+            end.expect(100, 1);
+            end.send(100, 2);
+            told(end, Role::Follower);
+        },
+    );
+}
+
+fn each(case: &Case<'_>, mut act: impl FnMut(usize, u32)) {
+    let mut seed = 0;
+    for (length, count) in case.payloads {
+        for _ in 0..*count {
+            seed += 1;
+            act(*length, seed);
+        }
+    }
+}
+
+type LinkOf<S> = <<S as System>::Node as Node>::Link;
+
+/// Connects both sides, runs them to their end, and checks that nothing is left.
+pub fn run<S: System>(
+    system: &S,
+    case: &Case<'_>,
+    leader: impl FnOnce(&mut End<LinkOf<S>>) + Send,
+    follower: impl FnOnce(&mut End<LinkOf<S>>) + Send,
+) {
+    let scratch = Scratch::new();
+    let limits = system.probe(&options(system, Role::Leader, case, &scratch)).expect("probe");
+    let wanted = options(system, Role::Leader, case, &scratch).max_payload_bytes;
+    assert!(limits.max_payload_bytes >= wanted, "{} bytes at most, {wanted} wanted", limits.max_payload_bytes);
+    let (to_follower, from_leader) = channel();
+    let (to_leader, from_follower) = channel();
+    let watchdog = Watchdog::new();
+    thread::scope(|scope| {
+        scope.spawn(|| watchdog.run());
+        let ends = [
+            scope.spawn(|| {
+                watchdog.watch(0);
+                side(system, &options(system, Role::Leader, case, &scratch), to_follower, from_follower, leader);
+            }),
+            scope.spawn(|| {
+                watchdog.watch(1);
+                side(system, &options(system, Role::Follower, case, &scratch), to_leader, from_leader, follower);
+            }),
+        ];
+        let results = ends.map(thread::ScopedJoinHandle::join);
+        watchdog.stop.store(true, Ordering::Relaxed);
+        assert!(results.iter().all(std::result::Result::is_ok), "a side failed, see above");
+    });
+    let left: Vec<_> = scratch.entries().into_iter().filter(|name| name != "queues").collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+fn side<S: System>(
+    system: &S,
+    options: &NodeOptions,
+    to_peer: Sender<Vec<u8>>,
+    from_peer: Receiver<Vec<u8>>,
+    act: impl FnOnce(&mut End<LinkOf<S>>),
+) {
+    let mut node = system.open(options).expect("open");
+    let mut link = node.link(&LinkOptions { index: 0, callback: None }).expect("link");
+    to_peer.send(link.address().expect("address")).expect("the peer is there");
+    let peer = from_peer.recv_timeout(TIME_LIMIT).expect("the peer's address");
+    link.connect(&[peer], CONNECT_NS).expect("connect");
+    act(&mut End { link, until: Instant::now() + TIME_LIMIT });
+}
+
+/// Interrupts the two threads again and again, as the host does with overdue calls.
+struct Watchdog {
+    threads: [AtomicI32; 2],
+    stop: AtomicBool,
+}
+
+extern "C" fn ignore(_signal: i32) {}
+
+impl Watchdog {
+    fn new() -> Self {
+        // SAFETY: an all-zero action is valid; the handler does nothing, which is async-signal-safe. SA_RESTART is not set,
+        // so that calls end with EINTR.
+        let done = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = ignore as extern "C" fn(i32) as usize;
+            libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut())
+        };
+        assert_eq!(done, 0, "sigaction: {}", errno());
+        Self { threads: [AtomicI32::new(0), AtomicI32::new(0)], stop: AtomicBool::new(false) }
+    }
+
+    fn watch(&self, place: usize) {
+        // SAFETY: takes nothing, and returns the thread's id.
+        self.threads[place].store(unsafe { libc::gettid() }, Ordering::Relaxed);
+    }
+
+    fn run(&self) {
+        let until = Instant::now() + 2 * TIME_LIMIT;
+        while !self.stop.load(Ordering::Relaxed) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+            for id in self.threads.iter().map(|thread| thread.load(Ordering::Relaxed)).filter(|id| *id != 0) {
+                // SAFETY: integers only; a thread of this process, or none, which is an error of the call.
+                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, libc::SIGUSR2) };
+            }
+        }
+    }
+}
