@@ -1,0 +1,170 @@
+//! One link's membership of iceoryx2: a node, its names and its limits.
+
+use iceoryx2::port::{BackpressureAction, BackpressureInfo};
+use iceoryx2::prelude::{Config, FileName, Node, NodeBuilder, Path, SemanticString, ServiceName, SignalHandlingMode};
+use std::fmt::Debug;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Error, NodeOptions, Pattern, Result, Role, Status, Wait};
+
+/// The single-threaded services of iceoryx2: no lock in any call.
+pub(crate) type Ipc = iceoryx2::prelude::ipc::Service;
+
+/// Most messages held unreleased, by the contract of a transport.
+pub(crate) const HELD: usize = 2;
+/// What iceoryx2 puts before a payload takes less.
+const CHUNK_HEADER_BYTES: u64 = 256;
+const LARGEST_PAYLOAD_BYTES: u64 = 1 << 30;
+/// Where the system keeps shared memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Longest path of a Unix socket, without its final NUL.
+const LONGEST_SOCKET_PATH: usize = 107;
+/// Longest name of an event's socket behind the prefix: 39 digits, and `.event`.
+const LONGEST_SOCKET_NAME: usize = 45;
+
+/// What all ports of a link share.
+pub(crate) struct Session {
+    node: Node<Ipc>,
+    prefix: String,
+    name: String,
+    pub(crate) role: Role,
+    pub(crate) pattern: Pattern,
+    pub(crate) max_payload_bytes: usize,
+    // Dropped last: the node's files are reached through this descriptor.
+    _scratch: File,
+}
+
+impl Session {
+    /// Joins iceoryx2 apart from all others: files below `scratch_dir`, shared memory named after `run_id`.
+    pub(crate) fn open(options: &NodeOptions, link_index: u32) -> Result<Self> {
+        let what = format!("opening '{}'", options.scratch_dir.display());
+        let scratch = File::open(&options.scratch_dir).map_err(|error| Error::os(&what, error))?;
+        // iceoryx2 keeps Unix sockets there, whose paths are limited; by the descriptor they are short wherever it is.
+        let root = format!("/proc/self/fd/{}", scratch.as_raw_fd());
+        let prefix = format!("{}-", options.run_id);
+        let socket_bytes = root.len() + 1 + prefix.len() + LONGEST_SOCKET_NAME;
+        if options.wait == Wait::Block && socket_bytes > LONGEST_SOCKET_PATH {
+            let message = format!("socket path of {socket_bytes} bytes, {LONGEST_SOCKET_PATH} at most; use wait poll");
+            return Err(Error::new(Status::Limit, message));
+        }
+        let mut config = Config::default();
+        let root = Path::new(root.as_bytes()).map_err(failed("naming the root path"))?;
+        config.global.set_root_path(&root);
+        config.global.prefix = FileName::new(prefix.as_bytes()).map_err(failed("naming the prefix"))?;
+        let node = NodeBuilder::new()
+            .config(&config)
+            .signal_handling_mode(SignalHandlingMode::Disabled)
+            .create::<Ipc>()
+            .map_err(failed("creating the node"))?;
+        Ok(Self {
+            node,
+            prefix,
+            name: format!("{}/{link_index}", options.run_id),
+            role: options.role,
+            pattern: options.pattern,
+            max_payload_bytes: usize::try_from(options.max_payload_bytes).map_err(failed("sizing the payload"))?,
+            _scratch: scratch,
+        })
+    }
+
+    /// A builder for the service of this link called `name`.
+    pub(crate) fn service(&self, name: &str) -> Result<iceoryx2::service::builder::Builder<Ipc>> {
+        let name = ServiceName::new(&format!("{}/{name}", self.name)).map_err(failed("naming a service"))?;
+        Ok(self.node.service_builder(&name))
+    }
+
+    /// The names of the direction in which this side sends, and of that in which it receives.
+    pub(crate) fn directions(&self) -> [&'static str; 2] {
+        match self.role {
+            Role::Leader => ["to-follower", "to-leader"],
+            Role::Follower => ["to-leader", "to-follower"],
+        }
+    }
+}
+
+impl Drop for Session {
+    /// Removes the counter of nodes, which iceoryx2 keeps for the next run; there is none under this prefix.
+    fn drop(&mut self) {
+        let Ok(entries) = std::fs::read_dir(SHARED_MEMORY) else { return };
+        for entry in entries.flatten() {
+            let file = entry.file_name().to_string_lossy().into_owned();
+            if file.starts_with(&self.prefix) && file.ends_with(".global_mgmt") {
+                // Already gone if the peer was faster.
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Messages that may wait at the receiver.
+pub(crate) fn queue_length(pattern: Pattern) -> usize {
+    match pattern {
+        Pattern::Channel | Pattern::Throughput => 16,
+        _ => HELD,
+    }
+}
+
+/// The largest message for which all chunks of both directions fit into the shared memory that is free now, in bytes.
+///
+/// # Errors
+/// If the system does not tell what is free.
+pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
+    // SAFETY: all fields of the block are numbers, for which zero is a value.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is NUL-terminated and the block is writable.
+    if unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut found) } != 0 {
+        return Err(Error::last_os("asking for the free space of /dev/shm"));
+    }
+    // Waiting, held and loaned ones; a request is kept for its response, which makes one more.
+    let chunks = 2 * (queue_length(options.pattern) + HELD + 2) as u64 * u64::from(options.link_count.max(1));
+    Ok((found.f_bavail * found.f_frsize / chunks).saturating_sub(CHUNK_HEADER_BYTES).min(LARGEST_PAYLOAD_BYTES))
+}
+
+/// Turns an error of iceoryx2 into one of ours.
+pub(crate) fn failed<E: Debug>(what: &'static str) -> impl Fn(E) -> Error {
+    move |error| Error::failed(format!("iceoryx2: {what} failed: {error:?}"))
+}
+
+/// The peer's ports have gone.
+#[cold]
+pub(crate) fn peer_left() -> Error {
+    Error::closed("iceoryx2: the peer has left the service")
+}
+
+/// Waits until `ready`, at most for the time-out.
+pub(crate) fn await_peer(timeout_ns: u64, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
+    let (start, timeout) = (Instant::now(), Duration::from_nanos(timeout_ns));
+    while !ready()? {
+        if start.elapsed() >= timeout {
+            return Err(Error::failed(format!("iceoryx2: no peer within {} ms", timeout.as_millis())));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// How long a sender retries when the receiver's queue is full.
+#[derive(Clone)]
+pub(crate) struct Patience(Arc<AtomicU64>);
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(0)))
+    }
+
+    pub(crate) fn set_ns(&self, timeout_ns: u64) {
+        self.0.store(timeout_ns, Ordering::Relaxed);
+    }
+
+    /// The handler that iceoryx2 asks while a queue is full.
+    pub(crate) fn handler(&self) -> impl Fn(&BackpressureInfo) -> BackpressureAction + Send + 'static {
+        let timeout = self.0.clone();
+        move |info| match info.elapsed_time < Duration::from_nanos(timeout.load(Ordering::Relaxed)) {
+            true => BackpressureAction::Retry,
+            false => BackpressureAction::DiscardData,
+        }
+    }
+}

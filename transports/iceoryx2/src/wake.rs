@@ -1,0 +1,106 @@
+//! How a side learns that there is a message.
+
+use crate::session::{Ipc, Session, failed, peer_left};
+use iceoryx2::port::listener::{Listener, ListenerWaitError};
+use iceoryx2::port::notifier::Notifier;
+use iceoryx2::prelude::EventId;
+use iceoryx2::service::port_factory::PortFactory as _;
+use iceoryx2::service::port_factory::event::PortFactory;
+use std::time::Duration;
+use tripmeter_abi::Result;
+
+/// Says that a message was sent, and waits to hear so.
+pub(crate) trait Wake {
+    /// Does [`Wake::wait`] sleep?
+    const SLEEPS: bool;
+    /// Is the peer's half there?
+    fn peer_is_there(&self) -> bool;
+    /// After every message sent.
+    fn notify(&self) -> Result<()>;
+    /// Until the peer notified, the time-out, or a signal.
+    fn wait(&self, timeout_ns: u64) -> Result<()>;
+}
+
+/// Wait `poll`: nothing is said, nobody sleeps.
+pub(crate) struct Spin;
+
+impl Spin {
+    pub(crate) fn open(_session: &Session) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl Wake for Spin {
+    const SLEEPS: bool = false;
+
+    fn peer_is_there(&self) -> bool {
+        true
+    }
+
+    fn notify(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn wait(&self, _timeout_ns: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Wait `block`: iceoryx2's event service, one per direction.
+pub(crate) struct Events {
+    notifier: Notifier<Ipc>,
+    listener: Listener<Ipc>,
+    outward: PortFactory<Ipc>,
+    inward: PortFactory<Ipc>,
+}
+
+impl Events {
+    pub(crate) fn open(session: &Session) -> Result<Self> {
+        let [outward, inward] = session.directions();
+        let (outward, inward) = (event(session, outward)?, event(session, inward)?);
+        let listener = inward.listener_builder().create().map_err(failed("creating the listener"))?;
+        let notifier = outward.notifier_builder().create().map_err(failed("creating the notifier"))?;
+        Ok(Self { notifier, listener, outward, inward })
+    }
+}
+
+fn event(session: &Session, direction: &str) -> Result<PortFactory<Ipc>> {
+    session
+        .service(&format!("wake-{direction}"))?
+        .event()
+        .max_nodes(2)
+        .max_listeners(1)
+        .max_notifiers(1)
+        .event_id_max_value(0)
+        .disable_notifier_created_event()
+        .disable_notifier_dropped_event()
+        .disable_notifier_dead_event()
+        .open_or_create()
+        .map_err(failed("opening the event service"))
+}
+
+impl Wake for Events {
+    const SLEEPS: bool = true;
+
+    fn peer_is_there(&self) -> bool {
+        self.outward.dynamic_config().number_of_listeners() > 0
+            && self.inward.dynamic_config().number_of_notifiers() > 0
+    }
+
+    fn notify(&self) -> Result<()> {
+        match self.notifier.notify_with_custom_event_id(EventId::new(0)) {
+            Ok(0) => Err(peer_left()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(failed("notifying")(error)),
+        }
+    }
+
+    fn wait(&self, timeout_ns: u64) -> Result<()> {
+        // iceoryx2 counts in microseconds, of which none would mean to wait for ever.
+        let timeout = Duration::from_nanos(timeout_ns).max(Duration::from_micros(1));
+        match self.listener.timed_wait(|_| (), timeout) {
+            Ok(_) | Err(ListenerWaitError::InterruptSignal) => Ok(()),
+            Err(error) => Err(failed("waiting for an event")(error)),
+        }
+    }
+}
