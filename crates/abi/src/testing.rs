@@ -216,6 +216,55 @@ pub fn departure<S: System>(system: &S, case: &Case<'_>, leaver: Role) {
     );
 }
 
+/// Payloads around the bounds that matter, and up to 1 MiB, with a number of round trips each.
+pub const PAYLOADS: &[(usize, u32)] =
+    &[(16, 100), (0, 3), (1 << 10, 50), (4080, 3), (4081, 3), (1 << 16, 10), ((1 << 16) + 1, 3), (1 << 20, 3), (1, 3)];
+
+/// Payloads for [`one_way`], so that long and short messages follow each other closely.
+pub const MIXED_PAYLOADS: &[(usize, u32)] =
+    &[(16, 300), (100_000, 2), (64, 200), (0, 5), (5000, 20), (1, 100), (300_000, 2), (24, 100)];
+
+/// All that a variant which loses nothing must do, for both waits and each of the settings.
+pub fn conformance<S: System>(system: &S, variant: &str, settings: &[&[(&str, &str)]]) {
+    for wait in [Wait::Poll, Wait::Block] {
+        for settings in settings {
+            let case = Case { variant, settings, wait, pattern: Pattern::PingPong, payloads: PAYLOADS };
+            eprintln!("{variant} {settings:?} {wait}");
+            pingpong(system, &case);
+            one_way(system, &Case { pattern: Pattern::Throughput, payloads: MIXED_PAYLOADS, ..case });
+            let small = Case { payloads: &[(100, 1)], ..case };
+            departure(system, &small, Role::Leader);
+            departure(system, &small, Role::Follower);
+        }
+    }
+    refusals(system, variant);
+}
+
+/// What every transport with one follower per link refuses before it starts.
+pub fn refusals<S: System>(system: &S, variant: &str) {
+    let scratch = Scratch::new();
+    let case = Case { variant, settings: &[], wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
+    let good = options(system, Role::Leader, &case, &scratch);
+    let expect = |options: NodeOptions, status| {
+        assert_eq!(system.probe(&options).expect_err("probe").status, status);
+        assert_eq!(system.open(&options).err().expect("open").status, status);
+    };
+    let with = |name: &str, value: &str| {
+        let mut options = good.clone();
+        options.settings.insert(name.to_owned(), value.to_owned());
+        options
+    };
+    expect(NodeOptions { follower_count: 2, ..good.clone() }, Status::Limit);
+    expect(NodeOptions { variant: "no-such".into(), ..good.clone() }, Status::Invalid);
+    expect(NodeOptions { wait: Wait::Callback, ..good.clone() }, Status::Invalid);
+    expect(NodeOptions { pattern: Pattern::Log, ..good.clone() }, Status::Invalid);
+    expect(with("packet", "much"), Status::Invalid);
+    expect(with("packet", "1"), Status::Limit);
+    expect(with("packet", "99999999999"), Status::Limit);
+    let much = NodeOptions { max_payload_bytes: u64::MAX, ..good.clone() };
+    assert_eq!(system.open(&much).err().expect("open").status, Status::Limit);
+}
+
 fn each(case: &Case<'_>, mut act: impl FnMut(usize, u32)) {
     let mut seed = 0;
     for (length, count) in case.payloads {

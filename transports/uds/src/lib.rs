@@ -1,0 +1,252 @@
+//! Unix domain sockets: datagram, stream and sequenced packets.
+//!
+//! Sockets have names in the abstract namespace, so that no file is left, whatever ends a process. A message larger than a
+//! datagram can be is split into packets. Nothing but `read(2)` and `write(2)` happens once a link is connected.
+
+use std::ffi::c_int;
+use std::os::fd::{AsRawFd, OwnedFd};
+use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
+use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, PacketLink, StreamLink};
+use tripmeter_abi::{
+    Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern, Result, Role,
+    Setting, Status, System, Variant, Wait, kernel_version,
+};
+
+/// System `uds`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Uds;
+
+fn kind_of(variant: &str) -> c_int {
+    match variant {
+        "stream" => libc::SOCK_STREAM,
+        "seqpacket" => libc::SOCK_SEQPACKET,
+        _ => libc::SOCK_DGRAM,
+    }
+}
+
+impl System for Uds {
+    type Node = UdsNode;
+
+    fn description(&self) -> Description {
+        let variant = |name, summary, path| Variant {
+            patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+            ..Variant::new(name, summary, path)
+        };
+        Description {
+            system: "uds".into(),
+            summary: "Unix domain sockets".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            system_version: kernel_version(),
+            variants: vec![
+                variant("datagram", "connected datagram sockets", Path::UnixDatagram),
+                variant("stream", "a stream connection", Path::UnixStream),
+                variant("seqpacket", "a sequenced-packet connection", Path::UnixSeqpacket),
+            ],
+            settings: vec![
+                packets::packet_setting(),
+                Setting::new("buffer", "system", "system | bytes", "SO_SNDBUF and SO_RCVBUF"),
+            ],
+            daemon: None,
+        }
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        os::check(&self.description(), options)?;
+        let packet = packet_bytes(options)?;
+        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: packet.unwrap_or(0) as u64 })
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<UdsNode> {
+        os::check(&self.description(), options)?;
+        os::check_payload(options, MOST_PAYLOAD_BYTES)?;
+        Ok(UdsNode { options: options.clone(), packet: packet_bytes(options)? })
+    }
+}
+
+/// Most bytes per send; `None` if a stream takes what it can.
+fn packet_bytes(options: &NodeOptions) -> Result<Option<usize>> {
+    let kind = kind_of(&options.variant);
+    if kind == libc::SOCK_STREAM {
+        os::buffer_setting(options, &os::socket(libc::AF_UNIX, kind)?)?;
+        return packets::packet_bytes(options, MOST_PAYLOAD_BYTES);
+    }
+    let native = largest_packet(kind, options)?;
+    Ok(Some(packets::packet_bytes(options, native as u64)?.unwrap_or(native)))
+}
+
+/// The largest packet that the kernel takes, found by sending some over a pair of sockets.
+fn largest_packet(kind: c_int, options: &NodeOptions) -> Result<usize> {
+    let (sender, receiver) = socket_pair(kind)?;
+    os::buffer_setting(options, &sender)?;
+    let bytes = vec![0; os::socket_option(&sender, libc::SOL_SOCKET, libc::SO_SNDBUF)?.max(0) as usize];
+    let mut drained = [0];
+    let mut carries = |length: usize| {
+        let sent = sender.send(&bytes[..length]).is_ok();
+        // What does not fit is cut off: the packet is gone either way.
+        sent && receiver.receive(&mut drained).is_ok()
+    };
+    let (mut most, mut too_many) = (packets::LEAST_PACKET_BYTES as usize, bytes.len() + 1);
+    if !carries(most) {
+        return Err(Error::last_os("sending a packet to find the largest one"));
+    }
+    while most + 1 < too_many {
+        let middle = most.midpoint(too_many);
+        if carries(middle) { most = middle } else { too_many = middle }
+    }
+    Ok(most)
+}
+
+fn socket_pair(kind: c_int) -> Result<(OwnedFd, OwnedFd)> {
+    use std::os::fd::FromRawFd;
+    let mut pair = [-1; 2];
+    let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) } != 0 {
+        return Err(Error::last_os("making a pair of sockets"));
+    }
+    // SAFETY: two new descriptors that nothing else owns.
+    Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
+}
+
+/// One process's settings.
+pub struct UdsNode {
+    options: NodeOptions,
+    packet: Option<usize>,
+}
+
+impl Node for UdsNode {
+    type Link = UdsLink;
+
+    fn link(&mut self, link: &LinkOptions) -> Result<UdsLink> {
+        let endpoint = Unix::new(&self.options, link.index)?;
+        let most = self.options.max_payload_bytes;
+        Ok(match self.packet {
+            Some(packet) if !endpoint.is_stream() => UdsLink::Packets(PacketLink::new(endpoint, packet, most)?),
+            packet => UdsLink::Stream(StreamLink::new(endpoint, packet, most)?),
+        })
+    }
+}
+
+/// A link of either kind.
+#[allow(missing_docs)]
+pub enum UdsLink {
+    Packets(PacketLink<Unix>),
+    Stream(StreamLink<Unix>),
+}
+
+macro_rules! either {
+    ($link:expr, $inner:ident => $call:expr) => {
+        match $link {
+            UdsLink::Packets($inner) => $call,
+            UdsLink::Stream($inner) => $call,
+        }
+    };
+}
+
+impl Link for UdsLink {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        either!(self, link => link.address())
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        either!(self, link => link.connect(peers, timeout_ns))
+    }
+
+    #[inline]
+    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
+        either!(self, link => link.loan(length, in_reply_to))
+    }
+
+    #[inline]
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+        either!(self, link => link.publish(loan, timeout_ns))
+    }
+
+    #[inline]
+    fn discard(&mut self, loan: Loan) {
+        either!(self, link => link.discard(loan));
+    }
+
+    #[inline]
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        either!(self, link => link.take(timeout_ns))
+    }
+
+    #[inline]
+    fn release(&mut self, message: Message) {
+        either!(self, link => link.release(message));
+    }
+}
+
+/// A Unix socket; of the connected kinds, the leader's is a listener until the follower has come.
+pub struct Unix {
+    socket: OwnedFd,
+    kind: c_int,
+    name: String,
+    options: NodeOptions,
+}
+
+impl Unix {
+    fn new(options: &NodeOptions, index: u32) -> Result<Self> {
+        let kind = kind_of(&options.variant);
+        let side = if options.role == Role::Leader { 'l' } else { 'f' };
+        let name = format!("{}-{index}-{side}", options.run_id);
+        let socket = os::socket(libc::AF_UNIX, kind)?;
+        os::buffer_setting(options, &socket)?;
+        if kind == libc::SOCK_DGRAM || options.role == Role::Leader {
+            os::bind(&socket, &SocketAddress::unix(name.as_bytes())?)?;
+        }
+        if kind != libc::SOCK_DGRAM && options.role == Role::Leader {
+            os::listen(&socket)?;
+        }
+        Ok(Self { socket, kind, name, options: options.clone() })
+    }
+
+    fn is_stream(&self) -> bool {
+        self.kind == libc::SOCK_STREAM
+    }
+}
+
+impl Port for Unix {
+    #[inline]
+    fn send(&self, bytes: &[u8]) -> Io {
+        self.socket.send(bytes)
+    }
+
+    #[inline]
+    fn receive(&self, room: &mut [u8]) -> Io {
+        self.socket.receive(room)
+    }
+}
+
+impl Endpoint for Unix {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        Ok(self.name.clone().into_bytes())
+    }
+
+    fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
+        if self.kind == libc::SOCK_DGRAM || self.options.role == Role::Follower {
+            if peer.is_empty() {
+                return Err(Error::new(Status::Invalid, "the peer's address is empty"));
+            }
+            os::connect(&self.socket, &SocketAddress::unix(peer)?, deadline)?;
+        } else {
+            self.socket = os::accept(&self.socket, deadline)?.0;
+            // A connection does not inherit the buffer sizes of its listener.
+            os::buffer_setting(&self.options, &self.socket)?;
+        }
+        os::set_nonblocking(self.socket.as_raw_fd(), self.options.wait == Wait::Poll)
+    }
+
+    fn needs_farewell(&self) -> bool {
+        self.kind == libc::SOCK_DGRAM
+    }
+
+    fn stop_blocking(&self) {
+        // The socket is about to be closed.
+        let _ = os::set_nonblocking(self.socket.as_raw_fd(), true);
+    }
+}
+
+#[cfg(test)]
+mod tests;
