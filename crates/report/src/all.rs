@@ -1,0 +1,379 @@
+//! One table of everything.
+
+use crate::FLOOR;
+use crate::merged::{Merged, MergedCell, largest};
+use crate::notes;
+use crate::number::{micros, ratio};
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use tripmeter_model::Pattern;
+use tripmeter_model::manifest::{Manifest, Status, Verdict};
+use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::median;
+
+/// Names longer than this are broken before each setting.
+const NAME_COLUMNS: usize = 20;
+
+const HEADER: [&str; 12] = [
+    "transport",
+    "wait",
+    "touch",
+    "payload\n[bytes]",
+    "n",
+    "rtt_half\nmedian\n[µs]",
+    "rtt_half\np99\n[µs]",
+    "rtt_half\nmax\n[µs]",
+    "rtt\nmedian\n[µs]",
+    "from\nfloor\n[ratio]",
+    "lost\n[n]",
+    "path\nproof",
+];
+
+const LEGEND: &str = "\
+rtt_half: half of a round trip, what the published tables call latency; rtt: the whole of it. k = 1024 bytes.
+wait: how both sides wait. touch: none = only our 16-byte header, header = the first cache line, full = every byte.
+floor: shm at the same payload, wait and touch, compared by rtt_half median; - = not measured.
+n: samples; lost: messages never answered, which are not among them.
+path proof: whether the operating system shows that the payload went the way that the transport claims.
+";
+
+/// One line of the table.
+struct Row<'a> {
+    sub: &'a Merged<'a>,
+    cell: MergedCell<'a>,
+}
+
+impl Row<'_> {
+    fn rtt_half_median(&self) -> Option<f64> {
+        median(&self.cell.rtt_half(|figures| figures.median))
+    }
+}
+
+/// One table of everything: a line for each sub-experiment and payload, grouped by payload, with its distance from the
+/// floor; below it, whatever failed, and what the columns mean.
+///
+/// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
+pub fn all(manifest: &Manifest) -> String {
+    let subs = Merged::of(manifest);
+    let mut rows: Vec<_> =
+        subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| Row { sub, cell })).collect();
+    // Stable: the order of the plan within a payload.
+    rows.sort_by_key(|row| row.cell.payload_bytes);
+    let parts = match rows.is_empty() {
+        true => ["Nothing was measured.\n".to_owned(), notes(manifest, &subs, &rows), String::new()],
+        false => [caption(manifest) + "\n" + &table(&rows, &subs), notes(manifest, &subs, &rows), LEGEND.to_owned()],
+    };
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+fn caption(manifest: &Manifest) -> String {
+    let used = |pattern: &&Pattern| manifest.plan.sub_experiments.iter().any(|sub| sub.pattern == **pattern);
+    let patterns: Vec<_> = Pattern::ALL.iter().filter(used).map(|pattern| pattern.as_str()).collect();
+    let mut text = format!("All transports, pattern {}", patterns.join(", "));
+    if manifest.status != Status::Complete {
+        text += ", INCOMPLETE";
+    }
+    if manifest.plan.rounds > 1 {
+        let rounds = manifest.plan.rounds;
+        text += &format!("; {rounds} rounds: median over rounds, max of all, n and lost are totals");
+    }
+    text + "\n"
+}
+
+fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+    table.set_header(HEADER);
+    let grouped = rows.chunk_by(|a, b| a.cell.payload_bytes == b.cell.payload_bytes).any(|group| group.len() > 1);
+    let mut last_payload = None;
+    for row in rows {
+        if grouped && last_payload.is_some_and(|last| last != row.cell.payload_bytes) {
+            table.add_row([""; HEADER.len()]);
+        }
+        last_payload = Some(row.cell.payload_bytes);
+        table.add_row(columns(row, subs));
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
+        if (3..11).contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
+    let (sub, cell) = (row.sub, &row.cell);
+    let figure = |ns: Option<f64>| ns.map_or("-".to_owned(), micros);
+    let short = if cell.shortfalls().is_empty() { "" } else { "*" };
+    [
+        label(sub, subs),
+        sub.planned.wait.to_string(),
+        sub.planned.touch.to_string(),
+        display_size(cell.payload_bytes),
+        format!("{short}{}", cell.samples()),
+        figure(row.rtt_half_median()),
+        figure(median(&cell.rtt_half(|figures| figures.p99))),
+        figure(largest(&cell.rtt_half(|figures| figures.max))),
+        figure(median(&cell.rtt(|figures| figures.median))),
+        distance(row, subs),
+        cell.counts().lost.to_string(),
+        proof(sub).to_owned(),
+    ]
+}
+
+/// The transport, and below it what tells the row from others.
+fn label(sub: &Merged<'_>, subs: &[Merged<'_>]) -> String {
+    let mut text = sub.planned.transport.to_string();
+    if text.chars().count() > NAME_COLUMNS {
+        text = text.replace('?', "\n?").replace('&', "\n&");
+    }
+    let like = |other: &SubExperiment| {
+        other.transport == sub.planned.transport && other.pattern == sub.planned.pattern && same_factors(other, sub)
+    };
+    if subs.iter().filter(|other| like(other.planned)).count() > 1 {
+        text += &format!("\n({})", sub.planned.name);
+    }
+    if sub.same_process() {
+        text += "\n(same process)";
+    }
+    text
+}
+
+fn same_factors(other: &SubExperiment, sub: &Merged<'_>) -> bool {
+    (other.wait, other.touch) == (sub.planned.wait, sub.planned.touch)
+}
+
+/// `x 2.4` from the floor, `floor` for the floor itself, `-` where there is none.
+fn distance(row: &Row<'_>, subs: &[Merged<'_>]) -> String {
+    let Some((floor, floor_ns)) = floor(row, subs) else { return "-".to_owned() };
+    match row.rtt_half_median() {
+        _ if floor.planned.name == row.sub.planned.name => "floor".to_owned(),
+        Some(ns) if floor_ns > 0.0 => ratio(ns / floor_ns),
+        _ => "-".to_owned(),
+    }
+}
+
+/// The floor of a row and its median; one with default settings is preferred, one whose path proof failed is none.
+fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<(&'a Merged<'a>, f64)> {
+    let fits = |sub: &&Merged<'_>| {
+        sub.planned.transport.system == FLOOR
+            && sub.planned.pattern == row.sub.planned.pattern
+            && same_factors(sub.planned, row.sub)
+            && !sub.same_process()
+            && notes::failed_proof(sub).is_none()
+    };
+    let with_median = |sub: &'a Merged<'a>| {
+        Some((sub, median(&sub.payload(row.cell.payload_bytes).rtt_half(|figures| figures.median))?))
+    };
+    let candidates = subs.iter().filter(fits).filter_map(with_median);
+    candidates.min_by_key(|(sub, _)| sub.planned.transport.given.len())
+}
+
+fn proof(sub: &Merged<'_>) -> &'static str {
+    match sub.proof().map(|(_, proof)| proof.verdict) {
+        Some(Verdict::Proven) => "ok",
+        Some(Verdict::Failed) => "FAILED",
+        Some(Verdict::NotVisible) => "not visible",
+        None => "-",
+    }
+}
+
+fn notes(manifest: &Manifest, subs: &[Merged<'_>], rows: &[Row<'_>]) -> String {
+    let mut lines: Vec<String> = subs.iter().filter_map(notes::failed_proof).collect();
+    lines.extend(subs.iter().flat_map(notes::unfinished));
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in rows.iter().flat_map(|row| row.cell.shortfalls()) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    lines.extend(reasons.iter().map(|reason| format!("* fewer samples than planned: {reason}")));
+    let odd = rows.iter().filter(|row| notes::odd(&row.cell.counts()));
+    lines.extend(odd.map(|row| notes::mishap_line(row.sub, &row.cell)));
+    if rows.iter().any(|row| row.cell.cells.iter().any(|cell| cell.from_histogram)) {
+        lines.push("raw samples were not kept: figures come from histograms of three digits".to_owned());
+    }
+    let by_name = |left_out| if manifest.plan.missing.contains(left_out) { "MISSING" } else { "left out" };
+    lines.extend(manifest.plan.left_out.iter().map(|left_out| format!("{}: {left_out}", by_name(left_out))));
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, add, result};
+    use tripmeter_model::manifest::PathProof;
+    use tripmeter_model::{Touch, Wait};
+
+    /// The table's lines of `transport`, without header and legend, single-spaced.
+    fn rows_of(text: &str, transport: &str) -> Vec<String> {
+        let rows = text.lines().filter(|line| line.starts_with(transport));
+        rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn a_complete_run_is_grouped_by_payload_and_compared_with_the_floor() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "uds_stream", "uds/stream", &[1024, 65536]);
+        add(&mut manifest, "shm", "shm/chunks", &[1024, 65536]).added_as_floor = true;
+        result(&mut manifest, "uds_stream", 1, &[(1024, 5000.0), (65536, 20_000.0)]);
+        result(&mut manifest, "shm", 1, &[(1024, 200.0), (65536, 250.0)]);
+        let expected = "\
+All transports, pattern pingpong
+
+transport   wait  touch  payload      n  rtt_half  rtt_half  rtt_half     rtt     from  lost  path
+                         [bytes]           median       p99       max  median    floor   [n]  proof
+                                             [µs]      [µs]      [µs]    [µs]  [ratio]
+---------------------------------------------------------------------------------------------------
+uds/stream  poll  none        1k  10000     5.000    10.000    50.000  10.000   x 25.0     0  ok
+shm/chunks  poll  none        1k  10000     0.200     0.400     2.000   0.400    floor     0  ok
+
+uds/stream  poll  none       64k  10000    20.000    40.000   200.000  40.000   x 80.0     0  ok
+shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500    floor     0  ok
+
+";
+        assert_eq!(all(&manifest), expected.to_owned() + LEGEND);
+    }
+
+    #[test]
+    fn nothing_measured_is_said() {
+        let mut manifest = fixture::manifest();
+        assert_eq!(all(&manifest), "Nothing was measured.\n");
+        add(&mut manifest, "mq", "mq/queue", &[1024]);
+        manifest.plan.left_out = vec!["iceoryx: no library".to_owned(), "iceoryx2: not built".to_owned()];
+        manifest.plan.missing = vec!["iceoryx2: not built".to_owned()];
+        let expected = "Nothing was measured.\n\n\
+            NOT RUN: mq\nleft out: iceoryx: no library\nMISSING: iceoryx2: not built\n";
+        assert_eq!(all(&manifest), expected);
+    }
+
+    #[test]
+    fn the_floor_has_the_same_payload_wait_and_touch() {
+        let mut manifest = fixture::manifest();
+        for (name, system, wait, touch) in [
+            ("mq_poll", "mq/queue", Wait::Poll, Touch::None),
+            ("mq_full", "mq/queue", Wait::Poll, Touch::Full),
+            ("shm_poll", "shm/chunks", Wait::Poll, Touch::None),
+            ("shm_block", "shm/chunks", Wait::Block, Touch::Full),
+        ] {
+            let sub = add(&mut manifest, name, system, &[1024, 2048]);
+            (sub.wait, sub.touch) = (wait, touch);
+        }
+        result(&mut manifest, "mq_poll", 1, &[(1024, 1000.0), (2048, 1000.0)]);
+        result(&mut manifest, "mq_full", 1, &[(1024, 1000.0)]);
+        result(&mut manifest, "shm_poll", 1, &[(1024, 500.0)]);
+        result(&mut manifest, "shm_block", 1, &[(1024, 100.0)]);
+        let text = all(&manifest);
+        let distances = |transport| -> Vec<String> {
+            rows_of(&text, transport)
+                .iter()
+                .map(|row| row.split(" 10.000 2.000 ").nth(1).unwrap_or(row).to_owned())
+                .collect()
+        };
+        assert_eq!(distances("mq/queue"), ["x 2.0 0 ok", "- 0 ok", "- 0 ok"], "{text}");
+        assert!(rows_of(&text, "shm").iter().all(|row| row.ends_with("floor 0 ok")), "{text}");
+    }
+
+    #[test]
+    fn rounds_are_summed_up() {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = 3;
+        add(&mut manifest, "uds_stream", "uds/stream", &[1024]);
+        for (round, median) in [(1, 1000.0), (2, 9000.0), (3, 2000.0)] {
+            result(&mut manifest, "uds_stream", round, &[(1024, median)]).cells[0].counts.lost = 2;
+        }
+        let text = all(&manifest);
+        assert!(text.contains("; 3 rounds: median over rounds, max of all, n and lost are totals\n"), "{text}");
+        let row = "uds/stream poll none 1k 30000 2.000 4.000 90.000 4.000 - 6 ok";
+        assert_eq!(rows_of(&text, "uds/stream"), [row]);
+    }
+
+    #[test]
+    fn failed_and_interrupted_rounds_are_named_with_what_they_lack() {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = 2;
+        manifest.status = Status::Interrupted;
+        add(&mut manifest, "mq", "mq/queue", &[1024, 2048]);
+        add(&mut manifest, "pipe", "pipe/fifo", &[1024, 2048]);
+        result(&mut manifest, "mq", 1, &[(1024, 1000.0), (2048, 1000.0)]);
+        let failed = result(&mut manifest, "mq", 2, &[(1024, 1000.0)]);
+        (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
+        result(&mut manifest, "pipe", 1, &[]).status = Status::Interrupted;
+        let text = all(&manifest);
+        assert!(text.starts_with("All transports, pattern pingpong, INCOMPLETE; 2 rounds"), "{text}");
+        let expected = "\
+FAILED: mq, round 2: the follower ended; no figures for 2k
+INTERRUPTED: pipe, round 1; no figures for 1k, 2k
+NOT RUN: pipe, round 2
+";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn a_failed_path_proof_is_loud_and_no_floor() {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = 2;
+        for (name, transport) in [("mq", "mq/queue"), ("shm", "shm/chunks")] {
+            add(&mut manifest, name, transport, &[1024]);
+            result(&mut manifest, name, 1, &[(1024, 1000.0)]);
+            result(&mut manifest, name, 2, &[(1024, 1000.0)]);
+        }
+        let proof = manifest.sub_experiments[3].path_proof.as_mut().unwrap();
+        *proof = PathProof {
+            claim: tripmeter_model::Path::SharedMemory,
+            verdict: Verdict::Failed,
+            evidence: "2048 bytes went over a socket".to_owned(),
+        };
+        manifest.sub_experiments[0].path_proof.as_mut().unwrap().verdict = Verdict::NotVisible;
+        let text = all(&manifest);
+        let loud = "PATH PROOF FAILED: shm (shm/chunks), round 2: claimed shared-memory, seen: 2048 bytes went over a socket; \
+                    its figures are of something else\n";
+        assert!(text.contains(loud), "{text}");
+        assert!(rows_of(&text, "shm")[0].ends_with(" - 0 FAILED"), "{text}");
+        assert!(rows_of(&text, "mq")[0].ends_with(" - 0 not visible"), "{text}");
+    }
+
+    #[test]
+    fn what_happened_to_messages_and_samples_is_noted() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "udp", "udp/loopback", &[1024]);
+        let cell = &mut result(&mut manifest, "udp", 1, &[(1024, 1000.0)]).cells[0];
+        (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".to_owned()));
+        (cell.counts.lost, cell.counts.late, cell.counts.damaged) = (3, 1, 2);
+        cell.from_histogram = true;
+        let text = all(&manifest);
+        assert!(rows_of(&text, "udp/loopback")[0].contains(" 1k *500 1.000 "), "{text}");
+        let expected = "\
+* fewer samples than planned: time cap of 2 s
+udp at 1k: 3 lost, 1 late, 2 damaged
+raw samples were not kept: figures come from histograms of three digits
+";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn rows_are_told_apart() {
+        let mut manifest = fixture::manifest();
+        for name in ["first", "second"] {
+            add(&mut manifest, name, "inmem/threads?capacity=16", &[1024]);
+            result(&mut manifest, name, 1, &[(1024, 1000.0)]).same_process = true;
+        }
+        let text = all(&manifest);
+        let labels: Vec<_> = text.lines().skip(6).take(8).map(|line| line.split("  ").next().unwrap()).collect();
+        let each = |name| ["inmem/threads", "?capacity=16", name, "(same process)"];
+        assert_eq!(labels, [each("(first)"), each("(second)")].concat(), "{text}");
+    }
+
+    #[test]
+    fn a_cell_without_an_answer_has_dashes() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "udp", "udp/loopback", &[1024]);
+        let sub = result(&mut manifest, "udp", 1, &[(1024, 1000.0)]);
+        sub.path_proof = None;
+        let cell = &mut sub.cells[0];
+        (cell.samples, cell.counts.lost, cell.rtt_ns, cell.rtt_half_ns) = (0, 11_000, None, None);
+        assert_eq!(rows_of(&all(&manifest), "udp"), ["udp/loopback poll none 1k *0 - - - - - 11000 -"]);
+    }
+}

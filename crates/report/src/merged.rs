@@ -1,0 +1,123 @@
+//! Sub-experiments with their rounds put together.
+
+use tripmeter_model::manifest::{Cell, Counts, Figures, Manifest, PathProof, Status, SubExperimentResult, Verdict};
+use tripmeter_model::plan::SubExperiment;
+
+/// One sub-experiment of the plan with its results, round by round.
+pub struct Merged<'a> {
+    pub planned: &'a SubExperiment,
+    pub results: Vec<&'a SubExperimentResult>,
+    /// Rounds of the plan, whether or not they were run.
+    pub rounds: u32,
+}
+
+impl<'a> Merged<'a> {
+    /// Every sub-experiment, in the order of the plan.
+    pub fn of(manifest: &'a Manifest) -> Vec<Self> {
+        let plan = &manifest.plan;
+        let results_of = |name: &str| manifest.sub_experiments.iter().filter(|result| result.name == name).collect();
+        plan.sub_experiments
+            .iter()
+            .map(|planned| Self { planned, results: results_of(&planned.name), rounds: plan.rounds })
+            .collect()
+    }
+
+    /// Leader and follower were threads of one process.
+    pub fn same_process(&self) -> bool {
+        self.results.iter().any(|result| result.same_process)
+    }
+
+    /// The worst proof of all rounds, with its round; `None` if there is none.
+    pub fn proof(&self) -> Option<(u32, &'a PathProof)> {
+        let badness = |verdict| match verdict {
+            Verdict::Failed => 0,
+            Verdict::NotVisible => 1,
+            Verdict::Proven => 2,
+        };
+        let proofs = self.results.iter().filter_map(|result| Some((result.round, result.path_proof.as_ref()?)));
+        proofs.min_by_key(|(_, proof)| badness(proof.verdict))
+    }
+
+    /// What was measured at each payload, in the order of the plan; payloads that were not measured are left out.
+    pub fn payloads(&self) -> Vec<MergedCell<'a>> {
+        let planned = self.planned.payloads.iter();
+        planned.map(|&bytes| self.payload(bytes)).filter(|merged| !merged.cells.is_empty()).collect()
+    }
+
+    /// What was measured at one payload.
+    pub fn payload(&self, bytes: u64) -> MergedCell<'a> {
+        let cells = self.results.iter().flat_map(|result| &result.cells);
+        MergedCell { payload_bytes: bytes, cells: cells.filter(|cell| cell.payload_bytes == bytes).collect() }
+    }
+
+    /// The rounds that did not end as they should, with their state and error; a round of which nothing is known was
+    /// not begun.
+    pub fn unfinished(&self) -> Vec<(u32, Status, Option<&'a str>)> {
+        let of_round = |round| self.results.iter().find(|result| result.round == round);
+        (1..=self.rounds)
+            .map(|round| match of_round(round) {
+                Some(result) => (round, result.status, result.error.as_deref()),
+                None => (round, Status::Planned, None),
+            })
+            .filter(|(_, status, _)| *status != Status::Complete)
+            .collect()
+    }
+}
+
+/// One payload of one sub-experiment over all rounds.
+pub struct MergedCell<'a> {
+    pub payload_bytes: u64,
+    /// One of each round that has it.
+    pub cells: Vec<&'a Cell>,
+}
+
+impl MergedCell<'_> {
+    pub fn samples(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.samples).sum()
+    }
+
+    pub fn samples_planned(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.samples_planned).sum()
+    }
+
+    /// Why rounds have fewer samples than planned.
+    pub fn shortfalls(&self) -> Vec<&str> {
+        let short = self.cells.iter().filter(|cell| cell.samples < cell.samples_planned);
+        let mut reasons: Vec<_> =
+            short.map(|cell| cell.cut_short.as_deref().unwrap_or("messages lost, late or damaged")).collect();
+        reasons.dedup();
+        reasons
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.cells.iter().map(|cell| cell.counts).fold(Counts::default(), |sum, counts| Counts {
+            sent: sum.sent + counts.sent,
+            received: sum.received + counts.received,
+            lost: sum.lost + counts.lost,
+            late: sum.late + counts.late,
+            duplicated: sum.duplicated + counts.duplicated,
+            reordered: sum.reordered + counts.reordered,
+            damaged: sum.damaged + counts.damaged,
+        })
+    }
+
+    /// One figure of `rtt_half` in nanoseconds, of each round that has samples.
+    pub fn rtt_half(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
+        self.cells.iter().filter_map(|cell| cell.rtt_half_ns.as_ref()).map(figure).collect()
+    }
+
+    /// One figure of `rtt` in nanoseconds, of each round that has samples.
+    pub fn rtt(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
+        self.cells.iter().filter_map(|cell| cell.rtt_ns.as_ref()).map(figure).collect()
+    }
+}
+
+/// The arithmetic mean; `None` without a value.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The largest value; `None` without a value.
+pub fn largest(values: &[f64]) -> Option<f64> {
+    values.iter().copied().reduce(f64::max)
+}

@@ -1,0 +1,127 @@
+//! Numbers as the tables write them.
+
+/// Nanoseconds as microseconds with three decimals.
+pub fn micros(ns: f64) -> String {
+    format!("{:.3}", ns / 1000.0)
+}
+
+/// A ratio as `x 2.4`; from 100 on without a decimal.
+pub fn ratio(value: f64) -> String {
+    if value < 99.95 { format!("x {value:.1}") } else { format!("x {value:.0}") }
+}
+
+/// Bytes in kB of 1024 bytes: whole if they are, else with three decimals.
+pub fn kilobytes(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) { (bytes / 1024).to_string() } else { format!("{:.3}", bytes as f64 / 1024.0) }
+}
+
+/// A number with two significant digits, as C++ streams write it after `std::setprecision(2)`: `0.73`, `13`, `1.6e+02`.
+///
+/// # Source
+/// `%.2g` of C (ISO C11, 7.21.6.1), which C++ streams use unless told otherwise.
+pub fn two_digits(value: f64) -> String {
+    const DIGITS: i32 = 2;
+    if !value.is_finite() {
+        return value.to_string().to_lowercase();
+    }
+    // The exponent is that of the rounded number: 99.6 counts as 1.0e2.
+    let scientific = format!("{value:.*e}", DIGITS as usize - 1);
+    let (mantissa, exponent) = scientific.split_once('e').expect("Rust's scientific form has an 'e'");
+    let exponent: i32 = exponent.parse().expect("Rust's scientific form ends with a whole number");
+    if (-4..DIGITS).contains(&exponent) {
+        return without_trailing_zeros(&format!("{value:.*}", (DIGITS - 1 - exponent) as usize));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", without_trailing_zeros(mantissa), exponent.abs())
+}
+
+fn without_trailing_zeros(number: &str) -> String {
+    match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => number.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every form that occurs in the tables of iceperf's documentation.
+    #[test]
+    fn published_numbers_are_written_as_published() {
+        let published = [
+            (3.1, "3.1"),
+            (5.2, "5.2"),
+            (6.0, "6"),
+            (0.73, "0.73"),
+            (0.6, "0.6"),
+            (13.0, "13"),
+            (81.0, "81"),
+            (160.0, "1.6e+02"),
+            (300.0, "3e+02"),
+            (590.0, "5.9e+02"),
+            (1200.0, "1.2e+03"),
+        ];
+        for (value, text) in published {
+            assert_eq!(two_digits(value), text);
+        }
+    }
+
+    /// Golden texts: `std::cout << std::setprecision(2)` of libstdc++ 12 and `printf("%.2g")` of glibc, which agree.
+    #[test]
+    fn two_digits_agrees_with_cpp_and_c() {
+        let golden = [
+            (7.7049, "7.7"),
+            (12.5, "12"),
+            (13.5, "14"),
+            (99.4, "99"),
+            (99.5, "1e+02"),
+            (99.6, "1e+02"),
+            (100.0, "1e+02"),
+            (0.125, "0.12"),
+            (0.135, "0.14"),
+            (0.375, "0.38"),
+            (9.94, "9.9"),
+            (9.95, "9.9"),
+            (9.96, "10"),
+            (0.0, "0"),
+            (1.0, "1"),
+            (10.0, "10"),
+            (0.001234, "0.0012"),
+            (0.0001, "0.0001"),
+            (0.00012345, "0.00012"),
+            (0.000099, "9.9e-05"),
+            (0.0000995, "0.0001"),
+            (0.00000123, "1.2e-06"),
+            (1234567.0, "1.2e+06"),
+            (1e10, "1e+10"),
+            (1e100, "1e+100"),
+            (1.05, "1.1"),
+            (1.25, "1.2"),
+            (0.15, "0.15"),
+            (845.0, "8.4e+02"),
+            (855.0, "8.6e+02"),
+            (1650.0, "1.6e+03"),
+            (1750.0, "1.8e+03"),
+            (0.0099999, "0.01"),
+            (-4.5678, "-4.6"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "nan"),
+        ];
+        for (value, text) in golden {
+            assert_eq!(two_digits(value), text, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn kilobytes_are_whole_where_they_can_be() {
+        let texts = [16, 1024, 1500, 4 << 20].map(kilobytes);
+        assert_eq!(texts, ["0.016", "1", "1.465", "4096"]);
+    }
+
+    #[test]
+    fn microseconds_and_ratios_keep_their_decimals() {
+        assert_eq!([214.4, 12_345.6, 0.0].map(micros), ["0.214", "12.346", "0.000"]);
+        assert_eq!([1.0, 2.44, 99.94, 99.96, 5000.4].map(ratio), ["x 1.0", "x 2.4", "x 99.9", "x 100", "x 5000"]);
+    }
+}
