@@ -4,8 +4,8 @@
 
 mod socket;
 
-pub use socket::{SocketAddress, accept, bind, buffer_setting, connect, listen, local_address, socket};
-pub use socket::{set_socket_option, socket_option};
+pub use socket::{SocketAddress, accept, bind, buffer_setting, connect, listen, local_address, peer_port};
+pub use socket::{set_socket_option, socket, socket_option};
 
 use crate::{Description, Error, NodeOptions, Result, Status};
 use std::ffi::c_int;

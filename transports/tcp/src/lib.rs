@@ -1,0 +1,205 @@
+//! TCP over the loopback interface.
+//!
+//! Nothing but `read(2)` and `write(2)` happens once a link is connected.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
+use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, StreamLink};
+use tripmeter_abi::{
+    Description, Error, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, Status, System,
+    Variant, Wait, kernel_version,
+};
+
+/// System `tcp`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+impl System for Tcp {
+    type Node = TcpNode;
+
+    fn description(&self) -> Description {
+        Description {
+            system: "tcp".into(),
+            summary: "TCP over the loopback interface".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            system_version: kernel_version(),
+            variants: vec![Variant {
+                patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                ..Variant::new("loopback", "a connection over 127.0.0.1", Path::Tcp)
+            }],
+            settings: vec![
+                packets::packet_setting(),
+                Setting::new("nodelay", "on", "on | off", "TCP_NODELAY: send at once, without Nagle's algorithm"),
+                Setting::new(
+                    "buffer",
+                    "system",
+                    "system | bytes",
+                    "SO_SNDBUF and SO_RCVBUF; system: the kernel adapts",
+                ),
+            ],
+            daemon: None,
+        }
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        let settings = Settings::read(options)?;
+        os::buffer_setting(options, &os::socket(libc::AF_INET, libc::SOCK_STREAM)?)?;
+        let packet_bytes = settings.packet.unwrap_or(0) as u64;
+        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes })
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<TcpNode> {
+        os::check_payload(options, MOST_PAYLOAD_BYTES)?;
+        Ok(TcpNode { settings: Settings::read(options)?, options: options.clone() })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Settings {
+    packet: Option<usize>,
+    nodelay: bool,
+}
+
+impl Settings {
+    fn read(options: &NodeOptions) -> Result<Self> {
+        os::check(&Tcp.description(), options)?;
+        let nodelay = match options.setting("nodelay") {
+            "" | "on" => true,
+            "off" => false,
+            other => {
+                let text = format!("setting 'nodelay={other}' is neither on nor off");
+                return Err(Error::new(Status::Invalid, text));
+            }
+        };
+        Ok(Self { packet: packets::packet_bytes(options, MOST_PAYLOAD_BYTES)?, nodelay })
+    }
+}
+
+/// One process's settings.
+pub struct TcpNode {
+    options: NodeOptions,
+    settings: Settings,
+}
+
+impl Node for TcpNode {
+    type Link = StreamLink<Connection>;
+
+    fn link(&mut self, _link: &LinkOptions) -> Result<Self::Link> {
+        let endpoint = Connection::new(&self.options, self.settings.nodelay)?;
+        StreamLink::new(endpoint, self.settings.packet, self.options.max_payload_bytes)
+    }
+}
+
+/// A connection; the leader's socket is a listener until the follower has come.
+pub struct Connection {
+    socket: OwnedFd,
+    role: Role,
+    nonblocking: bool,
+    nodelay: bool,
+}
+
+impl Connection {
+    fn new(options: &NodeOptions, nodelay: bool) -> Result<Self> {
+        let socket = os::socket(libc::AF_INET, libc::SOCK_STREAM)?;
+        // A connection inherits the buffer sizes of its listener.
+        os::buffer_setting(options, &socket)?;
+        os::bind(&socket, &SocketAddress::loopback(0))?;
+        if options.role == Role::Leader {
+            os::listen(&socket)?;
+        }
+        Ok(Self { socket, role: options.role, nonblocking: options.wait == Wait::Poll, nodelay })
+    }
+}
+
+impl Port for Connection {
+    #[inline]
+    fn send(&self, bytes: &[u8]) -> Io {
+        self.socket.send(bytes)
+    }
+
+    #[inline]
+    fn receive(&self, room: &mut [u8]) -> Io {
+        self.socket.receive(room)
+    }
+}
+
+impl Endpoint for Connection {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        Ok(os::local_address(&self.socket)?.port().to_be_bytes().to_vec())
+    }
+
+    fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
+        let port = os::peer_port(peer)?;
+        if self.role == Role::Follower {
+            os::connect(&self.socket, &SocketAddress::loopback(port), deadline)?;
+        } else {
+            self.socket = loop {
+                let (socket, from) = os::accept(&self.socket, deadline)?;
+                // Anything on this host may have come by; only the follower is let in.
+                if from.port() == port {
+                    break socket;
+                }
+            };
+        }
+        os::set_socket_option(&self.socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, self.nodelay.into())?;
+        os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_abi::Link;
+    use tripmeter_abi::testing::{self, Case};
+
+    const CASE: Case<'_> =
+        Case { variant: "loopback", settings: &[], wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
+
+    #[test]
+    fn loopback() {
+        testing::conformance(&Tcp, "loopback", &[&[], &[("packet", "4096")], &[("buffer", "65536")]]);
+    }
+
+    #[test]
+    fn nodelay_can_be_turned_off() {
+        for wait in [Wait::Poll, Wait::Block] {
+            testing::pingpong(&Tcp, &Case { settings: &[("nodelay", "off")], wait, payloads: &[(1 << 17, 3)], ..CASE });
+        }
+        let error = testing::probe(&Tcp, &Case { settings: &[("nodelay", "maybe")], ..CASE }).unwrap_err();
+        assert_eq!(error.status, Status::Invalid);
+    }
+
+    #[test]
+    fn a_stranger_is_not_taken_for_the_follower() {
+        let scratch = testing::Scratch::new();
+        let open = |role| {
+            let mut node = Tcp.open(&testing::options(&Tcp, role, &CASE, &scratch)).unwrap();
+            node.link(&LinkOptions { index: 0, callback: None }).unwrap()
+        };
+        let (mut leader, mut follower) = (open(Role::Leader), open(Role::Follower));
+        let (to_leader, to_follower) = (leader.address().unwrap(), follower.address().unwrap());
+        let _stranger = std::net::TcpStream::connect(("127.0.0.1", os::peer_port(&to_leader).unwrap())).unwrap();
+        follower.connect(&[to_leader], 5_000_000_000).unwrap();
+        leader.connect(&[to_follower], 5_000_000_000).unwrap();
+        let loan = follower.loan(3, None).unwrap();
+        assert!(follower.publish(loan, 1_000_000_000).unwrap());
+        let taken = (0..5000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            leader.take(0).unwrap()
+        });
+        assert_eq!(taken.expect("the follower's message").length, 3);
+    }
+
+    #[test]
+    fn connecting_to_nobody_fails() {
+        let scratch = testing::Scratch::new();
+        let options = testing::options(&Tcp, Role::Follower, &CASE, &scratch);
+        let mut link = Tcp.open(&options).unwrap().link(&LinkOptions { index: 0, callback: None }).unwrap();
+        let own = link.address().unwrap();
+        assert!(link.connect(&[vec![1, 2, 3]], 1_000_000).is_err());
+        let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        assert_ne!(gone.to_be_bytes().to_vec(), own);
+        let error = link.connect(&[gone.to_be_bytes().to_vec()], 1_000_000_000).unwrap_err();
+        assert_eq!(error.status, Status::Closed, "{error}");
+    }
+}

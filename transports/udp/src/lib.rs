@@ -1,0 +1,121 @@
+//! UDP over the loopback interface.
+//!
+//! UDP has no flow control: a message that is split into packets must fit the receive buffer as a whole, or it may be lost
+//! when its receiver is late. The kernel charges a packet more than its bytes; how much is measured, and the receive buffer
+//! made large enough for the largest message. Nothing but `read(2)` and `write(2)` happens once a link is connected.
+
+mod room;
+#[cfg(test)]
+mod tests;
+
+use room::Room;
+use std::os::fd::{AsRawFd, OwnedFd};
+use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
+use tripmeter_abi::packets::{self, PacketLink};
+use tripmeter_abi::{
+    Description, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant, Wait,
+    kernel_version,
+};
+
+/// The most that an IPv4 datagram carries: 65,535 bytes less 20 of the IP and 8 of the UDP header.
+const DATAGRAM_BYTES: usize = 65_507;
+
+/// System `udp`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Udp;
+
+impl System for Udp {
+    type Node = UdpNode;
+
+    fn description(&self) -> Description {
+        let buffer = "SO_RCVBUF; fit: enough for the largest message; a number also sets SO_SNDBUF";
+        Description {
+            system: "udp".into(),
+            summary: "UDP over the loopback interface".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            system_version: kernel_version(),
+            variants: vec![Variant {
+                patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                lossy: true,
+                ..Variant::new("loopback", "connected sockets on 127.0.0.1", Path::Udp)
+            }],
+            settings: vec![packets::packet_setting(), Setting::new("buffer", "fit", "fit | system | bytes", buffer)],
+            daemon: None,
+        }
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        let packet = packet_bytes(options)?;
+        let room = Room::find(options, packet)?;
+        Ok(Limits { max_payload_bytes: room.max_payload_bytes(), packet_bytes: packet as u64 })
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<UdpNode> {
+        let packet = packet_bytes(options)?;
+        let room = Room::find(options, packet)?;
+        os::check_payload(options, room.max_payload_bytes())?;
+        Ok(UdpNode { options: options.clone(), packet, room })
+    }
+}
+
+fn packet_bytes(options: &NodeOptions) -> Result<usize> {
+    os::check(&Udp.description(), options)?;
+    Ok(packets::packet_bytes(options, DATAGRAM_BYTES as u64)?.unwrap_or(DATAGRAM_BYTES))
+}
+
+/// One process's settings.
+pub struct UdpNode {
+    options: NodeOptions,
+    packet: usize,
+    room: Room,
+}
+
+impl Node for UdpNode {
+    type Link = PacketLink<Datagrams>;
+
+    fn link(&mut self, _link: &LinkOptions) -> Result<Self::Link> {
+        let socket = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+        self.room.make(&self.options, &socket)?;
+        os::bind(&socket, &SocketAddress::loopback(0))?;
+        let endpoint = Datagrams { socket, nonblocking: self.options.wait == Wait::Poll };
+        PacketLink::new(endpoint, self.packet, self.options.max_payload_bytes)
+    }
+}
+
+/// A socket that hears its peer only, once connected.
+pub struct Datagrams {
+    socket: OwnedFd,
+    nonblocking: bool,
+}
+
+impl Port for Datagrams {
+    #[inline]
+    fn send(&self, bytes: &[u8]) -> Io {
+        self.socket.send(bytes)
+    }
+
+    #[inline]
+    fn receive(&self, room: &mut [u8]) -> Io {
+        self.socket.receive(room)
+    }
+}
+
+impl Endpoint for Datagrams {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        Ok(os::local_address(&self.socket)?.port().to_be_bytes().to_vec())
+    }
+
+    fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
+        os::connect(&self.socket, &SocketAddress::loopback(os::peer_port(peer)?), deadline)?;
+        os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
+    }
+
+    fn needs_farewell(&self) -> bool {
+        true
+    }
+
+    fn stop_blocking(&self) {
+        // The socket is about to be closed.
+        let _ = os::set_nonblocking(self.socket.as_raw_fd(), true);
+    }
+}
