@@ -1,0 +1,107 @@
+//! How many bytes of a message the receive buffer can hold.
+
+use std::os::fd::OwnedFd;
+use tripmeter_abi::os::{self, Deadline, Port, SocketAddress};
+use tripmeter_abi::packets::{MOST_PAYLOAD_BYTES, PREFIX_BYTES};
+use tripmeter_abi::{Error, NodeOptions, Result, Status};
+
+/// Large enough for some packets of any size, small enough to be filled in a millisecond.
+const TRIAL_BYTES: u64 = 1 << 20;
+/// The least that the kernel charges a packet is above this, so that a trial ends.
+const LEAST_CHARGE: u64 = 256;
+
+/// The receive buffer as the kernel accounts it.
+pub(crate) struct Room {
+    /// Charged to the buffer per full packet.
+    charge: u64,
+    /// Payload bytes per full packet.
+    chunk: u64,
+    /// The largest buffer that can be had with these settings.
+    most: u64,
+}
+
+impl Room {
+    pub(crate) fn find(options: &NodeOptions, packet: usize) -> Result<Self> {
+        let socket = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+        let most = match options.setting("buffer") {
+            "" | "fit" => {
+                enlarge(&socket, system_wide_bytes())?;
+                granted(&socket)?
+            }
+            _ => {
+                os::buffer_setting(options, &socket)?;
+                granted(&socket)?
+            }
+        };
+        Ok(Self { charge: measure_charge(packet)?, chunk: (packet - PREFIX_BYTES) as u64, most })
+    }
+
+    /// A single packet always finds room in an empty buffer.
+    pub(crate) fn max_payload_bytes(&self) -> u64 {
+        ((self.most / self.charge).max(1) * self.chunk).min(MOST_PAYLOAD_BYTES)
+    }
+
+    /// Gives a socket its buffer.
+    pub(crate) fn make(&self, options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
+        if !matches!(options.setting("buffer"), "" | "fit") {
+            return os::buffer_setting(options, socket);
+        }
+        let packets = options.max_payload_bytes.div_ceil(self.chunk);
+        let needed = packets * self.charge;
+        if packets < 2 || granted(socket)? >= needed {
+            return Ok(());
+        }
+        enlarge(socket, needed)?;
+        let found = granted(socket)?;
+        if found >= needed {
+            return Ok(());
+        }
+        let payload = options.max_payload_bytes;
+        let text = format!(
+            "payload of {payload} bytes needs a receive buffer of {needed}, the kernel grants {found}; \
+             raise sysctl net.core.rmem_max to {}",
+            needed.div_ceil(2)
+        );
+        Err(Error::new(Status::Limit, text))
+    }
+}
+
+fn granted(socket: &OwnedFd) -> Result<u64> {
+    Ok(os::socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF)?.max(0) as u64)
+}
+
+/// Asks for a buffer of that size; the kernel doubles what it is asked for, and may grant less.
+fn enlarge(socket: &OwnedFd, bytes: u64) -> Result<()> {
+    let half = bytes.div_ceil(2).min(i32::MAX as u64 / 2) as i32;
+    // The first goes beyond the sysctl and needs a privilege.
+    os::set_socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, half)
+        .or_else(|_| os::set_socket_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, half))
+}
+
+/// A quarter of what all UDP sockets may hold before the kernel becomes sparing: both ends and others need some.
+fn system_wide_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/udp_mem").unwrap_or_default();
+    let pages: Option<u64> = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    // SAFETY: returns a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as u64;
+    pages.map_or(u64::MAX, |pages| pages / 4 * page)
+}
+
+/// What a packet is charged, rounded up: a buffer of known size is filled, and what it held is counted.
+fn measure_charge(packet: usize) -> Result<u64> {
+    let deadline = Deadline::after(100_000_000);
+    let receiver = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+    enlarge(&receiver, TRIAL_BYTES)?;
+    os::bind(&receiver, &SocketAddress::loopback(0))?;
+    let sender = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+    os::connect(&sender, &os::local_address(&receiver)?, deadline)?;
+    let room = granted(&receiver)?;
+    let bytes = vec![0; packet];
+    for _ in 0..=room / LEAST_CHARGE.max(packet as u64) {
+        sender.send(&bytes).map_err(|errno| os::os_error("sending to the loopback interface", errno))?;
+    }
+    let mut first = [0];
+    let held = (0..=room / LEAST_CHARGE).take_while(|_| receiver.receive(&mut first).is_ok()).count() as u64;
+    // Some kernels let one packet exceed the buffer.
+    Ok(room / held.saturating_sub(1).max(1))
+}
