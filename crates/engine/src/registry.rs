@@ -1,0 +1,421 @@
+//! The known systems: built in, found as plugins, or missing.
+//!
+//! A plugin is code of others, and two of them may not get along in one process. So this process never loads one: a
+//! child process does, says what the plugin says, and ends (see [`child`]). Only the workers load plugins for good, one each.
+
+mod child;
+
+use crate::any::AnySystem;
+use crate::resolve::did_you_mean;
+use child::{Reply, Request};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use thiserror::Error;
+use tripmeter_abi::{DaemonCommand, Description, Limits, LoadError, NodeOptions, Plugin};
+use tripmeter_model::exit;
+use tripmeter_model::sidecar::Sidecar;
+
+pub use child::answer;
+
+/// Where a system comes from.
+#[derive(Clone)]
+pub enum Source {
+    /// Linked into this program.
+    BuiltIn(Arc<dyn AnySystem>),
+    /// A shared library, not loaded yet.
+    Plugin(PathBuf),
+    /// Known by its sidecar only.
+    Missing {
+        /// What keeps it from being here, and what to do.
+        reason: String,
+    },
+}
+
+/// Why a system cannot be used.
+#[derive(Clone, Debug, Error)]
+pub enum RegistryError {
+    /// A plugin's file cannot be read.
+    #[error("plugin '{}' cannot be read: {reason}; give the path of a shared library", file.display())]
+    NoFile {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A plugin that is none, or not one for this program.
+    #[error("{0}")]
+    NotLoaded(String),
+    /// A plugin's own library is missing.
+    #[error("transport '{system}' needs the library '{library}', which the dynamic linker does not find{remedy}")]
+    MissingLibrary {
+        /// The system.
+        system: String,
+        /// The library that is not there.
+        library: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A plugin that crashed, hung or ended on its own in the probing process.
+    #[error("transport '{transport}' {how} while it was asked to {phase}{words}; mend the plugin, or leave it out")]
+    Died {
+        /// System or file.
+        transport: String,
+        /// What it did.
+        how: String,
+        /// What it was asked.
+        phase: &'static str,
+        /// The last line that it wrote, if any.
+        words: String,
+    },
+    /// The probing process could not be started.
+    #[error("cannot start '{}' to probe transport '{transport}': {reason}", program.display())]
+    NoProber {
+        /// System or file.
+        transport: String,
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A name that no system has.
+    #[error("unknown transport '{name}'{hint}; `tripmeter transports` lists what there is")]
+    Unknown {
+        /// As written.
+        name: String,
+        /// `; did you mean …?`, or nothing.
+        hint: String,
+    },
+    /// Known, but not here.
+    #[error("transport '{system}' is not available: {reason}")]
+    Missing {
+        /// The system.
+        system: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A plugin whose name is taken or not the one promised.
+    #[error("plugin '{}' describes itself as system '{system}', {conflict}", file.display())]
+    Name {
+        /// The plugin.
+        file: PathBuf,
+        /// What it calls itself.
+        system: String,
+        /// What is wrong with that.
+        conflict: String,
+    },
+    /// The transport itself said no.
+    #[error(transparent)]
+    Refused(#[from] tripmeter_abi::Error),
+}
+
+impl RegistryError {
+    /// The exit code of its class.
+    pub fn exit_code(&self) -> u8 {
+        use tripmeter_abi::Status;
+        match self {
+            RegistryError::NoFile { .. } => exit::NO_INPUT,
+            RegistryError::NotLoaded(_) | RegistryError::Name { .. } => exit::DATA,
+            RegistryError::Unknown { .. } => exit::USAGE,
+            RegistryError::NoProber { .. } => exit::SOFTWARE,
+            RegistryError::Refused(error) if matches!(error.status, Status::Limit | Status::Invalid) => exit::USAGE,
+            _ => exit::UNAVAILABLE,
+        }
+    }
+}
+
+/// One known system.
+pub struct Entry {
+    /// What is known without its library; made up for a plugin that brings none.
+    pub sidecar: Sidecar,
+    /// Where it comes from.
+    pub source: Source,
+    prober: PathBuf,
+    description: OnceLock<Result<Description, RegistryError>>,
+}
+
+impl Entry {
+    fn new(sidecar: Sidecar, source: Source, prober: &Path) -> Self {
+        Self { sidecar, source, prober: prober.to_path_buf(), description: OnceLock::new() }
+    }
+
+    /// The system's name.
+    pub fn system(&self) -> &str {
+        &self.sidecar.system
+    }
+
+    /// What the system says of itself; asked once.
+    ///
+    /// # Errors
+    /// If it is missing, cannot be loaded, or did not survive the question.
+    pub fn describe(&self) -> Result<&Description, &RegistryError> {
+        self.description.get_or_init(|| self.ask_description()).as_ref()
+    }
+
+    fn ask_description(&self) -> Result<Description, RegistryError> {
+        let description = match &self.source {
+            Source::BuiltIn(system) => system.description(),
+            Source::Plugin(file) => match self.ask(file, &Request::Describe)? {
+                Reply::Description(description) => description,
+                _ => return Err(self.nonsense(&Request::Describe)),
+            },
+            Source::Missing { reason } => return Err(self.missing(reason)),
+        };
+        if description.system == self.sidecar.system {
+            return Ok(description);
+        }
+        let file = self.plugin_file().map(Path::to_path_buf).unwrap_or_default();
+        let conflict = format!("but its file name or sidecar says '{}'", self.sidecar.system);
+        Err(RegistryError::Name { file, system: description.system, conflict })
+    }
+
+    /// Can it run here with these options? See `System::probe`.
+    ///
+    /// # Errors
+    /// As [`describe`](Self::describe), and [`RegistryError::Refused`] with the transport's own reason.
+    pub fn probe(&self, options: &NodeOptions) -> Result<Limits, RegistryError> {
+        match &self.source {
+            Source::BuiltIn(system) => Ok(system.probe(options)?),
+            Source::Plugin(file) => {
+                let request = Request::Probe(options.clone());
+                match self.ask(file, &request)? {
+                    Reply::Limits(limits) => Ok(limits),
+                    _ => Err(self.nonsense(&request)),
+                }
+            }
+            Source::Missing { reason } => Err(self.missing(reason)),
+        }
+    }
+
+    /// How to start its daemon for these options; `None` if it has none. See `System::daemon_command`.
+    ///
+    /// # Errors
+    /// As [`probe`](Self::probe).
+    pub fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>, RegistryError> {
+        match &self.source {
+            Source::BuiltIn(system) => Ok(system.daemon_command(options)?),
+            Source::Plugin(file) => {
+                let request = Request::DaemonCommand(options.clone());
+                match self.ask(file, &request)? {
+                    Reply::DaemonCommand(command) => Ok(command),
+                    _ => Err(self.nonsense(&request)),
+                }
+            }
+            Source::Missing { reason } => Err(self.missing(reason)),
+        }
+    }
+
+    /// Loads the system into this process, for good: for workers only.
+    ///
+    /// # Errors
+    /// If it is missing or cannot be loaded.
+    pub fn load(&self) -> Result<Arc<dyn AnySystem>, RegistryError> {
+        match &self.source {
+            Source::BuiltIn(system) => Ok(system.clone()),
+            Source::Plugin(file) => {
+                Plugin::load(file).map(|plugin| Arc::new(plugin) as Arc<dyn AnySystem>).map_err(|e| self.not_loaded(&e))
+            }
+            Source::Missing { reason } => Err(self.missing(reason)),
+        }
+    }
+
+    /// The shared library, if it is a plugin.
+    pub fn plugin_file(&self) -> Option<&Path> {
+        match &self.source {
+            Source::Plugin(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// What a user can do to get it: packages and the command that builds it; empty if nothing is known.
+    pub fn remedy(&self) -> String {
+        remedy(&self.sidecar)
+    }
+
+    fn ask(&self, file: &Path, request: &Request) -> Result<Reply, RegistryError> {
+        match child::ask(&self.prober, file, self.system(), request)? {
+            Reply::Refused { status, message } => Err(tripmeter_abi::Error::new(status, message).into()),
+            Reply::NotLoaded { library: Some(library), .. } => Err(self.missing_library(library)),
+            Reply::NotLoaded { message, .. } => Err(RegistryError::NotLoaded(message)),
+            reply => Ok(reply),
+        }
+    }
+
+    fn nonsense(&self, request: &Request) -> RegistryError {
+        let how = "gave an answer that does not belong to the question".to_owned();
+        let transport = self.system().to_owned();
+        RegistryError::Died { transport, how, phase: request.phase(), words: String::new() }
+    }
+
+    fn missing(&self, reason: &str) -> RegistryError {
+        RegistryError::Missing { system: self.system().to_owned(), reason: reason.to_owned() }
+    }
+
+    fn missing_library(&self, library: String) -> RegistryError {
+        RegistryError::MissingLibrary { system: self.system().to_owned(), library, remedy: self.remedy() }
+    }
+
+    fn not_loaded(&self, error: &LoadError) -> RegistryError {
+        match child::library_missed_by(error) {
+            Some(library) => self.missing_library(library),
+            None => RegistryError::NotLoaded(error.to_string()),
+        }
+    }
+}
+
+/// `; packages needed: …; build with …`, as far as it applies.
+fn remedy(sidecar: &Sidecar) -> String {
+    let mut text = String::new();
+    if !sidecar.packages.is_empty() {
+        text += &format!("; packages needed: {}", sidecar.packages.join(", "));
+    }
+    if !sidecar.build.is_empty() {
+        text += &format!("; build with `{}`", sidecar.build);
+    }
+    text
+}
+
+/// All known systems: those built in, in their order, then the others by name.
+pub struct Registry {
+    entries: Vec<Entry>,
+}
+
+impl Registry {
+    /// Collects what is known. Plugins `tripmeter_<system>.so` in the folders `search` are only listed, the first of a name
+    /// wins; the files `plugins` are asked for their names at once, and go before those. `prober` is this program, which
+    /// answers for a plugin when started with `describe-plugin FILE` (see [`answer`]).
+    ///
+    /// # Errors
+    /// If one of `plugins` cannot be read, is no transport, or has a name that is taken.
+    pub fn new(
+        sidecars: Vec<Sidecar>,
+        builtin: Vec<Arc<dyn AnySystem>>,
+        search: &[PathBuf],
+        plugins: &[PathBuf],
+        prober: &Path,
+    ) -> Result<Registry, RegistryError> {
+        let mut sidecars: BTreeMap<String, Sidecar> =
+            sidecars.into_iter().map(|sidecar| (sidecar.system.clone(), sidecar)).collect();
+        let mut entries = Vec::new();
+        for system in builtin {
+            let description = system.description();
+            let sidecar = sidecars.remove(&description.system).unwrap_or_else(|| made_up(&description.system, "rust"));
+            entries.push(Entry::new(sidecar, Source::BuiltIn(system), prober));
+        }
+        let mut given = Vec::new();
+        for file in plugins {
+            let entry = ask_for_name(file, &sidecars, prober)?;
+            if entries.iter().chain(&given).any(|other: &Entry| other.system() == entry.system()) {
+                let conflict = "which is there already; give one system once".to_owned();
+                let system = entry.system().to_owned();
+                return Err(RegistryError::Name { file: file.clone(), system, conflict });
+            }
+            sidecars.remove(entry.system());
+            given.push(entry);
+        }
+        let mut rest: Vec<Entry> = found_in(search)
+            .into_iter()
+            .filter(|(system, _)| !entries.iter().chain(&given).any(|entry| entry.system() == system))
+            .map(|(system, file)| {
+                let sidecar = sidecars.remove(&system).unwrap_or_else(|| made_up(&system, "unknown"));
+                Entry::new(sidecar, Source::Plugin(file), prober)
+            })
+            .collect();
+        rest.extend(given);
+        rest.extend(sidecars.into_values().map(|sidecar| {
+            let reason = format!("not built{}", remedy(&sidecar));
+            Entry::new(sidecar, Source::Missing { reason }, prober)
+        }));
+        rest.sort_by(|a, b| a.system().cmp(b.system()));
+        entries.extend(rest);
+        Ok(Registry { entries })
+    }
+
+    /// All of them.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The system of that name, or else the one with that alias.
+    pub fn find(&self, name_or_alias: &str) -> Option<&Entry> {
+        let named = self.entries.iter().find(|entry| entry.system() == name_or_alias);
+        named.or_else(|| {
+            self.entries.iter().find(|entry| entry.sidecar.aliases.iter().any(|alias| alias == name_or_alias))
+        })
+    }
+
+    /// As [`find`](Self::find), with an error that says what name may have been meant.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unknown`].
+    pub fn get(&self, name_or_alias: &str) -> Result<&Entry, RegistryError> {
+        self.find(name_or_alias).ok_or_else(|| {
+            let aliases = self.entries.iter().flat_map(|entry| entry.sidecar.aliases.iter().map(String::as_str));
+            let names = self.entries.iter().map(Entry::system).chain(aliases);
+            RegistryError::Unknown { name: name_or_alias.to_owned(), hint: did_you_mean(name_or_alias, names) }
+        })
+    }
+
+    /// Loads a system into this process, for good: for workers only.
+    ///
+    /// # Errors
+    /// If it is unknown, missing or cannot be loaded.
+    pub fn system(&self, name: &str) -> Result<Arc<dyn AnySystem>, RegistryError> {
+        self.get(name)?.load()
+    }
+
+    /// The shared library of a system, if it is a plugin.
+    pub fn plugin_file(&self, system: &str) -> Option<&Path> {
+        self.find(system).and_then(Entry::plugin_file)
+    }
+}
+
+fn made_up(system: &str, language: &str) -> Sidecar {
+    Sidecar {
+        system: system.to_owned(),
+        summary: String::new(),
+        aliases: Vec::new(),
+        packages: Vec::new(),
+        build: String::new(),
+        language: language.to_owned(),
+    }
+}
+
+/// An entry for a file given outright, under the name that the plugin itself gives.
+fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Path) -> Result<Entry, RegistryError> {
+    let unreadable =
+        |error: std::io::Error| RegistryError::NoFile { file: file.to_path_buf(), reason: error.to_string() };
+    let file = file.canonicalize().map_err(unreadable)?;
+    std::fs::File::open(&file).map_err(unreadable)?;
+    let nameless = Entry::new(made_up(&file.display().to_string(), "unknown"), Source::Plugin(file.clone()), prober);
+    let Reply::Description(description) = nameless.ask(&file, &Request::Describe)? else {
+        return Err(nameless.nonsense(&Request::Describe));
+    };
+    let system = description.system.clone();
+    let sidecar = sidecars.get(&system).cloned().unwrap_or_else(|| made_up(&system, "unknown"));
+    let entry = Entry::new(sidecar, Source::Plugin(file), prober);
+    entry.description.get_or_init(|| Ok(description));
+    Ok(entry)
+}
+
+/// The plugins in these folders, by system; a folder that is not there has none.
+fn found_in(search: &[PathBuf]) -> BTreeMap<String, PathBuf> {
+    let mut found = BTreeMap::new();
+    for folder in search {
+        let Ok(files) = std::fs::read_dir(folder) else { continue };
+        for file in files.flatten() {
+            let name = file.file_name();
+            let system = name
+                .to_str()
+                .and_then(|name| name.strip_prefix("tripmeter_"))
+                .and_then(|name| name.strip_suffix(".so"));
+            if let Some(system) = system.filter(|system| !system.is_empty()) {
+                found.entry(system.to_owned()).or_insert_with(|| file.path());
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

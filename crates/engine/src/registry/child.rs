@@ -1,0 +1,197 @@
+//! Asking a plugin in a process of its own, so that one that crashes or hangs there takes nothing with it.
+//!
+//! The child is this program, started with `describe-plugin FILE`. Its standard input is a socket: one request comes in as
+//! JSON, one reply goes out. Whatever the plugin writes to standard output and error is kept apart, for its last words.
+
+use super::RegistryError;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+use tripmeter_abi::{DaemonCommand, Description, Limits, LoadError, NodeOptions, Plugin, Status, System};
+use tripmeter_model::exit;
+
+/// How long a plugin may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long its process may take to end after the answer.
+const GRACE: Duration = Duration::from_secs(1);
+/// The longest reply that is read.
+const LONGEST_REPLY: u64 = 1 << 20;
+
+/// A question to a plugin.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Request {
+    Describe,
+    Probe(NodeOptions),
+    DaemonCommand(NodeOptions),
+}
+
+impl Request {
+    /// Completes "while it was asked to".
+    pub(super) fn phase(&self) -> &'static str {
+        match self {
+            Request::Describe => "describe itself",
+            Request::Probe(_) => "say what it can carry here",
+            Request::DaemonCommand(_) => "say how its daemon is started",
+        }
+    }
+}
+
+/// Its answer.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Reply {
+    Description(Description),
+    Limits(Limits),
+    DaemonCommand(Option<DaemonCommand>),
+    /// The transport's own error.
+    Refused {
+        status: Status,
+        message: String,
+    },
+    /// The file is no usable plugin; `library` is the one that the dynamic linker missed, if that was the reason.
+    NotLoaded {
+        library: Option<String>,
+        message: String,
+    },
+}
+
+/// The library that kept a plugin from being loaded, in the words of the dynamic linker: `libx.so.1: cannot open …`.
+pub(super) fn library_missed_by(error: &LoadError) -> Option<String> {
+    let LoadError::Open(file, why) = error else { return None };
+    let (library, reason) = why.split_once(": ")?;
+    let missing = reason.contains("cannot open shared object file") && Path::new(library) != file;
+    missing.then(|| library.to_owned())
+}
+
+/// The child's half: loads the plugin `file`, answers the one request on standard input, and returns the exit code.
+pub fn answer(file: &Path) -> u8 {
+    // A parent that was killed cannot end a plugin that hangs.
+    std::thread::spawn(|| {
+        std::thread::sleep(PATIENCE + GRACE);
+        std::process::abort();
+    });
+    match answer_on_stdin(file) {
+        Ok(()) => exit::GOOD,
+        Err(error) => {
+            eprintln!("describe-plugin speaks with tripmeter over its standard input only: {error}");
+            exit::USAGE
+        }
+    }
+}
+
+fn answer_on_stdin(file: &Path) -> std::io::Result<()> {
+    let mut stream = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let mut text = Vec::new();
+    stream.read_to_end(&mut text)?;
+    let reply = reply_to(file, &serde_json::from_slice(&text)?);
+    stream.write_all(&serde_json::to_vec(&reply)?)
+}
+
+fn reply_to(file: &Path, request: &Request) -> Reply {
+    let plugin = match Plugin::load(file) {
+        Ok(plugin) => plugin,
+        Err(error) => return Reply::NotLoaded { library: library_missed_by(&error), message: error.to_string() },
+    };
+    let answer = match request {
+        Request::Describe => Ok(Reply::Description(plugin.description())),
+        Request::Probe(options) => plugin.probe(options).map(Reply::Limits),
+        Request::DaemonCommand(options) => plugin.daemon_command(options).map(Reply::DaemonCommand),
+    };
+    answer.unwrap_or_else(|error| Reply::Refused { status: error.status, message: error.message })
+}
+
+/// The parent's half: starts `prober` for the plugin `file` and puts one question to it.
+pub(super) fn ask(prober: &Path, file: &Path, transport: &str, request: &Request) -> Result<Reply, RegistryError> {
+    let no_prober = |error: std::io::Error| RegistryError::NoProber {
+        transport: transport.to_owned(),
+        program: prober.to_path_buf(),
+        reason: error.to_string(),
+    };
+    let died = |how: String, words: String| RegistryError::Died {
+        transport: transport.to_owned(),
+        how,
+        phase: request.phase(),
+        words,
+    };
+    let mut noise = tempfile::tempfile().map_err(no_prober)?;
+    let (mut child, stream) = start(prober, file, &noise).map_err(no_prober)?;
+    let deadline = Instant::now() + PATIENCE;
+    let text = converse(stream, request, deadline);
+    let reply = text.as_deref().and_then(|text| serde_json::from_slice(text).ok());
+    let patience = if reply.is_some() { Instant::now() + GRACE } else { deadline };
+    let status = end(&mut child, patience);
+    match (reply, status) {
+        (Some(reply), _) => Ok(reply),
+        (None, Some(status)) => Err(died(format!("ended without an answer ({status})"), last_words(&mut noise))),
+        (None, None) => Err(died(format!("hung for {} s", PATIENCE.as_secs()), last_words(&mut noise))),
+    }
+}
+
+fn start(prober: &Path, file: &Path, noise: &File) -> std::io::Result<(Child, UnixStream)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    // A process group of its own: Ctrl-C is for us, who then end the child.
+    let child = Command::new(prober)
+        .arg("describe-plugin")
+        .arg(file)
+        .stdin(OwnedFd::from(theirs))
+        .stdout(noise.try_clone()?)
+        .stderr(noise.try_clone()?)
+        .process_group(0)
+        .spawn()?;
+    Ok((child, ours))
+}
+
+/// Sends the request and reads to the end; `None` if the deadline came first. A child that has gone has written nothing.
+fn converse(mut stream: UnixStream, request: &Request, deadline: Instant) -> Option<Vec<u8>> {
+    let request = serde_json::to_vec(request).expect("requests are plain data");
+    let sent = stream.write_all(&request).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
+    if sent.is_err() {
+        return Some(Vec::new());
+    }
+    let mut reply = Vec::new();
+    let mut chunk = [0; 4096];
+    while (reply.len() as u64) < LONGEST_REPLY {
+        let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        stream.set_read_timeout(Some(left)).ok()?;
+        match stream.read(&mut chunk) {
+            Ok(0) => return Some(reply),
+            Ok(count) => reply.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return None,
+            Err(_) => return Some(reply),
+        }
+    }
+    Some(reply)
+}
+
+/// Waits for the child's end until `deadline`, then kills it; its status if it ended by itself.
+fn end(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        if Instant::now() >= deadline {
+            // It may have ended just now: either way it is reaped.
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The last line that the plugin wrote, if any.
+fn last_words(noise: &mut File) -> String {
+    let mut text = Vec::new();
+    let read = noise.rewind().and_then(|()| Read::by_ref(noise).take(1 << 16).read_to_end(&mut text));
+    let text = String::from_utf8_lossy(&text);
+    match (read, text.lines().rev().find(|line| !line.trim().is_empty())) {
+        (Ok(_), Some(line)) => format!(": \"{}\"", line.trim().chars().take(200).collect::<String>()),
+        _ => String::new(),
+    }
+}

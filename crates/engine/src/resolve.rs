@@ -1,0 +1,319 @@
+//! From an experiment as written to a plan: everything is checked before anything starts.
+
+mod error;
+mod floor;
+mod machine;
+mod suggest;
+mod transport;
+
+pub use error::{PlanError, Problem};
+pub use suggest::did_you_mean;
+
+use crate::registry::{Entry, Registry};
+use error::At;
+use machine::Machine;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tripmeter_abi::{Description, Pattern, Variant};
+use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
+use tripmeter_model::plan::{Plan, Raw, SubExperiment};
+use tripmeter_model::transport::Selector;
+use tripmeter_model::{Touch, Wait, payload};
+
+/// Patterns that the engine can run.
+pub const RUNNABLE: &[Pattern] = &[Pattern::PingPong];
+/// Payloads if none are asked for.
+const DEFAULT_PAYLOADS: &str = "1k..4M";
+/// Round trips per payload if none are asked for.
+const DEFAULT_SAMPLES: u64 = 10_000;
+/// Seconds without an answer after which a message is lost, if none are asked for.
+const DEFAULT_LOSS_TIMEOUT_S: f64 = 1.0;
+
+/// What to do about a transport that was asked for by name and cannot run here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Refuse the whole experiment.
+    Refuse,
+    /// Go on with the others, and name it in [`Plan::missing`]: for presets, which name more than most machines have.
+    LeaveOut,
+}
+
+/// Checks an experiment against what is known and what this machine has, and fills in what it leaves open. `source` is the
+/// name of the preset or file, or `flags`.
+///
+/// # Errors
+/// The first thing that is wrong: what, where, value against limit, remedy.
+pub fn resolve(
+    experiment: &Experiment,
+    source: &str,
+    unavailable: Unavailable,
+    registry: &Registry,
+) -> Result<Plan, PlanError> {
+    let machine = Machine::this().map_err(PlanError::anywhere)?;
+    resolve_on(&machine, experiment, source, unavailable, registry)
+}
+
+fn resolve_on(
+    machine: &Machine,
+    experiment: &Experiment,
+    source: &str,
+    unavailable: Unavailable,
+    registry: &Registry,
+) -> Result<Plan, PlanError> {
+    let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
+    if experiment.sub_experiments.is_empty() {
+        return Err(PlanError::anywhere(Problem::NoSubExperiment));
+    }
+    let scratch = tempfile::Builder::new().prefix("tripmeter-plan-").tempdir();
+    let scratch = scratch.map_err(|error| PlanError::anywhere(Problem::NoScratch(error.to_string())))?;
+    let mut planner =
+        Planner { machine, registry, unavailable, scratch: scratch.path(), plan: &mut plan, made: Vec::new() };
+    let common = experiment.common();
+    for entry in &experiment.sub_experiments {
+        planner.add(entry, &common)?;
+    }
+    if planner.made.is_empty() {
+        return Err(PlanError::anywhere(Problem::NothingLeft(plan.left_out)));
+    }
+    let made = std::mem::take(&mut planner.made);
+    if experiment.floor.unwrap_or(true) {
+        floor::add(&mut planner, &made);
+    }
+    plan.sub_experiments.splice(0..0, made.into_iter().map(|made| made.sub_experiment));
+    check_names(&plan.sub_experiments)?;
+    Ok(plan)
+}
+
+/// The plan without its sub-experiments: what holds for all of them.
+fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Plan, Problem> {
+    let rounds = experiment.rounds.unwrap_or(1);
+    if !(1..=1000).contains(&rounds) {
+        return Err(Problem::Rounds(rounds));
+    }
+    let loss_timeout_s = experiment.loss_timeout_s.unwrap_or(DEFAULT_LOSS_TIMEOUT_S);
+    if !(0.001..=600.0).contains(&loss_timeout_s) {
+        return Err(Problem::LossTimeout(loss_timeout_s));
+    }
+    let (leader_cpu, follower_cpu) = machine.place(experiment.leader_cpu, experiment.follower_cpu)?;
+    // Only its low bits matter; any value does.
+    let from_clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+    Ok(Plan {
+        source: source.to_owned(),
+        sub_experiments: Vec::new(),
+        rounds,
+        seed: experiment.seed.unwrap_or_else(from_clock),
+        raw: experiment.raw.unwrap_or_default(),
+        daemons: experiment.daemons.unwrap_or_default(),
+        loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
+        leader_cpu: Some(leader_cpu),
+        follower_cpu: Some(follower_cpu),
+        tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::All]),
+        left_out: Vec::new(),
+        missing: Vec::new(),
+    })
+}
+
+/// What is asked of a sub-experiment, whatever its transport.
+#[derive(Clone)]
+struct Task {
+    pattern: Pattern,
+    payloads: Vec<u64>,
+    samples: u64,
+    warmup: u64,
+    time_cap_ns: Option<u64>,
+    wait: Option<Wait>,
+    touch: Touch,
+}
+
+impl Task {
+    fn of(common: &Common, raw: Raw) -> Result<Self, Problem> {
+        const MOST_SAMPLES: u64 = 1_000_000_000_000;
+        const MOST_RAW_SAMPLES: u64 = 100_000_000;
+        let pattern = common.pattern.unwrap_or(Pattern::PingPong);
+        if !RUNNABLE.contains(&pattern) {
+            return Err(Problem::NotRunnable(pattern));
+        }
+        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(DEFAULT_PAYLOADS))?;
+        let samples = common.samples.unwrap_or(DEFAULT_SAMPLES);
+        let warmup = common.warmup.unwrap_or_else(|| Plan::default_warmup(samples));
+        match samples {
+            0 => return Err(Problem::NoSamples),
+            _ if samples.max(warmup) > MOST_SAMPLES => {
+                return Err(Problem::TooManySamples { samples: samples.max(warmup), most: MOST_SAMPLES });
+            }
+            _ if samples > MOST_RAW_SAMPLES && raw == Raw::Csv => {
+                return Err(Problem::TooManyRawSamples { samples, most: MOST_RAW_SAMPLES });
+            }
+            _ => {}
+        }
+        if let Some(cap) = common.time_cap_s.filter(|cap| !(*cap > 0.0 && *cap <= 1e6)) {
+            return Err(Problem::TimeCap(cap));
+        }
+        Ok(Self {
+            pattern,
+            payloads,
+            samples,
+            warmup,
+            time_cap_ns: common.time_cap_s.map(|cap| (cap * 1e9).ceil() as u64),
+            wait: common.wait,
+            touch: common.touch.unwrap_or_default(),
+        })
+    }
+}
+
+/// A transport that was asked for, not yet checked.
+struct Candidate<'a> {
+    entry: &'a Entry,
+    description: &'a Description,
+    variant: &'a Variant,
+}
+
+struct Made {
+    sub_experiment: SubExperiment,
+    by_name: bool,
+}
+
+struct Planner<'a> {
+    machine: &'a Machine,
+    registry: &'a Registry,
+    unavailable: Unavailable,
+    scratch: &'a Path,
+    plan: &'a mut Plan,
+    made: Vec<Made>,
+}
+
+impl<'a> Planner<'a> {
+    /// Makes the sub-experiments of one entry of the experiment.
+    fn add(&mut self, entry: &SubExperimentFile, all: &Common) -> Result<(), PlanError> {
+        let written = entry.transport.as_str();
+        let selector: Selector = written.parse().map_err(|why| PlanError::anywhere(Problem::Selector(why)))?;
+        let task = Task::of(&entry.common().or(all), self.plan.raw).at(written)?;
+        if let Some(name) = &entry.name {
+            check_name(name).at(written)?;
+        }
+        let by_name = selector.system != "*" && selector.variant.as_deref() != Some("*");
+        let candidates = self.candidates(&selector, written)?;
+        let mut made = Vec::new();
+        for candidate in candidates {
+            match self.make(&candidate, &selector, &task) {
+                Ok(sub_experiment) => made.push(sub_experiment),
+                Err(problem) => {
+                    let full = format!("{}/{}", candidate.description.system, candidate.variant.name);
+                    self.leave_out(if by_name { written } else { &full }, problem, by_name)?;
+                }
+            }
+        }
+        if made.len() > 1 && (entry.name.is_some() || entry.title.is_some()) {
+            return Err(Problem::NameForSeveral(made.len())).at(written);
+        }
+        for mut sub_experiment in made {
+            if let Some(name) = &entry.name {
+                sub_experiment.name.clone_from(name);
+            }
+            if let Some(title) = &entry.title {
+                sub_experiment.title.clone_from(title);
+            }
+            self.push(Made { sub_experiment, by_name }).at(written)?;
+        }
+        Ok(())
+    }
+
+    /// The transports that a selector stands for, as far as they describe themselves.
+    fn candidates(&mut self, selector: &Selector, written: &str) -> Result<Vec<Candidate<'a>>, PlanError> {
+        let registry = self.registry;
+        if selector.system != "*" {
+            let entry = registry.get(&selector.system).map_err(Problem::Registry).at(written)?;
+            let description = match entry.describe() {
+                Ok(description) => description,
+                Err(error) => {
+                    self.leave_out(written, Problem::Registry(error.clone()), true)?;
+                    return Ok(Vec::new());
+                }
+            };
+            let variants = transport::variants(description, selector.variant.as_deref()).at(written)?;
+            return Ok(variants.into_iter().map(|variant| Candidate { entry, description, variant }).collect());
+        }
+        let mut candidates = Vec::new();
+        for entry in registry.entries() {
+            match entry.describe() {
+                Ok(description) => {
+                    // A system without such a variant is not meant.
+                    let variants = transport::variants(description, selector.variant.as_deref()).unwrap_or_default();
+                    let crossing = variants.into_iter().filter(|variant| !variant.same_process);
+                    candidates.extend(crossing.map(|variant| Candidate { entry, description, variant }));
+                }
+                Err(error) => self.leave_out(entry.system(), Problem::Registry(error.clone()), false)?,
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// Notes a transport that cannot run, or refuses the experiment for it.
+    fn leave_out(&mut self, transport: &str, problem: Problem, by_name: bool) -> Result<(), PlanError> {
+        let goes_on = problem.is_of_this_machine() && self.unavailable == Unavailable::LeaveOut;
+        if by_name && !goes_on {
+            return Err(problem).at(transport);
+        }
+        let line = PlanError::at(transport, problem).to_string();
+        if !self.plan.left_out.contains(&line) {
+            self.plan.left_out.push(line);
+        }
+        if by_name {
+            self.plan.missing.push(transport.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Adds a sub-experiment, unless it is there already by `*`.
+    fn push(&mut self, new: Made) -> Result<(), Problem> {
+        let same = |made: &Made| is_same(&made.sub_experiment, &new.sub_experiment);
+        match self.made.iter().position(same) {
+            None => self.made.push(new),
+            Some(at) if new.by_name && self.made[at].by_name => return Err(Problem::Repeated(at + 1)),
+            Some(at) if new.by_name => self.made[at] = new,
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}
+
+fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
+    let parts = |s: &SubExperiment| (s.pattern, s.wait, s.touch, s.samples, s.warmup, s.time_cap_ns);
+    a.transport == b.transport && a.payloads == b.payloads && parts(a) == parts(b)
+}
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_.=-".contains(&byte)
+}
+
+fn check_name(name: &str) -> Result<(), Problem> {
+    let good = (1..=100).contains(&name.len()) && name.bytes().all(is_name_byte) && !name.starts_with(['.', '-']);
+    if good { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
+}
+
+/// `system_variant[_key-value...]_wait[_touch]`.
+fn default_name(sub_experiment: &SubExperiment) -> String {
+    let transport = &sub_experiment.transport;
+    let mut name = format!("{}_{}", transport.system, transport.variant);
+    for (key, value) in &transport.given {
+        name += &format!("_{key}-{value}");
+    }
+    name += &format!("_{}", sub_experiment.wait);
+    if sub_experiment.touch != Touch::None {
+        name += &format!("_{}", sub_experiment.touch);
+    }
+    name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(100).collect()
+}
+
+fn check_names(sub_experiments: &[SubExperiment]) -> Result<(), PlanError> {
+    for (index, sub_experiment) in sub_experiments.iter().enumerate() {
+        if let Some(other) = sub_experiments[..index].iter().find(|other| other.name == sub_experiment.name) {
+            let problem = Problem::NameTaken { name: other.name.clone(), other: other.transport.to_string() };
+            return Err(problem).at(&sub_experiment.transport.to_string());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

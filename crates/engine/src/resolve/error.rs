@@ -1,0 +1,146 @@
+//! Why an experiment cannot be planned.
+
+use crate::registry::RegistryError;
+use thiserror::Error;
+use tripmeter_model::payload::{PayloadError, display_size};
+use tripmeter_model::{Pattern, Wait, exit};
+
+/// What is wrong with an experiment, and where, in one line.
+#[derive(Debug, Error)]
+#[error("{place}{problem}")]
+pub struct PlanError {
+    place: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl PlanError {
+    /// A problem of the experiment as a whole.
+    pub(super) fn anywhere(problem: Problem) -> Self {
+        Self { place: String::new(), problem }
+    }
+
+    /// A problem of one transport, named as written unless the problem names it itself.
+    pub(super) fn at(transport: &str, problem: Problem) -> Self {
+        match problem {
+            Problem::Registry(ref error) if !matches!(error, RegistryError::Refused(_)) => Self::anywhere(problem),
+            _ => Self { place: format!("transport '{transport}': "), problem },
+        }
+    }
+
+    /// The exit code of its class.
+    pub fn exit_code(&self) -> u8 {
+        self.problem.exit_code()
+    }
+}
+
+/// Tells where a problem is.
+pub(super) trait At<T> {
+    fn at(self, transport: &str) -> Result<T, PlanError>;
+}
+
+impl<T> At<T> for Result<T, Problem> {
+    fn at(self, transport: &str) -> Result<T, PlanError> {
+        self.map_err(|problem| PlanError::at(transport, problem))
+    }
+}
+
+/// What is wrong with an experiment.
+#[derive(Debug, Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum Problem {
+    #[error("nothing is to be measured; name transports with -t, or add [[sub_experiment]] to the file")]
+    NoSubExperiment,
+    #[error("none of the transports asked for can run here: {}", .0.join(" | "))]
+    NothingLeft(Vec<String>),
+    #[error("{0} rounds were asked for; ask for 1 to 1000 (--rounds)")]
+    Rounds(u32),
+    #[error("a loss time-out of {0} s is outside 0.001 to 600 s (--loss-timeout)")]
+    LossTimeout(f64),
+    #[error("a time cap of {0} s per payload is not above 0 and up to 1000000 s (--time-cap)")]
+    TimeCap(f64),
+    #[error("0 samples were asked for; ask for 1 or more (-n)")]
+    NoSamples,
+    #[error("{samples} round trips per payload were asked for, the limit is {most}; ask for fewer (-n, --warmup)")]
+    TooManySamples { samples: u64, most: u64 },
+    #[error(
+        "{samples} samples per payload are too many to keep each of them, the limit is {most}; ask for fewer (-n), or \
+         keep histograms only (--raw none)"
+    )]
+    TooManyRawSamples { samples: u64, most: u64 },
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    #[error("processor {cpu} for the {role} does not exist or is not allowed to this process; choose one of {allowed}")]
+    Cpu { role: &'static str, cpu: usize, allowed: String },
+    #[error("cannot read which processors this process may use: {0}")]
+    NoProcessors(String),
+    #[error("cannot create a scratch folder: {0}; set TMPDIR to a folder that can be written")]
+    NoScratch(String),
+    #[error("{0}")]
+    Selector(String),
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    #[error("there is no variant '{variant}'{hint}; variants are {known}")]
+    UnknownVariant { variant: String, known: String, hint: String },
+    #[error("there is no setting '{setting}'{hint}; {known}")]
+    UnknownSetting { setting: String, known: String, hint: String },
+    #[error("pattern '{0}' cannot be run by this version, which runs {list}; use --pattern {list}", list = runnable())]
+    NotRunnable(Pattern),
+    #[error("it cannot carry pattern '{pattern}', only {can}; choose one of those (--pattern)")]
+    Pattern { pattern: Pattern, can: String },
+    #[error("it cannot wait by '{wait}', only by {can}; choose one of those (--wait)")]
+    Wait { wait: Wait, can: String },
+    #[error("it declares no way to wait; mend the plugin")]
+    NoWait,
+    #[error(
+        "a payload of {payload} bytes ({}) is larger than {limit} bytes, the most that it can carry here; ask for less \
+         (--payloads)", display_size(*.payload)
+    )]
+    PayloadOverLimit { payload: u64, limit: u64 },
+    #[error("its daemon '{daemon}' is not running; start it, or let tripmeter start it (--daemons start)")]
+    DaemonRequired { daemon: String },
+    #[error("its daemon '{program}' is neither running nor found in PATH{remedy}")]
+    DaemonMissing { program: String, remedy: String },
+    #[error("the name '{0}' is not of 1 to 100 letters, digits and '_.=-', beginning with a letter, digit, '_' or '='")]
+    Name(String),
+    #[error("the name '{name}' is taken by '{other}'; give each its own with `name = \"...\"`")]
+    NameTaken { name: String, other: String },
+    #[error("it stands for {0} transports, which cannot share one name or title; leave these out, or name the variant")]
+    NameForSeveral(usize),
+    #[error("this sub-experiment is the same as number {0}; leave one out")]
+    Repeated(usize),
+}
+
+impl Problem {
+    /// The exit code of its class.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Problem::Registry(error) => error.exit_code(),
+            Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::NothingLeft(_) => {
+                exit::UNAVAILABLE
+            }
+            Problem::NoProcessors(_) => exit::SOFTWARE,
+            Problem::NoScratch(_) => exit::CANNOT_CREATE,
+            _ => exit::USAGE,
+        }
+    }
+
+    /// True if it is what this machine has, and not what was written, that is in the way.
+    pub(super) fn is_of_this_machine(&self) -> bool {
+        match self {
+            Problem::Registry(error) => !matches!(error, RegistryError::Unknown { .. }),
+            Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::PayloadOverLimit { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// Words as a list for people.
+pub(super) fn listed<T: ToString>(words: impl IntoIterator<Item = T>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
+    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+}
+
+fn runnable() -> String {
+    listed(super::RUNNABLE)
+}

@@ -1,0 +1,71 @@
+//! The floor: what our own zero-copy reference needs for the same messages, measured beside the others.
+
+use super::{Candidate, Made, PlanError, Planner, Task, transport};
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::transport::Selector;
+
+/// The system that is the floor.
+const FLOOR: &str = "shm";
+
+/// Adds to the plan what is missing of the floor: one sub-experiment for each way of measuring among `made`, with all
+/// payloads that are not measured over the floor already with the same wait and touch. A floor that cannot be measured is
+/// left out.
+pub(super) fn add(planner: &mut Planner, made: &[Made]) {
+    let Some(entry) = planner.registry.entries().iter().find(|entry| entry.system() == FLOOR) else { return };
+    let Ok(description) = entry.describe() else { return };
+    let Ok(variants) = transport::variants(description, None) else { return };
+    let Some(variant) = variants.into_iter().next() else { return };
+    let candidate = Candidate { entry, description, variant };
+    let selector = Selector { system: FLOOR.to_owned(), variant: None, settings: Default::default() };
+    let mut floors: Vec<SubExperiment> = Vec::new();
+    for task in tasks(made) {
+        let has_floor = |payload: &u64| {
+            let others = made.iter().map(|made| &made.sub_experiment).chain(&floors);
+            others.filter(|other| other.transport.system == FLOOR).any(|other| {
+                Some(other.wait) == task.wait && other.touch == task.touch && other.payloads.contains(payload)
+            })
+        };
+        let payloads: Vec<u64> = task.payloads.iter().copied().filter(|payload| !has_floor(payload)).collect();
+        let can_wait = task.wait.is_some_and(|wait| variant.waits.contains(&wait));
+        if payloads.is_empty() || !can_wait || !variant.patterns.contains(&task.pattern) {
+            continue;
+        }
+        match planner.make(&candidate, &selector, &Task { payloads, ..task.clone() }) {
+            Ok(floor) => floors.push(floor),
+            Err(problem) => planner.plan.left_out.push(PlanError::at("shm as the floor", problem).to_string()),
+        }
+    }
+    for (index, mut floor) in floors.into_iter().enumerate() {
+        floor.added_as_floor = true;
+        let number = if index == 0 { String::new() } else { format!("{}_", index + 1) };
+        floor.name = format!("floor_{number}{}", floor.name);
+        floor.title = "FLOOR".to_owned();
+        planner.plan.sub_experiments.push(floor);
+    }
+}
+
+/// Each way of measuring once, with the payloads of all that are measured so.
+fn tasks(made: &[Made]) -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    for Made { sub_experiment: one, .. } in made {
+        let key = |task: &Task| (task.pattern, task.wait, task.touch, task.samples, task.warmup, task.time_cap_ns);
+        let new = Task {
+            pattern: one.pattern,
+            payloads: one.payloads.clone(),
+            samples: one.samples,
+            warmup: one.warmup,
+            time_cap_ns: one.time_cap_ns,
+            wait: Some(one.wait),
+            touch: one.touch,
+        };
+        match tasks.iter_mut().find(|task| key(task) == key(&new)) {
+            Some(task) => {
+                let more = new.payloads.into_iter().filter(|payload| !task.payloads.contains(payload));
+                let more: Vec<u64> = more.collect();
+                task.payloads.extend(more);
+            }
+            None => tasks.push(new),
+        }
+    }
+    tasks
+}

@@ -1,0 +1,128 @@
+//! What planning needs to know of this machine.
+
+use super::Problem;
+use super::error::listed;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// This machine, as planning sees it.
+pub(super) struct Machine {
+    /// The processors that this process may use, in order, each with all that share its core.
+    pub processors: Vec<Processor>,
+    /// Whether a program is found in `PATH`.
+    pub has_program: fn(&str) -> bool,
+}
+
+pub(super) struct Processor {
+    pub number: usize,
+    pub core: Vec<usize>,
+}
+
+impl Machine {
+    /// # Source
+    /// `Cpus_allowed_list` of proc_pid_status(5); `thread_siblings_list` of the kernel's cputopology.rst.
+    pub fn this() -> Result<Self, Problem> {
+        let status = std::fs::read_to_string("/proc/self/status").map_err(|e| Problem::NoProcessors(e.to_string()))?;
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let allowed = parse_list(allowed.unwrap_or_default());
+        if allowed.is_empty() {
+            return Err(Problem::NoProcessors("/proc/self/status lists none".to_owned()));
+        }
+        let processors = allowed.into_iter().map(|number| Processor { number, core: core_of(number) }).collect();
+        Ok(Self { processors, has_program })
+    }
+
+    /// Leader's and follower's processors: those asked for, or else two of different cores, or at least two, or one.
+    pub fn place(&self, leader: Option<usize>, follower: Option<usize>) -> Result<(usize, usize), Problem> {
+        for (role, cpu) in [("leader", leader), ("follower", follower)] {
+            if let Some(cpu) = cpu.filter(|cpu| !self.processors.iter().any(|processor| processor.number == *cpu)) {
+                let allowed = listed(self.processors.iter().map(|processor| processor.number));
+                return Err(Problem::Cpu { role, cpu, allowed });
+            }
+        }
+        let leader = leader.or_else(|| follower.map(|cpu| self.apart_from(cpu))).unwrap_or(self.processors[0].number);
+        Ok((leader, follower.unwrap_or_else(|| self.apart_from(leader))))
+    }
+
+    /// The first processor of another core, or else another one, or else the same.
+    fn apart_from(&self, cpu: usize) -> usize {
+        let others = || self.processors.iter().filter(|other| other.number != cpu);
+        let other = others().find(|other| !other.core.contains(&cpu)).or_else(|| others().next());
+        other.map_or(cpu, |other| other.number)
+    }
+}
+
+fn core_of(cpu: usize) -> Vec<usize> {
+    let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    std::fs::read_to_string(file).map(|text| parse_list(&text)).unwrap_or_default()
+}
+
+/// Reads `0-2,5`; what is malformed is left out.
+fn parse_list(text: &str) -> Vec<usize> {
+    let ranges = text.trim().split(',').filter_map(|item| {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+fn has_program(program: &str) -> bool {
+    let runs = |file: &Path| {
+        file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return runs(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| runs(&folder.join(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(cores: &[&[usize]]) -> Machine {
+        let mut processors: Vec<Processor> = cores
+            .iter()
+            .flat_map(|core| core.iter().map(|number| Processor { number: *number, core: core.to_vec() }))
+            .collect();
+        processors.sort_by_key(|processor| processor.number);
+        Machine { processors, has_program: |_| false }
+    }
+
+    #[test]
+    fn leader_and_follower_are_on_different_cores_where_there_are_two() {
+        assert_eq!(machine(&[&[0, 1], &[2, 3]]).place(None, None).unwrap(), (0, 2));
+        assert_eq!(machine(&[&[0, 2], &[1, 3]]).place(None, None).unwrap(), (0, 1));
+        assert_eq!(machine(&[&[4, 5]]).place(None, None).unwrap(), (4, 5));
+        assert_eq!(machine(&[&[7]]).place(None, None).unwrap(), (7, 7));
+    }
+
+    #[test]
+    fn processors_asked_for_are_taken_and_the_other_side_keeps_away() {
+        let machine = machine(&[&[0, 1], &[2, 3]]);
+        assert_eq!(machine.place(Some(3), None).unwrap(), (3, 0));
+        assert_eq!(machine.place(None, Some(0)).unwrap(), (2, 0));
+        assert_eq!(machine.place(Some(1), Some(1)).unwrap(), (1, 1));
+    }
+
+    #[test]
+    fn a_processor_that_is_not_allowed_is_refused_with_those_that_are() {
+        let error = machine(&[&[0], &[2]]).place(None, Some(1)).unwrap_err().to_string();
+        assert!(error.contains("processor 1 for the follower") && error.ends_with("choose one of 0, 2"), "{error}");
+    }
+
+    #[test]
+    fn the_kernels_lists_are_read() {
+        assert_eq!(parse_list(" 0-2,5\n"), [0, 1, 2, 5]);
+        assert_eq!(parse_list("3"), [3]);
+        assert!(parse_list("").is_empty());
+        assert!(!Machine::this().unwrap().processors.is_empty());
+    }
+
+    #[test]
+    fn programs_are_looked_up_as_the_shell_does() {
+        assert!(has_program("sh") && has_program("/bin/sh"));
+        assert!(!has_program("no-such-program-of-ours") && !has_program("/etc/passwd"));
+    }
+}

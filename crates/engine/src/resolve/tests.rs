@@ -1,0 +1,314 @@
+use super::machine::{Machine, Processor};
+use super::*;
+use crate::any::AnySystem;
+use std::sync::Arc;
+use tripmeter_abi::{
+    Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path as Way, Result as AbiResult,
+    Setting, Status, System,
+};
+use tripmeter_model::sidecar::Sidecar;
+
+/// A system that can be planned, and never opened.
+#[derive(Clone)]
+struct Planned {
+    description: Description,
+    limit: u64,
+    refusal: Option<Status>,
+}
+
+enum Never {}
+
+impl System for Planned {
+    type Node = Never;
+
+    fn description(&self) -> Description {
+        self.description.clone()
+    }
+
+    fn probe(&self, options: &NodeOptions) -> AbiResult<Limits> {
+        assert_eq!(options.settings.len(), self.description.settings.len(), "defaults are filled in");
+        match self.refusal {
+            Some(status) => Err(Error::new(status, "not today")),
+            None => Ok(Limits { max_payload_bytes: self.limit, packet_bytes: 0 }),
+        }
+    }
+
+    fn daemon_command(&self, _: &NodeOptions) -> AbiResult<Option<tripmeter_abi::DaemonCommand>> {
+        Ok(Some(tripmeter_abi::DaemonCommand { program: "planned-daemon".to_owned(), arguments: Vec::new() }))
+    }
+
+    fn open(&self, _: &NodeOptions) -> AbiResult<Never> {
+        Err(Error::failed("never"))
+    }
+}
+
+impl Node for Never {
+    type Link = Never;
+
+    fn link(&mut self, _: &LinkOptions) -> AbiResult<Never> {
+        match *self {}
+    }
+}
+
+impl Link for Never {
+    fn connect(&mut self, _: &[Vec<u8>], _: u64) -> AbiResult<()> {
+        match *self {}
+    }
+    fn loan(&mut self, _: usize, _: Option<&Message>) -> AbiResult<Loan> {
+        match *self {}
+    }
+    fn publish(&mut self, _: Loan, _: u64) -> AbiResult<bool> {
+        match *self {}
+    }
+    fn discard(&mut self, _: Loan) {
+        match *self {}
+    }
+    fn take(&mut self, _: u64) -> AbiResult<Option<Message>> {
+        match *self {}
+    }
+    fn release(&mut self, _: Message) {
+        match *self {}
+    }
+}
+
+fn planned(system: &str, variants: &[&str]) -> Planned {
+    let description = Description {
+        system: system.to_owned(),
+        summary: String::new(),
+        version: "1".to_owned(),
+        system_version: "1".to_owned(),
+        variants: variants.iter().map(|name| Variant::new(name, "", Way::Other)).collect(),
+        settings: vec![Setting::new("packet", "native", "bytes", "")],
+        daemon: None,
+    };
+    Planned { description, limit: 1 << 30, refusal: None }
+}
+
+/// `uds` with two variants, `inside` within one process, `shm`, and `iox` that is not built.
+fn systems() -> Vec<Planned> {
+    let mut inside = planned("inside", &["threads"]);
+    inside.description.variants[0].same_process = true;
+    let mut uds = planned("uds", &["datagram", "stream"]);
+    uds.description.variants[1].waits = vec![Wait::Block];
+    vec![planned("shm", &["ring"]), uds, inside]
+}
+
+fn registry_of(systems: Vec<Planned>) -> Registry {
+    let sidecar = Sidecar::parse(
+        "system = 'iox'\nsummary = ''\naliases = ['iox-cpp']\npackages = ['libiox']\nbuild = 'make iox'\nlanguage = 'c'\n",
+    );
+    let builtin = systems.into_iter().map(|system| Arc::new(system) as Arc<dyn AnySystem>).collect();
+    Registry::new(vec![sidecar.unwrap()], builtin, &[], &[], Path::new("/nowhere")).unwrap()
+}
+
+fn machine() -> Machine {
+    let processors = [0, 1].map(|number| Processor { number, core: vec![number] }).into();
+    Machine { processors, has_program: |program| program == "planned-daemon" }
+}
+
+fn plan_of(text: &str, unavailable: Unavailable, systems: Vec<Planned>) -> Result<Plan, PlanError> {
+    let experiment = Experiment::parse(text).unwrap();
+    resolve_on(&machine(), &experiment, "test", unavailable, &registry_of(systems))
+}
+
+fn plan(text: &str) -> Result<Plan, PlanError> {
+    plan_of(text, Unavailable::Refuse, systems())
+}
+
+fn of(transports: &[&str]) -> String {
+    transports.iter().map(|transport| format!("[[sub_experiment]]\ntransport = \"{transport}\"\n")).collect()
+}
+
+fn names(plan: &Plan) -> Vec<&str> {
+    plan.sub_experiments.iter().map(|sub_experiment| sub_experiment.name.as_str()).collect()
+}
+
+/// Planning fails with this exit code, and says each of `parts` in one line.
+#[track_caller]
+fn refuses(text: &str, code: u8, parts: &[&str]) {
+    let error = plan(text).unwrap_err();
+    let message = error.to_string();
+    assert_eq!(error.exit_code(), code, "{message}");
+    assert!(!message.contains('\n'), "{message}");
+    for part in parts {
+        assert!(message.contains(part), "'{part}' is not in: {message}");
+    }
+}
+
+#[test]
+fn what_is_left_open_has_its_default() {
+    let plan = plan(&of(&["uds"])).unwrap();
+    assert_eq!(names(&plan), ["uds_datagram_poll", "floor_shm_ring_poll"]);
+    let one = &plan.sub_experiments[0];
+    assert_eq!((one.samples, one.warmup, one.touch, one.time_cap_ns), (10_000, 1000, Touch::None, None));
+    assert_eq!((one.payloads.len(), one.payloads[0], one.payloads[12]), (13, 1024, 4 << 20));
+    assert_eq!((one.title.as_str(), one.transport.settings["packet"].as_str()), ("UDS/DATAGRAM", "native"));
+    assert!(one.transport.given.is_empty());
+    assert_eq!((plan.rounds, plan.leader_cpu, plan.follower_cpu), (1, Some(0), Some(1)));
+    assert_eq!((plan.loss_timeout_ns, plan.tables.as_slice()), (1_000_000_000, [TableKind::All].as_slice()));
+}
+
+#[test]
+fn names_say_settings_and_touch() {
+    let text = format!("touch = 'full'\nfloor = false\n{}", of(&["uds/stream?packet=4/k"]));
+    assert_eq!(names(&plan(&text).unwrap()), ["uds_stream_packet-4-k_block_full"]);
+    let text = of(&["uds?packet=native"]);
+    assert!(plan(&text).unwrap().sub_experiments[0].transport.given.is_empty());
+}
+
+#[test]
+fn a_star_stands_for_what_crosses_processes_and_can_run() {
+    let plan = plan(&of(&["*"])).unwrap();
+    assert_eq!(names(&plan), ["shm_ring_poll", "uds_datagram_poll"]);
+    assert_eq!(plan.left_out.len(), 1);
+    assert!(
+        plan.left_out[0].contains("'iox' is not available: not built; packages needed: libiox; build with `make iox`")
+    );
+    assert!(plan.missing.is_empty());
+}
+
+#[test]
+fn a_star_leaves_out_what_cannot_wait_so() {
+    let plan = plan(&format!("wait = 'poll'\nfloor = false\n{}", of(&["uds/*"]))).unwrap();
+    assert_eq!(names(&plan), ["uds_datagram_poll"]);
+    assert!(plan.left_out[0].contains("'uds/stream': it cannot wait by 'poll', only by block"), "{:?}", plan.left_out);
+}
+
+#[test]
+fn a_star_gives_way_to_a_name() {
+    for transports in [["*", "uds"], ["uds", "*"]] {
+        let plan = plan(&format!("floor = false\n{}", of(&transports))).unwrap();
+        assert_eq!(plan.sub_experiments.len(), 2);
+    }
+}
+
+#[test]
+fn one_of_a_star_that_refuses_is_left_out() {
+    let mut systems = systems();
+    systems[1].refusal = Some(Status::Limit);
+    let plan = plan_of(&of(&["*"]), Unavailable::Refuse, systems).unwrap();
+    assert!(plan.left_out.iter().any(|line| line == "transport 'uds/datagram': not today"), "{:?}", plan.left_out);
+}
+
+#[test]
+fn unknown_words_are_refused_with_a_guess() {
+    refuses(&of(&["usd"]), 64, &["unknown transport 'usd'; did you mean 'uds'?", "tripmeter transports"]);
+    refuses(&of(&["iox-cp"]), 64, &["did you mean 'iox-cpp'?"]);
+    refuses(&of(&["uds/strem"]), 64, &["no variant 'strem'; did you mean 'stream'?", "datagram, stream"]);
+    refuses(&of(&["uds?paket=1"]), 64, &["no setting 'paket'; did you mean 'packet'?", "settings are packet"]);
+    refuses(&of(&["uds?"]), 64, &["write system/variant?key=value"]);
+}
+
+#[test]
+fn payloads_out_of_bounds_are_refused() {
+    for (payload, part) in [("0", "smaller than the header of 16 bytes"), ("15", "16 or more"), ("x", "not a size")] {
+        refuses(&format!("payloads = '{payload}'\n{}", of(&["uds"])), 64, &["transport 'uds': ", part]);
+    }
+    let mut systems = systems();
+    systems[1].limit = 4096;
+    let error = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap_err();
+    let message = error.to_string();
+    assert_eq!(error.exit_code(), 64);
+    assert!(message.contains("payload of 4194304 bytes (4M) is larger than 4096 bytes"), "{message}");
+}
+
+#[test]
+fn counts_and_times_out_of_bounds_are_refused() {
+    for (line, part) in [
+        ("samples = 0", "0 samples"),
+        ("samples = 100000001", "--raw none"),
+        ("raw = 'none'\nsamples = 1000000000001", "the limit is 1000000000000"),
+        ("rounds = 0", "1 to 1000"),
+        ("rounds = 1001", "1001 rounds"),
+        ("time_cap_s = 0.0", "time cap of 0 s"),
+        ("time_cap_s = -1.0", "time cap of -1 s"),
+        ("time_cap_s = nan", "time cap of NaN s"),
+        ("loss_timeout_s = 0.0001", "0.001 to 600 s"),
+        ("loss_timeout_s = 601.0", "601 s"),
+        ("leader_cpu = 2", "processor 2 for the leader"),
+        ("follower_cpu = 9", "choose one of 0, 1"),
+    ] {
+        refuses(&format!("{line}\n{}", of(&["uds"])), 64, &[part]);
+    }
+    assert!(plan(&format!("raw = 'none'\nsamples = 100000001\n{}", of(&["uds"]))).is_ok());
+}
+
+#[test]
+fn what_a_variant_cannot_do_is_refused_with_what_it_can() {
+    refuses(&format!("wait = 'callback'\n{}", of(&["uds"])), 64, &["cannot wait by 'callback', only by poll, block"]);
+    refuses(&format!("pattern = 'rpc'\n{}", of(&["uds"])), 64, &["pattern 'rpc' cannot be run", "runs pingpong"]);
+    let mut systems = systems();
+    systems[1].description.variants[0].patterns = vec![Pattern::Log];
+    let error = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap_err().to_string();
+    assert!(error.contains("cannot carry pattern 'pingpong', only log"), "{error}");
+}
+
+#[test]
+fn names_are_plain_and_unique() {
+    let named = |name: &str| format!("{}name = \"{name}\"\n", of(&["uds"]));
+    refuses(&named("a b"), 64, &["name 'a b'"]);
+    refuses(&named("../x"), 64, &["name '../x'"]);
+    refuses(&named(""), 64, &["name ''"]);
+    refuses(&format!("{}{}touch = 'full'\n", named("x"), named("x")), 64, &["'x' is taken by 'uds/datagram'"]);
+    refuses(&format!("{}name = 'x'\n", of(&["uds/*"])), 64, &["stands for 2 transports"]);
+    let twice = format!("{}samples = 5\n", of(&["uds", "uds"]));
+    refuses(&twice, 64, &["'uds_datagram_poll' is taken"]);
+    refuses(&of(&["uds", "uds/datagram"]), 64, &["same as number 1"]);
+    refuses("samples = 1\n", 64, &["nothing is to be measured"]);
+}
+
+#[test]
+fn a_transport_missed_by_name_is_refused_or_left_out() {
+    refuses(&of(&["uds", "iox"]), 69, &["'iox' is not available: not built", "libiox", "`make iox`"]);
+    let plan = plan_of(&of(&["uds", "iox-cpp"]), Unavailable::LeaveOut, systems()).unwrap();
+    assert_eq!((plan.missing.as_slice(), plan.left_out.len()), (["iox-cpp".to_owned()].as_slice(), 1));
+    let error = plan_of(&of(&["iox"]), Unavailable::LeaveOut, systems()).unwrap_err();
+    assert_eq!(error.exit_code(), 69);
+    assert!(error.to_string().contains("none of the transports asked for can run here"), "{error}");
+}
+
+#[test]
+fn a_mistake_is_refused_even_where_missing_ones_are_left_out() {
+    for text in [of(&["usd"]), format!("samples = 0\n{}", of(&["uds"])), format!("wait = 'callback'\n{}", of(&["uds"]))]
+    {
+        assert_eq!(plan_of(&text, Unavailable::LeaveOut, systems()).unwrap_err().exit_code(), 64, "{text}");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_not_running_may_be_started_unless_required() {
+    let mut systems = systems();
+    systems[1].refusal = Some(Status::NoDaemon);
+    systems[1].description.daemon = Some("planned-daemon".to_owned());
+    assert!(plan_of(&of(&["uds"]), Unavailable::Refuse, systems.clone()).is_ok());
+    let text = format!("daemons = 'require'\n{}", of(&["uds"]));
+    let error = plan_of(&text, Unavailable::Refuse, systems.clone()).unwrap_err();
+    assert_eq!(error.exit_code(), 69);
+    assert!(error.to_string().contains("daemon 'planned-daemon' is not running; start it"), "{error}");
+    let bare = Machine { has_program: |_| false, ..machine() };
+    let experiment = Experiment::parse(&of(&["uds"])).unwrap();
+    let error = resolve_on(&bare, &experiment, "test", Unavailable::Refuse, &registry_of(systems)).unwrap_err();
+    assert!(error.exit_code() == 69 && error.to_string().contains("neither running nor found in PATH"), "{error}");
+}
+
+#[test]
+fn the_floor_covers_every_payload_wait_and_touch_once() {
+    let text = "[[sub_experiment]]\ntransport = 'uds'\npayloads = '1k,2k'\n\
+                [[sub_experiment]]\ntransport = 'uds?packet=64'\npayloads = '2k,4k'\n\
+                [[sub_experiment]]\ntransport = 'uds/stream'\npayloads = '1k'\nsamples = 5\n\
+                [[sub_experiment]]\ntransport = 'shm'\npayloads = '1k'\n";
+    let plan = plan(text).unwrap();
+    let floors: Vec<_> = plan.sub_experiments.iter().filter(|sub_experiment| sub_experiment.added_as_floor).collect();
+    assert_eq!(floors.len(), 2);
+    assert_eq!((floors[0].wait, floors[0].payloads.as_slice()), (Wait::Poll, [2048, 4096].as_slice()));
+    assert_eq!((floors[1].wait, floors[1].payloads.as_slice(), floors[1].samples), (Wait::Block, [1024].as_slice(), 5));
+    assert!(floors[1].name.starts_with("floor_2_"));
+}
+
+#[test]
+fn there_is_no_floor_for_what_the_floor_cannot_do() {
+    let mut systems = systems();
+    systems[1].description.variants[0].waits = vec![Wait::Callback];
+    let plan = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap();
+    assert_eq!(names(&plan), ["uds_datagram_callback"]);
+}

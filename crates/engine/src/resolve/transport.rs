@@ -1,0 +1,135 @@
+//! One transport against what it says of itself, and against this machine.
+
+use super::error::listed;
+use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean};
+use crate::registry::RegistryError;
+use std::collections::BTreeMap;
+use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
+use tripmeter_model::plan::{Daemons, SubExperiment};
+use tripmeter_model::transport::{Selector, Transport};
+
+/// The variants that a selector's second word stands for.
+pub(super) fn variants<'a>(description: &'a Description, word: Option<&str>) -> Result<Vec<&'a Variant>, Problem> {
+    match word {
+        None => Ok(description.variants.first().into_iter().collect()),
+        Some("*") => Ok(description.variants.iter().collect()),
+        Some(name) => match description.variant(name) {
+            Some(variant) => Ok(vec![variant]),
+            None => {
+                let names = || description.variants.iter().map(|variant| variant.name.as_str());
+                let hint = did_you_mean(name, names());
+                Err(Problem::UnknownVariant { variant: name.to_owned(), known: listed(names()), hint })
+            }
+        },
+    }
+}
+
+impl Planner<'_> {
+    /// A sub-experiment of this transport, if the transport can do it here.
+    pub(super) fn make(
+        &self,
+        candidate: &Candidate,
+        selector: &Selector,
+        task: &Task,
+    ) -> Result<SubExperiment, Problem> {
+        let transport = settle(candidate, &selector.settings)?;
+        let variant = candidate.variant;
+        if !variant.patterns.contains(&task.pattern) {
+            return Err(Problem::Pattern { pattern: task.pattern, can: listed(&variant.patterns) });
+        }
+        let wait = wait_of(variant, task.wait)?;
+        self.probe(candidate, &transport, task, wait)?;
+        let mut sub_experiment = SubExperiment {
+            name: String::new(),
+            title: transport.to_string().to_uppercase(),
+            transport,
+            pattern: task.pattern,
+            wait,
+            touch: task.touch,
+            payloads: task.payloads.clone(),
+            samples: task.samples,
+            warmup: task.warmup,
+            time_cap_ns: task.time_cap_ns,
+            added_as_floor: false,
+        };
+        sub_experiment.name = default_name(&sub_experiment);
+        Ok(sub_experiment)
+    }
+
+    fn probe(&self, candidate: &Candidate, transport: &Transport, task: &Task, wait: Wait) -> Result<(), Problem> {
+        let largest = task.payloads.iter().copied().max().unwrap_or(0);
+        let options = NodeOptions {
+            role: Role::Leader,
+            pattern: task.pattern,
+            wait,
+            variant: transport.variant.clone(),
+            settings: transport.settings.clone(),
+            run_id: format!("tripmeter-plan-{}", std::process::id()),
+            scratch_dir: self.scratch.to_path_buf(),
+            max_payload_bytes: largest,
+            link_count: 1,
+            follower_count: 1,
+            follower_index: 0,
+        };
+        match candidate.entry.probe(&options) {
+            Ok(limits) if limits.max_payload_bytes < largest => {
+                Err(Problem::PayloadOverLimit { payload: largest, limit: limits.max_payload_bytes })
+            }
+            Ok(_) => Ok(()),
+            Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => self.daemon(candidate, &options),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a daemon that is not running may and can be started.
+    fn daemon(&self, candidate: &Candidate, options: &NodeOptions) -> Result<(), Problem> {
+        let daemon = candidate.description.daemon.clone().unwrap_or_default();
+        if self.plan.daemons == Daemons::Require {
+            return Err(Problem::DaemonRequired { daemon });
+        }
+        let program = candidate.entry.daemon_command(options)?.map_or(daemon, |command| command.program);
+        if (self.machine.has_program)(&program) {
+            return Ok(());
+        }
+        Err(Problem::DaemonMissing { program, remedy: candidate.entry.remedy() })
+    }
+}
+
+/// Every setting with its value, and those that differ from their defaults.
+fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Transport, Problem> {
+    let description = candidate.description;
+    for key in given.keys() {
+        let names = || description.settings.iter().map(|setting| setting.name.as_str());
+        if !names().any(|name| name == key) {
+            let known = match description.settings.len() {
+                0 => "it has none".to_owned(),
+                _ => format!("settings are {}", listed(names())),
+            };
+            let hint = did_you_mean(key, names());
+            return Err(Problem::UnknownSetting { setting: key.clone(), known, hint });
+        }
+    }
+    let mut transport = Transport {
+        system: description.system.clone(),
+        variant: candidate.variant.name.clone(),
+        given: BTreeMap::new(),
+        settings: BTreeMap::new(),
+    };
+    for setting in &description.settings {
+        let value = given.get(&setting.name).unwrap_or(&setting.default).clone();
+        if value != setting.default {
+            transport.given.insert(setting.name.clone(), value.clone());
+        }
+        transport.settings.insert(setting.name.clone(), value);
+    }
+    Ok(transport)
+}
+
+/// The way asked for, or else the first that it can do of poll, block, callback.
+fn wait_of(variant: &Variant, asked: Option<Wait>) -> Result<Wait, Problem> {
+    match asked {
+        Some(wait) if variant.waits.contains(&wait) => Ok(wait),
+        Some(wait) => Err(Problem::Wait { wait, can: listed(&variant.waits) }),
+        None => Wait::ALL.iter().copied().find(|wait| variant.waits.contains(wait)).ok_or(Problem::NoWait),
+    }
+}
