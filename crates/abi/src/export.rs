@@ -177,8 +177,8 @@ unsafe fn read_options(options: *const tm_node_options) -> Result<NodeOptions> {
     };
     Ok(NodeOptions {
         role: match raw.role {
-            1 => Role::Leader,
-            2 => Role::Follower,
+            TM_LEADER => Role::Leader,
+            TM_FOLLOWER => Role::Follower,
             _ => return Err(invalid("role")),
         },
         pattern: Pattern::from_code(raw.pattern).ok_or_else(|| invalid("pattern"))?,

@@ -245,8 +245,8 @@ fn with_options<T>(options: &NodeOptions, use_raw: impl FnOnce(&tm_node_options)
     use_raw(&tm_node_options {
         struct_size: size_of::<tm_node_options>() as u32,
         role: match options.role {
-            Role::Leader => 1,
-            Role::Follower => 2,
+            Role::Leader => TM_LEADER,
+            Role::Follower => TM_FOLLOWER,
         },
         pattern: options.pattern.code(),
         wait: options.wait.code(),

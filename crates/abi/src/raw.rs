@@ -16,6 +16,9 @@ pub const TM_LIMIT: i32 = -4;
 pub const TM_INVALID: i32 = -5;
 pub const TM_FAILED: i32 = -6;
 
+pub const TM_LEADER: u32 = 1;
+pub const TM_FOLLOWER: u32 = 2;
+
 pub const TM_ZERO_COPY: u32 = 1 << 0;
 pub const TM_LOSSY: u32 = 1 << 1;
 pub const TM_REMOTE: u32 = 1 << 2;
