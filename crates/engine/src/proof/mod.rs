@@ -1,1 +1,87 @@
-//! Proof of the path.
+//! Proof of the path: which way a payload really travelled, from the operating system's own counters and maps.
+//!
+//! Before a sub-experiment is measured, the engine exchanges a few messages, while each side observes itself:
+//!
+//! ```text
+//! Observer::baseline        before the transport is opened
+//! Observer::start           both sides, before the first message; the leader then waits for the follower's word
+//! sent / received           every message, both sides
+//! parked                    follower, while the first message waits to be taken
+//! finish -> Evidence        both sides, after the last message and before anything else is sent
+//! judge                     leader
+//! ```
+//!
+//! In this phase every byte of every message must be written and read, and [`messages_for`] says how many are needed.
+//!
+//! # What is evidence of what
+//!
+//! | Evidence | Scope | Says |
+//! |---|---|---|
+//! | address of loan and message, as (device, inode, offset) | process | both are the same memory: nothing was copied |
+//! | `Referenced` in `smaps`, after `clear_refs` | process | how much of a shared mapping this process touched |
+//! | `TCP_INFO` of the own sockets | socket | bytes over TCP, exactly |
+//! | `rchar`, `wchar` | process | bytes by `read` and `write`, over anything; `send` and `mq_send` are not in it |
+//! | `FIONREAD`, `QSIZE` of the own descriptors | descriptor | where the first message waits, and so which object carries it |
+//! | loopback bytes, UDP datagrams | network namespace | an upper limit of what went over UDP |
+//!
+//! The counters of the namespace include what other programs did at the same time. They alone can refute a claim (UDP,
+//! and the loopback carried nothing). They prove one only where nothing of the processes themselves speaks against it and
+//! the loopback was not crowded. That nothing went over the loopback is never concluded from them where a counter of
+//! the process itself can say it.
+//!
+//! Objects that existed before the transport was opened, such as the engine's own control socket and hand-over page, are in
+//! the [`Baseline`] and count for nothing.
+//!
+//! # Limits
+//!
+//! A Unix socket used with `sendmsg` and a message queue have no byte counters. They are proven only by the first
+//! message seen waiting in them, and a system whose own threads take it at once shows nothing: the verdict then is
+//! [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible).
+
+mod evidence;
+mod judge;
+mod maps;
+mod observer;
+mod scene;
+mod sys;
+#[cfg(test)]
+mod tests;
+
+pub use evidence::Evidence;
+pub use judge::judge;
+pub use observer::{Baseline, Observer};
+
+use tripmeter_abi::Path;
+
+/// What a transport says of itself, and what was sent to check it.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// What the payload travels through.
+    pub path: Path,
+    /// Loan and message are the same memory.
+    pub zero_copy: bool,
+    /// Leader and follower are threads of one process.
+    pub same_process: bool,
+    /// Messages sent, per direction.
+    pub messages: u64,
+    /// Bytes of every message.
+    pub payload_bytes: u64,
+}
+
+/// Largest payload worth sending: one datagram or two hold it, and it is well above any control message.
+pub const MOST_PAYLOAD_BYTES: u64 = 64 * 1024;
+
+/// Least bytes per direction that can be told from what a system sends on its own account, such as heartbeats, log
+/// lines and wake-ups, some ten kilobytes in this time.
+const LEAST_BYTES: u64 = 256 * 1024;
+
+/// Fewest messages, so that one or two that went another way, or were lost, do not decide.
+const LEAST_MESSAGES: u64 = 32;
+
+/// Addresses kept per direction: enough for every chunk of a pool to come round, few enough to send as JSON.
+const MOST_ADDRESSES: usize = 256;
+
+/// Messages per direction that a proof with this payload needs.
+pub fn messages_for(payload_bytes: u64) -> u64 {
+    LEAST_MESSAGES.max(LEAST_BYTES.div_ceil(payload_bytes.max(1)))
+}

@@ -1,0 +1,77 @@
+//! What one side saw of itself.
+
+use serde::{Deserialize, Serialize};
+use tripmeter_abi::Path;
+
+/// Identity of a kernel object, the same in every process that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Object {
+    /// `st_dev` of a descriptor, major and minor as in `maps` of a mapping; the two are never compared.
+    pub device: u64,
+    pub inode: u64,
+}
+
+/// What one side saw of itself during the proof phase; sent to the leader as JSON.
+///
+/// An absent value could not be read here.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Evidence {
+    pub(super) process_id: u32,
+    /// Bytes by `read` and `write`, of the whole process, without the observer's own.
+    pub(super) read_bytes: Option<u64>,
+    pub(super) written_bytes: Option<u64>,
+    /// Bytes over the loopback, of the whole namespace.
+    pub(super) loopback_bytes: Option<u64>,
+    /// UDP datagrams received, of the whole namespace.
+    pub(super) udp_datagrams: Option<u64>,
+    pub(super) channels: Option<Vec<Channel>>,
+    /// Whether the side looked where the first message waits.
+    pub(super) looked_for_parked: bool,
+    pub(super) shared: Option<Vec<SharedObject>>,
+    pub(super) sent: Vec<Address>,
+    pub(super) received: Vec<Address>,
+    /// Messages sent, with or without an address kept.
+    pub(super) sent_messages: u64,
+}
+
+/// A descriptor that the transport opened and that can carry messages.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Channel {
+    pub path: Path,
+    pub object: Object,
+    /// Bytes over this TCP connection; how far this file's position moved.
+    pub sent_bytes: Option<u64>,
+    pub received_bytes: Option<u64>,
+    /// Bytes that waited here while the first message did.
+    pub parked_bytes: u64,
+}
+
+/// An object that the transport mapped as shared.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct SharedObject {
+    pub object: Object,
+    pub name: String,
+    pub bytes: u64,
+    pub is_writable: bool,
+    /// Bytes that this process touched, in whole pages.
+    pub touched_bytes: Option<u64>,
+}
+
+/// Where one message lay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Address {
+    pub sequence: u64,
+    pub address: u64,
+    pub place: Place,
+}
+
+/// What an address is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Place {
+    /// Offset in an object mapped as shared.
+    Shared(Object, u64),
+    /// Memory of this process alone.
+    Private,
+    /// No mapping, or not one for all of its length.
+    Unmapped,
+}

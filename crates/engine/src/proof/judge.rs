@@ -1,0 +1,330 @@
+//! The verdict: a claim against what both sides saw.
+
+use super::evidence::{Evidence, Place};
+use super::scene::{Common, Scene, amount, is_little, is_most};
+use super::{Claim, LEAST_BYTES};
+use tripmeter_abi::Path;
+use tripmeter_model::manifest::{PathProof, Verdict};
+
+/// More than so many times the payload over the loopback: others were busy there, and its counters say nothing of us.
+const CROWD: u64 = 4;
+
+/// Kinds that bytes counted by `read` and `write` may have passed through, and that have no counter of their own.
+const UNCOUNTED: [Path; 5] = [Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::Pipe, Path::Udp];
+
+type Finding = (Verdict, String);
+
+/// Judges a claim by what both sides saw.
+pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof {
+    let scene = Scene::new(claim, leader, follower);
+    let (verdict, finding) = processes(&scene).unwrap_or_else(|| match claim.path {
+        Path::Other => not_visible("this path has no trace to look for"),
+        Path::Memory => memory(&scene),
+        Path::SharedMemory => shared_memory(&scene),
+        path => kernel_object(&scene, path),
+    });
+    let seen = scene.seen();
+    let evidence = match verdict {
+        Verdict::Proven => format!("{finding}; {seen}"),
+        Verdict::Failed => format!("{} was claimed, but {finding}; seen: {seen}", claimed(claim)),
+        Verdict::NotVisible => format!("{} was claimed; {finding}; seen: {seen}", claimed(claim)),
+    };
+    PathProof { claim: claim.path, verdict, evidence }
+}
+
+fn claimed(claim: &Claim) -> String {
+    if claim.zero_copy { format!("{} without a copy", claim.path) } else { claim.path.to_string() }
+}
+
+fn proven(finding: impl Into<String>) -> Finding {
+    (Verdict::Proven, finding.into())
+}
+
+fn failed(finding: impl Into<String>) -> Finding {
+    (Verdict::Failed, finding.into())
+}
+
+fn not_visible(finding: impl Into<String>) -> Finding {
+    (Verdict::NotVisible, finding.into())
+}
+
+fn processes(scene: &Scene) -> Option<Finding> {
+    match (scene.claim.same_process, scene.is_same_process) {
+        (true, false) => Some(failed("leader and follower are two processes, not one")),
+        (false, true) => Some(failed("leader and follower are one process, not two")),
+        _ => None,
+    }
+}
+
+/// Messages were compared, and they must all have been: the outcome of a claim of zero-copy.
+fn zero_copy(scene: &Scene, private: bool) -> Finding {
+    let places = if private { Some(scene.private_places()) } else { scene.shared_places() };
+    let Some(places) = places else { return not_visible("the mappings of a process could not be read") };
+    let (same, compared, expected) = (places.same, places.compared, places.expected);
+    if let Some(difference) = places.difference {
+        return failed(format!("only {same} of {compared} messages are at the same place at both ends: {difference}"));
+    }
+    if compared == 0 || !is_most(compared, expected) {
+        return not_visible(format!("only {compared} of {expected} messages are known at both ends"));
+    }
+    if private {
+        return proven(format!("{same} of {compared} messages at the same address of one process"));
+    }
+    let object = scene.used_in_common().map_or("shared memory".to_owned(), |common| named(&common));
+    proven(format!("{same} of {compared} messages at the same place at both ends, in {object}"))
+}
+
+fn named(common: &Common) -> String {
+    format!("{} ({})", common.name, amount(common.bytes))
+}
+
+/// Kernel objects that carried as much as the payload, or enough of it: none may have if it went through memory.
+fn carried_by_kernel(scene: &Scene) -> Option<String> {
+    if let Some(path) = scene.parked_elsewhere(scene.claim.path) {
+        let bytes = scene.parked_bytes(path).unwrap_or(0);
+        return Some(format!("{} of the first message waited in {path}", amount(bytes)));
+    }
+    let expected = scene.expected_bytes;
+    let tcp = scene.by_own_counter(Path::Tcp).filter(|flow| !is_little(flow.most, expected));
+    if let Some(flow) = tcp {
+        return Some(format!("{} went over TCP", amount(flow.most)));
+    }
+    let written = scene.by_read_write().filter(|flow| !is_little(flow.most, expected));
+    written.map(|flow| format!("{} went by read and write", amount(flow.most)))
+}
+
+/// Kinds of objects that both sides hold and that could have carried the payload unseen.
+fn unseen_carriers(scene: &Scene) -> Vec<Path> {
+    let mut held: Vec<_> = UNCOUNTED.into_iter().filter(|&path| scene.both_hold(path) != Some(false)).collect();
+    // Datagrams of everybody together that were too few for the payload were too few for ours.
+    if scene.loopback_bytes().is_some_and(|bytes| is_little(bytes, scene.all_bytes())) {
+        held.retain(|&path| path != Path::Udp);
+    }
+    held
+}
+
+fn listed(paths: &[Path]) -> String {
+    paths.iter().map(|path| path.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// What memory claims have in common: nothing else may have carried the payload, and enough must be known of that.
+fn nothing_else(scene: &Scene) -> Option<Finding> {
+    if let Some(carrier) = carried_by_kernel(scene) {
+        return Some(failed(carrier));
+    }
+    if scene.by_read_write().is_none() || scene.by_own_counter(Path::Tcp).is_none() {
+        return Some(not_visible("the counters of a process could not be read"));
+    }
+    None
+}
+
+fn memory(scene: &Scene) -> Finding {
+    if !scene.is_same_process {
+        return failed("leader and follower are two processes");
+    }
+    if scene.claim.zero_copy {
+        return zero_copy(scene, true);
+    }
+    let Scene { leader, follower, .. } = scene;
+    let received = leader.received.len() + follower.received.len();
+    let mut addresses = [&leader.sent, &leader.received, &follower.sent, &follower.received].into_iter().flatten();
+    if received == 0 {
+        return not_visible("no message was received by reference");
+    }
+    if addresses.any(|address| address.place != Place::Private) {
+        return failed("not all messages lie in private memory");
+    }
+    if let Some(finding) = too_little(scene).or_else(|| nothing_else(scene)) {
+        return finding;
+    }
+    let mut carriers = unseen_carriers(scene);
+    carriers.extend([Path::MessageQueue].into_iter().filter(|&path| scene.both_hold(path) != Some(false)));
+    if !carriers.is_empty() {
+        return not_visible(format!("the process also holds what could have carried it: {}", listed(&carriers)));
+    }
+    proven(format!("{received} messages in private memory of one process, which holds nothing else to carry them"))
+}
+
+fn shared_memory(scene: &Scene) -> Finding {
+    let places = zero_copy(scene, false);
+    if scene.claim.zero_copy {
+        // The same place is proof by itself; bytes that went over a socket besides are a contradiction all the same.
+        return match places.0 {
+            Verdict::Proven => has_volume(scene).then(|| carried_by_kernel(scene)).flatten().map_or(places, failed),
+            _ => places,
+        };
+    }
+    let Some(common) = scene.common() else { return not_visible("the mappings of a process could not be read") };
+    let Some(best) = common.first() else {
+        return failed(format!("no new mapping of {} is common to both", amount(scene.claim.payload_bytes)));
+    };
+    if let Some(finding) = too_little(scene).or_else(|| nothing_else(scene)) {
+        return finding;
+    }
+    if best.is_used {
+        return proven(format!("both sides used {} as much as the payload needs", named(best)));
+    }
+    match best.touched_bytes {
+        Some(touched) if scene.is_touch_telling() => {
+            failed(format!("only {} of {} was touched by both", amount(touched), named(best)))
+        }
+        _ => by_elimination(scene, best),
+    }
+}
+
+fn by_elimination(scene: &Scene, best: &Common) -> Finding {
+    let mut carriers = unseen_carriers(scene);
+    carriers.extend([Path::MessageQueue].into_iter().filter(|&path| scene.both_hold(path) != Some(false)));
+    if carriers.is_empty() {
+        return proven(format!("both sides mapped {}, and hold nothing else to carry the payload", named(best)));
+    }
+    not_visible(format!("both sides mapped {}, but also hold {}", named(best), listed(&carriers)))
+}
+
+fn has_volume(scene: &Scene) -> bool {
+    scene.claim.messages.saturating_mul(scene.claim.payload_bytes) >= LEAST_BYTES
+}
+
+fn too_little(scene: &Scene) -> Option<Finding> {
+    let bytes = amount(scene.claim.messages.saturating_mul(scene.claim.payload_bytes));
+    (!has_volume(scene)).then(|| not_visible(format!("{bytes} per direction is too little to be told from noise")))
+}
+
+fn kernel_object(scene: &Scene, path: Path) -> Finding {
+    if scene.claim.zero_copy {
+        return failed("a kernel object is never free of copies");
+    }
+    match scene.both_hold(path) {
+        None => return not_visible("the descriptors of a process could not be listed"),
+        Some(false) => return failed(format!("the two sides have no new {path} in common")),
+        Some(true) => {}
+    }
+    if let Some(finding) = too_little(scene).or_else(|| contradiction(scene, path)) {
+        return finding;
+    }
+    match path {
+        Path::Tcp => tcp(scene),
+        Path::Udp => udp(scene),
+        Path::MessageQueue => message_queue(scene),
+        Path::File => file(scene),
+        _ => uncounted(scene, path),
+    }
+}
+
+/// Positive evidence of another path.
+fn contradiction(scene: &Scene, path: Path) -> Option<Finding> {
+    let is_elsewhere =
+        scene.shared_places().is_some_and(|places| places.compared > 0 && is_most(places.same, places.compared));
+    if is_elsewhere {
+        return Some(failed("loans and messages are at the same place of shared memory"));
+    }
+    if let Some(other) = scene.parked_elsewhere(path) {
+        let bytes = scene.parked_bytes(other).unwrap_or(0);
+        return Some(failed(format!("{} of the first message waited in {other}", amount(bytes))));
+    }
+    let tcp =
+        scene.by_own_counter(Path::Tcp).filter(|flow| path != Path::Tcp && !is_little(flow.most, scene.expected_bytes));
+    tcp.map(|flow| failed(format!("{} went over TCP", amount(flow.most))))
+}
+
+fn of(part: u64, whole: u64) -> String {
+    format!("{} of {} each way", amount(part), amount(whole))
+}
+
+fn tcp(scene: &Scene) -> Finding {
+    let Some(flow) = scene.by_own_counter(Path::Tcp) else {
+        return not_visible("a TCP connection does not tell its bytes");
+    };
+    let bytes = of(flow.least, scene.expected_bytes);
+    if is_most(flow.least, scene.expected_bytes) {
+        proven(format!("{bytes} over the processes' own TCP connections"))
+    } else {
+        failed(format!("only {bytes} went over TCP connections"))
+    }
+}
+
+/// Unix sockets and pipes: bytes counted by `read` and `write`, and only this kind to carry them.
+fn uncounted(scene: &Scene, path: Path) -> Finding {
+    let Some(flow) = scene.by_read_write() else { return not_visible("the counters of a process could not be read") };
+    let bytes = of(flow.least, scene.expected_bytes);
+    if is_most(flow.least, scene.expected_bytes) {
+        let mut rivals = unseen_carriers(scene);
+        rivals.retain(|&other| other != path);
+        if scene.is_parked(path) {
+            return proven(format!("{bytes} by read and write, and the first message waited in {path}"));
+        }
+        if rivals.is_empty() {
+            return proven(format!("{bytes} by read and write, and {path} is all that both hold to carry them"));
+        }
+        return not_visible(format!("{bytes} by read and write, but through {path} or {}", listed(&rivals)));
+    }
+    if !is_little(flow.most, scene.expected_bytes) {
+        return failed(format!("only {bytes} went by read and write"));
+    }
+    unread(scene, path)
+}
+
+/// Nothing went by `read` and `write`: what is left is the first message, seen waiting.
+fn unread(scene: &Scene, path: Path) -> Finding {
+    if let Some(common) = scene.used_in_common() {
+        return failed(format!("both sides used {} as much as the payload needs", named(&common)));
+    }
+    if scene.is_parked(path) {
+        let bytes = amount(scene.parked_bytes(path).unwrap_or(0));
+        return proven(format!("{bytes} of the first message waited in {path}, and nothing else carried any"));
+    }
+    not_visible(format!("bytes sent through {path} without read and write are not counted, and none were seen waiting"))
+}
+
+fn message_queue(scene: &Scene) -> Finding {
+    let Some(flow) = scene.by_read_write() else { return not_visible("the counters of a process could not be read") };
+    if !is_little(flow.most, scene.expected_bytes) {
+        return failed(format!("{} went by read and write", amount(flow.most)));
+    }
+    unread(scene, Path::MessageQueue)
+}
+
+fn udp(scene: &Scene) -> Finding {
+    let (Some(bytes), Some(datagrams)) = (scene.loopback_bytes(), scene.udp_datagrams()) else {
+        return not_visible("the counters of the loopback could not be read");
+    };
+    let (expected, messages) = (scene.all_bytes(), scene.all_messages);
+    let there = format!("{} of {} and {datagrams} datagrams", amount(bytes), amount(expected));
+    if !is_most(bytes, expected) || !is_most(datagrams, messages) {
+        return failed(format!("only {there} went over the loopback, of all programs together"));
+    }
+    let by_read_write = scene.by_read_write().is_some_and(|flow| is_most(flow.least, scene.expected_bytes));
+    let mut rivals = unseen_carriers(scene);
+    rivals.retain(|&other| other != Path::Udp);
+    if scene.is_parked(Path::Udp) {
+        return proven(format!("{there} over the loopback, and the first message waited in a UDP socket"));
+    }
+    if by_read_write && rivals.is_empty() {
+        return proven(format!("{there} over the loopback, and UDP is all that both hold to read and write"));
+    }
+    if let Some(common) = scene.used_in_common() {
+        return failed(format!("both sides used {} as much as the payload needs", named(&common)));
+    }
+    if by_read_write {
+        return not_visible(format!("{there} over the loopback, but by read and write through {}", listed(&rivals)));
+    }
+    if bytes > expected.saturating_mul(CROWD) {
+        return not_visible(format!("{there} over the loopback: others were busy there at the same time"));
+    }
+    proven(format!("{there} over the loopback, of all programs, and no sign of another way"))
+}
+
+fn file(scene: &Scene) -> Finding {
+    let (Some(flow), Some(moved)) = (scene.by_read_write(), scene.by_own_counter(Path::File)) else {
+        return not_visible("the counters of a process could not be read");
+    };
+    let bytes = of(flow.least, scene.expected_bytes);
+    if !is_most(flow.least, scene.expected_bytes) || moved.least < scene.claim.payload_bytes {
+        return failed(format!("only {bytes} went by read and write, and files moved by {}", amount(moved.least)));
+    }
+    let rivals = unseen_carriers(scene);
+    if !rivals.is_empty() {
+        return not_visible(format!("{bytes} by read and write, but through a file or {}", listed(&rivals)));
+    }
+    proven(format!("{bytes} by read and write, through files that both hold"))
+}

@@ -1,0 +1,180 @@
+//! One side observes itself.
+
+use super::MOST_ADDRESSES;
+use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
+use super::maps::Maps;
+use super::sys::{self, Counters, Descriptor};
+use std::collections::{BTreeMap, BTreeSet};
+use tripmeter_abi::Path;
+
+/// What this process held before the transport was opened, and what therefore is none of it.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    channels: BTreeSet<Object>,
+    shared: BTreeSet<Object>,
+}
+
+impl Baseline {
+    fn now() -> Self {
+        let descriptors = sys::descriptors().unwrap_or_default();
+        let maps = sys::read_proc("/proc/self/maps").map(|text| Maps::parse(&text)).unwrap_or_default();
+        Self {
+            channels: descriptors.iter().map(|descriptor| descriptor.object).collect(),
+            shared: maps.shared_objects().iter().map(|shared| shared.object).collect(),
+        }
+    }
+
+    /// The descriptors opened since, one per object.
+    fn opened_since(&self) -> Option<BTreeMap<Object, Descriptor>> {
+        let descriptors = sys::descriptors().ok()?;
+        let opened = descriptors.into_iter().filter(|descriptor| !self.channels.contains(&descriptor.object));
+        Some(opened.map(|descriptor| (descriptor.object, descriptor)).collect())
+    }
+
+    /// The objects mapped since.
+    fn mapped_since(&self, maps: &Maps) -> Vec<SharedObject> {
+        maps.shared_objects().into_iter().filter(|shared| !self.shared.contains(&shared.object)).collect()
+    }
+}
+
+/// Bytes through one object so far: sent and received.
+type Passed = (Option<u64>, Option<u64>);
+
+/// An observation under way; see the [module](super) for the order of the calls.
+#[derive(Debug)]
+pub struct Observer {
+    baseline: Baseline,
+    passed: BTreeMap<Object, Passed>,
+    parked: Option<BTreeMap<Object, u64>>,
+    can_see_touched: bool,
+    counters: Counters,
+    sent: Addresses,
+    received: Addresses,
+}
+
+impl Observer {
+    /// What the process holds now; to be called before the transport is opened.
+    pub fn baseline() -> Baseline {
+        Baseline::now()
+    }
+
+    /// Starts to observe; to be called before either side sends its first message.
+    pub fn start(baseline: &Baseline) -> Self {
+        let opened = baseline.opened_since().unwrap_or_default();
+        Self {
+            baseline: baseline.clone(),
+            passed: opened.values().map(|descriptor| (descriptor.object, passed(descriptor))).collect(),
+            parked: None,
+            can_see_touched: sys::clear_touched().is_ok(),
+            sent: Addresses::new(),
+            received: Addresses::new(),
+            counters: Counters::now(),
+        }
+    }
+
+    /// Looks where bytes wait. To be called once, by the follower, some milliseconds after the leader began to publish its
+    /// first message and before the follower takes it.
+    ///
+    /// The leader may still be at it: a message can be larger than what a kernel object holds.
+    pub fn parked(&mut self) {
+        let opened = self.baseline.opened_since();
+        self.parked = opened.map(|opened| {
+            opened.into_iter().map(|(object, descriptor)| (object, sys::waiting_bytes(&descriptor))).collect()
+        });
+    }
+
+    /// Notes where a loan lies that is about to be published. `data` is not dereferenced.
+    pub fn sent(&mut self, sequence: u64, data: *const u8, length: usize) {
+        self.sent.add(sequence, data, length);
+    }
+
+    /// Notes where a message lies that was received by reference. `data` is not dereferenced.
+    pub fn received(&mut self, sequence: u64, data: *const u8, length: usize) {
+        self.received.add(sequence, data, length);
+    }
+
+    /// Ends the observation; to be called before the transport is closed or its messages are given back for good.
+    pub fn finish(self) -> Evidence {
+        let counters = Counters::now().since(self.counters);
+        let channels = self
+            .baseline
+            .opened_since()
+            .map(|opened| opened.values().map(|descriptor| self.channel(descriptor)).collect());
+        let maps = sys::read_proc("/proc/self/smaps").or_else(|_| sys::read_proc("/proc/self/maps"));
+        let maps = maps.map(|text| Maps::parse(&text)).ok();
+        let shared = maps.as_ref().map(|maps| {
+            let mut shared = self.baseline.mapped_since(maps);
+            if !self.can_see_touched {
+                shared.iter_mut().for_each(|object| object.touched_bytes = None);
+            }
+            shared
+        });
+        let maps = maps.unwrap_or_default();
+        Evidence {
+            process_id: std::process::id(),
+            read_bytes: counters.read_bytes,
+            written_bytes: counters.written_bytes,
+            loopback_bytes: counters.loopback_bytes,
+            udp_datagrams: counters.udp_datagrams,
+            channels,
+            looked_for_parked: self.parked.is_some(),
+            shared,
+            sent_messages: self.sent.count,
+            sent: self.sent.resolve(&maps),
+            received: self.received.resolve(&maps),
+        }
+    }
+
+    fn channel(&self, descriptor: &Descriptor) -> Channel {
+        let object = descriptor.object;
+        // What was opened since the start has passed all its bytes in this time.
+        let before = self.passed.get(&object).copied().unwrap_or((Some(0), Some(0)));
+        let now = passed(descriptor);
+        let added = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        Channel {
+            path: descriptor.path,
+            object,
+            sent_bytes: added(now.0, before.0),
+            received_bytes: added(now.1, before.1),
+            parked_bytes: self.parked.as_ref().and_then(|parked| parked.get(&object).copied()).unwrap_or(0),
+        }
+    }
+}
+
+fn passed(descriptor: &Descriptor) -> Passed {
+    match descriptor.path {
+        Path::Tcp => {
+            sys::tcp_bytes(descriptor.fd).map_or((None, None), |(sent, received)| (Some(sent), Some(received)))
+        }
+        Path::File => (sys::file_position(descriptor.fd), sys::file_position(descriptor.fd)),
+        _ => (None, None),
+    }
+}
+
+/// Addresses of the first messages, in memory that was allocated before.
+#[derive(Debug)]
+struct Addresses {
+    kept: Vec<(u64, u64, u64)>,
+    count: u64,
+}
+
+impl Addresses {
+    fn new() -> Self {
+        Self { kept: Vec::with_capacity(MOST_ADDRESSES), count: 0 }
+    }
+
+    fn add(&mut self, sequence: u64, data: *const u8, length: usize) {
+        self.count += 1;
+        if self.kept.len() < MOST_ADDRESSES {
+            self.kept.push((sequence, data.addr() as u64, length as u64));
+        }
+    }
+
+    fn resolve(&self, maps: &Maps) -> Vec<Address> {
+        let resolve = |&(sequence, address, length): &(u64, u64, u64)| {
+            let place: Place = maps.place(address, length);
+            Address { sequence, address, place }
+        };
+        self.kept.iter().map(resolve).collect()
+    }
+}

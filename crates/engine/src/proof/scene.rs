@@ -1,0 +1,277 @@
+//! What both sides saw, put together.
+
+use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
+use super::{Claim, MOST_ADDRESSES};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use tripmeter_abi::Path;
+
+/// Of ten parts, so many are "most": bytes not yet acknowledged, or messages lost, when the phase ends, are fewer.
+const MOST_TENTHS: u64 = 9;
+
+/// One part in so many is "little": a payload cannot hide in it, and wake-ups of 8 bytes per message stay below it.
+const LITTLE_PART: u64 = 4;
+
+/// Bytes waiting that show a message rather than a wake-up: the smallest packet that a message is split into.
+const LEAST_PARKED_BYTES: u64 = 1024;
+
+/// Pages are touched as a whole: only from so many bytes is a payload told from a few control structures.
+const LEAST_TOUCHED_BYTES: u64 = 16 * 1024;
+
+/// Whether nearly all of `whole` is there.
+pub(super) fn is_most(part: u64, whole: u64) -> bool {
+    part.saturating_mul(10) >= whole.saturating_mul(MOST_TENTHS)
+}
+
+/// Whether next to nothing of `whole` is there.
+pub(super) fn is_little(part: u64, whole: u64) -> bool {
+    part.saturating_mul(LITTLE_PART) < whole
+}
+
+/// Bytes for people.
+pub(super) fn amount(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// Bytes that passed in one way or another: the least and the most of all ends that should have seen them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub least: u64,
+    pub most: u64,
+}
+
+/// A writable object that both sides mapped and that holds a message.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub object: Object,
+    pub name: String,
+    pub bytes: u64,
+    pub touched_bytes: Option<u64>,
+    /// Both sides touched a payload's worth of it, or have their messages in it.
+    pub is_used: bool,
+}
+
+/// Loans compared with the messages they became.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// Messages that should have been compared.
+    pub expected: u64,
+    /// Messages of which both ends are known.
+    pub compared: u64,
+    /// Of those, at the same place at both ends.
+    pub same: u64,
+    /// The first that is not.
+    pub difference: Option<String>,
+}
+
+/// Both sides under one claim.
+pub(super) struct Scene<'a> {
+    pub claim: &'a Claim,
+    pub leader: &'a Evidence,
+    pub follower: &'a Evidence,
+    /// Bytes that each counter of each side should have seen.
+    pub expected_bytes: u64,
+    /// Messages in both directions.
+    pub all_messages: u64,
+    pub is_same_process: bool,
+    is_answered: bool,
+}
+
+impl<'a> Scene<'a> {
+    pub fn new(claim: &'a Claim, leader: &'a Evidence, follower: &'a Evidence) -> Self {
+        let is_answered = follower.sent_messages > 0;
+        let is_same_process = leader.process_id == follower.process_id;
+        let bytes = claim.messages.saturating_mul(claim.payload_bytes);
+        Self {
+            claim,
+            leader,
+            follower,
+            // Counters of one process hold the bytes of both directions.
+            expected_bytes: if is_same_process && is_answered { bytes.saturating_mul(2) } else { bytes },
+            all_messages: if is_answered { claim.messages.saturating_mul(2) } else { claim.messages },
+            is_same_process,
+            is_answered,
+        }
+    }
+
+    /// Payload bytes in both directions.
+    pub fn all_bytes(&self) -> u64 {
+        self.all_messages.saturating_mul(self.claim.payload_bytes)
+    }
+
+    fn flow(
+        &self,
+        sent: impl Fn(&Evidence) -> Option<u64>,
+        received: impl Fn(&Evidence) -> Option<u64>,
+    ) -> Option<Flow> {
+        let there = [sent(self.leader)?, received(self.follower)?];
+        let back = [sent(self.follower)?, received(self.leader)?];
+        let least = there.iter().chain(back.iter().filter(|_| self.is_answered)).min();
+        let most = there.iter().chain(&back).max();
+        Some(Flow { least: *least?, most: *most? })
+    }
+
+    /// By `read` and `write`, over anything.
+    pub fn by_read_write(&self) -> Option<Flow> {
+        self.flow(|side| side.written_bytes, |side| side.read_bytes)
+    }
+
+    /// Over sockets that count for themselves, or through files.
+    pub fn by_own_counter(&self, path: Path) -> Option<Flow> {
+        let sum = |side: &Evidence, bytes: fn(&Channel) -> Option<u64>| {
+            side.channels.as_ref()?.iter().filter(|channel| channel.path == path).map(bytes).sum()
+        };
+        self.flow(|side| sum(side, |channel| channel.sent_bytes), |side| sum(side, |channel| channel.received_bytes))
+    }
+
+    /// Of the whole namespace: the leader's view, which lasts from before the first message until after the last.
+    pub fn loopback_bytes(&self) -> Option<u64> {
+        self.leader.loopback_bytes.or(self.follower.loopback_bytes)
+    }
+
+    /// As for the loopback.
+    pub fn udp_datagrams(&self) -> Option<u64> {
+        self.leader.udp_datagrams.or(self.follower.udp_datagrams)
+    }
+
+    /// Whether both sides hold an object of this kind; a named one must be the same. `None`: not visible.
+    pub fn both_hold(&self, path: Path) -> Option<bool> {
+        let of = |side: &'a Evidence| {
+            side.channels.as_ref().map(|all| all.iter().filter(|channel| channel.path == path).collect::<Vec<_>>())
+        };
+        let (leader, follower) = (of(self.leader)?, of(self.follower)?);
+        Some(match path {
+            Path::Pipe | Path::MessageQueue | Path::File => {
+                leader.iter().any(|ours| follower.iter().any(|theirs| ours.object == theirs.object))
+            }
+            _ => !leader.is_empty() && !follower.is_empty(),
+        })
+    }
+
+    /// Bytes of the first message that were seen waiting in objects of a kind. `None`: nobody looked.
+    pub fn parked_bytes(&self, path: Path) -> Option<u64> {
+        let channels = self.follower.channels.as_ref().filter(|_| self.follower.looked_for_parked)?;
+        Some(channels.iter().filter(|channel| channel.path == path).map(|channel| channel.parked_bytes).sum())
+    }
+
+    /// Whether a message was seen waiting in objects of a kind.
+    pub fn is_parked(&self, path: Path) -> bool {
+        let least = LEAST_PARKED_BYTES.min(self.claim.payload_bytes * MOST_TENTHS / 10).max(1);
+        self.parked_bytes(path).is_some_and(|bytes| bytes >= least)
+    }
+
+    /// The kinds other than this one in which a message was seen waiting.
+    pub fn parked_elsewhere(&self, path: Path) -> Option<Path> {
+        Path::ALL.iter().copied().find(|&other| other != path && self.is_parked(other))
+    }
+
+    /// Whether touched pages tell a payload from control structures.
+    pub fn is_touch_telling(&self) -> bool {
+        self.claim.payload_bytes >= LEAST_TOUCHED_BYTES
+    }
+
+    /// Objects that could hold the messages, the most touched first. `None`: not visible.
+    pub fn common(&self) -> Option<Vec<Common>> {
+        let (ours, theirs) = (self.leader.shared.as_ref()?, self.follower.shared.as_ref()?);
+        let mut common: Vec<_> = ours
+            .iter()
+            .filter_map(|our| Some((our, theirs.iter().find(|their| their.object == our.object)?)))
+            .filter(|(our, their)| our.is_writable || their.is_writable)
+            .map(|(our, their)| Common {
+                object: our.object,
+                name: our.name.clone(),
+                bytes: our.bytes.min(their.bytes),
+                touched_bytes: our.touched_bytes.zip(their.touched_bytes).map(|(a, b)| a.min(b)),
+                is_used: self.uses(self.leader, our) && self.uses(self.follower, their),
+            })
+            .filter(|common| common.bytes >= self.claim.payload_bytes)
+            .collect();
+        common.sort_by_key(|common| std::cmp::Reverse((common.is_used, common.touched_bytes, common.bytes)));
+        Some(common)
+    }
+
+    /// An object that both sides used as if the payload went through it.
+    pub fn used_in_common(&self) -> Option<Common> {
+        self.common()?.into_iter().find(|common| common.is_used)
+    }
+
+    fn uses(&self, side: &Evidence, shared: &SharedObject) -> bool {
+        let is_inside =
+            |address: &&Address| matches!(address.place, Place::Shared(object, _) if object == shared.object);
+        let holds = |addresses: &[Address]| {
+            !addresses.is_empty() && is_most(addresses.iter().filter(is_inside).count() as u64, addresses.len() as u64)
+        };
+        let is_touched = shared.touched_bytes.is_some_and(|bytes| bytes >= self.claim.payload_bytes);
+        (is_touched && self.is_touch_telling()) || holds(&side.sent) || holds(&side.received)
+    }
+
+    /// Compares every loan with the message it became, as places of common shared objects.
+    pub fn shared_places(&self) -> Option<Places> {
+        let common = self.common()?;
+        let is_common = |object: &Object| common.iter().any(|common| common.object == *object);
+        Some(self.places(|loan, message| {
+            loan.place == message.place && matches!(&loan.place, Place::Shared(object, _) if is_common(object))
+        }))
+    }
+
+    /// Compares every loan with the message it became, as addresses of one process.
+    pub fn private_places(&self) -> Places {
+        self.places(|loan, message| loan.place == Place::Private && loan.address == message.address)
+    }
+
+    fn places(&self, is_same: impl Fn(&Address, &Address) -> bool) -> Places {
+        let expected = self.claim.messages.min(MOST_ADDRESSES as u64) * (1 + u64::from(self.is_answered));
+        let mut places = Places { expected, compared: 0, same: 0, difference: None };
+        for (from, to) in [(self.leader, self.follower), (self.follower, self.leader)] {
+            let loans: BTreeMap<_, _> = from.sent.iter().map(|loan| (loan.sequence, loan)).collect();
+            for message in &to.received {
+                let Some(loan) = loans.get(&message.sequence) else { continue };
+                places.compared += 1;
+                if is_same(loan, message) {
+                    places.same += 1;
+                } else if places.difference.is_none() {
+                    let (sequence, ours, theirs) = (message.sequence, self.place(loan), self.place(message));
+                    places.difference = Some(format!("message {sequence} was loaned {ours} and received {theirs}"));
+                }
+            }
+        }
+        places
+    }
+
+    fn place(&self, address: &Address) -> String {
+        match address.place {
+            Place::Private => "in private memory".to_owned(),
+            Place::Unmapped => "in memory no longer mapped".to_owned(),
+            Place::Shared(object, offset) => {
+                let known = self.leader.shared.iter().chain(&self.follower.shared).flatten();
+                let name = known.into_iter().find(|shared| shared.object == object).map(|shared| shared.name.as_str());
+                format!("at {offset} of {}", name.unwrap_or("a mapping from before the transport was opened"))
+            }
+        }
+    }
+
+    /// Everything seen, in one line.
+    pub fn seen(&self) -> String {
+        let mut line = String::new();
+        let known = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), amount);
+        let _ = write!(line, "read/write {}", known(self.by_read_write().map(|flow| flow.most)));
+        let _ = write!(line, ", TCP {}", known(self.by_own_counter(Path::Tcp).map(|flow| flow.most)));
+        let _ = write!(line, ", loopback of all programs {}", known(self.loopback_bytes()));
+        for &path in Path::ALL {
+            if let Some(bytes) = self.parked_bytes(path).filter(|&bytes| bytes > 0) {
+                let _ = write!(line, ", {} waiting in {path}", amount(bytes));
+            }
+        }
+        if let Some(common) = self.common().and_then(|common| common.into_iter().next()) {
+            let _ = write!(line, ", in common {} of {}", common.name, amount(common.bytes));
+            if let Some(touched) = common.touched_bytes {
+                let _ = write!(line, " ({} touched)", amount(touched));
+            }
+        }
+        line
+    }
+}

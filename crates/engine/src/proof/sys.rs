@@ -1,0 +1,234 @@
+//! Counters and descriptors of this process, as Linux shows them.
+
+use super::evidence::Object;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tripmeter_abi::Path;
+
+/// Bytes that observers of this process have read themselves. Two observers of one process overlap, so that each must
+/// know what both did.
+static OWN_READ_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// `f_type` of the file system of POSIX message queues.
+///
+/// # Source
+/// statfs(2), `MQUEUE_MAGIC`
+const MQUEUE_MAGIC: i64 = 0x1980_0202;
+
+/// Reads a file of `/proc` as a whole.
+pub(super) fn read_proc(file: &str) -> io::Result<String> {
+    let mut bytes = Vec::with_capacity(64 * 1024);
+    let result = File::open(file).and_then(|mut opened| opened.read_to_end(&mut bytes));
+    OWN_READ_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    result.map(|_| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Forgets which pages of files and shared memory this process has touched.
+///
+/// # Source
+/// proc_pid_clear_refs(5), value 3
+pub(super) fn clear_touched() -> io::Result<()> {
+    File::options().write(true).open("/proc/self/clear_refs")?.write_all(b"3")
+}
+
+/// Counters at one time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    pub read_bytes: Option<u64>,
+    pub written_bytes: Option<u64>,
+    pub loopback_bytes: Option<u64>,
+    pub udp_datagrams: Option<u64>,
+}
+
+impl Counters {
+    /// Reads them all.
+    pub fn now() -> Self {
+        // The observer's own bytes are taken before the counter that includes them.
+        let own = OWN_READ_BYTES.load(Ordering::Relaxed);
+        let io = read_proc("/proc/self/io").unwrap_or_default();
+        let read = |file| read_proc(file).unwrap_or_default();
+        Self {
+            read_bytes: named_number(&io, "rchar:").map(|bytes| bytes.saturating_sub(own)),
+            written_bytes: named_number(&io, "wchar:"),
+            loopback_bytes: loopback_bytes(&read("/proc/net/dev")),
+            udp_datagrams: udp_datagrams(&read("/proc/net/snmp"), &read("/proc/net/snmp6")),
+        }
+    }
+
+    /// What was added since an earlier time.
+    pub fn since(self, earlier: Self) -> Self {
+        let added = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Self {
+            read_bytes: added(self.read_bytes, earlier.read_bytes),
+            written_bytes: added(self.written_bytes, earlier.written_bytes),
+            loopback_bytes: added(self.loopback_bytes, earlier.loopback_bytes),
+            udp_datagrams: added(self.udp_datagrams, earlier.udp_datagrams),
+        }
+    }
+}
+
+fn named_number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.split_whitespace().next()?.parse().ok())
+}
+
+/// The first number of `/proc/net/dev` is the bytes received; on the loopback it equals those sent.
+fn loopback_bytes(dev: &str) -> Option<u64> {
+    named_number(dev, "lo:")
+}
+
+/// Datagrams read by any program, over IPv4 and IPv6.
+fn udp_datagrams(snmp: &str, snmp6: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let column = names.split_whitespace().position(|name| name == "InDatagrams")?;
+    let over_ipv4: u64 = values.split_whitespace().nth(column)?.parse().ok()?;
+    Some(over_ipv4 + named_number(snmp6, "Udp6InDatagrams").unwrap_or(0))
+}
+
+/// An open descriptor that can carry messages.
+#[derive(Clone, Debug)]
+pub(super) struct Descriptor {
+    pub fd: RawFd,
+    pub path: Path,
+    pub object: Object,
+}
+
+/// All of them.
+pub(super) fn descriptors() -> io::Result<Vec<Descriptor>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let Some(fd) = entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()) else { continue };
+        // Another thread may have closed it since it was listed.
+        let Some(status) = file_status(fd) else { continue };
+        if let Some(path) = path_of(fd, status.st_mode) {
+            found.push(Descriptor { fd, path, object: Object { device: status.st_dev, inode: status.st_ino } });
+        }
+    }
+    Ok(found)
+}
+
+fn path_of(fd: RawFd, mode: libc::mode_t) -> Option<Path> {
+    match mode & libc::S_IFMT {
+        libc::S_IFIFO => Some(Path::Pipe),
+        libc::S_IFREG if is_message_queue(fd) => Some(Path::MessageQueue),
+        libc::S_IFREG => Some(Path::File),
+        libc::S_IFSOCK => socket_path(fd),
+        _ => None,
+    }
+}
+
+fn socket_path(fd: RawFd) -> Option<Path> {
+    let option = |name| socket_option(fd, libc::SOL_SOCKET, name);
+    match (option(libc::SO_DOMAIN)?, option(libc::SO_TYPE)?) {
+        (libc::AF_UNIX, libc::SOCK_STREAM) => Some(Path::UnixStream),
+        (libc::AF_UNIX, libc::SOCK_DGRAM) => Some(Path::UnixDatagram),
+        (libc::AF_UNIX, libc::SOCK_SEQPACKET) => Some(Path::UnixSeqpacket),
+        (libc::AF_INET | libc::AF_INET6, _) => match option(libc::SO_PROTOCOL)? {
+            libc::IPPROTO_TCP => Some(Path::Tcp),
+            libc::IPPROTO_UDP => Some(Path::Udp),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn file_status(fd: RawFd) -> Option<libc::stat> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: fstat(2) takes any number as descriptor and writes at most one `stat` to the pointer.
+    let result = unsafe { libc::fstat(fd, status.as_mut_ptr()) };
+    // SAFETY: on success all of it has been written.
+    (result == 0).then(|| unsafe { status.assume_init() })
+}
+
+fn is_message_queue(fd: RawFd) -> bool {
+    let mut status = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: fstatfs(2) takes any number as descriptor and writes at most one `statfs` to the pointer.
+    let result = unsafe { libc::fstatfs(fd, status.as_mut_ptr()) };
+    // SAFETY: `&&` gets here on success only, when all of it has been written.
+    result == 0 && unsafe { status.assume_init() }.f_type == MQUEUE_MAGIC
+}
+
+fn socket_option(fd: RawFd, level: i32, name: i32) -> Option<i32> {
+    let mut value = 0_i32;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: getsockopt(2) writes at most `length` bytes, the size of `value`.
+    let result = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
+    (result == 0).then_some(value)
+}
+
+/// Bytes acknowledged by the peer, and received, over this connection since it was made.
+///
+/// # Source
+/// `struct tcp_info` of linux/tcp.h, `tcpi_bytes_acked` and `tcpi_bytes_received`; Linux 4.2
+pub(super) fn tcp_bytes(fd: RawFd) -> Option<(u64, u64)> {
+    const ACKED: usize = 120;
+    const RECEIVED: usize = 128;
+    let mut info = [0_u8; 256];
+    let mut length = info.len() as libc::socklen_t;
+    // SAFETY: getsockopt(2) writes at most `length` bytes, the size of `info`.
+    let result =
+        unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut length) };
+    if result != 0 || (length as usize) < RECEIVED + size_of::<u64>() {
+        return None;
+    }
+    let number = |at: usize| info[at..at + 8].try_into().ok().map(u64::from_ne_bytes);
+    Some((number(ACKED)?, number(RECEIVED)?))
+}
+
+/// Where the next byte of a file is read or written.
+pub(super) fn file_position(fd: RawFd) -> Option<u64> {
+    // SAFETY: lseek(2) takes any number as descriptor; by 0 from the current position it changes nothing.
+    u64::try_from(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }).ok()
+}
+
+/// Bytes that wait in an object to be taken: all of them, or those of the next datagram.
+pub(super) fn waiting_bytes(descriptor: &Descriptor) -> u64 {
+    match descriptor.path {
+        Path::File => 0,
+        Path::MessageQueue => queue_bytes(descriptor.fd).unwrap_or(0),
+        _ => {
+            let mut bytes = 0_i32;
+            // SAFETY: FIONREAD writes one int. Where it is not known, as for a listening socket, it writes nothing.
+            let result = unsafe { libc::ioctl(descriptor.fd, libc::FIONREAD, &raw mut bytes) };
+            if result == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+        }
+    }
+}
+
+/// # Source
+/// mq_overview(7): a queue's file reads as `QSIZE:129 NOTIFY:2 SIGNO:0 NOTIFY_PID:8260`
+fn queue_bytes(fd: RawFd) -> Option<u64> {
+    let mut text = [0_u8; 128];
+    // SAFETY: pread(2) writes at most `text.len()` bytes; it moves no position and takes no message.
+    let length = unsafe { libc::pread(fd, text.as_mut_ptr().cast(), text.len(), 0) };
+    let length = usize::try_from(length).ok()?;
+    OWN_READ_BYTES.fetch_add(length as u64, Ordering::Relaxed);
+    named_number(std::str::from_utf8(&text[..length]).ok()?, "QSIZE:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_counters_are_found() {
+        let dev = "Inter-| Receive\n face |bytes packets\n    lo: 1234 5 0 0 0 0 0 0 1234 5 0\n  eth0: 99 1\n";
+        assert_eq!(loopback_bytes(dev), Some(1234));
+        assert_eq!(loopback_bytes("  eth0: 99 1\n"), None);
+        let snmp = "Ip: Forwarding\nIp: 1\nUdp: InDatagrams NoPorts\nUdp: 7 0\nUdpLite: InDatagrams\nUdpLite: 9\n";
+        assert_eq!(udp_datagrams(snmp, "Udp6InDatagrams                 \t5\n"), Some(12));
+        assert_eq!(udp_datagrams(snmp, ""), Some(7));
+        assert_eq!(udp_datagrams("", ""), None);
+    }
+
+    #[test]
+    fn missing_counters_stay_missing() {
+        let known = Counters { read_bytes: Some(10), ..Counters::default() };
+        let more = Counters { read_bytes: Some(15), written_bytes: Some(1), ..Counters::default() };
+        assert_eq!(more.since(known).read_bytes, Some(5));
+        assert_eq!(more.since(known).written_bytes, None);
+    }
+}
