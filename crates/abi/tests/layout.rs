@@ -1,4 +1,5 @@
 //! The C header and its Rust mirror agree: every struct, field and constant, in place and value.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs;
