@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs what the transports need that drive a middleware: every Debian package named in transports/*/transport.toml.
+# May be run again at any time.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() {
+    echo "install-middleware: $1" >&2
+    exit 69
+}
+
+# The entries of the list `packages` of every sidecar, one per line.
+packages() {
+    local file
+    for file in transports/*/transport.toml; do
+        [[ -e $file ]] || continue
+        awk '/^packages *=/ { on = 1 } on { print } /]/ { on = 0 }' "$file" | grep -o '"[^"]*"' | tr -d '"' || true
+    done | sort -u
+}
+
+as_root() {
+    if [[ $(id -u) -eq 0 ]]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+command -v apt-get >/dev/null ||
+    fail "no apt-get here; install what \`packages\` in transports/*/transport.toml names by other means"
+[[ $(id -u) -eq 0 ]] || command -v sudo >/dev/null ||
+    fail "not root, and there is no sudo; run this script as root"
+
+# A C++ compiler and make are what the plugins in C and C++ are built with.
+mapfile -t wanted < <(packages)
+wanted=(g++ make "${wanted[@]}")
+echo "install-middleware: ${wanted[*]}"
+as_root apt-get update -q
+as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${wanted[@]}"
+echo "install-middleware: done; next: scripts/build-transports.sh"

@@ -1,0 +1,407 @@
+/*
+ * roudi.h: what both iceoryx transports share and what the library's own interface cannot tell: whether RouDi runs, what
+ * its memory pools hold, and how to start one that fits. Plain C11, also compiled as C++17.
+ *
+ * Nothing here joins iceoryx: its runtime waits a minute for a RouDi that is not there, and then ends the process.
+ */
+#ifndef TRIPMETER_ICEORYX_ROUDI_H
+#define TRIPMETER_ICEORYX_ROUDI_H
+
+#include "../../crates/abi/include/tripmeter_transport.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ROUDI_SOCKET "/tmp/roudi"
+#define ROUDI_LOCK "/tmp/iox-unique-roudi.lock"
+#define ROUDI_SYSTEM_CONFIG "/etc/iceoryx/roudi_config.toml"
+
+/* RouDi's own tables take 64 MiB of shared memory, its built-in pools end at 4 MiB, a chunk has a header. */
+#define ROUDI_MANAGEMENT_BYTES (UINT64_C(68) << 20)
+#define ROUDI_BUILT_IN_LARGEST (UINT64_C(4) << 20)
+#define ROUDI_CHUNK_HEADER_BYTES UINT64_C(40)
+#define ROUDI_LARGEST_PAYLOAD (UINT32_MAX - UINT64_C(64))
+
+/* One RouDi has 512 publishers, six of them its own; a link uses two. */
+#define ROUDI_MAX_LINKS 253u
+
+#define QUEUE_CAPACITY_MAX 256u /* iceoryx's own limit */
+
+static const tm_variant iceoryx_variants[] = {{
+    TM_STR("shm"),
+    TM_STR("publish/subscribe over shared memory, one topic per direction; a full queue drops its oldest message"),
+    TM_PATH_SHARED_MEMORY,
+    TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
+    TM_POLL | TM_BLOCK | TM_CALLBACK,
+    TM_ZERO_COPY | TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT,
+    {0, 0, 0, 0},
+}};
+
+static const tm_setting iceoryx_settings[] = {{
+    TM_STR("queue_capacity"),
+    TM_STR("16"),
+    TM_STR("messages, 1 to 256"),
+    TM_STR("length of a subscriber's queue; when it is full, the oldest message is dropped"),
+    {0, 0, 0, 0},
+}};
+
+/* Writes the error text and returns `status`. */
+__attribute__((format(printf, 3, 4))) static inline int32_t iceoryx_fail(tm_error *error, int32_t status,
+                                                                          const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* The version of the library that holds `symbol`, from its file name (`….so.2.0.3`). */
+static inline void iceoryx_library_version(const void *symbol, char *buffer, size_t capacity)
+{
+    Dl_info info;
+    char path[PATH_MAX];
+    const char *suffix = NULL;
+    if (dladdr(symbol, &info) != 0 && info.dli_fname != NULL && realpath(info.dli_fname, path) != NULL) {
+        suffix = strstr(path, ".so.");
+    }
+    snprintf(buffer, capacity, "%s", suffix != NULL ? suffix + 4 : "unknown");
+}
+
+/* The value of setting `queue_capacity`; 0 if it is not understood. */
+static inline uint32_t iceoryx_queue_capacity(const tm_node_options *options)
+{
+    for (size_t i = 0; i < options->setting_count; ++i) {
+        const tm_key_value *setting = &options->settings[i];
+        char text[16] = "";
+        char *end = NULL;
+        if (setting->key.length != 14 || memcmp(setting->key.data, "queue_capacity", 14) != 0) {
+            continue;
+        }
+        if (setting->value.length == 0 || setting->value.length >= sizeof text) {
+            return 0;
+        }
+        memcpy(text, setting->value.data, setting->value.length);
+        const unsigned long value = strtoul(text, &end, 10);
+        return *end == '\0' && value <= QUEUE_CAPACITY_MAX ? (uint32_t)value : 0;
+    }
+    return 16;
+}
+
+/* TM_OK if the options name what these transports can do. */
+static inline int32_t iceoryx_check_options(const tm_node_options *options, tm_error *error)
+{
+    if (options->variant.length != 3 || memcmp(options->variant.data, "shm", 3) != 0) {
+        return iceoryx_fail(error, TM_INVALID, "variant '%.*s' is not known; the only one is 'shm'",
+                            (int)options->variant.length, options->variant.data);
+    }
+    if (iceoryx_queue_capacity(options) == 0) {
+        return iceoryx_fail(error, TM_INVALID, "setting queue_capacity is not a number from 1 to %u",
+                            QUEUE_CAPACITY_MAX);
+    }
+    if (options->link_count > ROUDI_MAX_LINKS) {
+        return iceoryx_fail(error, TM_LIMIT, "%" PRIu32 " links exceed the %u that one RouDi has publishers for",
+                            options->link_count, ROUDI_MAX_LINKS);
+    }
+    return TM_OK;
+}
+
+/* TM_OK if RouDi takes messages, without sending one and without touching its lock: a RouDi that is just starting
+ * would take ours for a second RouDi and give up. */
+static inline int32_t roudi_check(tm_error *error)
+{
+    struct sockaddr_un address;
+    memset(&address, 0, sizeof address);
+    address.sun_family = AF_UNIX;
+    memcpy(address.sun_path, ROUDI_SOCKET, sizeof ROUDI_SOCKET);
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return iceoryx_fail(error, TM_UNAVAILABLE, "no socket to look for RouDi with: %s", strerror(errno));
+    }
+    const int connected = connect(fd, (const struct sockaddr *)&address, sizeof address);
+    const int reason = errno;
+    close(fd);
+    if (connected == 0) {
+        return TM_OK;
+    }
+    if (reason == EACCES || reason == EPERM) {
+        return iceoryx_fail(error, TM_UNAVAILABLE,
+                            "RouDi runs as another user (%s: %s); run as its user or in its group", ROUDI_SOCKET,
+                            strerror(reason));
+    }
+    return iceoryx_fail(error, TM_NO_DAEMON,
+                        "RouDi is not running; start `iox-roudi`, or let tripmeter start it with `--daemons start`");
+}
+
+/* The process that holds RouDi's lock; 0 if it cannot be told (other PID namespace). */
+static inline long roudi_pid(void)
+{
+    struct stat lock;
+    FILE *locks = fopen("/proc/locks", "re");
+    long found = 0;
+    if (locks != NULL && stat(ROUDI_LOCK, &lock) == 0) {
+        char line[256];
+        while (found == 0 && fgets(line, sizeof line, locks) != NULL) {
+            long pid = 0;
+            unsigned major_number = 0;
+            unsigned minor_number = 0;
+            unsigned long inode = 0;
+            if (sscanf(line, "%*d: FLOCK ADVISORY WRITE %ld %x:%x:%lu", &pid, &major_number, &minor_number, &inode) == 4
+                && inode == lock.st_ino && makedev(major_number, minor_number) == lock.st_dev) {
+                found = pid > 0 ? pid : 0;
+            }
+        }
+    }
+    if (locks != NULL) {
+        fclose(locks);
+    }
+    return found;
+}
+
+/* The configuration file in RouDi's command line, made readable from here; false if there is none. */
+static inline bool roudi_config_path(long pid, char *path, size_t capacity)
+{
+    char proc[64];
+    char line[4096];
+    snprintf(proc, sizeof proc, "/proc/%ld/cmdline", pid);
+    FILE *file = fopen(proc, "re");
+    const size_t length = file != NULL ? fread(line, 1, sizeof line - 1, file) : 0;
+    if (file != NULL) {
+        fclose(file);
+    }
+    line[length] = '\0';
+    const char *config = NULL;
+    for (const char *argument = line; argument < line + length; argument += strlen(argument) + 1) {
+        if (strcmp(argument, "-c") == 0 || strcmp(argument, "--config-file") == 0) {
+            config = argument + strlen(argument) + 1;
+        } else if (strncmp(argument, "-c", 2) == 0) {
+            config = argument + 2;
+        } else if (strncmp(argument, "--config-file=", 14) == 0) {
+            config = argument + 14;
+        }
+    }
+    if (config == NULL || config >= line + length) {
+        return false;
+    }
+    const int written = config[0] == '/' ? snprintf(path, capacity, "%s", config)
+                                         : snprintf(path, capacity, "/proc/%ld/cwd/%s", pid, config);
+    return written > 0 && (size_t)written < capacity;
+}
+
+/* The largest payload of the running RouDi in bytes; 0 if it cannot be told. */
+static inline uint64_t roudi_largest_payload(void)
+{
+    char path[PATH_MAX];
+    char line[256];
+    uint64_t largest = 0;
+    const long pid = roudi_pid();
+    if (pid == 0) {
+        return 0;
+    }
+    if (!roudi_config_path(pid, path, sizeof path)) {
+        return access(ROUDI_SYSTEM_CONFIG, F_OK) == 0 ? 0 : ROUDI_BUILT_IN_LARGEST;
+    }
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        uint64_t size = 0;
+        if (sscanf(line, " size = %" SCNu64, &size) == 1 && size > largest) {
+            largest = size;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return largest;
+}
+
+/* The error of a loan that no pool can serve. `largest` is 0 if it is not known. */
+static inline int32_t roudi_too_large(uint64_t payload_bytes, uint64_t largest, tm_error *error)
+{
+    char limit[64] = "the largest chunk";
+    if (largest != 0) {
+        snprintf(limit, sizeof limit, "%" PRIu64 " bytes, the largest chunk", largest);
+    }
+    return iceoryx_fail(error, TM_LIMIT,
+                        "payload of %" PRIu64 " bytes exceeds %s of the RouDi that is running; restart it with a "
+                        "larger [[segment.mempool]] (`iox-roudi -c FILE`), or stop it and use `--daemons start`",
+                        payload_bytes, limit);
+}
+
+/* TM_OK if these options can be run with the RouDi that is there. To be asked before the runtime is initialised. */
+static inline int32_t roudi_check_options(const tm_node_options *options, tm_error *error)
+{
+    int32_t status = iceoryx_check_options(options, error);
+    if (status == TM_OK) {
+        status = roudi_check(error);
+    }
+    if (status == TM_OK) {
+        const uint64_t largest = roudi_largest_payload();
+        if (options->max_payload_bytes > (largest != 0 ? largest : ROUDI_LARGEST_PAYLOAD)) {
+            status = roudi_too_large(options->max_payload_bytes, largest, error);
+        }
+    }
+    return status;
+}
+
+/* Sizes of the pools below the largest, so that small messages do not use up large chunks. */
+static const uint64_t roudi_pools[] = {256, 4096, 65536, 1u << 20};
+#define ROUDI_POOL_COUNT (sizeof roudi_pools / sizeof roudi_pools[0])
+
+/* Bytes of one chunk of each pool when the largest carries `payload` bytes. */
+static inline uint64_t roudi_row_bytes(uint64_t payload)
+{
+    uint64_t row = payload + 8 + ROUDI_CHUNK_HEADER_BYTES;
+    for (size_t i = 0; i < ROUDI_POOL_COUNT && roudi_pools[i] < payload; ++i) {
+        row += roudi_pools[i] + ROUDI_CHUNK_HEADER_BYTES;
+    }
+    return row;
+}
+
+/* Shared memory that RouDi may use for chunks, in bytes. */
+static inline uint64_t roudi_free_bytes(void)
+{
+    struct statvfs shm;
+    if (statvfs("/dev/shm", &shm) != 0) {
+        return 0;
+    }
+    const uint64_t available = (uint64_t)shm.f_bavail * shm.f_frsize;
+    return available > ROUDI_MANAGEMENT_BYTES ? available - ROUDI_MANAGEMENT_BYTES : 0;
+}
+
+static inline uint64_t roudi_at_least_1(uint32_t count)
+{
+    return count != 0 ? count : 1;
+}
+
+/* Chunks that a ping-pong cannot do without: in each direction one loaned, one queued, two held, the last one sent. */
+static inline uint64_t roudi_fewest_chunks(const tm_node_options *options)
+{
+    return roudi_at_least_1(options->link_count) * (10 + 2 * roudi_at_least_1(options->follower_count));
+}
+
+/* Fills `limits` from the running RouDi (`running`), or from what one that we start could have. */
+static inline void roudi_limits(const tm_node_options *options, bool running, tm_limits *limits)
+{
+    uint64_t largest = ROUDI_LARGEST_PAYLOAD;
+    if (running) {
+        const uint64_t known = roudi_largest_payload();
+        largest = known != 0 && known < largest ? known : largest;
+    } else {
+        const uint64_t row = roudi_free_bytes() / roudi_fewest_chunks(options);
+        const uint64_t small = roudi_row_bytes(ROUDI_LARGEST_PAYLOAD) - ROUDI_LARGEST_PAYLOAD;
+        const uint64_t fits = row > small ? row - small : 0;
+        largest = fits < largest ? fits : largest;
+    }
+    limits->max_payload_bytes = largest;
+    limits->packet_bytes = 0;
+}
+
+/* The transport function `probe`. */
+static inline int32_t roudi_probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
+{
+    int32_t status = iceoryx_check_options(options, error);
+    if (status == TM_OK) {
+        status = roudi_check(error);
+    }
+    if (status == TM_OK || status == TM_NO_DAEMON) {
+        roudi_limits(options, status == TM_OK, limits);
+    }
+    return status;
+}
+
+/* Chunks per pool: enough for full queues, within half a GiB where that is enough for a ping-pong, and within what
+ * /dev/shm has left. RouDi writes all of it when it starts. */
+static inline int32_t roudi_chunk_count(const tm_node_options *options, uint64_t *count, tm_error *error)
+{
+    const uint64_t row = roudi_row_bytes(options->max_payload_bytes);
+    const uint64_t fewest = roudi_fewest_chunks(options);
+    const uint64_t available = roudi_free_bytes();
+    uint64_t chunks = fewest + roudi_at_least_1(options->link_count) * iceoryx_queue_capacity(options);
+    chunks = chunks > 32 ? chunks : 32;
+    if (chunks * row > (UINT64_C(512) << 20)) {
+        chunks = (UINT64_C(512) << 20) / row;
+    }
+    chunks = chunks > fewest ? chunks : fewest;
+    if (chunks * row > available) {
+        chunks = available / row;
+    }
+    if (options->max_payload_bytes > ROUDI_LARGEST_PAYLOAD || chunks < fewest) {
+        return iceoryx_fail(error, TM_LIMIT,
+                            "payload of %" PRIu64 " bytes: RouDi needs %" PRIu64 " MiB of shared memory for it, and "
+                            "/dev/shm has %" PRIu64 " MiB free; use smaller payloads or enlarge /dev/shm",
+                            options->max_payload_bytes, (fewest * row + ROUDI_MANAGEMENT_BYTES) >> 20,
+                            (available + ROUDI_MANAGEMENT_BYTES) >> 20);
+    }
+    *count = chunks;
+    return TM_OK;
+}
+
+/* Writes RouDi's configuration; false with errno set if that fails. */
+static inline bool roudi_write_config(const char *path, uint64_t payload, uint64_t chunks)
+{
+    FILE *file = fopen(path, "we");
+    if (file == NULL) {
+        return false;
+    }
+    fprintf(file, "[general]\nversion = 1\n\n[[segment]]\n");
+    for (size_t i = 0; i < ROUDI_POOL_COUNT && roudi_pools[i] < payload; ++i) {
+        fprintf(file, "\n[[segment.mempool]]\nsize = %" PRIu64 "\ncount = %" PRIu64 "\n", roudi_pools[i], chunks);
+    }
+    fprintf(file, "\n[[segment.mempool]]\nsize = %" PRIu64 "\ncount = %" PRIu64 "\n", (payload + 7) / 8 * 8, chunks);
+    const bool written = ferror(file) == 0;
+    return fclose(file) == 0 && written;
+}
+
+/* The transport function `daemon_command`. RouDi's watch over its clients is off: it takes a process that got no
+ * processor time for 1.5 s for dead, and frees memory that is in use. */
+static inline int32_t roudi_daemon_command(const tm_node_options *options, tm_daemon_command *command, tm_error *error)
+{
+    uint64_t chunks = 0;
+    char path[1024];
+    int32_t status = iceoryx_check_options(options, error);
+    if (status == TM_OK) {
+        status = roudi_chunk_count(options, &chunks, error);
+    }
+    if (status != TM_OK) {
+        return status;
+    }
+    const int length = snprintf(path, sizeof path, "%.*s/roudi.toml", (int)options->scratch_dir.length,
+                                options->scratch_dir.data);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        return iceoryx_fail(error, TM_LIMIT, "scratch folder: the path has more than %zu characters", sizeof path - 12);
+    }
+    if (!roudi_write_config(path, options->max_payload_bytes, chunks)) {
+        return iceoryx_fail(error, TM_FAILED, "cannot write %s: %s", path, strerror(errno));
+    }
+    memset(command->arguments, 0, sizeof command->arguments);
+    snprintf(command->program, sizeof command->program, "iox-roudi");
+    snprintf(command->arguments, sizeof command->arguments, "-c%c%s%c-m%coff%c-l%cwarning%c-k%c2", 0, path, 0, 0, 0, 0,
+             0, 0);
+    return TM_OK;
+}
+
+/* The name under which a process joins iceoryx: its socket and lock in /tmp are called so. */
+static inline void iceoryx_runtime_name(const tm_node_options *options, char *buffer, size_t capacity)
+{
+    if (options->role == TM_LEADER) {
+        snprintf(buffer, capacity, "%.*s-l", (int)options->run_id.length, options->run_id.data);
+    } else {
+        snprintf(buffer, capacity, "%.*s-f%" PRIu32, (int)options->run_id.length, options->run_id.data,
+                 options->follower_index);
+    }
+}
+
+#endif /* TRIPMETER_ICEORYX_ROUDI_H */
