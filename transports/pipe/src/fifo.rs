@@ -1,0 +1,186 @@
+//! A pair of FIFOs and how both ends open them without waiting for each other in `open(2)`.
+//!
+//! The leader makes both and opens the reading end of `b`. The follower then opens the writing end of `b`, and after that
+//! the reading end of `a`. Once the leader can open the writing end of `a`, everything is open; it says so with one byte,
+//! before which the follower would take the missing writer for an end of file.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port};
+use tripmeter_abi::{Error, NodeOptions, Result, Role, Status, Wait};
+
+const HELLO: [u8; 1] = [0x54];
+
+/// Two FIFOs: `a` from the leader to the follower, `b` back.
+pub struct FifoPair {
+    reader: Option<OwnedFd>,
+    writer: Option<OwnedFd>,
+    role: Role,
+    nonblocking: bool,
+    buffer: Option<u64>,
+    /// Whether the two paths are this end's to remove.
+    made: bool,
+    a: CString,
+    b: CString,
+}
+
+impl FifoPair {
+    pub(crate) fn new(options: &NodeOptions, index: u32, buffer: Option<u64>) -> Result<Self> {
+        let name = |side: char| {
+            let path = options.scratch_dir.join(format!("fifo-{index}-{side}"));
+            CString::new(path.as_os_str().as_bytes())
+                .map_err(|_| Error::new(Status::Invalid, "the scratch folder's name has a zero byte"))
+        };
+        let mut pair = Self {
+            reader: None,
+            writer: None,
+            role: options.role,
+            nonblocking: options.wait == Wait::Poll,
+            buffer,
+            made: false,
+            a: name('a')?,
+            b: name('b')?,
+        };
+        if options.role == Role::Leader {
+            pair.made = true;
+            make(&pair.a)?;
+            make(&pair.b)?;
+            pair.reader = open(&pair.b, libc::O_RDONLY)?;
+        }
+        Ok(pair)
+    }
+
+    fn unlink(&mut self) {
+        if std::mem::take(&mut self.made) {
+            for path in [&self.a, &self.b] {
+                // SAFETY: a NUL-terminated path. Whether it still existed does not matter.
+                unsafe { libc::unlink(path.as_ptr()) };
+            }
+        }
+    }
+
+    fn connect_leader(&mut self, deadline: Deadline) -> Result<()> {
+        let writer = open_when_there(&self.a, libc::O_WRONLY, deadline)?;
+        self.unlink();
+        set_buffer(writer.as_raw_fd(), self.buffer)?;
+        os::write(writer.as_raw_fd(), &HELLO).map_err(|errno| os::os_error("greeting the follower", errno))?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    fn connect_follower(&mut self, deadline: Deadline) -> Result<()> {
+        let writer = open_when_there(&self.b, libc::O_WRONLY, deadline)?;
+        set_buffer(writer.as_raw_fd(), self.buffer)?;
+        let reader = open_when_there(&self.a, libc::O_RDONLY, deadline)?;
+        let mut hello = [0];
+        deadline.wait(reader.as_raw_fd(), libc::POLLIN, "the leader's greeting")?;
+        match os::read(reader.as_raw_fd(), &mut hello) {
+            Ok(1) if hello == HELLO => {}
+            _ => return Err(Error::closed("the leader went away while connecting; see its log")),
+        }
+        (self.reader, self.writer) = (Some(reader), Some(writer));
+        Ok(())
+    }
+}
+
+fn make(path: &CString) -> Result<()> {
+    // SAFETY: a NUL-terminated path.
+    if unsafe { libc::mkfifo(path.as_ptr(), 0o600) } == 0 {
+        return Ok(());
+    }
+    Err(Error::last_os(&format!("making FIFO {}", path.to_string_lossy())))
+}
+
+/// Opens without waiting; `None` if there is no such FIFO or, to write, nobody who reads.
+fn open(path: &CString, mode: i32) -> Result<Option<OwnedFd>> {
+    // SAFETY: a NUL-terminated path.
+    let fd = unsafe { libc::open(path.as_ptr(), mode | libc::O_NONBLOCK | libc::O_CLOEXEC) };
+    if fd >= 0 {
+        // SAFETY: a new descriptor that nothing else owns.
+        return Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }));
+    }
+    match os::errno() {
+        libc::ENXIO | libc::ENOENT | libc::EINTR => Ok(None),
+        errno => Err(os::os_error(&format!("opening FIFO {}", path.to_string_lossy()), errno)),
+    }
+}
+
+fn open_when_there(path: &CString, mode: i32, deadline: Deadline) -> Result<OwnedFd> {
+    loop {
+        if let Some(fd) = open(path, mode)? {
+            return Ok(fd);
+        }
+        if !deadline.nap() {
+            let text = format!("no peer at FIFO {} within the time-out; is it running?", path.to_string_lossy());
+            return Err(Error::failed(text));
+        }
+    }
+}
+
+fn set_buffer(fd: RawFd, buffer: Option<u64>) -> Result<()> {
+    let Some(bytes) = buffer else {
+        return Ok(());
+    };
+    // SAFETY: integers only.
+    if unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, bytes as i32) } >= 0 {
+        return Ok(());
+    }
+    let most = std::fs::read_to_string("/proc/sys/fs/pipe-max-size").unwrap_or_default();
+    let text = format!(
+        "setting 'buffer={bytes}': {}; without privilege {} bytes at most, raise sysctl fs.pipe-max-size",
+        std::io::Error::last_os_error(),
+        most.trim()
+    );
+    Err(Error::new(Status::Limit, text))
+}
+
+/// Tries the buffer on a pipe that is thrown away.
+pub(crate) fn try_buffer(buffer: Option<u64>) -> Result<()> {
+    let mut ends = [-1; 2];
+    // SAFETY: room for two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(Error::last_os("making a pipe"));
+    }
+    // SAFETY: two new descriptors that nothing else owns.
+    let [reader, _writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    set_buffer(reader.as_raw_fd(), buffer)
+}
+
+#[inline]
+fn raw(fd: &Option<OwnedFd>) -> RawFd {
+    fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+}
+
+impl Port for FifoPair {
+    #[inline]
+    fn send(&self, bytes: &[u8]) -> Io {
+        os::write(raw(&self.writer), bytes)
+    }
+
+    #[inline]
+    fn receive(&self, room: &mut [u8]) -> Io {
+        os::read(raw(&self.reader), room)
+    }
+}
+
+impl Endpoint for FifoPair {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    fn connect(&mut self, _peer: &[u8], deadline: Deadline) -> Result<()> {
+        match self.role {
+            Role::Leader => self.connect_leader(deadline)?,
+            Role::Follower => self.connect_follower(deadline)?,
+        }
+        os::set_nonblocking(raw(&self.reader), self.nonblocking)?;
+        os::set_nonblocking(raw(&self.writer), self.nonblocking)
+    }
+}
+
+impl Drop for FifoPair {
+    fn drop(&mut self) {
+        self.unlink();
+    }
+}
