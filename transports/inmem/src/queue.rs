@@ -1,0 +1,307 @@
+//! One direction of a link: buffers that travel to the receiver by one queue and back by another.
+
+use crate::futex::{Awoken, Bed};
+use crate::stage::{Parcel, Source};
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Error, Result, Status};
+
+const CACHE_LINE: usize = 64;
+/// Spins between two looks at the clock.
+const SPINS: u32 = 256;
+
+/// A value alone on its cache line.
+#[derive(Default)]
+#[repr(align(64))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+#[derive(Default)]
+struct Slot {
+    buffer: AtomicU32,
+    length: AtomicU64,
+    due_ns: AtomicU64,
+}
+
+/// A queue of one writer and one reader with a slot for every buffer, so that it never fills up.
+struct Queue {
+    slots: Box<[Slot]>,
+    pushed: Line<AtomicU64>,
+}
+
+impl Queue {
+    fn new(slots: usize) -> Self {
+        Self { slots: (0..slots).map(|_| Slot::default()).collect(), pushed: Line::default() }
+    }
+
+    /// The caller is the one writer.
+    fn push(&self, parcel: Parcel) {
+        let pushed = self.pushed.0.load(Ordering::Relaxed);
+        let slot = &self.slots[pushed as usize % self.slots.len()];
+        slot.buffer.store(parcel.buffer, Ordering::Relaxed);
+        slot.length.store(parcel.length as u64, Ordering::Relaxed);
+        slot.due_ns.store(parcel.due_ns, Ordering::Relaxed);
+        self.pushed.0.store(pushed + 1, Ordering::Release);
+    }
+
+    /// The caller is the one reader and counts what it has popped.
+    #[inline]
+    fn pop(&self, popped: &mut u64) -> Option<Parcel> {
+        if *popped == self.pushed.0.load(Ordering::Acquire) {
+            return None;
+        }
+        let slot = &self.slots[*popped as usize % self.slots.len()];
+        *popped += 1;
+        Some(Parcel {
+            buffer: slot.buffer.load(Ordering::Relaxed),
+            length: slot.length.load(Ordering::Relaxed) as usize,
+            due_ns: slot.due_ns.load(Ordering::Relaxed),
+        })
+    }
+}
+
+/// 64 bytes of buffer, aligned.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+#[expect(dead_code, reason = "accessed through pointers only")]
+struct Block([u8; CACHE_LINE]);
+
+/// What both ends of a direction share.
+pub(crate) struct Direction {
+    blocks: Box<[UnsafeCell<Block>]>,
+    stride: usize,
+    ready: Queue,
+    free: Queue,
+    receiver: Line<Bed>,
+    sender: Line<Bed>,
+    /// How each end waits; known before both are connected.
+    pub(crate) receiver_sleeps: AtomicBool,
+    pub(crate) sender_sleeps: AtomicBool,
+    sender_has_gone: AtomicBool,
+    receiver_has_gone: AtomicBool,
+}
+
+// SAFETY: a buffer is used by the end that holds its number, which passes through the queues with release and acquire.
+unsafe impl Sync for Direction {}
+// SAFETY: as above.
+unsafe impl Send for Direction {}
+
+impl Direction {
+    /// `depth` messages on their way, and one buffer more for the loan.
+    pub(crate) fn new(depth: usize, payload_bytes: usize) -> Result<Self> {
+        let stride = payload_bytes.div_ceil(CACHE_LINE).max(1);
+        let count = stride.checked_mul(depth + 1);
+        let mut blocks = Vec::new();
+        let room = count.ok_or(()).and_then(|count| blocks.try_reserve_exact(count).map_err(|_| ()));
+        room.map_err(|()| {
+            let text = format!(
+                "no memory for {} buffers of {payload_bytes} bytes; take a smaller payload or depth",
+                depth + 1
+            );
+            Error::new(Status::Limit, text)
+        })?;
+        blocks.resize_with(stride * (depth + 1), || UnsafeCell::new(Block([0x5A; CACHE_LINE])));
+        Ok(Self {
+            blocks: blocks.into_boxed_slice(),
+            stride,
+            ready: Queue::new(depth + 1),
+            free: Queue::new(depth + 1),
+            receiver: Line::default(),
+            sender: Line::default(),
+            receiver_sleeps: AtomicBool::new(false),
+            sender_sleeps: AtomicBool::new(false),
+            sender_has_gone: AtomicBool::new(false),
+            receiver_has_gone: AtomicBool::new(false),
+        })
+    }
+
+    fn buffers(&self) -> u32 {
+        (self.blocks.len() / self.stride) as u32
+    }
+
+    fn data(&self, buffer: u32) -> *mut u8 {
+        debug_assert!(buffer < self.buffers());
+        // A pointer that is good for the whole buffer, not for its first block only.
+        UnsafeCell::raw_get(self.blocks.as_ptr().wrapping_add(buffer as usize * self.stride)).cast()
+    }
+
+    /// Wakes a receiver that sleeps without a message.
+    pub(crate) fn rouse_receiver(&self) {
+        self.receiver.0.wake();
+    }
+}
+
+/// The sending end.
+pub(crate) struct Sender {
+    direction: Arc<Direction>,
+    /// The buffer of the next loan; `None` while a loan is open.
+    spare: Option<u32>,
+    /// Free at the start, not used yet.
+    fresh: u32,
+    popped: u64,
+    /// Messages carry the time they were sent.
+    stamps: bool,
+}
+
+impl Sender {
+    pub(crate) fn new(direction: Arc<Direction>, stamps: bool) -> Self {
+        Self { direction, spare: Some(0), fresh: 1, popped: 0, stamps }
+    }
+
+    pub(crate) fn loan(&mut self) -> Result<(u32, *mut u8)> {
+        let buffer = self.spare.take().ok_or_else(|| Error::failed("a loan of this link is open already"))?;
+        Ok((buffer, self.direction.data(buffer)))
+    }
+
+    pub(crate) fn discard(&mut self, buffer: u32) {
+        self.spare = Some(buffer);
+    }
+
+    /// Sends a buffer, once there is another for the next loan.
+    pub(crate) fn publish(&mut self, buffer: u32, length: usize, timeout_ns: u64) -> Result<bool> {
+        if self.direction.receiver_has_gone.load(Ordering::Relaxed) {
+            self.spare = Some(buffer);
+            return Err(Error::closed("the receiver of this link has gone"));
+        }
+        let next = self.find_free().or_else(|| self.wait_for_free(timeout_ns));
+        self.spare = Some(next.unwrap_or(buffer));
+        if next.is_none() {
+            return Ok(false);
+        }
+        let due_ns = if self.stamps { now_ns() } else { 0 };
+        self.direction.ready.push(Parcel { buffer, length, due_ns });
+        if self.direction.receiver_sleeps.load(Ordering::Relaxed) {
+            self.direction.receiver.0.wake();
+        }
+        Ok(true)
+    }
+
+    fn find_free(&mut self) -> Option<u32> {
+        if self.fresh < self.direction.buffers() {
+            self.fresh += 1;
+            return Some(self.fresh - 1);
+        }
+        self.direction.free.pop(&mut self.popped).map(|parcel| parcel.buffer)
+    }
+
+    #[cold]
+    fn wait_for_free(&mut self, timeout_ns: u64) -> Option<u32> {
+        let (start, timeout) = (Instant::now(), Duration::from_nanos(timeout_ns));
+        let sleeps = self.direction.sender_sleeps.load(Ordering::Relaxed);
+        loop {
+            let left = timeout.checked_sub(start.elapsed()).filter(|left| !left.is_zero())?;
+            let (found, interrupted) = if sleeps { self.sleep_for_free(left) } else { (self.spin_for_free(), false) };
+            if found.is_some() || interrupted {
+                return found;
+            }
+        }
+    }
+
+    fn spin_for_free(&mut self) -> Option<u32> {
+        (0..SPINS).find_map(|_| {
+            std::hint::spin_loop();
+            self.find_free()
+        })
+    }
+
+    fn sleep_for_free(&mut self, left: Duration) -> (Option<u32>, bool) {
+        self.direction.sender.0.lie_down();
+        let mut found = self.find_free();
+        let mut interrupted = false;
+        if found.is_none() {
+            let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+            interrupted = self.direction.sender.0.sleep(left_ns) == Awoken::Not;
+        }
+        self.direction.sender.0.get_up();
+        found = found.or_else(|| self.find_free());
+        (found, interrupted)
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.direction.sender_has_gone.store(true, Ordering::Release);
+        self.direction.receiver.0.wake();
+    }
+}
+
+/// The receiving end, before the faults.
+pub(crate) struct Receiver {
+    direction: Arc<Direction>,
+    popped: u64,
+    /// Deliveries of each buffer that were not given back.
+    shares: Box<[u32]>,
+}
+
+impl Receiver {
+    pub(crate) fn new(direction: Arc<Direction>) -> Self {
+        let shares = vec![0; direction.buffers() as usize].into_boxed_slice();
+        Self { direction, popped: 0, shares }
+    }
+
+    pub(crate) fn sleeps(&self) -> bool {
+        self.direction.receiver_sleeps.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn data(&self, parcel: &Parcel) -> *const u8 {
+        self.direction.data(parcel.buffer)
+    }
+
+    /// Sleeps until something is sent, unless `found` says that it has been, for `timeout_ns` at most.
+    pub(crate) fn sleep<T>(&mut self, timeout_ns: u64, found: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.direction.receiver.0.lie_down();
+        let found = found(self);
+        if found.is_none() {
+            self.direction.receiver.0.sleep(timeout_ns);
+        }
+        self.direction.receiver.0.get_up();
+        found
+    }
+}
+
+impl Source for Receiver {
+    #[inline]
+    fn pull(&mut self) -> Option<Parcel> {
+        let parcel = self.direction.ready.pop(&mut self.popped)?;
+        self.shares[parcel.buffer as usize] = 1;
+        Some(parcel)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.direction.sender_has_gone.load(Ordering::Acquire)
+    }
+
+    fn share(&mut self, buffer: u32, times: u32) {
+        self.shares[buffer as usize] = times;
+    }
+
+    fn give_back(&mut self, buffer: u32) {
+        let shares = &mut self.shares[buffer as usize];
+        *shares -= 1;
+        if *shares == 0 {
+            self.direction.free.push(Parcel { buffer, length: 0, due_ns: 0 });
+            if self.direction.sender_sleeps.load(Ordering::Relaxed) {
+                self.direction.sender.0.wake();
+            }
+        }
+    }
+
+    fn bytes(&mut self, parcel: &Parcel) -> &mut [u8] {
+        // SAFETY: the buffer is this end's until given back, and the sender filled `length` bytes of it at most.
+        unsafe { std::slice::from_raw_parts_mut(self.direction.data(parcel.buffer), parcel.length) }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.direction.receiver_has_gone.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Nanoseconds of a clock that both ends read.
+pub(crate) fn now_ns() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    // 0 means no time at all.
+    1 + START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
