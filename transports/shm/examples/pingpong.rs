@@ -106,7 +106,6 @@ fn receive(link: &mut ShmLink) -> Outcome<Message> {
         if let Some(message) = link.take(TIMEOUT_NS)? {
             return Ok(message);
         }
-        std::hint::spin_loop();
     }
     Err("no message came".into())
 }

@@ -93,16 +93,7 @@ impl Segment {
         let file = open(&path, libc::O_CREAT | libc::O_EXCL)
             .map_err(|error| Error::os(&format!("creating shared memory '{name}'"), error))?;
         let mut segment = Self { memory: ptr::null_mut(), geometry, name: Some(path) };
-        // SAFETY: posix_fallocate takes a descriptor and numbers only.
-        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, geometry.bytes() as libc::off_t) };
-        if code != 0 {
-            let (bytes, reason) = (geometry.bytes(), io::Error::from_raw_os_error(code));
-            let text = format!(
-                "shared memory '{name}' needs {bytes} bytes of /dev/shm: {reason}; \
-                 enlarge it (mount -o remount,size=...), or take a smaller payload or depth"
-            );
-            return Err(Error::new(Status::Limit, text));
-        }
+        reserve(&file, name, geometry.bytes())?;
         segment.map(&file)?;
         segment.fill();
         let front = segment.front();
@@ -257,6 +248,24 @@ impl Drop for Segment {
 fn shm_name(name: &str) -> Result<CString> {
     CString::new(format!("/{name}"))
         .map_err(|_| Error::new(Status::Invalid, format!("'{}' is no name of shared memory", name.escape_debug())))
+}
+
+/// Takes the pages now, so that a full /dev/shm is an error here and not a fatal signal later.
+fn reserve(file: &OwnedFd, name: &str, bytes: u64) -> Result<()> {
+    // SAFETY: posix_fallocate takes a descriptor and numbers only.
+    let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) };
+    let reason = io::Error::from_raw_os_error(code);
+    match code {
+        0 => Ok(()),
+        libc::ENOSPC | libc::ENOMEM => {
+            let text = format!(
+                "shared memory '{name}' needs {bytes} bytes of /dev/shm: {reason}; \
+                 enlarge it (mount -o remount,size=... /dev/shm), or take a smaller payload or depth"
+            );
+            Err(Error::new(Status::Limit, text))
+        }
+        _ => Err(Error::os(&format!("reserving {bytes} bytes of shared memory '{name}'"), reason)),
+    }
 }
 
 fn open(name: &CString, flags: libc::c_int) -> io::Result<OwnedFd> {

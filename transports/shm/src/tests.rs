@@ -296,6 +296,16 @@ fn what_is_too_large_is_refused_with_numbers_and_a_remedy() {
 }
 
 #[test]
+fn a_segment_that_does_not_fit_is_refused_and_leaves_nothing() {
+    let free = Shm.probe(&options(Pattern::PingPong, Wait::Poll, 16, 1024)).unwrap().max_payload_bytes;
+    let options = options(Pattern::PingPong, Wait::Poll, free * 64, 1024);
+    let error = link(&options).err().unwrap();
+    assert_eq!(error.status, Status::Limit, "{error}");
+    assert!(error.message.contains("remount"), "{error}");
+    assert!(segment_names(&options.run_id).is_empty());
+}
+
+#[test]
 fn depth_is_checked() {
     for (depth, status) in [("1", Status::Limit), ("1025", Status::Limit), ("many", Status::Invalid)] {
         let mut options = options(Pattern::PingPong, Wait::Poll, 16, 2);
