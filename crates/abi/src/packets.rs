@@ -28,6 +28,8 @@ pub const LEAST_PACKET_BYTES: u64 = 64;
 
 const DATA: u32 = 0;
 const FAREWELL: u32 = 1;
+/// How long a link that is dropped waits for room for its farewell.
+const FAREWELL_NS: u64 = 100_000_000;
 
 /// The setting `packet`, which all users of this module have.
 pub fn packet_setting() -> Setting {
@@ -322,10 +324,13 @@ impl<E: Endpoint> Link for PacketLink<E> {
 
 impl<E: Endpoint> Drop for PacketLink<E> {
     fn drop(&mut self) {
-        if self.endpoint.needs_farewell() {
-            self.endpoint.stop_blocking();
-            // A peer that has gone, or does not read, needs no farewell.
-            let _ = self.endpoint.send(&Prefix { id: self.next_id, total: 0, offset: 0, kind: FAREWELL }.bytes());
+        if !self.endpoint.needs_farewell() || self.state == State::Closed {
+            return;
         }
+        self.endpoint.stop_blocking();
+        let farewell = Prefix { id: self.next_id, total: 0, offset: 0, kind: FAREWELL }.bytes();
+        let deadline = Deadline::after(FAREWELL_NS);
+        // A queue may be full of messages that the peer has yet to take. One that has gone needs no farewell.
+        while self.endpoint.send(&farewell) == Err(libc::EAGAIN) && deadline.nap() {}
     }
 }

@@ -1,0 +1,74 @@
+//! POSIX message queues, one per direction.
+//!
+//! They work without `/dev/mqueue` mounted. A message larger than the queue's messages is split into packets. Nothing but
+//! `mq_send(3)` and `mq_receive(3)` happens once a link is connected. Both queues are unlinked as soon as both ends have
+//! them open; before that, their names stand in the file `queues` of the scratch folder.
+
+mod limits;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use limits::Shape;
+use queue::QueuePair;
+use tripmeter_abi::os;
+use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, PacketLink};
+use tripmeter_abi::{
+    Description, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant,
+    kernel_version,
+};
+
+/// System `mq`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mq;
+
+impl System for Mq {
+    type Node = MqNode;
+
+    fn description(&self) -> Description {
+        let depth = "messages per queue; native: fs.mqueue.msg_max, or what fits RLIMIT_MSGQUEUE";
+        Description {
+            system: "mq".into(),
+            summary: "POSIX message queues".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            system_version: kernel_version(),
+            variants: vec![Variant {
+                patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                ..Variant::new("queue", "a queue per direction", Path::MessageQueue)
+            }],
+            settings: vec![
+                packets::packet_setting(),
+                Setting::new("depth", "native", "native | messages, 1 and more", depth),
+            ],
+            daemon: None,
+        }
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        os::check(&self.description(), options)?;
+        let shape = Shape::find(options)?;
+        queue::try_shape(options, &shape)?;
+        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: shape.packet as u64 })
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<MqNode> {
+        os::check(&self.description(), options)?;
+        os::check_payload(options, MOST_PAYLOAD_BYTES)?;
+        Ok(MqNode { options: options.clone(), shape: Shape::find(options)? })
+    }
+}
+
+/// One process's settings.
+pub struct MqNode {
+    options: NodeOptions,
+    shape: Shape,
+}
+
+impl Node for MqNode {
+    type Link = PacketLink<QueuePair>;
+
+    fn link(&mut self, link: &LinkOptions) -> Result<Self::Link> {
+        let queues = QueuePair::new(&self.options, link.index, self.shape)?;
+        PacketLink::new(queues, self.shape.packet, self.options.max_payload_bytes)
+    }
+}
