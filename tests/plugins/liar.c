@@ -1,0 +1,149 @@
+/*
+ * A transport that works, and says of most of its variants what is not true: their names are `<claim>-over-<truth>`.
+ * The host's proof of the path must catch each of them, and must let the honest ones pass.
+ */
+#include "mailbox.h"
+#include "stream.h"
+
+enum way { UNIX, TCP, MEMORY, MEMORY_COPIED };
+
+#define VARIANT(text, claim, claim_flags)                                                                             \
+    {.name = TM_STR(text),                                                                                            \
+     .summary = TM_STR("for tests of the proof of the path"),                                                         \
+     .path = claim,                                                                                                   \
+     .patterns = TM_PINGPONG,                                                                                         \
+     .waits = TM_POLL | TM_BLOCK,                                                                                     \
+     .flags = claim_flags}
+
+static const tm_variant variants[] = {
+    VARIANT("honest-unix", TM_PATH_UNIX_STREAM, 0),
+    VARIANT("honest-tcp", TM_PATH_TCP, 0),
+    VARIANT("honest-shm", TM_PATH_SHARED_MEMORY, 0),
+    VARIANT("honest-loan", TM_PATH_SHARED_MEMORY, TM_ZERO_COPY),
+    VARIANT("loan-copied", TM_PATH_SHARED_MEMORY, TM_ZERO_COPY),
+    VARIANT("loan-over-unix", TM_PATH_SHARED_MEMORY, TM_ZERO_COPY),
+    VARIANT("shm-over-unix", TM_PATH_SHARED_MEMORY, 0),
+    VARIANT("shm-over-tcp", TM_PATH_SHARED_MEMORY, 0),
+    VARIANT("unix-over-shm", TM_PATH_UNIX_STREAM, 0),
+    VARIANT("unix-over-tcp", TM_PATH_UNIX_STREAM, 0),
+    VARIANT("datagram-over-unix", TM_PATH_UNIX_DATAGRAM, 0),
+    VARIANT("mq-over-shm", TM_PATH_MESSAGE_QUEUE, 0),
+    VARIANT("pipe-over-unix", TM_PATH_PIPE, 0),
+    VARIANT("tcp-over-shm", TM_PATH_TCP, 0),
+    VARIANT("tcp-over-unix", TM_PATH_TCP, 0),
+    VARIANT("udp-over-shm", TM_PATH_UDP, 0),
+    VARIANT("udp-over-tcp", TM_PATH_UDP, 0),
+    VARIANT("udp-over-unix", TM_PATH_UDP, 0),
+};
+
+/* How each variant really goes, in the same order. */
+static const enum way ways[] = {
+    UNIX, TCP,    MEMORY, MEMORY, MEMORY_COPIED, UNIX,   UNIX, TCP,    MEMORY,
+    TCP,  UNIX,   MEMORY, UNIX,   MEMORY,        UNIX,   MEMORY, TCP,  UNIX,
+};
+
+#define VARIANTS (sizeof variants / sizeof *variants)
+_Static_assert(sizeof ways / sizeof *ways == VARIANTS, "one way per variant");
+
+struct tm_link {
+    int over_memory;
+    stream socket;
+    mailbox memory;
+};
+
+static void link_close(tm_link *link) {
+    if (link->over_memory)
+        mailbox_close(&link->memory);
+    else
+        stream_close(&link->socket);
+    free(link);
+}
+
+static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link **out, tm_error *error) {
+    size_t variant = 0;
+    while (variant < VARIANTS && strcmp(variants[variant].name.data, node->variant) != 0) variant++;
+    if (variant == VARIANTS) return fail(error, TM_INVALID, "liar has no variant '%s'", node->variant);
+    enum way way = ways[variant];
+    tm_link *link = calloc(1, sizeof *link);
+    if (!link) return fail(error, TM_FAILED, "no memory for a link");
+    link->over_memory = way == MEMORY || way == MEMORY_COPIED;
+    int32_t status = link->over_memory
+                         ? mailbox_open(&link->memory, node, options->index, way == MEMORY_COPIED, error)
+                         : stream_open(&link->socket, node, way == TCP ? AF_INET : AF_UNIX, options->index, error);
+    if (status == TM_OK)
+        *out = link;
+    else
+        link_close(link);
+    return status;
+}
+
+static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error) {
+    *length = 0; /* both ends make the name of the shared memory from run_id */
+    return link->over_memory ? TM_OK : stream_address(&link->socket, buffer, capacity, length, error);
+}
+
+static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
+                            tm_error *error) {
+    if (link->over_memory) return mailbox_connect(&link->memory, error);
+    return stream_connect(&link->socket, peers, peer_count, timeout_ns, error);
+}
+
+static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error) {
+    (void)in_reply_to;
+    if (link->over_memory) return mailbox_loan(&link->memory, length, loan, error);
+    return stream_loan(&link->socket, length, loan, error);
+}
+
+static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error) {
+    if (link->over_memory) return mailbox_publish(&link->memory, loan);
+    return stream_publish(&link->socket, loan, timeout_ns, error);
+}
+
+static void discard(tm_link *link, tm_loan *loan) {
+    (void)loan;
+    if (link->over_memory) mailbox_discard(&link->memory);
+}
+
+static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error) {
+    if (link->over_memory) return mailbox_take(&link->memory, timeout_ns, message);
+    return stream_take(&link->socket, timeout_ns, message, error);
+}
+
+static void release(tm_link *link, tm_message *message) {
+    if (link->over_memory)
+        mailbox_release(&link->memory);
+    else
+        stream_release(message);
+}
+
+static void node_close(tm_node *node) { free(node); }
+
+static const tm_description description = {
+    .struct_size = sizeof(tm_description),
+    .system = TM_STR("liar"),
+    .summary = TM_STR("claims one path and takes another"),
+    .version = TM_STR("1.0.0"),
+    .system_version = TM_STR("none"),
+    .variants = variants,
+    .variant_count = VARIANTS,
+};
+
+static const tm_transport table = {
+    .abi_version = TM_ABI_VERSION,
+    .struct_size = sizeof(tm_transport),
+    .description = &description,
+    .probe = common_probe,
+    .node_open = common_node_open,
+    .node_close = node_close,
+    .link_open = link_open,
+    .link_address = link_address,
+    .link_connect = link_connect,
+    .link_close = link_close,
+    .loan = loan,
+    .publish = publish,
+    .discard = discard,
+    .take = take,
+    .release = release,
+};
+
+const tm_transport *tripmeter_transport(void) { return &table; }
