@@ -3,6 +3,15 @@
 //! The engine names no middleware: it knows transports by the traits of `tripmeter-abi` only.
 
 pub mod any;
+pub mod clock;
+pub mod control;
+pub mod files;
+pub mod handover;
+pub mod measure;
+pub mod message;
+pub mod os;
 pub mod proof;
+pub mod record;
 pub mod registry;
 pub mod resolve;
+pub mod worker;

@@ -79,6 +79,8 @@ pub struct ClockInfo {
     pub read_cost_ns: f64,
     /// Smallest difference between two readings that differ, in nanoseconds.
     pub granularity_ns: f64,
+    /// Calibration at the start against all the time to the end, in parts per million; for `tsc` only.
+    pub drift_ppm: Option<f64>,
 }
 
 /// How busy the machine is.

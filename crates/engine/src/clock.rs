@@ -1,0 +1,259 @@
+//! The clock that every sample is read from: the invariant TSC where there is one, otherwise CLOCK_MONOTONIC.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use tripmeter_model::manifest::ClockInfo;
+
+/// A source of ticks. The measuring loop is compiled for each.
+pub trait Clock {
+    /// The present tick.
+    fn now(&self) -> u64;
+}
+
+/// The processor's time-stamp counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Tsc;
+
+impl Clock for Tsc {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        read_tsc()
+    }
+}
+
+/// CLOCK_MONOTONIC, whose ticks are nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Monotonic;
+
+impl Clock for Monotonic {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        monotonic_ns()
+    }
+}
+
+/// Which clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// [`Tsc`].
+    Tsc,
+    /// [`Monotonic`].
+    Monotonic,
+}
+
+/// A clock and the length of its ticks.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Timebase {
+    /// The clock.
+    pub source: Source,
+    /// Ticks per second.
+    pub frequency_hz: f64,
+}
+
+impl Timebase {
+    /// A clock whose ticks are nanoseconds.
+    pub const NANOSECONDS: Timebase = Timebase { source: Source::Monotonic, frequency_hz: 1e9 };
+
+    /// Ticks in nanoseconds, rounded to the nearest.
+    pub fn to_ns(&self, ticks: u64) -> u64 {
+        match self.source {
+            Source::Monotonic => ticks,
+            Source::Tsc => (ticks as f64 * (1e9 / self.frequency_hz)).round() as u64,
+        }
+    }
+
+    /// Nanoseconds in ticks.
+    pub fn to_ticks(&self, ns: u64) -> u64 {
+        match self.source {
+            Source::Monotonic => ns,
+            Source::Tsc => (ns as f64 * (self.frequency_hz / 1e9)) as u64,
+        }
+    }
+
+    /// The present tick of whichever clock it is; not for the measured window.
+    pub fn now(&self) -> u64 {
+        match self.source {
+            Source::Monotonic => Monotonic.now(),
+            Source::Tsc => Tsc.now(),
+        }
+    }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing; CLOCK_MONOTONIC exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The counter, read after all earlier instructions have completed.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn read_tsc() -> u64 {
+    let mut processor = 0;
+    // SAFETY: every processor that reaches here has RDTSCP, which `tsc_refusal` checks; `processor` is writable.
+    unsafe { std::arch::x86_64::__rdtscp(&mut processor) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn read_tsc() -> u64 {
+    unreachable!("the TSC is chosen on x86_64 only")
+}
+
+/// Why the TSC cannot be used, if it cannot.
+#[cfg(target_arch = "x86_64")]
+fn tsc_refusal() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    if __cpuid(0x8000_0000).eax < 0x8000_0007 || __cpuid(0x8000_0007).edx & (1 << 8) == 0 {
+        return Some("the processor does not say that its TSC is invariant".to_owned());
+    }
+    if __cpuid(0x8000_0001).edx & (1 << 27) == 0 {
+        return Some("the processor has no RDTSCP".to_owned());
+    }
+    let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    match fs::read_to_string(file) {
+        Ok(source) if source.trim() == "tsc" => None,
+        Ok(source) => Some(format!("the kernel's clock source is {}, not tsc", source.trim())),
+        Err(error) => Some(format!("{file} cannot be read: {error}")),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn tsc_refusal() -> Option<String> {
+    let _ = fs::metadata("/");
+    Some("the processor has no TSC".to_owned())
+}
+
+/// TSC and CLOCK_MONOTONIC at the same moment: the pair of readings that lie closest together.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    ticks: u64,
+    ns: u64,
+}
+
+impl Anchor {
+    fn take() -> Self {
+        let attempt = || {
+            let before = monotonic_ns();
+            let ticks = read_tsc();
+            let after = monotonic_ns();
+            (after - before, Anchor { ticks, ns: before + (after - before) / 2 })
+        };
+        let tightest = (0..64).map(|_| attempt()).min_by_key(|(width, _)| *width);
+        tightest.expect("there are 64 attempts").1
+    }
+
+    fn frequency_to(&self, later: &Anchor) -> f64 {
+        (later.ticks - self.ticks) as f64 / (later.ns - self.ns) as f64 * 1e9
+    }
+}
+
+/// A chosen, calibrated clock, which can be checked later.
+#[derive(Debug)]
+pub struct Calibration {
+    /// The clock to measure with.
+    pub timebase: Timebase,
+    reason: Option<String>,
+    anchor: Option<Anchor>,
+}
+
+impl Calibration {
+    /// Chooses the clock and calibrates it over 40 ms. Two halves that disagree by more than 100 ppm rule the TSC out.
+    pub fn new() -> Self {
+        let refused = |reason| Self { timebase: Timebase::NANOSECONDS, reason: Some(reason), anchor: None };
+        if let Some(reason) = tsc_refusal() {
+            return refused(reason);
+        }
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(20));
+        let first = Anchor::take();
+        pause();
+        let middle = Anchor::take();
+        pause();
+        let last = Anchor::take();
+        let disagreement = first.frequency_to(&middle) / middle.frequency_to(&last) - 1.0;
+        if disagreement.abs() > 100e-6 {
+            return refused(format!("two calibrations of the TSC differ by {:.0} ppm", disagreement * 1e6));
+        }
+        let timebase = Timebase { source: Source::Tsc, frequency_hz: first.frequency_to(&last) };
+        Self { timebase, reason: None, anchor: Some(first) }
+    }
+
+    /// Difference in ppm between the calibration and all the time since; `None` for CLOCK_MONOTONIC.
+    pub fn drift_ppm(&self) -> Option<f64> {
+        let frequency = self.anchor?.frequency_to(&Anchor::take());
+        Some((frequency / self.timebase.frequency_hz - 1.0) * 1e6)
+    }
+
+    /// Cost and granularity, measured now.
+    pub fn info(&self) -> ClockInfo {
+        let (source, (cost, granularity)) = match self.timebase.source {
+            Source::Tsc => ("tsc", cost_and_granularity(&Tsc)),
+            Source::Monotonic => ("monotonic", cost_and_granularity(&Monotonic)),
+        };
+        let tick_ns = 1e9 / self.timebase.frequency_hz;
+        ClockInfo {
+            source: source.to_owned(),
+            reason: self.reason.clone(),
+            frequency_hz: self.timebase.frequency_hz,
+            read_cost_ns: cost * tick_ns,
+            granularity_ns: granularity * tick_ns,
+            drift_ppm: None,
+        }
+    }
+}
+
+impl Default for Calibration {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// In ticks: the median over batches of the mean cost of a reading, and the smallest step between two that differ.
+fn cost_and_granularity(clock: &impl Clock) -> (f64, f64) {
+    const BATCHES: usize = 101;
+    const READINGS: u64 = 100;
+    let mut smallest = u64::MAX;
+    let mut costs = Vec::with_capacity(BATCHES);
+    for _ in 0..BATCHES {
+        let start = clock.now();
+        let mut previous = start;
+        for _ in 0..READINGS {
+            let now = clock.now();
+            if now > previous {
+                smallest = smallest.min(now - previous);
+            }
+            previous = now;
+        }
+        costs.push((previous - start) as f64 / READINGS as f64);
+    }
+    let cost = tripmeter_stats::median(&costs).unwrap_or(0.0);
+    (cost, smallest as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_become_nanoseconds_and_back() {
+        let base = Timebase { source: Source::Tsc, frequency_hz: 2.5e9 };
+        assert_eq!(base.to_ns(2500), 1000);
+        assert_eq!(base.to_ticks(1000), 2500);
+        assert_eq!(Timebase::NANOSECONDS.to_ns(7), 7);
+    }
+
+    #[test]
+    fn the_clock_in_use_goes_forward_and_agrees_with_the_kernels() {
+        let calibration = Calibration::new();
+        let (ticks, ns) = (calibration.timebase.now(), monotonic_ns());
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let (ticks, ns) = (calibration.timebase.now() - ticks, monotonic_ns() - ns);
+        let ratio = calibration.timebase.to_ns(ticks) as f64 / ns as f64;
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
+        let info = calibration.info();
+        assert!(info.read_cost_ns > 0.0 && info.granularity_ns > 0.0, "{info:?}");
+    }
+}

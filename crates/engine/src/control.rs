@@ -1,0 +1,277 @@
+//! What leader, follower and supervisor say to each other: one JSON value per line, over Unix sockets.
+//!
+//! Nothing is said while a cell is measured, save one sign of life per second.
+
+use crate::clock::Timebase;
+use crate::measure::Shared;
+use crate::os::Target;
+use crate::proof::Evidence;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use tripmeter_abi::NodeOptions;
+use tripmeter_model::Touch;
+use tripmeter_model::manifest::{Cell, PathProof};
+use tripmeter_model::plan::{Raw, SubExperiment};
+
+/// Version of these messages; leader and follower must have the same.
+pub const PROTOCOL: u32 = 1;
+
+/// From the supervisor to a leader: all that it is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// What to measure.
+    pub sub_experiment: SubExperiment,
+    /// Where its transport is, if it is not built in.
+    pub plugin: Option<PathBuf>,
+    /// Prefix of every name it creates.
+    pub run_id: String,
+    /// For sockets and the like.
+    pub scratch_dir: PathBuf,
+    /// Where results go.
+    pub results_dir: PathBuf,
+    /// Where the follower comes to.
+    pub control: PathBuf,
+    /// The clock.
+    pub timebase: Timebase,
+    /// What is kept.
+    pub raw: Raw,
+    /// See the plan.
+    pub loss_timeout_ns: u64,
+    /// See the plan.
+    pub leader_cpu: Option<usize>,
+    /// See the plan.
+    pub follower_cpu: Option<usize>,
+}
+
+/// From the supervisor to a leader, after its job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// To a leader, first.
+    Lead(Box<Job>),
+    /// To a follower, first: where its leader listens.
+    Follow(PathBuf),
+    /// End early and keep what was measured.
+    Stop,
+}
+
+/// From a leader to its supervisor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromLeader {
+    /// What it does from now on; also a sign of life.
+    Phase(String),
+    /// The transport is open.
+    Opened {
+        /// Version of the transport.
+        transport_version: String,
+        /// Version of what it drives.
+        system_version: String,
+        /// Leader and follower are threads of one process.
+        same_process: bool,
+        /// Outcome of locking memory.
+        memory_lock: String,
+    },
+    /// The path was checked.
+    Proof(PathProof),
+    /// A payload begins.
+    CellStarted {
+        /// Its size.
+        payload_bytes: u64,
+    },
+    /// Samples of this payload so far; about once a second.
+    Progress {
+        /// Their number.
+        samples: u64,
+    },
+    /// A payload is finished and on disk.
+    CellFinished(Box<Cell>),
+    /// All is done.
+    Done,
+    /// It was asked to stop, and has.
+    Interrupted,
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// From leader to follower. The follower takes all its settings from here.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToFollower {
+    /// First of all.
+    Setup(Box<Setup>),
+    /// The leader's address; both connect now.
+    Connect(Vec<u8>),
+    /// Answer this many messages while watching where they travel, then send the evidence.
+    Probe(ProbePlan),
+    /// Take part in one hand-over probe.
+    Handover,
+    /// Answer messages of this payload until told to stop.
+    Cell {
+        /// Bytes of each.
+        payload_bytes: u64,
+    },
+    /// Stop answering.
+    Stop,
+    /// Close everything and end.
+    Bye,
+}
+
+/// Settings of a follower.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// Must be [`PROTOCOL`].
+    pub protocol: u32,
+    /// The system.
+    pub system: String,
+    /// Where its transport is, if it is not built in.
+    pub plugin: Option<PathBuf>,
+    /// For its node.
+    pub options: NodeOptions,
+    /// What to do with payloads.
+    pub touch: Touch,
+    /// Its processor.
+    pub cpu: Option<usize>,
+    /// The system's own threads must not be bound to that processor.
+    pub own_threads: bool,
+    /// The page of the hand-over probe.
+    pub handover: PathBuf,
+    /// How long one receive may wait.
+    pub loss_timeout_ns: u64,
+}
+
+/// Extent of a path proof.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct ProbePlan {
+    /// Messages in each direction.
+    pub messages: u64,
+    /// Bytes of each.
+    pub payload_bytes: u64,
+}
+
+/// From follower to leader.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromFollower {
+    /// The transport is open.
+    Opened {
+        /// For the leader's link.
+        address: Vec<u8>,
+    },
+    /// The link is connected.
+    Connected {
+        /// Outcome of locking memory.
+        memory_lock: String,
+    },
+    /// Ready for what was asked.
+    Ready,
+    /// It has stopped answering.
+    Stopped,
+    /// What it saw during a probe.
+    Evidence(Box<Evidence>),
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// Writes one message.
+///
+/// # Errors
+/// If the other side has gone.
+pub fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Reads one message; `None` at the end of the stream.
+///
+/// # Errors
+/// If the stream breaks or the line is no such message.
+pub fn receive<T: DeserializeOwned>(reader: &mut impl BufRead) -> io::Result<Option<T>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    serde_json::from_str(&line).map(Some).map_err(io::Error::other)
+}
+
+/// One end of a channel whose incoming side is read by a thread that sleeps all the time.
+pub struct Channel<In> {
+    writer: UnixStream,
+    incoming: Receiver<In>,
+}
+
+/// Why a message was awaited in vain.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoMessage {
+    /// The other side has gone.
+    Closed,
+    /// It did not answer in time.
+    TimedOut,
+}
+
+impl<In: DeserializeOwned + Send + 'static> Channel<In> {
+    /// Starts reading. A message for which `is_stop` holds sets [`Shared::stop`] and interrupts `target` until it has
+    /// taken note; the end of the stream sets [`Shared::peer_gone`] and interrupts it once.
+    ///
+    /// # Errors
+    /// If the stream cannot be used from two threads.
+    pub fn new(stream: UnixStream, shared: Arc<Shared>, target: Target, is_stop: fn(&In) -> bool) -> io::Result<Self> {
+        let mut reader = BufReader::new(stream.try_clone()?);
+        let (sender, incoming) = channel();
+        std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+            while let Ok(Some(message)) = receive::<In>(&mut reader) {
+                if is_stop(&message) {
+                    stop(&shared, &target);
+                } else if sender.send(message).is_err() {
+                    break;
+                }
+            }
+            shared.peer_gone.store(true, Relaxed);
+            remind(&target, || false);
+        })?;
+        Ok(Self { writer: stream, incoming })
+    }
+
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// If the other side has gone.
+    pub fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        send(&mut self.writer, message)
+    }
+
+    /// The next message, if it comes within `time`.
+    ///
+    /// # Errors
+    /// If it does not, or the stream has ended.
+    pub fn receive(&self, time: Duration) -> Result<In, NoMessage> {
+        self.incoming.recv_timeout(time).map_err(|error| match error {
+            RecvTimeoutError::Timeout => NoMessage::TimedOut,
+            RecvTimeoutError::Disconnected => NoMessage::Closed,
+        })
+    }
+}
+
+/// Longest that a measuring thread is reminded, once per millisecond.
+const MOST_REMINDERS: u32 = 5000;
+
+fn stop(shared: &Shared, target: &Target) {
+    shared.stop.store(true, Relaxed);
+    remind(target, || !shared.stop.load(Relaxed));
+}
+
+/// Interrupts the thread until it has taken note: one signal may come just before the blocking call that it is to
+/// interrupt.
+fn remind(target: &Target, noted: impl Fn() -> bool) {
+    for _ in 0..MOST_REMINDERS {
+        if noted() {
+            return;
+        }
+        target.interrupt();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,157 @@
+//! The files of one sub-experiment, written payload by payload.
+
+use crate::record::Recorded;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// First line of `measurements_<name>.csv`.
+///
+/// # Source
+/// The latency test specification of eProsima's Fast RTPS.
+pub const CSV_HEADER: &str = "Sample,Payload [Bytes],Latency [us]";
+
+/// Rows written by one system call.
+const ROWS_AT_ONCE: usize = 1 << 20;
+
+/// `measurements_<name>.csv` and `measurements_<name>.hlog` of a running sub-experiment.
+pub struct Files {
+    csv: Option<File>,
+    samples: u64,
+    histograms: File,
+    started: SystemTime,
+}
+
+impl Files {
+    /// Creates both; the CSV only where raw samples are kept.
+    ///
+    /// # Errors
+    /// If a file cannot be created or written; one that exists is not overwritten.
+    pub fn create(folder: &Path, name: &str, raw: bool) -> io::Result<Self> {
+        let create = |ending: &str| File::create_new(folder.join(format!("measurements_{name}.{ending}")));
+        let mut csv = if raw { Some(create("csv")?) } else { None };
+        if let Some(csv) = &mut csv {
+            writeln!(csv, "{CSV_HEADER}")?;
+        }
+        let mut files = Self { csv, samples: 0, histograms: create("hlog")?, started: SystemTime::now() };
+        files.begin_log(name)?;
+        Ok(files)
+    }
+
+    fn begin_log(&mut self, name: &str) -> io::Result<()> {
+        let mut text = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
+        IntervalLogWriterBuilder::new()
+            .add_comment(&format!("Round trips of {name} in ns; one line per payload, tagged payload_<bytes>"))
+            .with_start_time(self.started)
+            .with_base_time(self.started)
+            .begin_log_with(&mut text, &mut serializer)?;
+        let mut text = [b"#[Histogram log format version 1.3]\n".as_slice(), &text].concat();
+        let legend = "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+        text.extend_from_slice(legend.as_bytes());
+        self.histograms.write_all(&text)
+    }
+
+    /// Appends a finished payload. When it returns, a killed process loses nothing of it.
+    ///
+    /// # Errors
+    /// If a file cannot be written, e.g. on a full disk.
+    pub fn append(&mut self, payload_bytes: u64, recorded: &Recorded, duration: Duration) -> io::Result<()> {
+        if let Some(csv) = &mut self.csv {
+            // Whole rows in one system call, so that a killed process leaves no row cut off.
+            for rows in recorded.rtt_ns.chunks(ROWS_AT_ONCE) {
+                let mut text = Vec::with_capacity(rows.len() * 24);
+                for rtt_ns in rows {
+                    self.samples += 1;
+                    let half_ns = rtt_half_ns(*rtt_ns);
+                    writeln!(text, "{},{payload_bytes},{}.{:03}", self.samples, half_ns / 1000, half_ns % 1000)?;
+                }
+                csv.write_all(&text)?;
+            }
+        }
+        self.append_histogram(payload_bytes, recorded, duration)
+    }
+
+    fn append_histogram(&mut self, payload_bytes: u64, recorded: &Recorded, duration: Duration) -> io::Result<()> {
+        let begin = self.started.elapsed().unwrap_or_default().saturating_sub(duration);
+        let tag = format!("payload_{payload_bytes}");
+        let mut text = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
+        let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut text, &mut serializer)?;
+        log.write_histogram(&recorded.histogram, begin, duration, Tag::new(&tag)).map_err(io::Error::other)?;
+        self.histograms.write_all(&text)
+    }
+}
+
+/// Half a round trip in whole nanoseconds, halves rounded up.
+fn rtt_half_ns(rtt_ns: u64) -> u64 {
+    rtt_ns.div_ceil(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timebase;
+    use crate::record::Recorder;
+    use tripmeter_model::plan::Raw;
+
+    fn recorded(samples: &[u64]) -> Recorded {
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, samples.len() as u64);
+        recorder.free().copy_from_slice(samples);
+        recorder.advance(samples.len());
+        recorder.finish()
+    }
+
+    #[test]
+    fn samples_count_over_the_whole_file_and_latency_is_half_the_round_trip() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::create(folder.path(), "uds_stream", true).unwrap();
+        files.append(16, &recorded(&[2000, 4001]), Duration::from_millis(1)).unwrap();
+        files.append(32, &recorded(&[24_690_000]), Duration::from_millis(1)).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("measurements_uds_stream.csv")).unwrap();
+        assert_eq!(text, format!("{CSV_HEADER}\n1,16,1.000\n2,16,2.001\n3,32,12345.000\n"));
+        assert!(Files::create(folder.path(), "uds_stream", true).is_err());
+    }
+
+    #[test]
+    fn the_histogram_log_is_read_back_by_its_own_library() {
+        use hdrhistogram::serialization::Deserializer;
+        use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::create(folder.path(), "x", false).unwrap();
+        files.append(16, &recorded(&[2000, 4001]), Duration::from_millis(1)).unwrap();
+        files.append(32, &recorded(&[5000]), Duration::from_millis(1)).unwrap();
+        let text = std::fs::read(folder.path().join("measurements_x.hlog")).unwrap();
+        let entries: Vec<_> = IntervalLogIterator::new(&text).map(Result::unwrap).collect();
+        let mut found = Vec::new();
+        for entry in &entries {
+            if let LogEntry::Interval(interval) = entry {
+                let bytes = base64_decode(interval.encoded_histogram());
+                let histogram: hdrhistogram::Histogram<u64> =
+                    Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+                found.push((interval.tag().unwrap().as_str().to_owned(), histogram.len()));
+            }
+        }
+        assert_eq!(found, [("payload_16".to_owned(), 2), ("payload_32".to_owned(), 1)]);
+        assert_eq!(String::from_utf8(text).unwrap().matches("Histogram log format version").count(), 1);
+    }
+
+    fn base64_decode(text: &str) -> Vec<u8> {
+        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut bits = text.bytes().filter(|byte| *byte != b'=').flat_map(|byte| {
+            let value = LETTERS.iter().position(|letter| *letter == byte).unwrap();
+            (0..6).rev().map(move |bit| (value >> bit) & 1)
+        });
+        let mut bytes = Vec::new();
+        while let Some(first) = bits.next() {
+            let rest: Vec<usize> = bits.by_ref().take(7).collect();
+            if rest.len() == 7 {
+                bytes.push(rest.iter().fold(first, |byte, bit| byte << 1 | bit) as u8);
+            }
+        }
+        bytes
+    }
+}

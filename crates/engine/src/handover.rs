@@ -1,0 +1,161 @@
+//! The hand-over probe: one cache line passed to the other processor and back.
+//!
+//! It shows what the two processors and their hypervisor do at the moment, apart from any transport.
+
+use crate::clock::Timebase;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::Duration;
+use tripmeter_model::manifest::Handover;
+
+/// Round trips of one probe; takes well below a millisecond on two processors.
+pub const TRIPS: u64 = 2000;
+const MOST_TIME: Duration = Duration::from_millis(500);
+const PAGE: usize = 4096;
+
+/// One page that both processes have mapped. Its first word is the cache line that is handed over.
+#[derive(Debug)]
+pub struct Page {
+    word: *const AtomicU64,
+    file: File,
+}
+
+// SAFETY: the page is only used through an atomic, and is unmapped on drop by one owner.
+unsafe impl Send for Page {}
+
+impl Page {
+    /// A new page, at the leader.
+    ///
+    /// # Errors
+    /// If the kernel has no memory file for us.
+    pub fn create() -> io::Result<Self> {
+        // SAFETY: the name is NUL-terminated.
+        let fd = unsafe { libc::memfd_create(c"tripmeter-handover".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and owned by nobody else.
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(PAGE as u64)?;
+        Self::map(file)
+    }
+
+    /// Where a process of the same user finds it.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+
+    /// The leader's page, at the follower.
+    ///
+    /// # Errors
+    /// If the leader has gone.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::map(OpenOptions::new().read(true).write(true).open(path)?)
+    }
+
+    fn map(file: File) -> io::Result<Self> {
+        // SAFETY: maps one page of a file that has one, anywhere.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { word: address.cast(), file })
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: the mapping is valid, aligned and zero-initialised as long as `self` lives.
+        unsafe { &*self.word }
+    }
+
+    /// Spins until the word has this value; false after [`MOST_TIME`].
+    fn await_value(&self, value: u64) -> bool {
+        let start = std::time::Instant::now();
+        loop {
+            for _ in 0..4096 {
+                if self.word().load(Acquire) == value {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if start.elapsed() > MOST_TIME {
+                return false;
+            }
+        }
+    }
+
+    /// The leader's half: hands the line over and waits for it, [`TRIPS`] times. `None` if the other side is not there.
+    pub fn lead(&self, timebase: &Timebase) -> Option<Handover> {
+        self.word().store(0, Release);
+        let mut samples = Vec::with_capacity(TRIPS as usize);
+        let mut previous = timebase.now();
+        for trip in 0..TRIPS {
+            self.word().store(2 * trip + 1, Release);
+            if !self.await_value(2 * trip + 2) {
+                return None;
+            }
+            let now = timebase.now();
+            samples.push(now - previous);
+            previous = now;
+        }
+        samples.sort_unstable();
+        let tick_ns = 1e9 / timebase.frequency_hz;
+        Some(Handover {
+            samples: TRIPS,
+            min_ns: samples[0] as f64 * tick_ns,
+            median_ns: tripmeter_stats::quantile(&samples, 0.5) * tick_ns,
+        })
+    }
+
+    /// The follower's half.
+    pub fn follow(&self) {
+        for trip in 0..TRIPS {
+            if !self.await_value(2 * trip + 1) {
+                return;
+            }
+            self.word().store(2 * trip + 2, Release);
+        }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nobody holds a reference into it.
+        unsafe { libc::munmap(self.word.cast_mut().cast(), PAGE) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_goes_over_and_back_between_two_mappings() {
+        let page = Page::create().unwrap();
+        let other = Page::open(&page.path()).unwrap();
+        let follower = std::thread::spawn(move || other.follow());
+        let probe = page.lead(&Timebase::NANOSECONDS);
+        follower.join().unwrap();
+        if crate::os::allowed_cpus().len() > 1 {
+            let probe = probe.unwrap();
+            assert!(probe.min_ns <= probe.median_ns && probe.samples == TRIPS);
+        }
+    }
+
+    #[test]
+    fn nobody_there_is_no_figure() {
+        assert!(Page::create().unwrap().lead(&Timebase::NANOSECONDS).is_none());
+    }
+}

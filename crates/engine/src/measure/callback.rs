@@ -1,0 +1,240 @@
+//! Both sides under wait `callback`: messages are handled in the system's own thread.
+
+use super::echo;
+use super::trips::Trips;
+use super::{End, Failure, Shared, Watch};
+use crate::clock::Clock;
+use crate::message::TouchKind;
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
+use tripmeter_abi::{Callback, Link, Message};
+
+/// Where a link's messages go: nowhere, or to the handler of the phase that is on.
+///
+/// The system's thread and the main thread take turns by one atomic flag. The main thread takes a turn only to install or
+/// remove a handler and to give a message up, so that the system's thread finds the flag free in the measured window.
+#[derive(Default)]
+pub struct Inbox {
+    taken: AtomicBool,
+    handler: UnsafeCell<Option<Handler>>,
+}
+
+type Handler = Box<dyn FnMut(&Message)>;
+
+// SAFETY: `handler` is only touched by the holder of the turn (`taken`), one thread at a time.
+unsafe impl Sync for Inbox {}
+// SAFETY: handlers are made by `serve`, from state that may be used by one thread at a time.
+unsafe impl Send for Inbox {}
+
+impl Inbox {
+    /// The function to give to a link; the inbox must outlive the link.
+    pub fn callback(&self) -> Callback {
+        Callback { function: deliver, context: (&raw const *self).cast_mut().cast() }
+    }
+
+    fn turn<R>(&self, work: impl FnOnce(&mut Option<Handler>) -> R) -> R {
+        while self.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
+            std::thread::yield_now();
+        }
+        // SAFETY: this thread holds the turn.
+        let result = work(unsafe { &mut *self.handler.get() });
+        self.taken.store(false, Release);
+        result
+    }
+
+    /// Handles messages with `handle` while `wait` runs in this thread; both have `state`, in turns.
+    pub fn serve<S, R>(&self, state: &mut S, handle: fn(&mut S, &Message), wait: impl FnOnce(&Turns<'_, S>) -> R) -> R {
+        let state: *mut S = state;
+        let handler: Box<dyn FnMut(&Message) + '_> = Box::new(move |message| {
+            // SAFETY: the handler runs in its turn only, and is removed before `state`'s borrow ends.
+            handle(unsafe { &mut *state }, message);
+        });
+        // SAFETY: only the lifetime changes; the handler is removed below, before this function returns, on unwinding too.
+        let handler: Handler = unsafe { std::mem::transmute(handler) };
+        self.turn(|slot| *slot = Some(handler));
+        let _removed_at_the_end = RemoveHandler(self);
+        wait(&Turns { inbox: self, state })
+    }
+}
+
+struct RemoveHandler<'a>(&'a Inbox);
+
+impl Drop for RemoveHandler<'_> {
+    fn drop(&mut self) {
+        self.0.turn(|slot| *slot = None);
+    }
+}
+
+/// Lets the waiting thread have the state of a handler.
+pub struct Turns<'a, S> {
+    inbox: &'a Inbox,
+    state: *mut S,
+}
+
+impl<S> Turns<'_, S> {
+    /// Works on the state while no message is handled.
+    pub fn with<R>(&self, work: impl FnOnce(&mut S) -> R) -> R {
+        // SAFETY: the state is used by the holder of the turn only.
+        self.inbox.turn(|_| work(unsafe { &mut *self.state }))
+    }
+}
+
+unsafe extern "C" fn deliver(context: *mut c_void, message: *const Message) {
+    // SAFETY: the context is an inbox that outlives its link; the message is valid during the call.
+    let (inbox, message) = unsafe { (&*context.cast::<Inbox>(), &*message) };
+    inbox.turn(|slot| {
+        if let Some(handler) = slot {
+            handler(message);
+        }
+    });
+}
+
+/// The leader's loop: the system's thread receives an answer, stamps it, and sends the next message.
+struct Chain<'t, 'a, L, C, const ON: bool> {
+    trips: &'t mut Trips<'a, L, C, ON>,
+    samples: &'t mut [u64],
+    stored: usize,
+    previous: u64,
+    deadline: u64,
+    end: Option<Result<End, Failure>>,
+    waiter: std::thread::Thread,
+}
+
+impl<L: Link, C: Clock, const ON: bool> Chain<'_, '_, L, C, ON> {
+    fn finish(&mut self, end: Result<End, Failure>) {
+        self.end = Some(end);
+        self.waiter.unpark();
+    }
+
+    fn send<T: TouchKind>(&mut self) {
+        match self.trips.send::<T>() {
+            Ok(true) => {}
+            Ok(false) => self.unanswered::<T>(),
+            Err(failure) => self.finish(Err(failure)),
+        }
+    }
+
+    fn unanswered<T: TouchKind>(&mut self) {
+        if let Err(failure) = self.trips.give_up() {
+            return self.finish(Err(failure));
+        }
+        self.next::<T>(self.trips.clock.now());
+    }
+
+    /// Goes on after a trip that ended at `stamp`.
+    fn next<T: TouchKind>(&mut self, stamp: u64) {
+        self.previous = stamp;
+        if self.stored == self.samples.len() {
+            self.finish(Ok(End::Full));
+        } else if stamp >= self.deadline {
+            self.finish(Ok(End::Deadline));
+        } else {
+            self.send::<T>();
+        }
+    }
+
+    fn handle<T: TouchKind>(&mut self, message: &Message) {
+        self.trips.link.seen(message);
+        if self.end.is_some() {
+            self.trips.tracker.stray::<T>(message, self.trips.sequence + 1, self.trips.answered);
+            return;
+        }
+        if self.trips.is_answer::<T>(message) {
+            let stamp = self.trips.clock.now();
+            self.samples[self.stored] = stamp - self.previous;
+            self.stored += 1;
+            self.trips.answer_received();
+            self.next::<T>(stamp);
+        } else if self.trips.tracker.stray::<T>(message, self.trips.sequence, self.trips.answered) {
+            self.next::<T>(self.trips.clock.now());
+        }
+    }
+
+    /// Looks after the chain from the main thread.
+    fn watch<T: TouchKind>(&mut self, shared: &Shared) {
+        if self.end.is_some() {
+        } else if shared.stop.load(Relaxed) {
+            self.finish(Ok(End::Stopped));
+        } else if shared.peer_gone.load(Relaxed) {
+            self.finish(Err(Failure::PeerGone));
+        } else if self.trips.clock.now().saturating_sub(self.previous) >= self.trips.loss_timeout_ticks {
+            self.unanswered::<T>();
+        }
+    }
+}
+
+/// As [`Trips::run`], under wait `callback`.
+///
+/// # Errors
+/// As there.
+pub fn trips<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+    inbox: &Inbox,
+    trips: &mut Trips<'_, L, C, ON>,
+    samples: &mut [u64],
+    deadline: u64,
+) -> Result<(usize, End), Failure> {
+    if samples.is_empty() {
+        return Ok((0, End::Full));
+    }
+    let shared = trips.shared;
+    let pause = Duration::from_nanos(trips.loss_timeout_ns / 4);
+    let previous = trips.clock.now();
+    let waiter = std::thread::current();
+    let mut chain = Chain { trips, samples, stored: 0, previous, deadline, end: None, waiter };
+    inbox.serve(&mut chain, Chain::handle::<T>, |turns| {
+        turns.with(|chain| chain.send::<T>());
+        loop {
+            let ended = turns.with(|chain| {
+                chain.watch::<T>(shared);
+                chain.end.take().map(|end| end.map(|end| (chain.stored, end)))
+            });
+            match ended {
+                Some(end) => return end,
+                None => std::thread::park_timeout(pause),
+            }
+        }
+    })
+}
+
+/// As [`Trips::drain`], under wait `callback`.
+pub fn drain<L: Link, C: Clock, T: TouchKind, const ON: bool>(inbox: &Inbox, trips: &mut Trips<'_, L, C, ON>) {
+    let handle = |trips: &mut &mut Trips<'_, L, C, ON>, message: &Message| {
+        trips.tracker.stray::<T>(message, trips.sequence + 1, trips.answered);
+    };
+    let mut state = trips;
+    inbox.serve(&mut state, handle, |_| std::thread::sleep(Duration::from_millis(5)));
+}
+
+/// As [`echo::run`], under wait `callback`.
+///
+/// # Errors
+/// As there.
+pub fn echo<L: Link, T: TouchKind, const ON: bool>(
+    inbox: &Inbox,
+    link: &mut Watch<'_, L, ON>,
+    shared: &Shared,
+    timeout_ns: u64,
+) -> Result<(), Failure> {
+    struct Answering<'a, 'w, L, const ON: bool> {
+        link: &'a mut Watch<'w, L, ON>,
+        timeout_ns: u64,
+        result: Result<(), Failure>,
+    }
+    let mut state = Answering { link, timeout_ns, result: Ok(()) };
+    let handle = |state: &mut Answering<'_, '_, L, ON>, message: &Message| {
+        state.link.seen(message);
+        if state.result.is_ok() {
+            state.result = echo::answer::<_, T>(state.link, message, state.timeout_ns);
+        }
+    };
+    inbox.serve(&mut state, handle, |turns| {
+        let go_on = || !shared.stop.load(Relaxed) && !shared.peer_gone.load(Relaxed);
+        while go_on() && turns.with(|state| state.result.is_ok()) {
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+    });
+    state.result
+}

@@ -1,0 +1,48 @@
+//! The follower's loop under `pingpong`.
+
+use super::{Failure, Shared};
+use crate::message::{self, Header, Kind, TouchKind};
+use std::sync::atomic::Ordering::Relaxed;
+use tripmeter_abi::{Link, Message};
+
+/// Answers every message, waiting by `poll` or `block`, until [`Shared::stop`] is set or the leader has
+/// gone.
+///
+/// # Errors
+/// If the transport fails.
+#[inline(never)]
+pub fn run<L: Link, T: TouchKind>(link: &mut L, shared: &Shared, timeout_ns: u64) -> Result<(), Failure> {
+    loop {
+        if let Some(message) = link.take(timeout_ns)? {
+            let answered = answer::<L, T>(link, &message, timeout_ns);
+            link.release(message);
+            answered?;
+        } else if shared.stop.load(Relaxed) || shared.peer_gone.load(Relaxed) {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends a message of the same size back.
+///
+/// An intact header is answered in kind; a damaged one goes back as it came, so that the leader counts it. A message too
+/// short for a header cannot be answered and is lost.
+///
+/// # Errors
+/// If the transport fails.
+#[inline(always)]
+pub fn answer<L: Link, T: TouchKind>(link: &mut L, message: &Message, timeout_ns: u64) -> Result<(), Failure> {
+    let Some(header) = message::header(message) else { return Ok(()) };
+    let reply = if header == Header::new(header.sequence, Kind::Ping, message.length) {
+        let intact = message::body_intact::<T>(message, header.sequence);
+        let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
+        Header::new(header.sequence, kind, message.length)
+    } else {
+        header
+    };
+    let loan = link.loan(message.length, None)?;
+    message::write::<T>(&loan, reply);
+    // An answer that could not be sent in time is counted by the leader, as lost.
+    link.publish(loan, timeout_ns)?;
+    Ok(())
+}

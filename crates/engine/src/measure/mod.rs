@@ -1,0 +1,60 @@
+//! The measuring loops: the only code that runs between two clock readings.
+//!
+//! One clock reading per trip: a sample lasts from the reading that ended the trip before to the one that ends this trip,
+//! so that nothing between two samples is left out, and the samples add up to the time that passed.
+
+pub mod alarm;
+pub mod callback;
+pub mod echo;
+mod tracker;
+pub mod trips;
+mod watch;
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use thiserror::Error;
+pub use tracker::Tracker;
+pub use watch::Watch;
+
+/// How many messages in a row may go without an answer before the other side counts as dead.
+pub const MOST_SILENT: u32 = 10;
+
+/// What the measuring thread shares with the threads that watch it.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Ask it to end as soon as it can.
+    pub stop: AtomicBool,
+    /// The other side has gone.
+    pub peer_gone: AtomicBool,
+    /// Sequence number of the message in flight; written once per trip, read only to see whether it moves.
+    pub sequence: AtomicU64,
+}
+
+/// Why a loop returned before its buffer was full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The buffer is full.
+    Full,
+    /// The deadline has passed.
+    Deadline,
+    /// [`Shared::stop`] was set.
+    Stopped,
+}
+
+/// Why a loop cannot go on.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// The transport failed.
+    #[error("{0}")]
+    Transport(#[from] tripmeter_abi::Error),
+    /// The other process has ended.
+    #[error("the other side has gone")]
+    PeerGone,
+    /// The other process lives but does not answer.
+    #[error("no answer to {count} messages in a row, each waited for {timeout_ms} ms")]
+    Silent {
+        /// Messages without an answer.
+        count: u32,
+        /// The time-out of each.
+        timeout_ms: u64,
+    },
+}

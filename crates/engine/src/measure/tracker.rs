@@ -1,0 +1,110 @@
+use crate::message::{self, Kind, TouchKind};
+use tripmeter_abi::Message;
+use tripmeter_model::manifest::Counts;
+
+/// Accounts for every message that is not simply the next answer. Only touched off the fast path.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    /// So far, except `sent` and `received`, which the loop knows.
+    pub counts: Counts,
+    /// Messages given up as lost, ascending.
+    given_up: Vec<u64>,
+    /// Messages up to this one belong to an earlier cell.
+    earlier: u64,
+}
+
+impl Tracker {
+    /// Nothing counted; messages up to `sequence` belong to an earlier cell, and count as late when they come.
+    pub fn after(sequence: u64) -> Self {
+        Self { earlier: sequence, ..Self::default() }
+    }
+
+    /// The message was not answered in time.
+    pub fn give_up(&mut self, sequence: u64) {
+        self.counts.lost += 1;
+        self.given_up.push(sequence);
+    }
+
+    /// Accounts for a message that is not the intact answer to `awaited`; `answered` is the latest sequence number with an
+    /// answer. True if it is the damaged answer to `awaited`, so that the trip is over.
+    #[cold]
+    pub fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64, answered: u64) -> bool {
+        let header = message::header(message);
+        let Some((header, kind)) = header.and_then(|header| Some((header, header.intact(message.length)?))) else {
+            // Whose answer it was cannot be told; with one message in flight it is that one's.
+            self.counts.damaged += 1;
+            return true;
+        };
+        if header.sequence < awaited {
+            self.old(header.sequence, answered);
+            return false;
+        }
+        let damaged = kind != Kind::Pong || !message::body_intact::<T>(message, header.sequence);
+        if damaged {
+            self.counts.damaged += 1;
+        }
+        damaged && header.sequence == awaited
+    }
+
+    fn old(&mut self, sequence: u64, answered: u64) {
+        if sequence <= self.earlier {
+            self.counts.late += 1;
+            return;
+        }
+        let Ok(place) = self.given_up.binary_search(&sequence) else {
+            self.counts.duplicated += 1;
+            return;
+        };
+        self.given_up.remove(place);
+        self.counts.lost -= 1;
+        self.counts.late += 1;
+        if answered > sequence {
+            self.counts.reordered += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Header, TouchNone};
+    use std::ptr::null_mut;
+
+    fn stray(tracker: &mut Tracker, header: Header, awaited: u64, answered: u64) -> bool {
+        let message = Message { data: (&raw const header).cast(), length: 16, token: null_mut() };
+        tracker.stray::<TouchNone>(&message, awaited, answered)
+    }
+
+    #[test]
+    fn an_answer_that_comes_again_is_a_duplicate() {
+        let mut tracker = Tracker::default();
+        assert!(!stray(&mut tracker, Header::new(4, Kind::Pong, 16), 5, 4));
+        assert_eq!(tracker.counts, Counts { duplicated: 1, ..Counts::default() });
+    }
+
+    #[test]
+    fn an_answer_after_the_time_out_is_late_and_no_longer_lost() {
+        let mut tracker = Tracker::default();
+        tracker.give_up(4);
+        assert!(!stray(&mut tracker, Header::new(4, Kind::Pong, 16), 5, 3));
+        assert_eq!(tracker.counts, Counts { late: 1, ..Counts::default() });
+        assert!(!stray(&mut tracker, Header::new(4, Kind::Pong, 16), 5, 3));
+        assert_eq!(tracker.counts, Counts { late: 1, duplicated: 1, ..Counts::default() });
+    }
+
+    #[test]
+    fn an_answer_overtaken_by_a_later_one_is_reordered() {
+        let mut tracker = Tracker::default();
+        tracker.give_up(4);
+        assert!(!stray(&mut tracker, Header::new(4, Kind::Pong, 16), 6, 5));
+        assert_eq!(tracker.counts, Counts { late: 1, reordered: 1, ..Counts::default() });
+    }
+
+    #[test]
+    fn a_damaged_answer_ends_its_trip() {
+        let mut tracker = Tracker::default();
+        assert!(stray(&mut tracker, Header::new(5, Kind::Pong, 17), 5, 4));
+        assert!(stray(&mut tracker, Header::new(5, Kind::PongToDamaged, 16), 5, 4));
+        assert_eq!(tracker.counts, Counts { damaged: 2, ..Counts::default() });
+    }
+}

@@ -1,0 +1,203 @@
+//! The leader's loop under `pingpong`, waiting by `poll` or `block`.
+
+use super::{End, Failure, MOST_SILENT, Shared, Tracker, Watch};
+use crate::clock::Clock;
+use crate::message::{self, Header, Kind, TouchKind};
+use std::sync::atomic::Ordering::Relaxed;
+use tripmeter_abi::{Link, Message};
+
+/// The leader's side of a link, over all payloads of a sub-experiment.
+pub struct Trips<'a, L, C, const ON: bool> {
+    /// The link, used by this loop alone.
+    pub link: Watch<'a, L, ON>,
+    /// Where stamps come from.
+    pub clock: C,
+    /// Bytes of every message.
+    pub length: usize,
+    /// Sequence number of the latest message sent.
+    pub sequence: u64,
+    /// Sequence number of the latest message answered intact.
+    pub answered: u64,
+    /// Messages that are not simply the next answer.
+    pub tracker: Tracker,
+    /// What watchers see.
+    pub shared: &'a Shared,
+    /// How long an answer is waited for.
+    pub loss_timeout_ns: u64,
+    /// The same in ticks.
+    pub loss_timeout_ticks: u64,
+    /// A try to receive that finds nothing leads to a look at the clock if its number has none of these bits.
+    pub idle_mask: u32,
+    silent: u32,
+}
+
+/// Tries to receive between two looks at the clock under `poll`; a look costs as much as a few tries.
+pub const POLL_IDLE_MASK: u32 = 0x3ff;
+
+/// How a trip ended.
+enum Trip {
+    Answered,
+    Unanswered,
+    Stopped,
+}
+
+impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
+    /// No message sent yet. Loss time-out as nanoseconds and ticks of `clock`.
+    pub fn new(link: Watch<'a, L, ON>, clock: C, shared: &'a Shared, loss_timeout: (u64, u64), idle_mask: u32) -> Self {
+        let (loss_timeout_ns, loss_timeout_ticks) = loss_timeout;
+        Self {
+            link,
+            clock,
+            length: 0,
+            sequence: 0,
+            answered: 0,
+            tracker: Tracker::default(),
+            shared,
+            loss_timeout_ns,
+            loss_timeout_ticks,
+            idle_mask,
+            silent: 0,
+        }
+    }
+
+    /// Makes round trips and stores the ticks of each, until `samples` is full or the clock passes `deadline`.
+    ///
+    /// Returns the number of samples stored, and why it ended.
+    ///
+    /// # Errors
+    /// If the transport fails, the other side has gone, or it has not answered [`MOST_SILENT`] messages in a row.
+    #[inline(never)]
+    pub fn run<T: TouchKind>(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, End), Failure> {
+        let mut stored = 0;
+        let mut previous = self.clock.now();
+        while stored < samples.len() {
+            let sent = self.send::<T>()?;
+            let trip = if sent { self.receive::<T>(previous)? } else { self.unsent()? };
+            let stamp = self.clock.now();
+            match trip {
+                Trip::Answered => {
+                    samples[stored] = stamp - previous;
+                    stored += 1;
+                }
+                Trip::Unanswered => {}
+                Trip::Stopped => return Ok((stored, End::Stopped)),
+            }
+            previous = stamp;
+            if stamp >= deadline {
+                return Ok((stored, End::Deadline));
+            }
+        }
+        Ok((stored, End::Full))
+    }
+
+    #[inline(always)]
+    pub(super) fn send<T: TouchKind>(&mut self) -> Result<bool, Failure> {
+        self.sequence += 1;
+        self.shared.sequence.store(self.sequence, Relaxed);
+        let loan = self.link.loan(self.length, None)?;
+        message::write::<T>(&loan, Header::new(self.sequence, Kind::Ping, self.length));
+        Ok(self.link.publish(loan, self.loss_timeout_ns)?)
+    }
+
+    #[inline(always)]
+    fn receive<T: TouchKind>(&mut self, previous: u64) -> Result<Trip, Failure> {
+        let mut idle = 0_u32;
+        loop {
+            if let Some(message) = self.link.take(self.loss_timeout_ns)? {
+                let expected = self.is_answer::<T>(&message);
+                let over = expected || self.tracker.stray::<T>(&message, self.sequence, self.answered);
+                self.link.release(message);
+                if expected {
+                    self.answer_received();
+                    return Ok(Trip::Answered);
+                }
+                if over {
+                    return Ok(Trip::Unanswered);
+                }
+            } else {
+                idle = idle.wrapping_add(1);
+                if idle & self.idle_mask == 0
+                    && let Some(trip) = self.idle(previous)?
+                {
+                    return Ok(trip);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn answer_received(&mut self) {
+        self.answered = self.sequence;
+        self.silent = 0;
+    }
+
+    /// True if the message is the intact answer to the one in flight.
+    #[inline(always)]
+    pub(super) fn is_answer<T: TouchKind>(&self, message: &Message) -> bool {
+        message.length == self.length
+            && message::header(message) == Some(Header::new(self.sequence, Kind::Pong, self.length))
+            && message::body_intact::<T>(message, self.sequence)
+    }
+
+    #[cold]
+    fn idle(&mut self, previous: u64) -> Result<Option<Trip>, Failure> {
+        if self.shared.stop.load(Relaxed) {
+            return Ok(Some(Trip::Stopped));
+        }
+        if self.shared.peer_gone.load(Relaxed) {
+            return Err(Failure::PeerGone);
+        }
+        if self.clock.now().saturating_sub(previous) < self.loss_timeout_ticks {
+            return Ok(None);
+        }
+        self.give_up()?;
+        Ok(Some(Trip::Unanswered))
+    }
+
+    #[cold]
+    fn unsent(&mut self) -> Result<Trip, Failure> {
+        if self.shared.peer_gone.load(Relaxed) {
+            return Err(Failure::PeerGone);
+        }
+        if self.shared.stop.load(Relaxed) {
+            return Ok(Trip::Stopped);
+        }
+        self.give_up()?;
+        Ok(Trip::Unanswered)
+    }
+
+    /// Counts the message in flight as lost.
+    #[cold]
+    pub(super) fn give_up(&mut self) -> Result<(), Failure> {
+        self.tracker.give_up(self.sequence);
+        self.silent += 1;
+        if self.silent < MOST_SILENT {
+            return Ok(());
+        }
+        Err(Failure::Silent { count: self.silent, timeout_ms: self.loss_timeout_ns / 1_000_000 })
+    }
+
+    /// Begins a cell: messages of `length` bytes, nothing counted yet.
+    pub fn begin(&mut self, length: usize) {
+        self.length = length;
+        self.silent = 0;
+        self.tracker = Tracker::after(self.sequence);
+    }
+
+    /// Takes what still comes, until nothing has come for a moment: duplicates and answers that were given up.
+    ///
+    /// # Errors
+    /// If the transport fails.
+    pub fn drain<T: TouchKind>(&mut self) -> Result<(), Failure> {
+        const QUIET_NS: u64 = 2_000_000;
+        let mut last = crate::clock::monotonic_ns();
+        while crate::clock::monotonic_ns() - last < QUIET_NS {
+            if let Some(message) = self.link.take(QUIET_NS)? {
+                self.tracker.stray::<T>(&message, self.sequence + 1, self.answered);
+                self.link.release(message);
+                last = crate::clock::monotonic_ns();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+use crate::message;
+use crate::proof::Observer;
+use tripmeter_abi::{Link, Loan, Message, Result};
+
+/// A link whose messages are shown to an observer, or, in measurements, to nobody at no cost.
+pub struct Watch<'a, L, const ON: bool> {
+    link: &'a mut L,
+    observer: Option<&'a mut Observer>,
+}
+
+impl<'a, L: Link> Watch<'a, L, false> {
+    /// The bare link.
+    pub fn off(link: &'a mut L) -> Self {
+        Self { link, observer: None }
+    }
+}
+
+impl<'a, L: Link> Watch<'a, L, true> {
+    /// Shows the address of every message that is sent or received.
+    pub fn on(link: &'a mut L, observer: &'a mut Observer) -> Self {
+        Self { link, observer: Some(observer) }
+    }
+}
+
+impl<L: Link, const ON: bool> Watch<'_, L, ON> {
+    /// A message has come, other than by [`Link::take`].
+    #[inline(always)]
+    pub fn seen(&mut self, message: &Message) {
+        if ON
+            && let Some(observer) = &mut self.observer
+            && let Some(header) = message::header(message)
+        {
+            observer.received(header.sequence, message.data, message.length);
+        }
+    }
+}
+
+impl<L: Link, const ON: bool> Link for Watch<'_, L, ON> {
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        self.link.connect(peers, timeout_ns)
+    }
+
+    #[inline(always)]
+    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
+        self.link.loan(length, in_reply_to)
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+        if ON && let Some(observer) = &mut self.observer {
+            let written = Message { data: loan.data, length: loan.length, token: loan.token };
+            if let Some(header) = message::header(&written) {
+                observer.sent(header.sequence, loan.data, loan.length);
+            }
+        }
+        self.link.publish(loan, timeout_ns)
+    }
+
+    fn discard(&mut self, loan: Loan) {
+        self.link.discard(loan);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        let taken = self.link.take(timeout_ns)?;
+        if ON && let Some(message) = &taken {
+            self.seen(message);
+        }
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    fn release(&mut self, message: Message) {
+        self.link.release(message);
+    }
+}

@@ -1,0 +1,240 @@
+//! What we write into every message, and how it is verified.
+//!
+//! The first 16 bytes are our header; what follows is touched as asked for. Everything is a function of the sequence
+//! number, so that the receiver needs no copy to compare with.
+
+use tripmeter_abi::{Loan, Message};
+use tripmeter_model::Touch;
+use tripmeter_model::payload::HEADER_BYTES;
+
+/// Bytes of the header.
+pub const HEADER: usize = HEADER_BYTES as usize;
+/// Bytes touched under [`Touch::Header`], our header included: one cache line.
+const LINE: usize = 64;
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// From the leader.
+    Ping = 1,
+    /// The follower's answer.
+    Pong = 2,
+    /// The follower's answer to a message whose touched payload was damaged.
+    PongToDamaged = 3,
+}
+
+/// Sequence number, kind, and a check over both and the length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Header {
+    /// Counts from 1 over a sub-experiment.
+    pub sequence: u64,
+    check: u32,
+    kind: u32,
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER);
+
+impl Header {
+    /// The header of an intact message.
+    #[inline(always)]
+    pub fn new(sequence: u64, kind: Kind, length: usize) -> Self {
+        Self { sequence, check: seal(sequence, kind as u32, length), kind: kind as u32 }
+    }
+
+    /// The kind, if the header is intact and was written for a message of this length.
+    pub fn intact(&self, length: usize) -> Option<Kind> {
+        let kind = [Kind::Ping, Kind::Pong, Kind::PongToDamaged].into_iter().find(|kind| *kind as u32 == self.kind)?;
+        (self.check == seal(self.sequence, self.kind, length)).then_some(kind)
+    }
+}
+
+#[inline(always)]
+fn seal(sequence: u64, kind: u32, length: usize) -> u32 {
+    let mixed = (sequence ^ (length as u64).rotate_left(32) ^ u64::from(kind).rotate_left(20))
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 32) as u32
+}
+
+/// [`Touch`] as a type, so that the loop is compiled for each.
+pub trait TouchKind {
+    /// Bytes behind the header that are written and verified in a message of that length.
+    fn touched(length: usize) -> usize;
+}
+
+/// [`Touch::None`].
+pub struct TouchNone;
+/// [`Touch::Header`].
+pub struct TouchHeader;
+/// [`Touch::Full`].
+pub struct TouchFull;
+
+impl TouchKind for TouchNone {
+    #[inline(always)]
+    fn touched(_: usize) -> usize {
+        0
+    }
+}
+
+impl TouchKind for TouchHeader {
+    #[inline(always)]
+    fn touched(length: usize) -> usize {
+        length.min(LINE) - HEADER
+    }
+}
+
+impl TouchKind for TouchFull {
+    #[inline(always)]
+    fn touched(length: usize) -> usize {
+        length - HEADER
+    }
+}
+
+/// Calls `$body` with `$touch` being the type of a [`Touch`] value.
+macro_rules! with_touch {
+    ($value:expr, $touch:ident => $body:expr) => {
+        match $value {
+            tripmeter_model::Touch::None => {
+                type $touch = $crate::message::TouchNone;
+                $body
+            }
+            tripmeter_model::Touch::Header => {
+                type $touch = $crate::message::TouchHeader;
+                $body
+            }
+            tripmeter_model::Touch::Full => {
+                type $touch = $crate::message::TouchFull;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_touch;
+
+/// Writes header and touched payload into a loan of at least 16 bytes.
+#[inline(always)]
+pub fn write<T: TouchKind>(loan: &Loan, header: Header) {
+    debug_assert!(loan.length >= HEADER);
+    // SAFETY: a loan is writable for its length, which the plan keeps at 16 or more, and aligned to 8 bytes.
+    unsafe { loan.data.cast::<Header>().write(header) };
+    let touched = T::touched(loan.length);
+    if touched > 0 {
+        // SAFETY: `touched` is at most the loan's length less the header.
+        fill(unsafe { std::slice::from_raw_parts_mut(loan.data.add(HEADER), touched) }, header.sequence);
+    }
+}
+
+/// The header of a message; `None` if it is too short to have one.
+#[inline(always)]
+pub fn header(message: &Message) -> Option<Header> {
+    if message.length < HEADER {
+        return None;
+    }
+    // SAFETY: a message is readable for its length; alignment is not assumed.
+    Some(unsafe { message.data.cast::<Header>().read_unaligned() })
+}
+
+/// True if the touched payload is what [`write`] wrote for this sequence number.
+#[inline(always)]
+pub fn body_intact<T: TouchKind>(message: &Message, sequence: u64) -> bool {
+    let touched = T::touched(message.length);
+    // SAFETY: `touched` is at most the message's length less the header.
+    touched == 0 || verify(unsafe { std::slice::from_raw_parts(message.data.add(HEADER), touched) }, sequence)
+}
+
+#[inline(always)]
+fn word(sequence: u64, index: u64) -> u64 {
+    sequence.wrapping_mul(0xD6E8_FEB8_6659_FD93).wrapping_add(index)
+}
+
+/// Fills with words that differ from message to message and from place to place.
+fn fill(bytes: &mut [u8], sequence: u64) {
+    let mut chunks = bytes.chunks_exact_mut(8);
+    let mut index = 0;
+    for chunk in &mut chunks {
+        chunk.copy_from_slice(&word(sequence, index).to_le_bytes());
+        index += 1;
+    }
+    let rest = chunks.into_remainder();
+    let length = rest.len();
+    rest.copy_from_slice(&word(sequence, index).to_le_bytes()[..length]);
+}
+
+fn verify(bytes: &[u8], sequence: u64) -> bool {
+    let mut chunks = bytes.chunks_exact(8);
+    let mut difference = 0;
+    let mut index = 0;
+    for chunk in &mut chunks {
+        let found = u64::from_le_bytes(chunk.try_into().expect("the chunks have 8 bytes"));
+        difference |= found ^ word(sequence, index);
+        index += 1;
+    }
+    let rest = chunks.remainder();
+    difference == 0 && *rest == word(sequence, index).to_le_bytes()[..rest.len()]
+}
+
+/// Bytes written and verified per message, header included.
+pub fn touched_bytes(touch: Touch, length: usize) -> usize {
+    HEADER + with_touch!(touch, T => T::touched(length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    fn round_trip<T: TouchKind>(bytes: &mut [u8]) -> Message {
+        let loan = Loan { data: bytes.as_mut_ptr(), length: bytes.len(), token: null_mut() };
+        write::<T>(&loan, Header::new(7, Kind::Ping, bytes.len()));
+        Message { data: bytes.as_ptr(), length: bytes.len(), token: null_mut() }
+    }
+
+    /// Room for `length` bytes, aligned to 8.
+    fn room(length: usize) -> Vec<u64> {
+        vec![0; length.div_ceil(8)]
+    }
+
+    fn bytes_of(words: &mut [u64], length: usize) -> &mut [u8] {
+        // SAFETY: the words hold at least `length` bytes.
+        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), length) }
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_touched_message_is_noticed() {
+        for length in [16, 17, 23, 24, 64, 65, 100] {
+            let mut words = room(length);
+            let bytes = bytes_of(&mut words, length);
+            let message = round_trip::<TouchFull>(bytes);
+            assert_eq!(header(&message).unwrap().intact(length), Some(Kind::Ping));
+            assert!(body_intact::<TouchFull>(&message, 7));
+            for bit in 0..length * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let message = Message { data: bytes.as_ptr(), length, token: null_mut() };
+                let header_good = header(&message).unwrap().intact(length).is_some();
+                assert!(!header_good || !body_intact::<TouchFull>(&message, 7), "bit {bit} of {length} bytes");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn touch_header_stops_at_the_first_cache_line() {
+        let mut words = room(100);
+        let bytes = bytes_of(&mut words, 100);
+        round_trip::<TouchHeader>(bytes);
+        assert!(bytes[16..64].iter().any(|byte| *byte != 0) && bytes[64..].iter().all(|byte| *byte == 0));
+        assert_eq!(touched_bytes(Touch::Header, 100), 64);
+        assert_eq!(touched_bytes(Touch::Header, 32), 32);
+        assert_eq!((touched_bytes(Touch::None, 100), touched_bytes(Touch::Full, 100)), (16, 100));
+    }
+
+    #[test]
+    fn a_header_is_of_one_sequence_kind_and_length() {
+        let header = Header::new(3, Kind::Pong, 1024);
+        assert_eq!(header.intact(1024), Some(Kind::Pong));
+        assert_eq!(header.intact(1025), None);
+        assert_ne!(header, Header::new(3, Kind::Ping, 1024));
+        assert_ne!(header, Header::new(4, Kind::Pong, 1024));
+    }
+}

@@ -1,0 +1,191 @@
+//! What the engine asks of the operating system: processors, memory, signals, process identity.
+
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::thread::Thread;
+use std::time::Duration;
+
+/// The signal that interrupts an overdue blocking call of a measuring thread.
+const INTERRUPT: libc::c_int = libc::SIGUSR2;
+
+/// Processors that this thread may use, ascending.
+pub fn allowed_cpus() -> Vec<usize> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: `set` is valid for writing and all-zero is a valid set.
+    let set = unsafe {
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr());
+        set.assume_init()
+    };
+    // SAFETY: indices are below the set's size.
+    (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+}
+
+/// Number of processors of the machine.
+pub fn online_cpus() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
+/// Binds this thread, and threads that it starts later, to one processor.
+///
+/// # Errors
+/// If the processor does not exist or is not allowed.
+pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: all-zero is a valid set, and CPU_SET checks its index against the set's size.
+    let result = unsafe {
+        libc::CPU_SET(cpu, set.assume_init_mut());
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr())
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Locks all memory that this process has by now.
+///
+/// # Errors
+/// If the limit of locked memory is too low; nothing is locked then.
+pub fn lock_memory() -> io::Result<()> {
+    // SAFETY: locking changes nothing that the program can see.
+    if unsafe { libc::mlockall(libc::MCL_CURRENT) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Prepares this process as a worker: it dies with its parent, ignores what is meant for its parent, and its blocking
+/// calls can be interrupted.
+pub fn become_worker() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: plain system calls; the handler does nothing, and without SA_RESTART it interrupts blocking calls.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(INTERRUPT, &action, std::ptr::null_mut());
+    }
+}
+
+/// A thread that can be woken from whatever it waits in.
+#[derive(Clone, Debug)]
+pub struct Target {
+    thread: Thread,
+    tid: i32,
+}
+
+impl Target {
+    /// The calling thread.
+    pub fn current() -> Self {
+        // SAFETY: takes nothing and cannot fail.
+        let tid = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
+        Self { thread: std::thread::current(), tid }
+    }
+
+    /// Interrupts its blocking call or parking, if it is in one.
+    pub fn interrupt(&self) {
+        self.thread.unpark();
+        // SAFETY: signals a thread of this process; one that has ended is an error that does not matter.
+        unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), self.tid, INTERRUPT) };
+    }
+}
+
+/// Waits until one of the streams can be read, or the time is over, or a signal comes. True per stream that can be read.
+///
+/// # Errors
+/// If the operating system refuses.
+pub fn wait_readable(streams: &[&dyn AsRawFd], time: Duration) -> io::Result<Vec<bool>> {
+    let mut polls: Vec<libc::pollfd> = streams
+        .iter()
+        .map(|stream| libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    let timeout = time.as_millis().min(i32::MAX as u128) as i32;
+    // SAFETY: `polls` is valid for its length.
+    let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
+    if ready < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::Interrupted { Ok(vec![false; streams.len()]) } else { Err(error) };
+    }
+    Ok(polls.iter().map(|poll| poll.revents != 0).collect())
+}
+
+/// Identity of a process that is never used twice on a running machine: process namespace, id and start time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessIdentity {
+    namespace: u64,
+    pid: u32,
+    start_ticks: u64,
+}
+
+impl ProcessIdentity {
+    /// The calling process.
+    pub fn own() -> Self {
+        let pid = std::process::id();
+        Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid).unwrap_or(0) }
+    }
+
+    /// Reads what [`Display`](std::fmt::Display) wrote, if `text` begins with it; and the rest of the text.
+    pub fn parse_prefix(text: &str) -> Option<(Self, &str)> {
+        let mut parts = text.strip_prefix("tripmeter-")?.splitn(3, '-');
+        let namespace = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let pid = parts.next()?.parse().ok()?;
+        let rest = parts.next()?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        Some((Self { namespace, pid, start_ticks: rest[..end].parse().ok()? }, &rest[end..]))
+    }
+
+    /// True if it is known to have ended: its namespace is ours and no such process runs in it.
+    pub fn is_dead(&self) -> bool {
+        self.namespace == process_namespace() && start_ticks(self.pid) != Some(self.start_ticks)
+    }
+}
+
+impl std::fmt::Display for ProcessIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "tripmeter-{:x}-{}-{}", self.namespace, self.pid, self.start_ticks)
+    }
+}
+
+fn process_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// Start of a process in clock ticks since boot; `None` if there is no such process.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command, in parentheses, may itself contain blanks and parentheses.
+    let after_command = &stat[stat.rfind(')')? + 2..];
+    let mut fields = after_command.split(' ');
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    (state != "Z" && state != "X").then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_read_back_and_alive() {
+        let own = ProcessIdentity::own();
+        let (read, rest) = ProcessIdentity::parse_prefix(&format!("{own}-3-queue")).unwrap();
+        assert_eq!((read, rest), (own.clone(), "-3-queue"));
+        assert!(!own.is_dead());
+        assert!(ProcessIdentity { start_ticks: own.start_ticks + 1, ..own.clone() }.is_dead());
+        assert!(!ProcessIdentity { namespace: 1, pid: 1 << 30, start_ticks: 1 }.is_dead());
+        assert_eq!(ProcessIdentity::parse_prefix("fastrtps_1234"), None);
+    }
+
+    #[test]
+    fn a_thread_can_be_pinned_to_each_allowed_processor_only() {
+        for cpu in allowed_cpus() {
+            std::thread::spawn(move || {
+                pin_thread(cpu).unwrap();
+                assert_eq!(allowed_cpus(), [cpu]);
+            })
+            .join()
+            .unwrap();
+        }
+        assert!(pin_thread(1023).is_err());
+    }
+}

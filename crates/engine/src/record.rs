@@ -1,0 +1,158 @@
+//! Samples of one cell: kept whole, or as a histogram in bounded memory.
+
+use crate::clock::Timebase;
+use hdrhistogram::Histogram;
+use tripmeter_model::manifest::Figures;
+use tripmeter_model::plan::Raw;
+
+/// Samples taken between two drains where raw samples are not kept.
+const CHUNK: usize = 1 << 16;
+/// Three digits, up to an hour.
+const DIGITS: u8 = 3;
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// The buffer of a cell's samples, allocated and faulted in before the first.
+pub struct Recorder {
+    timebase: Timebase,
+    raw: Raw,
+    ticks: Vec<u64>,
+    filled: usize,
+    planned: u64,
+    drained: u64,
+    histogram: Histogram<u64>,
+    exact: Exact,
+}
+
+/// What is kept exactly even without raw samples.
+#[derive(Default)]
+struct Exact {
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+/// A finished cell's samples.
+pub struct Recorded {
+    /// Round trips in nanoseconds, in order; empty without raw samples.
+    pub rtt_ns: Vec<u64>,
+    /// Number of samples.
+    pub count: u64,
+    /// The figures; `None` without a sample.
+    pub figures: Option<Figures>,
+    /// Round trips in nanoseconds.
+    pub histogram: Histogram<u64>,
+}
+
+impl Recorder {
+    /// Room for `planned` samples, or for a chunk of them where raw samples are not kept.
+    pub fn new(timebase: Timebase, raw: Raw, planned: u64) -> Self {
+        let room = match raw {
+            Raw::Csv => planned as usize,
+            Raw::None => (planned as usize).min(CHUNK),
+        };
+        // Written, not merely reserved, so that no page fault falls into the measured window.
+        let ticks = vec![u64::MAX; room];
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in range");
+        Self { timebase, raw, ticks, filled: 0, planned, drained: 0, histogram, exact: Exact::default() }
+    }
+
+    /// The free part of the buffer, never more than is still to be recorded.
+    pub fn free(&mut self) -> &mut [u64] {
+        let left = (self.planned - self.drained) as usize;
+        let end = self.ticks.len().min(left);
+        &mut self.ticks[self.filled..end]
+    }
+
+    /// `count` more samples were stored in [`Recorder::free`].
+    pub fn advance(&mut self, count: usize) {
+        self.filled += count;
+        if self.raw == Raw::None && self.filled == self.ticks.len() {
+            self.drain();
+        }
+    }
+
+    /// Samples so far.
+    pub fn count(&self) -> u64 {
+        self.drained + self.filled as u64
+    }
+
+    fn drain(&mut self) {
+        for index in 0..self.filled {
+            let ns = self.timebase.to_ns(self.ticks[index]);
+            self.count_one(ns);
+        }
+        self.drained += self.filled as u64;
+        self.filled = 0;
+    }
+
+    fn count_one(&mut self, ns: u64) {
+        self.histogram.saturating_record(ns);
+        self.exact.min_ns = if self.exact.sum_ns == 0 { ns } else { self.exact.min_ns.min(ns) };
+        self.exact.max_ns = self.exact.max_ns.max(ns);
+        self.exact.sum_ns += u128::from(ns);
+    }
+
+    /// Turns ticks into nanoseconds and figures.
+    pub fn finish(mut self) -> Recorded {
+        if self.raw == Raw::None {
+            self.drain();
+            let count = self.drained;
+            let figures = (count > 0).then(|| self.histogram_figures(count));
+            return Recorded { rtt_ns: Vec::new(), count, figures, histogram: self.histogram };
+        }
+        let rtt_ns: Vec<u64> = self.ticks[..self.filled].iter().map(|ticks| self.timebase.to_ns(*ticks)).collect();
+        for ns in &rtt_ns {
+            self.count_one(*ns);
+        }
+        let figures = tripmeter_stats::figures(&mut rtt_ns.clone());
+        Recorded { count: rtt_ns.len() as u64, figures, rtt_ns, histogram: self.histogram }
+    }
+
+    fn histogram_figures(&self, count: u64) -> Figures {
+        let at = |quantile| self.histogram.value_at_quantile(quantile) as f64;
+        Figures {
+            min: self.exact.min_ns as f64,
+            mean: self.exact.sum_ns as f64 / count as f64,
+            stdev: self.histogram.stdev(),
+            median: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p9999: at(0.9999),
+            max: self.exact.max_ns as f64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(raw: Raw, samples: &[u64]) -> Recorded {
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, raw, samples.len() as u64);
+        let mut next = 0;
+        while recorder.count() < samples.len() as u64 {
+            let free = recorder.free();
+            let taken = free.len().min(1000);
+            free[..taken].copy_from_slice(&samples[next..next + taken]);
+            next += taken;
+            recorder.advance(taken);
+        }
+        assert!(recorder.free().is_empty());
+        recorder.finish()
+    }
+
+    #[test]
+    fn raw_samples_and_histogram_tell_the_same_to_three_digits() {
+        let samples: Vec<u64> = (0..200_001).map(|index| 1000 + (index * 7919) % 100_003).collect();
+        let (raw, folded) = (record(Raw::Csv, &samples), record(Raw::None, &samples));
+        assert_eq!(raw.rtt_ns, samples);
+        assert!(folded.rtt_ns.is_empty());
+        assert_eq!((raw.count, folded.count), (200_001, 200_001));
+        let (exact, near) = (raw.figures.unwrap(), folded.figures.unwrap());
+        assert_eq!((exact.min, exact.max, exact.mean), (near.min, near.max, near.mean));
+        for (exact, near) in [(exact.median, near.median), (exact.p99, near.p99), (exact.stdev, near.stdev)] {
+            assert!((near / exact - 1.0).abs() < 2e-3, "{exact} {near}");
+        }
+        assert_eq!(raw.histogram.len(), 200_001);
+    }
+}

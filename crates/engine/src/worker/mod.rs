@@ -1,0 +1,112 @@
+//! The two measuring processes. Everything they do is told to them over their standard input, which is a socket.
+
+pub mod cell;
+pub mod follower;
+pub mod leader;
+pub mod probe;
+
+use crate::any::AnySystem;
+use crate::control::{FromLeader, NoMessage, ToWorker, receive, send};
+use crate::os;
+use std::io::{self, BufReader};
+use std::os::fd::FromRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use tripmeter_abi::Plugin;
+use tripmeter_model::exit;
+
+/// Longest wait for the other side while it opens or connects a transport.
+pub const OPEN_TIMEOUT: Duration = Duration::from_secs(35);
+/// Longest wait for an answer that takes the other side no work.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a half of a sub-experiment ended early.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// It failed; one line for people.
+    #[error("{0}")]
+    Failed(String),
+    /// It was asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// The result of a worker's step.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// `what` failed because of `why`.
+    pub fn of(what: &str, why: impl std::fmt::Display) -> Self {
+        Error::Failed(format!("{what}: {why}"))
+    }
+}
+
+impl From<NoMessage> for Error {
+    fn from(error: NoMessage) -> Self {
+        Error::Failed(match error {
+            NoMessage::Closed => "the other side has gone".to_owned(),
+            NoMessage::TimedOut => "the other side does not answer".to_owned(),
+        })
+    }
+}
+
+/// What is linked into this program.
+pub type BuiltIn<'a> = &'a [Arc<dyn AnySystem>];
+
+/// Entry of the hidden command `worker`: reads its part from standard input and plays it. Returns the exit code.
+pub fn main(built_in: BuiltIn<'_>) -> u8 {
+    os::become_worker();
+    // SAFETY: the supervisor made descriptor 0 a socket for this process, and nothing else here uses it.
+    let stream = unsafe { UnixStream::from_raw_fd(0) };
+    match part(stream, built_in) {
+        Ok(()) => exit::GOOD,
+        Err(error) => {
+            eprintln!("{error}");
+            exit::SOFTWARE
+        }
+    }
+}
+
+fn part(stream: UnixStream, built_in: BuiltIn<'_>) -> io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    match receive::<ToWorker>(&mut reader)? {
+        Some(ToWorker::Lead(job)) => {
+            let mut supervisor = stream.try_clone()?;
+            let ending = match leader::lead(*job, stream, built_in) {
+                Ok(()) => FromLeader::Done,
+                Err(Error::Interrupted) => FromLeader::Interrupted,
+                Err(Error::Failed(why)) => FromLeader::Failed(why),
+            };
+            send(&mut supervisor, &ending)
+        }
+        Some(ToWorker::Follow(control)) => {
+            let stream = connect(&control, ANSWER_TIMEOUT)?;
+            follower::follow(stream, built_in).map_err(io::Error::other)
+        }
+        Some(ToWorker::Stop) | None => Ok(()),
+    }
+}
+
+/// Connects to a socket that may not be there yet.
+fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
+    let start = Instant::now();
+    loop {
+        match UnixStream::connect(path) {
+            Err(error) if start.elapsed() > time => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(2)),
+            Ok(stream) => return Ok(stream),
+        }
+    }
+}
+
+/// The system of that name: the plugin, if a file is given, else what is built in.
+fn find(system: &str, plugin: Option<&Path>, built_in: BuiltIn<'_>) -> Result<Arc<dyn AnySystem>> {
+    if let Some(file) = plugin {
+        return Ok(Arc::new(Plugin::load(file).map_err(|error| Error::Failed(error.to_string()))?));
+    }
+    let found = built_in.iter().find(|candidate| candidate.description().system == system);
+    found.cloned().ok_or_else(|| Error::Failed(format!("system '{system}' is not built in")))
+}
