@@ -1,0 +1,159 @@
+//! Libraries written in C are loaded, refused with a reason, and heard when they fail.
+#![cfg(feature = "host")]
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tripmeter_abi::{
+    Link, LinkOptions, LoadError, Message, Node, NodeOptions, Pattern, Plugin, PluginLink, Role, Status, System, Wait,
+};
+
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn build(folder: &TempDir, source: &str, define: &str) -> PathBuf {
+    let library = folder.path().join("tripmeter_test.so");
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", define, "-I"]);
+    command.arg(format!("{REPOSITORY}/crates/abi/include")).arg("-o").arg(&library);
+    command.arg(format!("{REPOSITORY}/{source}")).args(["-pthread", "-lrt"]);
+    let output = command.output().expect("a C compiler called 'cc'");
+    assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
+fn refusal(define: &str) -> LoadError {
+    let folder = tempfile::tempdir().unwrap();
+    match Plugin::load(&build(&folder, "tests/plugins/trouble.c", define)) {
+        Ok(_) => panic!("{define} was loaded"),
+        Err(error) => error,
+    }
+}
+
+fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)]) -> NodeOptions {
+    let description = plugin.description();
+    let defaults = description.settings.iter().map(|setting| (setting.name.as_str(), setting.default.as_str()));
+    NodeOptions {
+        role,
+        pattern: Pattern::PingPong,
+        wait: Wait::Block,
+        variant: description.variants[0].name.clone(),
+        settings: defaults
+            .chain(settings.iter().copied())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+        run_id: format!("tm-loader-test-{}", std::process::id()),
+        scratch_dir: scratch.to_path_buf(),
+        max_payload_bytes: 100_000,
+        link_count: 1,
+        follower_count: 1,
+        follower_index: 0,
+    }
+}
+
+#[test]
+fn a_library_that_breaks_the_contract_is_refused() {
+    for define in
+        ["-DLOAD=NULL_FUNCTION", "-DLOAD=NULL_TABLE", "-DLOAD=SHORT_TABLE", "-DLOAD=NO_VARIANT", "-DLOAD=BAD_NAME"]
+    {
+        let error = refusal(define);
+        assert!(matches!(error, LoadError::Broken(..)), "{define}: {error}");
+    }
+}
+
+#[test]
+fn a_library_of_another_version_is_refused_with_both_versions() {
+    let error = refusal("-DLOAD=OTHER_ABI");
+    assert!(matches!(error, LoadError::AbiVersion(..)), "{error}");
+    assert!(error.to_string().contains("version 2, this tripmeter has 1"), "{error}");
+}
+
+#[test]
+fn what_is_no_transport_is_refused() {
+    let error = refusal("-DLOAD=NO_ENTRY");
+    assert!(matches!(error, LoadError::NoEntry(_)), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("tripmeter_text.so");
+    std::fs::write(&text, "no library").unwrap();
+    for file in [text, folder.path().join("absent.so")] {
+        let error = Plugin::load(&file).err().unwrap();
+        assert!(matches!(error, LoadError::Open(..)), "{error}");
+    }
+}
+
+#[test]
+fn errors_of_a_library_are_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", "-DLOAD=LOADS")).unwrap();
+    for (mode, text) in [
+        ("open-error", "trouble on purpose in open; choose another mode"),
+        ("open-mute", "the transport gave status -6 and no text"),
+        ("open-code", "the transport gave status -77 and no text"),
+        ("open-garbage", "\u{fffd}"),
+    ] {
+        let error = plugin.open(&options(&plugin, folder.path(), Role::Leader, &[("mode", mode)])).err().unwrap();
+        assert_eq!(error.status, Status::Failed, "{mode}");
+        assert!(error.message.starts_with(text), "{mode}: {error}");
+    }
+    let elsewhere = [("mode", "open-error"), ("side", "follower")];
+    assert!(
+        plugin.open(&options(&plugin, folder.path(), Role::Leader, &elsewhere)).is_ok(),
+        "trouble at one side only"
+    );
+}
+
+fn take(link: &mut PluginLink) -> Message {
+    let start = Instant::now();
+    loop {
+        match link.take(SECOND_NS / 10).unwrap() {
+            Some(message) => return message,
+            None => assert!(start.elapsed() < Duration::from_secs(20), "no message"),
+        }
+    }
+}
+
+fn send(link: &mut PluginLink, content: &[u8]) {
+    let loan = link.loan(content.len(), None).unwrap();
+    // SAFETY: a loan is writable for its length.
+    unsafe { loan.data.copy_from(content.as_ptr(), content.len()) };
+    assert!(link.publish(loan, 10 * SECOND_NS).unwrap(), "the message was sent in time");
+}
+
+fn content(message: &Message) -> &[u8] {
+    // SAFETY: a message is readable for its length until it is released, which takes it by value.
+    unsafe { std::slice::from_raw_parts(message.data, message.length) }
+}
+
+#[test]
+fn the_example_carries_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = Plugin::load(&build(&folder, "examples/c-transport/example.c", "-DEXAMPLE")).unwrap();
+    assert_eq!(plugin.description().system, "example");
+    let open = |role| {
+        let mut node = plugin.open(&options(&plugin, folder.path(), role, &[])).unwrap();
+        node.link(&LinkOptions { index: 0, callback: None }).unwrap()
+    };
+    let (mut leader, mut follower) = (open(Role::Leader), open(Role::Follower));
+    let (leads, follows) = (leader.address().unwrap(), follower.address().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            follower.connect(&[leads], SECOND_NS).unwrap();
+            for _ in 0..3 {
+                let message = take(&mut follower);
+                send(&mut follower, content(&message));
+                follower.release(message);
+            }
+        });
+        leader.connect(&[follows], SECOND_NS).unwrap();
+        for length in [1, 1000, 100_000] {
+            let sent: Vec<u8> = (0..length).map(|index| (index % 251) as u8).collect();
+            send(&mut leader, &sent);
+            let message = take(&mut leader);
+            assert!(content(&message) == sent, "{length} bytes came back as they went");
+            leader.release(message);
+        }
+        assert!(leader.take(SECOND_NS / 100).unwrap().is_none(), "nothing is left");
+    });
+}
