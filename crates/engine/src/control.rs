@@ -57,6 +57,8 @@ pub enum ToWorker {
     Lead(Box<Job>),
     /// To a follower, first: where its leader listens.
     Follow(PathBuf),
+    /// To a leader: its finished cell has been noted.
+    Continue,
     /// End early and keep what was measured.
     Stop,
 }

@@ -3,8 +3,11 @@
 //! The engine names no middleware: it knows transports by the traits of `tripmeter-abi` only.
 
 pub mod any;
+pub mod by_hand;
 pub mod clock;
 pub mod control;
+mod daemon;
+mod environment;
 pub mod files;
 pub mod handover;
 pub mod measure;
@@ -14,4 +17,10 @@ pub mod proof;
 pub mod record;
 pub mod registry;
 pub mod resolve;
+pub mod results;
+mod scratch;
+mod spawn;
+mod supervise;
 pub mod worker;
+
+pub use supervise::{Event, Followers, RunError, RunOptions, run};

@@ -108,6 +108,44 @@ pub fn wait_readable(streams: &[&dyn AsRawFd], time: Duration) -> io::Result<Vec
     Ok(polls.iter().map(|poll| poll.revents != 0).collect())
 }
 
+/// Removes a message queue; one that is not there needs no removing.
+pub fn unlink_queue(name: &str) {
+    if let Ok(name) = std::ffi::CString::new(name) {
+        // SAFETY: the name is NUL-terminated.
+        unsafe { libc::mq_unlink(name.as_ptr()) };
+    }
+}
+
+/// Takes or changes a lock on a whole file, without waiting. False if another process's lock stands against it.
+///
+/// # Errors
+/// If the file cannot be locked at all.
+pub fn lock_file(file: &fs::File, exclusive: bool) -> io::Result<bool> {
+    let kind = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+}
+
+/// Sends a signal to a process, if it is still the one meant.
+pub fn signal(process: &ProcessIdentity, signal: libc::c_int) {
+    if !process.is_dead()
+        && let Ok(pid) = i32::try_from(process.pid)
+    {
+        // SAFETY: plain system call.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// This user's number.
+pub fn user_id() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::getuid() }
+}
+
 /// Identity of a process that is never used twice on a running machine: process namespace, id and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
@@ -121,6 +159,11 @@ impl ProcessIdentity {
     pub fn own() -> Self {
         let pid = std::process::id();
         Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid).unwrap_or(0) }
+    }
+
+    /// A process of this namespace; `None` if there is none.
+    pub fn of(pid: u32) -> Option<Self> {
+        Some(Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid)? })
     }
 
     /// Reads what [`Display`](std::fmt::Display) wrote, if `text` begins with it; and the rest of the text.

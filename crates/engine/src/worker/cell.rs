@@ -52,6 +52,7 @@ impl Leader {
             .append(payload_bytes, &outcome.recorded, Duration::from_nanos(outcome.duration_ns))
             .map_err(|error| Error::of("results cannot be written", error))?;
         self.report(&FromLeader::CellFinished(Box::new(cell)));
+        self.await_noted()?;
         if stopped { Err(Error::Interrupted) } else { Ok(()) }
     }
 

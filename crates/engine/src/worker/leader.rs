@@ -120,6 +120,14 @@ impl Leader {
         let _ = self.supervisor.send(event);
     }
 
+    /// Waits until the supervisor has noted a finished cell.
+    pub(super) fn await_noted(&self) -> Result<()> {
+        match self.supervisor.receive(ANSWER_TIMEOUT)? {
+            ToWorker::Continue => Ok(()),
+            _ => Err(self.failed("the supervisor's messages are out of order")),
+        }
+    }
+
     pub(super) fn tell(&mut self, message: &ToFollower) -> Result<()> {
         let sent = self.control.send(message);
         sent.map_err(|_| self.blame(Failure::PeerGone))

@@ -86,7 +86,7 @@ fn part(stream: UnixStream, built_in: BuiltIn<'_>) -> io::Result<()> {
             let stream = connect(&control, ANSWER_TIMEOUT)?;
             follower::follow(stream, built_in).map_err(io::Error::other)
         }
-        Some(ToWorker::Stop) | None => Ok(()),
+        Some(ToWorker::Stop | ToWorker::Continue) | None => Ok(()),
     }
 }
 

@@ -1,0 +1,178 @@
+//! A follower started by hand in a terminal of its own: how it and its leader find each other.
+
+use crate::control::{ToWorker, receive, send};
+use crate::os;
+use crate::spawn::Worker;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{self, BufReader, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// From the leader's supervisor to the follower's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Order {
+    /// Start a follower process whose leader listens there.
+    Start(PathBuf),
+    /// End the present one, if it has not ended.
+    Finish,
+    /// The experiment is over.
+    End,
+}
+
+/// Why leader and follower did not come together.
+#[derive(Debug, Error)]
+pub enum MeetError {
+    /// Nobody came.
+    #[error("no {who} came to '{}' within {seconds} s; start `tripmeter {who}` with the same --rendezvous", rendezvous.display())]
+    Nobody {
+        /// Who was awaited.
+        who: &'static str,
+        /// Where.
+        rendezvous: PathBuf,
+        /// How long.
+        seconds: u64,
+    },
+    /// The place is taken.
+    #[error("another leader waits at '{}'; give both sides another --rendezvous", .0.display())]
+    Taken(PathBuf),
+    /// The operating system refused.
+    #[error("rendezvous '{}' cannot be used: {}", .0.display(), .1)]
+    System(PathBuf, io::Error),
+    /// The user stopped it.
+    #[error("interrupted")]
+    Interrupted,
+    /// The other side ended in the middle.
+    #[error("the leader has gone before the experiment was over")]
+    LeaderGone,
+}
+
+/// The socket of a rendezvous name, in the system's temporary folder.
+pub fn rendezvous(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("tripmeter-rendezvous-{}-{name}", os::user_id()))
+}
+
+/// The leader's end of a meeting.
+#[derive(Debug)]
+pub struct Meeting {
+    stream: UnixStream,
+    place: PathBuf,
+}
+
+impl Meeting {
+    /// Waits for a follower.
+    ///
+    /// # Errors
+    /// If none comes in time, or the place cannot be used.
+    pub fn wait(place: &Path, time: Duration, stop: &AtomicBool) -> Result<Self, MeetError> {
+        let system = |error| MeetError::System(place.to_path_buf(), error);
+        if UnixStream::connect(place).is_ok() {
+            return Err(MeetError::Taken(place.to_path_buf()));
+        }
+        // A socket that nobody listens at was left by a leader that was killed.
+        let _ = fs::remove_file(place);
+        let listener = UnixListener::bind(place).map_err(system)?;
+        fs::set_permissions(place, fs::Permissions::from_mode(0o600)).map_err(system)?;
+        let begin = Instant::now();
+        let met = loop {
+            if stop.load(Relaxed) {
+                break Err(MeetError::Interrupted);
+            }
+            match os::wait_readable(&[&listener], Duration::from_millis(200)) {
+                Err(error) => break Err(system(error)),
+                Ok(ready) if ready[0] => break listener.accept().map_err(system),
+                Ok(_) if begin.elapsed() > time => {
+                    let (who, seconds) = ("follower", time.as_secs());
+                    break Err(MeetError::Nobody { who, rendezvous: place.to_path_buf(), seconds });
+                }
+                Ok(_) => {}
+            }
+        };
+        // One follower is all that may come.
+        let _ = fs::remove_file(place);
+        Ok(Self { stream: met?.0, place: place.to_path_buf() })
+    }
+
+    /// Has a follower process started for the leader that listens at `control`.
+    ///
+    /// # Errors
+    /// If the follower has gone.
+    pub fn start(&mut self, control: &Path) -> Result<(), MeetError> {
+        self.order(&Order::Start(control.to_path_buf()))
+    }
+
+    /// Makes sure that the follower process has ended.
+    ///
+    /// # Errors
+    /// If the follower has gone.
+    pub fn finish(&mut self) -> Result<(), MeetError> {
+        self.order(&Order::Finish)
+    }
+
+    fn order(&mut self, order: &Order) -> Result<(), MeetError> {
+        send(&mut self.stream, order).map_err(|error| MeetError::System(self.place.clone(), error))
+    }
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        // A follower that has gone needs no order.
+        let _ = self.order(&Order::End);
+    }
+}
+
+/// The follower's side: waits for a leader, and starts a follower process for each of its sub-experiments.
+///
+/// # Errors
+/// If no leader comes in time, it goes away early, or the user stops it.
+pub fn follow(tripmeter: &Path, place: &Path, time: Duration, stop: &AtomicBool) -> Result<(), MeetError> {
+    let system = |error| MeetError::System(place.to_path_buf(), error);
+    let stream = find_leader(place, time, stop)?;
+    let mut reader = BufReader::new(stream.try_clone().map_err(system)?);
+    let mut worker: Option<Worker> = None;
+    loop {
+        if stop.load(Relaxed) {
+            return Err(MeetError::Interrupted);
+        }
+        if !os::wait_readable(&[&stream], Duration::from_millis(500)).map_err(system)?[0] {
+            continue;
+        }
+        match receive::<Order>(&mut reader) {
+            Ok(Some(Order::Start(control))) => {
+                let mut started = Worker::spawn(tripmeter, None).map_err(system)?;
+                started.send(&ToWorker::Follow(control)).map_err(system)?;
+                worker = Some(started);
+            }
+            Ok(Some(Order::Finish)) => {
+                if let Some(mut worker) = worker.take() {
+                    worker.end(Duration::from_secs(5));
+                }
+            }
+            Ok(Some(Order::End)) => return Ok(()),
+            Ok(None) | Err(_) => return Err(MeetError::LeaderGone),
+        }
+    }
+}
+
+fn find_leader(place: &Path, time: Duration, stop: &AtomicBool) -> Result<UnixStream, MeetError> {
+    let begin = Instant::now();
+    loop {
+        match UnixStream::connect(place) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                return Err(MeetError::System(place.to_path_buf(), error));
+            }
+            Err(_) if stop.load(Relaxed) => return Err(MeetError::Interrupted),
+            Err(_) if begin.elapsed() > time => {
+                let (who, seconds) = ("leader", time.as_secs());
+                return Err(MeetError::Nobody { who, rendezvous: place.to_path_buf(), seconds });
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}

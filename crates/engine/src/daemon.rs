@@ -1,0 +1,249 @@
+//! Daemons that transports need: found running, or started by us and stopped by the last experiment that uses them.
+//!
+//! Every experiment that uses a daemon holds a shared lock on a file of its name. The file holds the identity of a daemon
+//! that Tripmeter started. Who can lock it exclusively is the last user, and stops the daemon.
+
+use crate::os::{self, ProcessIdentity};
+use crate::registry::{Entry, RegistryError};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use tripmeter_abi::{NodeOptions, Status};
+use tripmeter_model::plan::Daemons as Policy;
+
+/// Longest that a daemon may take to start, or to end when asked to.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why there is no daemon.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// It is not running, and may not be started.
+    #[error("{0}")]
+    NotRunning(String),
+    /// It was started and did not come up.
+    #[error("daemon '{name}' was started and is not ready after {seconds} s; see {}", log.display())]
+    NotReady {
+        /// Its name.
+        name: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What it wrote.
+        log: PathBuf,
+    },
+    /// It ended at once.
+    #[error("daemon '{name}' ended at its start ({status}); see {}", log.display())]
+    Ended {
+        /// Its name.
+        name: String,
+        /// How.
+        status: String,
+        /// What it wrote.
+        log: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("daemon '{name}' cannot be started: {why}")]
+    System {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The daemons that this experiment uses. Dropping it gives them up.
+#[derive(Debug, Default)]
+pub struct Daemons {
+    leases: Vec<Lease>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    name: String,
+    file: PathBuf,
+    lock: File,
+    child: Option<Child>,
+}
+
+impl Daemons {
+    /// Makes sure that the daemon of this transport runs. Returns a note for people if it was started.
+    ///
+    /// # Errors
+    /// If it does not run and may not or cannot be started.
+    pub fn ensure(
+        &mut self,
+        entry: &Entry,
+        name: &str,
+        options: &NodeOptions,
+        policy: Policy,
+        logs: &Path,
+    ) -> Result<Option<String>, DaemonError> {
+        let missing = match daemon_missing(entry, options) {
+            None if self.leases.iter().any(|lease| lease.name == name) => return Ok(None),
+            missing => missing,
+        };
+        // A lease on a daemon that has died is of no more use.
+        self.leases.retain(|lease| lease.name != name);
+        let system = |error: io::Error| DaemonError::System { name: name.to_owned(), why: error.to_string() };
+        if missing.is_some() && policy == Policy::Require {
+            return Err(DaemonError::NotRunning(missing.unwrap_or_default()));
+        }
+        let mut lease = Lease::open(name).map_err(system)?;
+        let started = if missing.is_some() { lease.start(entry, options, logs)? } else { false };
+        lease.share().map_err(system)?;
+        self.leases.push(lease);
+        Ok(started.then(|| format!("started {name}; it is stopped at the end")))
+    }
+}
+
+/// What the transport says if its daemon does not run.
+fn daemon_missing(entry: &Entry, options: &NodeOptions) -> Option<String> {
+    match entry.probe(options) {
+        Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => Some(error.message),
+        // Any other failure is the sub-experiment's, and is reported by it.
+        _ => None,
+    }
+}
+
+/// The folder of the lock files, for this user.
+fn leases_folder() -> PathBuf {
+    std::env::temp_dir().join(format!("tripmeter-daemons-{}", os::user_id()))
+}
+
+impl Lease {
+    fn open(name: &str) -> io::Result<Self> {
+        let folder = leases_folder();
+        fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
+        let file = folder.join(name);
+        let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file)?;
+        Ok(Self { name: name.to_owned(), file, lock, child: None })
+    }
+
+    /// Waits for the exclusive lock and starts the daemon, unless somebody else did in the meantime.
+    fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &Path) -> Result<bool, DaemonError> {
+        let begin = Instant::now();
+        while !os::lock_file(&self.lock, true).map_err(|error| self.system(error))? {
+            if begin.elapsed() > PATIENCE {
+                return Err(self.system(io::Error::other("another experiment holds it and it does not run")));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if daemon_missing(entry, options).is_none() {
+            return Ok(false);
+        }
+        let log = logs.join(format!("daemon_{}.log", self.name));
+        let child = self.spawn(entry, options, &log)?;
+        let identity = ProcessIdentity::of(child.id());
+        self.child = Some(child);
+        self.note(identity.as_ref()).map_err(|error| self.system(error))?;
+        self.await_ready(entry, options, log)?;
+        Ok(true)
+    }
+
+    fn spawn(&self, entry: &Entry, options: &NodeOptions, log: &Path) -> Result<Child, DaemonError> {
+        let command = entry.daemon_command(options).map_err(|error| self.system(io::Error::other(error)))?;
+        let Some(command) = command else {
+            return Err(self.system(io::Error::other("the transport does not say how")));
+        };
+        let output = File::create(log).map_err(|error| self.system(error))?;
+        let errors = output.try_clone().map_err(|error| self.system(error))?;
+        let spawned = Command::new(&command.program)
+            .args(&command.arguments)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0)
+            .spawn();
+        spawned.map_err(|error| self.system(io::Error::other(format!("{}: {error}", command.program))))
+    }
+
+    fn await_ready(&mut self, entry: &Entry, options: &NodeOptions, log: PathBuf) -> Result<(), DaemonError> {
+        let begin = Instant::now();
+        while daemon_missing(entry, options).is_some() {
+            let child = self.child.as_mut().expect("it was just started");
+            let name = self.name.clone();
+            if let Ok(Some(status)) = child.try_wait() {
+                return Err(DaemonError::Ended { name, status: status.to_string(), log });
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(DaemonError::NotReady { name, seconds: PATIENCE.as_secs(), log });
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn system(&self, error: io::Error) -> DaemonError {
+        DaemonError::System { name: self.name.clone(), why: error.to_string() }
+    }
+
+    /// Writes who the daemon is, for whoever stops it.
+    fn note(&mut self, identity: Option<&ProcessIdentity>) -> io::Result<()> {
+        self.lock.rewind()?;
+        self.lock.set_len(0)?;
+        identity.map_or(Ok(()), |identity| write!(self.lock, "{identity}"))
+    }
+
+    fn share(&self) -> io::Result<()> {
+        let begin = Instant::now();
+        while !os::lock_file(&self.lock, false)? && begin.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn started_by_us(&mut self) -> Option<ProcessIdentity> {
+        let mut text = String::new();
+        self.lock.rewind().ok()?;
+        self.lock.read_to_string(&mut text).ok()?;
+        ProcessIdentity::parse_prefix(&text).map(|(identity, _)| identity)
+    }
+
+    /// Asks the daemon to end, and kills it if it does not.
+    fn stop(&mut self, daemon: &ProcessIdentity) {
+        os::signal(daemon, libc::SIGTERM);
+        let begin = Instant::now();
+        loop {
+            let ended = match &mut self.child {
+                Some(child) => !matches!(child.try_wait(), Ok(None)),
+                None => daemon.is_dead(),
+            };
+            if ended {
+                return;
+            }
+            if begin.elapsed() > PATIENCE {
+                os::signal(daemon, libc::SIGKILL);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !matches!(os::lock_file(&self.lock, true), Ok(true)) {
+            return;
+        }
+        if let Some(daemon) = self.started_by_us() {
+            self.stop(&daemon);
+        }
+        // Gone means removed by another last user.
+        let _ = fs::remove_file(&self.file);
+        let _ = fs::remove_dir(leases_folder());
+    }
+}
+
+/// Stops daemons that Tripmeter started and nobody uses any more, because their last user was killed.
+pub fn stop_leftovers() {
+    for file in fs::read_dir(leases_folder()).into_iter().flatten().flatten() {
+        if let Some(name) = file.file_name().to_str()
+            && let Ok(lease) = Lease::open(name)
+        {
+            drop(lease);
+        }
+    }
+}

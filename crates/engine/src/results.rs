@@ -1,0 +1,141 @@
+//! The results folder and its manifest.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use tripmeter_model::manifest::Manifest;
+
+/// Name of the manifest in a results folder.
+pub const MANIFEST: &str = "manifest.json";
+/// Folder below the working directory where results go if no other is named.
+pub const RESULTS: &str = "results";
+
+/// Why there is no results folder.
+#[derive(Debug, Error)]
+pub enum ResultsError {
+    /// It holds something already.
+    #[error("output folder '{}' is not empty; name another with -o, or leave -o out", .0.display())]
+    NotEmpty(PathBuf),
+    /// It cannot be created or written.
+    #[error("output folder '{}' cannot be written: {}; name another with -o", .0.display(), .1)]
+    NotWritable(PathBuf, io::Error),
+}
+
+/// A results folder that nothing was in before.
+#[derive(Clone, Debug)]
+pub struct Results {
+    folder: PathBuf,
+    rounds: u32,
+}
+
+impl Results {
+    /// Creates the folder: `output`, or one named after the time below [`RESULTS`], with a suffix if it is taken.
+    ///
+    /// # Errors
+    /// If `output` is not empty, or the folder cannot be created.
+    pub fn create(output: Option<&Path>, rounds: u32) -> Result<Self, ResultsError> {
+        let folder = match output {
+            Some(folder) => named(folder)?,
+            None => dated()?,
+        };
+        let results = Self { folder, rounds };
+        for round in 1..=rounds {
+            let folder = results.round(round);
+            fs::create_dir_all(folder.join("logs")).map_err(|error| ResultsError::NotWritable(folder, error))?;
+        }
+        Ok(results)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The folder of a round: the folder itself if there is one round only.
+    pub fn round(&self, round: u32) -> PathBuf {
+        if self.rounds == 1 { self.folder.clone() } else { self.folder.join(format!("round-{round:02}")) }
+    }
+
+    /// Writes the manifest, whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, manifest: &Manifest) -> Result<(), ResultsError> {
+        let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
+        let text = serde_json::to_vec_pretty(manifest).map_err(|error| failed(io::Error::other(error)))?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
+        file.write_all(&text).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        file.as_file().set_permissions(mode).map_err(failed)?;
+        file.persist(self.folder.join(MANIFEST)).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// Removes log files that nothing was written to.
+    pub fn remove_empty_logs(&self) {
+        for round in 1..=self.rounds {
+            let folder = self.round(round).join("logs");
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                if entry.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+            // Stays if a log is left in it.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
+    let not_writable = |error| ResultsError::NotWritable(folder.to_path_buf(), error);
+    fs::create_dir_all(folder).map_err(not_writable)?;
+    let absolute = folder.canonicalize().map_err(not_writable)?;
+    if fs::read_dir(&absolute).map_err(not_writable)?.next().is_some() {
+        return Err(ResultsError::NotEmpty(folder.to_path_buf()));
+    }
+    Ok(absolute)
+}
+
+fn dated() -> Result<PathBuf, ResultsError> {
+    let parent = Path::new(RESULTS);
+    let not_writable = |error| ResultsError::NotWritable(parent.to_path_buf(), error);
+    fs::create_dir_all(parent).map_err(not_writable)?;
+    let parent = parent.canonicalize().map_err(not_writable)?;
+    let name = jiff::Zoned::now().strftime("%Y-%m-%d_%H-%M-%S").to_string();
+    for suffix in 1.. {
+        let folder = parent.join(if suffix == 1 { name.clone() } else { format!("{name}-{suffix}") });
+        match fs::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(not_writable(error)),
+        }
+    }
+    unreachable!("the numbers do not end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_something_in_it_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("a/b");
+        let results = Results::create(Some(&folder), 1).unwrap();
+        results.remove_empty_logs();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        assert!(Results::create(Some(&folder), 1).is_ok());
+        fs::write(folder.join("x"), "").unwrap();
+        assert!(matches!(Results::create(Some(&folder), 1), Err(ResultsError::NotEmpty(_))));
+        let file = folder.join("x/y");
+        assert!(matches!(Results::create(Some(&file), 1), Err(ResultsError::NotWritable(..))));
+    }
+
+    #[test]
+    fn rounds_have_folders_of_their_own() {
+        let parent = tempfile::tempdir().unwrap();
+        let results = Results::create(Some(parent.path()), 2).unwrap();
+        assert!(results.round(2).ends_with("round-02") && results.round(2).is_dir());
+    }
+}

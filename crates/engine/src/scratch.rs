@@ -1,0 +1,155 @@
+//! What a run creates outside its results folder, and how it is removed, even after a kill.
+//!
+//! Every name begins with the identity of the process that owns it, so that nothing else is ever removed, and what a
+//! dead owner left is found by looking.
+
+use crate::os::{self, ProcessIdentity};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Where POSIX shared memory has its names.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// File in a scratch folder that lists message queues, one name per line: queues cannot be listed everywhere.
+const QUEUES: &str = "queues";
+
+/// The scratch folder of a run. Dropping it removes it and everything that is named after it.
+#[derive(Debug)]
+pub struct Scratch {
+    identity: ProcessIdentity,
+    folder: PathBuf,
+    parts: u32,
+}
+
+/// One sub-experiment's part of a scratch folder.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Prefix of every name outside the folder.
+    pub run_id: String,
+    /// The folder.
+    pub folder: PathBuf,
+}
+
+impl Scratch {
+    /// A scratch folder in the system's temporary folder, for this user only.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create() -> io::Result<Self> {
+        let identity = ProcessIdentity::own();
+        let folder = std::env::temp_dir().join(identity.to_string());
+        fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(Self { identity, folder, parts: 0 })
+    }
+
+    /// The folder itself.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A fresh part.
+    ///
+    /// # Errors
+    /// If its folder cannot be created.
+    pub fn part(&mut self) -> io::Result<Part> {
+        self.parts += 1;
+        let part = Part {
+            run_id: format!("{}-{}", self.identity, self.parts),
+            folder: self.folder.join(self.parts.to_string()),
+        };
+        fs::DirBuilder::new().mode(0o700).create(&part.folder)?;
+        Ok(part)
+    }
+}
+
+impl Part {
+    /// Removes the folder and everything named after it.
+    pub fn remove(&self) {
+        remove(&self.folder, |name| {
+            name.strip_prefix(&self.run_id).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+        });
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.folder, |name| {
+            ProcessIdentity::parse_prefix(name).is_some_and(|(owner, _)| owner == self.identity)
+        });
+    }
+}
+
+/// Removes what runs of dead processes left behind, and returns their folders' and segments' names.
+pub fn remove_leftovers() -> Vec<String> {
+    let is_left = |name: &str| ProcessIdentity::parse_prefix(name).is_some_and(|(owner, _)| owner.is_dead());
+    let mut removed = Vec::new();
+    for folder in names_in(&std::env::temp_dir()).into_iter().filter(|name| is_left(name)) {
+        remove(&std::env::temp_dir().join(&folder), |name| name.starts_with(&folder));
+        removed.push(folder);
+    }
+    for name in names_in(Path::new(SHARED_MEMORY)).into_iter().filter(|name| is_left(name)) {
+        remove_any(&Path::new(SHARED_MEMORY).join(&name));
+        removed.push(name);
+    }
+    removed
+}
+
+/// Removes a scratch folder, the message queues that it lists, and the shared memory whose name `is_ours`.
+fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
+    for list in [folder.to_path_buf()].into_iter().chain(names_in(folder).iter().map(|name| folder.join(name))) {
+        let queues = fs::read_to_string(list.join(QUEUES)).unwrap_or_default();
+        for queue in queues.lines().filter(|queue| queue.strip_prefix('/').is_some_and(&is_ours)) {
+            os::unlink_queue(queue);
+        }
+    }
+    for name in names_in(Path::new(SHARED_MEMORY)).iter().filter(|name| is_ours(name)) {
+        remove_any(&Path::new(SHARED_MEMORY).join(name));
+    }
+    remove_any(folder);
+}
+
+/// What cannot be removed has been removed by somebody else.
+fn remove_any(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_what_is_named_after_them_go_and_nothing_else_does() {
+        let mut scratch = Scratch::create().unwrap();
+        let (first, second) = (scratch.part().unwrap(), scratch.part().unwrap());
+        let shared = |name: &str| Path::new(SHARED_MEMORY).join(name);
+        let (ours, other) = (shared(&format!("{}-x", first.run_id)), shared(&format!("{}0-x", first.run_id)));
+        fs::write(&ours, "x").unwrap();
+        fs::write(&other, "x").unwrap();
+        first.remove();
+        assert!(!ours.exists() && !first.folder.exists());
+        assert!(other.exists() && second.folder.exists());
+        let folder = scratch.folder().to_path_buf();
+        drop(scratch);
+        assert!(!other.exists() && !folder.exists());
+    }
+
+    #[test]
+    fn only_dead_owners_leave_leftovers() {
+        let own = ProcessIdentity::own().to_string();
+        let dead = own.rsplit_once('-').map(|(front, _)| format!("{front}-1-9-left")).unwrap();
+        let alive = format!("{own}-9-alive");
+        for name in [&dead, &alive] {
+            fs::write(Path::new(SHARED_MEMORY).join(name), "x").unwrap();
+        }
+        assert!(remove_leftovers().contains(&dead));
+        assert!(!Path::new(SHARED_MEMORY).join(&dead).exists());
+        assert!(Path::new(SHARED_MEMORY).join(&alive).exists());
+        fs::remove_file(Path::new(SHARED_MEMORY).join(&alive)).unwrap();
+    }
+}

@@ -1,0 +1,97 @@
+//! A worker process: its start, its channel, its end.
+
+use crate::control::send;
+use serde::Serialize;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// The hidden command that makes a process a worker.
+pub const WORKER_COMMAND: &str = "worker";
+
+/// A running worker. Dropping it kills it.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    /// Its standard input, which is a socket that carries messages both ways.
+    pub stream: UnixStream,
+    status: Option<ExitStatus>,
+}
+
+impl Worker {
+    /// Starts one. What it prints goes to `log`, or to our standard error.
+    ///
+    /// It gets a process group of its own, so that a Ctrl-C in the terminal does not reach it.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn spawn(tripmeter: &Path, log: Option<&File>) -> io::Result<Self> {
+        let (stream, other) = UnixStream::pair()?;
+        let output = || log.map_or_else(|| Ok(Stdio::from(io::stderr())), |log| log.try_clone().map(Stdio::from));
+        let child = Command::new(tripmeter)
+            .arg(WORKER_COMMAND)
+            .stdin(OwnedFd::from(other))
+            .stdout(output()?)
+            .stderr(output()?)
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { child, stream, status: None })
+    }
+
+    /// Tells it something.
+    ///
+    /// # Errors
+    /// If it has gone.
+    pub fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        send(&mut self.stream, message)
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().ok().flatten();
+        }
+        self.status.is_some()
+    }
+
+    /// Waits for its end and kills it if it does not come in time. True if it was killed by us.
+    pub fn end(&mut self, time: Duration) -> bool {
+        let begin = Instant::now();
+        while !self.has_ended() {
+            if begin.elapsed() >= time {
+                // Killing and waiting fail only if it has ended by itself in the meantime.
+                let _ = self.child.kill();
+                self.status = self.child.wait().ok();
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    /// How it ended, if it ended badly and of its own: by a signal.
+    pub fn crash(&self) -> Option<String> {
+        let signal = self.status?.signal()?;
+        let name = match signal {
+            libc::SIGSEGV => " (segmentation fault)",
+            libc::SIGABRT => " (abort)",
+            libc::SIGBUS => " (bus error)",
+            libc::SIGILL => " (illegal instruction)",
+            libc::SIGFPE => " (arithmetic error)",
+            libc::SIGKILL => " (kill)",
+            _ => "",
+        };
+        Some(format!("was ended by signal {signal}{name}"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO);
+    }
+}

@@ -1,0 +1,259 @@
+//! Runs a plan: one leader and one follower process per sub-experiment and round, watched from here.
+//!
+//! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
+
+mod sub_experiment;
+
+use crate::by_hand::{MeetError, Meeting};
+use crate::clock::Calibration;
+use crate::daemon::{self, Daemons};
+use crate::environment;
+use crate::registry::Registry;
+use crate::results::{Results, ResultsError};
+use crate::scratch::{self, Scratch};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use thiserror::Error;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Cell, Manifest, SCHEMA_VERSION, Status, SubExperimentResult};
+use tripmeter_model::plan::{Plan, SubExperiment};
+
+/// Who starts the follower processes.
+#[derive(Clone, Debug)]
+pub enum Followers {
+    /// This process.
+    Local,
+    /// A `tripmeter follower` in another terminal.
+    ByHand {
+        /// Where it comes to; see [`crate::by_hand::rendezvous`].
+        rendezvous: PathBuf,
+        /// How long it is waited for.
+        wait: Duration,
+    },
+}
+
+/// How a plan is run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The results folder; a dated one below `results` if none is named.
+    pub output: Option<PathBuf>,
+    /// Who starts the follower processes.
+    pub followers: Followers,
+    /// Set by the user to stop early and keep what was measured.
+    pub stop: Arc<AtomicBool>,
+    /// This program, started again as worker.
+    pub tripmeter: PathBuf,
+    /// How long a worker may show no sign of life.
+    pub watchdog: Duration,
+}
+
+/// What happens, for progress bars.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Something people should know.
+    Note(String),
+    /// The folder that results go to.
+    Results(PathBuf),
+    /// A sub-experiment begins.
+    SubExperimentStarted {
+        /// 1-based.
+        round: u32,
+        /// Its name.
+        name: String,
+        /// 1-based position in its round.
+        index: usize,
+        /// Sub-experiments in a round.
+        of: usize,
+    },
+    /// A payload begins.
+    PayloadStarted {
+        /// Its size.
+        payload_bytes: u64,
+    },
+    /// Samples of this payload so far.
+    Progress {
+        /// Their number.
+        done: u64,
+        /// Samples asked for.
+        planned: u64,
+    },
+    /// A payload is finished.
+    PayloadFinished(Box<Cell>),
+    /// A sub-experiment is over.
+    SubExperimentFinished {
+        /// How.
+        status: Status,
+        /// Why, if it failed.
+        error: Option<String>,
+    },
+}
+
+/// Why a plan could not be run at all.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// No place for results.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// No follower.
+    #[error(transparent)]
+    Meet(#[from] MeetError),
+    /// No place for sockets and the like.
+    #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
+    Scratch(PathBuf, io::Error),
+}
+
+impl RunError {
+    /// The exit code of its class.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            RunError::Results(_) | RunError::Scratch(..) => exit::CANNOT_CREATE,
+            RunError::Meet(MeetError::Interrupted) => exit::INTERRUPTED,
+            RunError::Meet(_) => exit::UNAVAILABLE,
+        }
+    }
+}
+
+/// What all sub-experiments of a run share.
+struct Run<'a> {
+    plan: &'a Plan,
+    registry: &'a Registry,
+    options: &'a RunOptions,
+    watch: &'a mut dyn FnMut(&Event),
+    results: Results,
+    manifest: Manifest,
+    // Dropped in this order: daemons are stopped before the scratch folder with their configuration goes.
+    meeting: Option<Meeting>,
+    daemons: Daemons,
+    scratch: Scratch,
+    calibration: Calibration,
+}
+
+/// Runs a plan and returns its manifest, which is on disk too. A sub-experiment that fails is in there; it ends nothing else.
+///
+/// # Errors
+/// If there is no place for results or scratch files, or no follower comes.
+pub fn run(
+    plan: &Plan,
+    registry: &Registry,
+    options: &RunOptions,
+    watch: &mut dyn FnMut(&Event),
+) -> Result<Manifest, RunError> {
+    for name in scratch::remove_leftovers() {
+        watch(&Event::Note(format!("removed '{name}', left by a run that was killed")));
+    }
+    daemon::stop_leftovers();
+    let scratch = Scratch::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
+    let meeting = match &options.followers {
+        Followers::Local => None,
+        Followers::ByHand { rendezvous, wait } => {
+            watch(&Event::Note(format!("waiting for a follower at '{}'", rendezvous.display())));
+            Some(Meeting::wait(rendezvous, *wait, &options.stop)?)
+        }
+    };
+    let results = Results::create(options.output.as_deref(), plan.rounds)?;
+    watch(&Event::Results(results.folder().to_path_buf()));
+    let calibration = Calibration::new();
+    let manifest = new_manifest(plan, &calibration);
+    let daemons = Daemons::default();
+    let mut run = Run { plan, registry, options, watch, results, manifest, meeting, daemons, scratch, calibration };
+    run.save()?;
+    run.rounds()?;
+    run.finish()
+}
+
+fn new_manifest(plan: &Plan, calibration: &Calibration) -> Manifest {
+    Manifest {
+        schema_version: SCHEMA_VERSION,
+        tripmeter_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: now(),
+        ended: None,
+        status: Status::Running,
+        plan: plan.clone(),
+        environment: environment::environment(calibration),
+        sub_experiments: Vec::new(),
+    }
+}
+
+fn now() -> String {
+    jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+}
+
+impl Run<'_> {
+    fn save(&self) -> Result<(), RunError> {
+        Ok(self.results.write(&self.manifest)?)
+    }
+
+    fn stopped(&self) -> bool {
+        self.options.stop.load(Relaxed)
+    }
+
+    fn rounds(&mut self) -> Result<(), RunError> {
+        let mut random = fastrand::Rng::with_seed(self.plan.seed);
+        for round in 1..=self.plan.rounds {
+            let mut order: Vec<&SubExperiment> = self.plan.sub_experiments.iter().collect();
+            if self.plan.rounds > 1 {
+                random.shuffle(&mut order);
+            }
+            let of = order.len();
+            for (index, plan) in order.into_iter().enumerate() {
+                if self.stopped() {
+                    return Ok(());
+                }
+                (self.watch)(&Event::SubExperimentStarted { round, name: plan.name.clone(), index: index + 1, of });
+                self.one(plan, round)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one sub-experiment; its failure is a result.
+    fn one(&mut self, plan: &SubExperiment, round: u32) -> Result<(), RunError> {
+        self.manifest.sub_experiments.push(SubExperimentResult {
+            name: plan.name.clone(),
+            round,
+            status: Status::Running,
+            error: None,
+            transport_version: String::new(),
+            system_version: String::new(),
+            same_process: false,
+            path_proof: None,
+            memory_lock: None,
+            cells: Vec::new(),
+        });
+        self.save()?;
+        let outcome = sub_experiment::run(self, plan, round);
+        let (status, error) = match outcome {
+            Ok(status) => (status, None),
+            Err(why) => (Status::Failed, Some(why)),
+        };
+        let result = self.current();
+        (result.status, result.error) = (status, error.clone());
+        self.save()?;
+        (self.watch)(&Event::SubExperimentFinished { status, error });
+        Ok(())
+    }
+
+    /// The result of the running sub-experiment.
+    fn current(&mut self) -> &mut SubExperimentResult {
+        self.manifest.sub_experiments.last_mut().expect("a sub-experiment is running")
+    }
+
+    fn finish(mut self) -> Result<Manifest, RunError> {
+        let all_good = self.manifest.sub_experiments.iter().all(|result| result.status == Status::Complete);
+        self.manifest.status = match (self.stopped(), all_good) {
+            (true, _) => Status::Interrupted,
+            (false, true) => Status::Complete,
+            (false, false) => Status::Failed,
+        };
+        self.manifest.ended = Some(now());
+        self.manifest.environment.after = Some(environment::load());
+        self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
+        self.save()?;
+        self.results.remove_empty_logs();
+        Ok(self.manifest)
+    }
+}

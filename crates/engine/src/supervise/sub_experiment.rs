@@ -1,0 +1,272 @@
+//! One sub-experiment: its processes, what they report, and their end.
+
+use super::{Event, Run};
+use crate::control::{FromLeader, Job, ToWorker, receive};
+use crate::registry::Entry;
+use crate::scratch::Part;
+use crate::spawn::Worker;
+use std::fs::{File, OpenOptions};
+use std::io::BufReader;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tripmeter_abi::{NodeOptions, Role};
+use tripmeter_model::manifest::Status;
+use tripmeter_model::plan::SubExperiment;
+
+/// How long processes may take to end after their last word.
+const ENDING_TIME: Duration = Duration::from_secs(5);
+/// How long a leader may take to notice that its follower has ended, besides the loss time-out.
+const NOTICING_TIME: Duration = Duration::from_secs(5);
+
+/// Runs it to its end; the result so far is in the manifest all the time.
+///
+/// # Errors
+/// Why it failed, in one line.
+pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<Status, String> {
+    let registry = run.registry;
+    let entry = registry.get(&plan.transport.system).map_err(|error| error.to_string())?;
+    let part = run.scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
+    let logs = run.results.round(round).join("logs");
+    let result = ensure_daemon(run, plan, entry, &logs).and_then(|()| {
+        let log_file = logs.join(format!("{}.log", plan.name));
+        let mut pair = Pair::start(run, plan, entry, &part, round, &log_file)?;
+        let outcome = pair.watch(run);
+        pair.end(run, outcome, &log_file)
+    });
+    part.remove();
+    result
+}
+
+fn ensure_daemon(run: &mut Run<'_>, plan: &SubExperiment, entry: &Entry, logs: &Path) -> Result<(), String> {
+    let description = entry.describe().map_err(ToString::to_string)?;
+    let Some(name) = &description.daemon else { return Ok(()) };
+    let options = NodeOptions {
+        role: Role::Leader,
+        pattern: plan.pattern,
+        wait: plan.wait,
+        variant: plan.transport.variant.clone(),
+        settings: plan.transport.settings.clone(),
+        run_id: String::new(),
+        scratch_dir: run.scratch.folder().to_path_buf(),
+        max_payload_bytes: largest_with_daemon(run, name).max(largest(plan)),
+        link_count: 1,
+        follower_count: 1,
+        follower_index: 0,
+    };
+    let note = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs).map_err(|error| error.to_string())?;
+    if let Some(note) = note {
+        (run.watch)(&Event::Note(note));
+    }
+    Ok(())
+}
+
+/// The largest message of all sub-experiments that use this daemon: it is started once.
+fn largest_with_daemon(run: &Run<'_>, name: &str) -> u64 {
+    let uses = |plan: &&SubExperiment| {
+        let entry = run.registry.get(&plan.transport.system).ok();
+        let description = entry.and_then(|entry| entry.describe().ok());
+        description.is_some_and(|description| description.daemon.as_deref() == Some(name))
+    };
+    run.plan.sub_experiments.iter().filter(uses).map(largest).max().unwrap_or(0)
+}
+
+fn largest(plan: &SubExperiment) -> u64 {
+    plan.payloads.iter().copied().max().unwrap_or(0)
+}
+
+/// The processes of a sub-experiment.
+struct Pair {
+    leader: Worker,
+    reader: BufReader<UnixStream>,
+    /// `None` if it is a thread of the leader, or started by hand.
+    follower: Option<Worker>,
+    phase: String,
+    planned: u64,
+}
+
+/// The leader's last word, or why there was none.
+enum Outcome {
+    Done,
+    Interrupted,
+    Failed(String),
+    /// It ended without a word.
+    Vanished,
+    /// It was killed: this is why.
+    Killed(String),
+}
+
+impl Pair {
+    fn start(
+        run: &mut Run<'_>,
+        plan: &SubExperiment,
+        entry: &Entry,
+        part: &Part,
+        round: u32,
+        log_file: &Path,
+    ) -> Result<Self, String> {
+        let failed = |what: &str, error: std::io::Error| format!("{what} cannot be started: {error}");
+        let log: File = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log_file)
+            .map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
+        let job = job(run, plan, entry, part, round);
+        let same_process = entry
+            .describe()
+            .ok()
+            .and_then(|description| description.variant(&plan.transport.variant))
+            .is_some_and(|variant| variant.same_process);
+        let program = &run.options.tripmeter;
+        let mut leader = Worker::spawn(program, Some(&log)).map_err(|error| failed("leader", error))?;
+        let control = job.control.clone();
+        leader.send(&ToWorker::Lead(Box::new(job))).map_err(|error| failed("leader", error))?;
+        let follower = match &mut run.meeting {
+            _ if same_process => None,
+            Some(meeting) => {
+                meeting.start(&control).map_err(|error| error.to_string())?;
+                None
+            }
+            None => {
+                let mut follower = Worker::spawn(program, Some(&log)).map_err(|error| failed("follower", error))?;
+                follower.send(&ToWorker::Follow(control)).map_err(|error| failed("follower", error))?;
+                Some(follower)
+            }
+        };
+        let reader = leader.stream.try_clone().map_err(|error| failed("leader", error))?;
+        let reader = BufReader::new(reader);
+        Ok(Self { leader, reader, follower, phase: "start".to_owned(), planned: plan.samples })
+    }
+
+    /// Hears the leader out.
+    fn watch(&mut self, run: &mut Run<'_>) -> Outcome {
+        let mut heard = Instant::now();
+        let mut follower_ended: Option<Instant> = None;
+        let mut told_to_stop = false;
+        loop {
+            if self.reader.buffer().is_empty() {
+                let ready = crate::os::wait_readable(&[&self.leader.stream], Duration::from_secs(1));
+                if !ready.is_ok_and(|ready| ready[0]) {
+                    if run.stopped() && !told_to_stop {
+                        told_to_stop = true;
+                        // A leader that has gone is noticed below.
+                        let _ = self.leader.send(&ToWorker::Stop);
+                    }
+                    if let Some(outcome) = self.overdue(run, heard, &mut follower_ended) {
+                        return outcome;
+                    }
+                    continue;
+                }
+            }
+            heard = Instant::now();
+            match receive::<FromLeader>(&mut self.reader) {
+                Ok(Some(event)) => {
+                    if let Some(outcome) = self.take_note(run, event) {
+                        return outcome;
+                    }
+                }
+                Ok(None) | Err(_) => return Outcome::Vanished,
+            }
+        }
+    }
+
+    fn overdue(&mut self, run: &Run<'_>, heard: Instant, follower_ended: &mut Option<Instant>) -> Option<Outcome> {
+        let silence = heard.elapsed();
+        if silence > run.options.watchdog {
+            let seconds = silence.as_secs();
+            return Some(Outcome::Killed(format!("no sign of life for {seconds} s while it was to {}", self.phase)));
+        }
+        if self.follower.as_mut().is_some_and(Worker::has_ended) {
+            let since = follower_ended.get_or_insert_with(Instant::now).elapsed();
+            let limit = NOTICING_TIME + Duration::from_nanos(run.plan.loss_timeout_ns);
+            if since > limit {
+                return Some(Outcome::Killed(format!("the follower ended while the leader was to {}", self.phase)));
+            }
+        }
+        None
+    }
+
+    fn take_note(&mut self, run: &mut Run<'_>, event: FromLeader) -> Option<Outcome> {
+        match event {
+            FromLeader::Phase(phase) => self.phase = phase,
+            FromLeader::Opened { transport_version, system_version, same_process, memory_lock } => {
+                let result = run.current();
+                (result.transport_version, result.system_version) = (transport_version, system_version);
+                (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
+            }
+            FromLeader::Proof(proof) => run.current().path_proof = Some(proof),
+            FromLeader::CellStarted { payload_bytes } => (run.watch)(&Event::PayloadStarted { payload_bytes }),
+            FromLeader::Progress { samples } => {
+                (run.watch)(&Event::Progress { done: samples, planned: self.planned });
+            }
+            FromLeader::CellFinished(cell) => {
+                run.current().cells.push((*cell).clone());
+                if let Err(error) = run.save() {
+                    return Some(Outcome::Killed(error.to_string()));
+                }
+                (run.watch)(&Event::PayloadFinished(cell));
+                // The leader waits for this, so that nothing of the above falls into its next cell.
+                if self.leader.send(&ToWorker::Continue).is_err() {
+                    return Some(Outcome::Vanished);
+                }
+            }
+            FromLeader::Done => return Some(Outcome::Done),
+            FromLeader::Interrupted => return Some(Outcome::Interrupted),
+            FromLeader::Failed(why) => return Some(Outcome::Failed(why)),
+        }
+        None
+    }
+
+    /// Ends both processes and says how it went.
+    fn end(&mut self, run: &mut Run<'_>, outcome: Outcome, log_file: &Path) -> Result<Status, String> {
+        let patience = if matches!(outcome, Outcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
+        let leader_hung = self.leader.end(patience);
+        let follower_hung = self.follower.as_mut().is_some_and(|follower| follower.end(patience));
+        if let Some(meeting) = &mut run.meeting {
+            meeting.finish().map_err(|error| error.to_string())?;
+        }
+        let why = match outcome {
+            Outcome::Done => {
+                for (hung, who) in [(leader_hung, "leader"), (follower_hung, "follower")] {
+                    if hung {
+                        let note = format!("the {who} did not end by itself after its work, and was killed");
+                        (run.watch)(&Event::Note(note));
+                    }
+                }
+                return Ok(Status::Complete);
+            }
+            Outcome::Interrupted => return Ok(Status::Interrupted),
+            Outcome::Failed(why) | Outcome::Killed(why) => self.with_crash(why, follower_hung),
+            Outcome::Vanished => {
+                let how = self.leader.crash().unwrap_or_else(|| "ended without a word".to_owned());
+                format!("the leader process {how} while it was to {}", self.phase)
+            }
+        };
+        let log = log_file.metadata().is_ok_and(|metadata| metadata.len() > 0);
+        Err(if log { format!("{why}; its log is '{}'", log_file.display()) } else { why })
+    }
+
+    /// Adds how the follower ended, if that was the cause.
+    fn with_crash(&self, why: String, killed_by_us: bool) -> String {
+        match self.follower.as_ref().and_then(Worker::crash) {
+            Some(how) if !killed_by_us => format!("{why}; the follower process {how}"),
+            _ => why,
+        }
+    }
+}
+
+fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u32) -> Job {
+    Job {
+        sub_experiment: plan.clone(),
+        plugin: entry.plugin_file().map(Path::to_path_buf),
+        run_id: part.run_id.clone(),
+        scratch_dir: part.folder.clone(),
+        results_dir: run.results.round(round),
+        control: part.folder.join("control"),
+        timebase: run.calibration.timebase,
+        raw: run.plan.raw,
+        loss_timeout_ns: run.plan.loss_timeout_ns,
+        leader_cpu: run.plan.leader_cpu,
+        follower_cpu: run.plan.follower_cpu,
+    }
+}
