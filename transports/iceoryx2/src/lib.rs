@@ -66,7 +66,7 @@ impl System for Iceoryx2 {
         check(options)?;
         let (bytes, limit) = (options.max_payload_bytes, largest_payload_bytes(options)?);
         if bytes > limit {
-            let message = format!("payload of {bytes} bytes, {limit} at most for the free space of /dev/shm");
+            let message = format!("payload of {bytes} bytes, {limit} at most: 1 GiB, or what /dev/shm has free");
             return Err(Error::new(Status::Limit, message));
         }
         // Failures are reported as errors of the call; what iceoryx2 itself logs is for `IOX2_LOG_LEVEL` to ask for.
