@@ -308,6 +308,13 @@ fn udp(scene: &Scene) -> Finding {
     if by_read_write {
         return not_visible(format!("{there} over the loopback, but by read and write through {}", listed(&rivals)));
     }
+    let unclear = scene
+        .common()
+        .and_then(|common| common.into_iter().next())
+        .filter(|common| !scene.is_touch_telling() || common.touched_bytes.is_none());
+    if let Some(common) = unclear {
+        return not_visible(format!("{there} over the loopback, of all programs, but {} is in common", named(&common)));
+    }
     if bytes > expected.saturating_mul(CROWD) {
         return not_visible(format!("{there} over the loopback: others were busy there at the same time"));
     }

@@ -18,7 +18,7 @@
 //! | Evidence | Scope | Says |
 //! |---|---|---|
 //! | address of loan and message, as (device, inode, offset) | process | both are the same memory: nothing was copied |
-//! | `Referenced` in `smaps`, after `clear_refs` | process | how much of a shared mapping this process touched |
+//! | `Referenced` in `smaps`, after `clear_refs` at the eighth message | process | how much of a shared mapping it touched |
 //! | `TCP_INFO` of the own sockets | socket | bytes over TCP, exactly |
 //! | `rchar`, `wchar` | process | bytes by `read` and `write`, over anything; `send` and `mq_send` are not in it |
 //! | `FIONREAD`, `QSIZE` of the own descriptors | descriptor | where the first message waits, and so which object carries it |
@@ -80,6 +80,9 @@ const LEAST_MESSAGES: u64 = 32;
 
 /// Addresses kept per direction: enough for every chunk of a pool to come round, few enough to send as JSON.
 const MOST_ADDRESSES: usize = 256;
+
+/// Messages, of both directions, after which a process begins to count the pages that it touches.
+const FAULTING_MESSAGES: u64 = 8;
 
 /// Messages per direction that a proof with this payload needs.
 pub fn messages_for(payload_bytes: u64) -> u64 {

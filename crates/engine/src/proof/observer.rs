@@ -1,9 +1,9 @@
 //! One side observes itself.
 
-use super::MOST_ADDRESSES;
 use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
 use super::maps::Maps;
 use super::sys::{self, Counters, Descriptor};
+use super::{FAULTING_MESSAGES, MOST_ADDRESSES};
 use std::collections::{BTreeMap, BTreeSet};
 use tripmeter_abi::Path;
 
@@ -46,7 +46,7 @@ pub struct Observer {
     baseline: Baseline,
     passed: BTreeMap<Object, Passed>,
     parked: Option<BTreeMap<Object, u64>>,
-    can_see_touched: bool,
+    is_touched_cleared: bool,
     counters: Counters,
     sent: Addresses,
     received: Addresses,
@@ -65,7 +65,7 @@ impl Observer {
             baseline: baseline.clone(),
             passed: opened.values().map(|descriptor| (descriptor.object, passed(descriptor))).collect(),
             parked: None,
-            can_see_touched: sys::clear_touched().is_ok(),
+            is_touched_cleared: false,
             sent: Addresses::new(),
             received: Addresses::new(),
             counters: Counters::now(),
@@ -86,11 +86,21 @@ impl Observer {
     /// Notes where a loan lies that is about to be published. `data` is not dereferenced.
     pub fn sent(&mut self, sequence: u64, data: *const u8, length: usize) {
         self.sent.add(sequence, data, length);
+        self.clear_touched_once();
     }
 
     /// Notes where a message lies that was received by reference. `data` is not dereferenced.
     pub fn received(&mut self, sequence: u64, data: *const u8, length: usize) {
         self.received.add(sequence, data, length);
+        self.clear_touched_once();
+    }
+
+    /// A page fault maps the pages around it as well, as if they had been touched. After a few messages the control
+    /// structures of a system have had theirs, and what is touched from then on is counted page by page.
+    fn clear_touched_once(&mut self) {
+        if self.sent.count + self.received.count == FAULTING_MESSAGES {
+            self.is_touched_cleared = sys::clear_touched().is_ok();
+        }
     }
 
     /// Ends the observation; to be called before the transport is closed or its messages are given back for good.
@@ -104,7 +114,7 @@ impl Observer {
         let maps = maps.map(|text| Maps::parse(&text)).ok();
         let shared = maps.as_ref().map(|maps| {
             let mut shared = self.baseline.mapped_since(maps);
-            if !self.can_see_touched {
+            if !self.is_touched_cleared {
                 shared.iter_mut().for_each(|object| object.touched_bytes = None);
             }
             shared

@@ -16,7 +16,7 @@ const LITTLE_PART: u64 = 4;
 const LEAST_PARKED_BYTES: u64 = 1024;
 
 /// Pages are touched as a whole: only from so many bytes is a payload told from a few control structures.
-const LEAST_TOUCHED_BYTES: u64 = 16 * 1024;
+const LEAST_TOUCHED_BYTES: u64 = 32 * 1024;
 
 /// Whether nearly all of `whole` is there.
 pub(super) fn is_most(part: u64, whole: u64) -> bool {

@@ -1,0 +1,247 @@
+//! Evidence made by hand, for what is hard to bring about: counters that cannot be read, crowds, messages lost.
+
+use super::claim;
+use crate::proof::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
+use crate::proof::{Claim, MOST_PAYLOAD_BYTES, judge, messages_for};
+use tripmeter_abi::Path;
+use tripmeter_model::manifest::Verdict;
+
+const BYTES: u64 = MOST_PAYLOAD_BYTES;
+const SEGMENT: Object = Object { device: 26, inode: 7 };
+
+fn of(path: Path) -> Claim {
+    claim(path, false, false, BYTES)
+}
+
+fn all_bytes() -> u64 {
+    2 * BYTES * messages_for(BYTES)
+}
+
+/// A side that sent and received everything, and shows nothing.
+fn quiet(process_id: u32) -> Evidence {
+    let addresses: Vec<_> =
+        (0..messages_for(BYTES)).map(|sequence| Address { sequence, address: 4096, place: Place::Private }).collect();
+    Evidence {
+        process_id,
+        read_bytes: Some(0),
+        written_bytes: Some(0),
+        loopback_bytes: Some(0),
+        udp_datagrams: Some(0),
+        channels: Some(Vec::new()),
+        looked_for_parked: true,
+        shared: Some(Vec::new()),
+        sent_messages: messages_for(BYTES),
+        sent: addresses.clone(),
+        received: addresses,
+    }
+}
+
+/// Both sides, changed in the same way.
+fn both(change: impl Fn(&mut Evidence)) -> [Evidence; 2] {
+    [1, 2].map(|process_id| {
+        let mut side = quiet(process_id);
+        change(&mut side);
+        side
+    })
+}
+
+fn hold(path: Path, parked_bytes: u64) -> Channel {
+    let object = Object { device: 9, inode: path.code().into() };
+    Channel { path, object, sent_bytes: Some(0), received_bytes: Some(0), parked_bytes }
+}
+
+fn map(side: &mut Evidence, touched_bytes: Option<u64>) {
+    let name = "/dev/shm/segment".to_owned();
+    let segment = SharedObject { object: SEGMENT, name, bytes: 8 << 20, is_writable: true, touched_bytes };
+    side.shared.get_or_insert_default().push(segment);
+}
+
+fn read_and_write(side: &mut Evidence, bytes: u64) {
+    (side.read_bytes, side.written_bytes) = (Some(bytes), Some(bytes));
+}
+
+fn over_loopback(side: &mut Evidence, bytes: u64) {
+    (side.loopback_bytes, side.udp_datagrams) = (Some(bytes), Some(4 * messages_for(BYTES)));
+}
+
+#[track_caller]
+fn assert_verdict(claim: &Claim, sides: &[Evidence; 2], verdict: Verdict, words: &str) {
+    let proof = judge(claim, &sides[0], &sides[1]);
+    assert_eq!(proof.verdict, verdict, "{}", proof.evidence);
+    assert!(proof.evidence.contains(words), "'{words}' is not in: {}", proof.evidence);
+    assert!(!proof.evidence.contains('\n'));
+}
+
+#[test]
+fn nothing_is_proven_by_nothing() {
+    for claim in super::claims(BYTES) {
+        let sides = both(|_| ());
+        assert_ne!(judge(&claim, &sides[0], &sides[1]).verdict, Verdict::Proven, "{claim:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_visible() {
+    let blind = both(|side| {
+        (side.read_bytes, side.written_bytes, side.loopback_bytes, side.udp_datagrams) = (None, None, None, None);
+        (side.channels, side.shared) = (None, None);
+        side.looked_for_parked = false;
+    });
+    for &path in Path::ALL.iter().filter(|&&path| path != Path::Memory) {
+        let words = if path == Path::Other { "no trace" } else { "could" };
+        assert_verdict(&of(path), &blind, Verdict::NotVisible, words);
+        let sides = both(|side| {
+            read_and_write(side, all_bytes());
+            side.channels = None;
+        });
+        assert_ne!(judge(&of(path), &sides[0], &sides[1]).verdict, Verdict::Proven, "{path}");
+    }
+}
+
+#[test]
+fn a_crowded_loopback_proves_no_udp() {
+    let with = |bytes| {
+        both(move |side| {
+            side.channels = Some(vec![hold(Path::Udp, 0)]);
+            over_loopback(side, bytes);
+        })
+    };
+    assert_verdict(&of(Path::Udp), &with(all_bytes()), Verdict::Proven, "loopback");
+    assert_verdict(&of(Path::Udp), &with(all_bytes() / 2), Verdict::Failed, "only 2.1 MB of 4.2 MB");
+    assert_verdict(&of(Path::Udp), &with(all_bytes() * 10), Verdict::NotVisible, "others were busy");
+}
+
+#[test]
+fn udp_without_datagrams_is_no_udp() {
+    let sides = both(|side| {
+        side.channels = Some(vec![hold(Path::Udp, 0)]);
+        over_loopback(side, all_bytes());
+        side.udp_datagrams = Some(3);
+    });
+    assert_verdict(&of(Path::Udp), &sides, Verdict::Failed, "3 datagrams");
+}
+
+#[test]
+fn others_on_the_loopback_do_not_hide_data_sharing_under_udp() {
+    let with = |touched| {
+        both(move |side| {
+            side.channels = Some(vec![hold(Path::Udp, 0)]);
+            over_loopback(side, all_bytes());
+            map(side, touched);
+        })
+    };
+    assert_verdict(&of(Path::Udp), &with(Some(BYTES)), Verdict::Failed, "both sides used /dev/shm/segment");
+    assert_verdict(&of(Path::Udp), &with(None), Verdict::NotVisible, "is in common");
+    assert_verdict(&of(Path::Udp), &with(Some(4096)), Verdict::Proven, "loopback");
+}
+
+#[test]
+fn others_on_the_loopback_do_not_refute_shared_memory() {
+    let sides = both(|side| {
+        map(side, Some(BYTES));
+        over_loopback(side, all_bytes() * 10);
+    });
+    assert_verdict(&of(Path::SharedMemory), &sides, Verdict::Proven, "/dev/shm/segment (8.4 MB)");
+}
+
+#[test]
+fn a_mapping_alone_proves_shared_memory_only_where_nothing_else_is_held() {
+    let with = |channels: &[Path]| {
+        both(|side| {
+            map(side, None);
+            side.channels = Some(channels.iter().map(|&path| hold(path, 0)).collect());
+        })
+    };
+    let claim = of(Path::SharedMemory);
+    assert_verdict(&claim, &with(&[]), Verdict::Proven, "nothing else");
+    assert_verdict(&claim, &with(&[Path::Tcp]), Verdict::Proven, "nothing else");
+    assert_verdict(&claim, &with(&[Path::MessageQueue]), Verdict::NotVisible, "also hold message-queue");
+    assert_verdict(&claim, &with(&[Path::UnixDatagram]), Verdict::NotVisible, "also hold unix-datagram");
+    let barely = both(|side| map(side, Some(8192)));
+    assert_verdict(&claim, &barely, Verdict::Failed, "only 8.2 kB");
+}
+
+#[test]
+fn a_mapping_that_nobody_can_write_carries_nothing() {
+    let sides = both(|side| {
+        map(side, Some(BYTES));
+        side.shared.as_mut().unwrap()[0].is_writable = false;
+    });
+    assert_verdict(&of(Path::SharedMemory), &sides, Verdict::Failed, "no new mapping");
+}
+
+#[test]
+fn two_kinds_at_once_are_told_apart_by_what_waits() {
+    let with = |stream, datagram| {
+        both(move |side| {
+            read_and_write(side, all_bytes() / 2);
+            side.channels = Some(vec![hold(Path::UnixStream, stream), hold(Path::UnixDatagram, datagram)]);
+        })
+    };
+    assert_verdict(&of(Path::UnixDatagram), &with(0, 0), Verdict::NotVisible, "or unix-stream");
+    assert_verdict(&of(Path::UnixDatagram), &with(0, 4096), Verdict::Proven, "waited in unix-datagram");
+    assert_verdict(&of(Path::UnixDatagram), &with(BYTES, 0), Verdict::Failed, "waited in unix-stream");
+}
+
+#[test]
+fn one_way_traffic_needs_no_way_back() {
+    let mut sides = both(|side| side.channels = Some(vec![hold(Path::UnixStream, 4096)]));
+    sides[0].written_bytes = Some(all_bytes() / 2);
+    sides[1].read_bytes = Some(all_bytes() / 2);
+    assert_verdict(&of(Path::UnixStream), &sides, Verdict::Failed, "only 0 B of 2.1 MB");
+    (sides[1].sent_messages, sides[1].sent, sides[0].received) = (0, Vec::new(), Vec::new());
+    assert_verdict(&of(Path::UnixStream), &sides, Verdict::Proven, "2.1 MB of 2.1 MB");
+}
+
+#[test]
+fn a_few_bytes_are_no_proof() {
+    let sides = both(|side| {
+        read_and_write(side, 4096);
+        side.channels = Some(vec![hold(Path::Pipe, 64)]);
+    });
+    let claim = Claim { payload_bytes: 64, messages: 64, ..of(Path::Pipe) };
+    assert_verdict(&claim, &sides, Verdict::NotVisible, "too little");
+    assert_eq!(messages_for(64), 4096);
+    assert_eq!(messages_for(BYTES), 32);
+}
+
+/// Both directions at the same places of one segment.
+fn zero_copy() -> [Evidence; 2] {
+    both(|side| {
+        map(side, None);
+        for address in side.sent.iter_mut().chain(&mut side.received) {
+            address.place = Place::Shared(SEGMENT, address.sequence * BYTES);
+        }
+    })
+}
+
+#[test]
+fn one_copied_loan_refutes_zero_copy() {
+    let claim = claim(Path::SharedMemory, true, false, BYTES);
+    let mut sides = zero_copy();
+    assert_verdict(&claim, &sides, Verdict::Proven, "64 of 64 messages at the same place");
+    sides[0].received[9].place = Place::Shared(SEGMENT, 1);
+    assert_verdict(&claim, &sides, Verdict::Failed, "message 9 was loaned at 589824 of /dev/shm/segment");
+    sides[0].received[9].place = Place::Unmapped;
+    assert_verdict(&claim, &sides, Verdict::Failed, "63 of 64");
+}
+
+#[test]
+fn zero_copy_needs_most_messages_and_a_segment_of_its_own() {
+    let claim = claim(Path::SharedMemory, true, false, BYTES);
+    let mut lost = zero_copy();
+    lost[0].received.truncate(30);
+    assert_verdict(&claim, &lost, Verdict::Proven, "62 of 62");
+    lost[1].received.truncate(10);
+    assert_verdict(&claim, &lost, Verdict::NotVisible, "40 of 64");
+    let mut old = zero_copy();
+    old[1].shared = Some(Vec::new());
+    assert_verdict(&claim, &old, Verdict::Failed, "0 of 64");
+}
+
+#[test]
+fn zero_copy_beside_a_copy_over_a_socket_is_refuted() {
+    let mut sides = zero_copy();
+    sides.iter_mut().for_each(|side| read_and_write(side, all_bytes() / 2));
+    assert_verdict(&claim(Path::SharedMemory, true, false, BYTES), &sides, Verdict::Failed, "by read and write");
+}

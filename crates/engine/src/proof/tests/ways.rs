@@ -1,0 +1,464 @@
+//! Small real transports, one per way that a message can go, and some that go another way than they look.
+
+use super::sides::{Control, DEADLINE, Role, payload_bytes};
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{LazyLock, Mutex};
+use std::time::Instant;
+
+/// Most bytes of a message.
+const MOST_PAYLOAD: usize = 64 * 1024;
+/// Bytes per datagram, so that a message is at least two.
+const PACKET: usize = 32 * 1024;
+/// Bytes per packet of a message queue: the system's default limit.
+const QUEUE_PACKET: usize = 8 * 1024;
+const CHUNKS: usize = 4;
+
+/// One side's end.
+pub trait Ends {
+    fn loan(&mut self) -> &mut [u8];
+    fn publish(&mut self);
+    fn take(&mut self) -> &[u8];
+}
+
+/// Opens one side's end of a way, by its name.
+pub fn open(way: &str, role: Role, directory: &FilePath, control: &mut Control) -> Box<dyn Ends> {
+    let beside = match way {
+        "udp beside shared memory" | "udp beside zero-copy" => Some(udp(role, control)),
+        _ => None,
+    };
+    match way {
+        "memory" => Box::new(InProcess::new(role, false)),
+        "memory, copied" => Box::new(InProcess::new(role, true)),
+        "zero-copy" | "udp beside zero-copy" => Box::new(Segment::open(role, directory, control, Copies::None, beside)),
+        "shared memory" | "udp beside shared memory" => {
+            Box::new(Segment::open(role, directory, control, Copies::Both, beside))
+        }
+        "loan that is copied" => Box::new(Segment::open(role, directory, control, Copies::Loan, beside)),
+        "message queue" => Box::new(message_queues(role, control)),
+        "file" => Box::new(files(role, directory, control)),
+        "pipe" => Box::new(pipes(role, directory, control)),
+        "tcp" => Box::new(Socket::new(tcp(role, control), Calls::ReadWrite)),
+        "tcp by send" => Box::new(Socket::new(tcp(role, control), Calls::SendRecv)),
+        "udp" => Box::new(Socket::new(udp(role, control), Calls::ReadWrite)),
+        "udp with a thread" => Box::new(Threaded::new(udp(role, control))),
+        "unix datagram" => Box::new(Socket::new(unix_datagram(role, directory, control), Calls::ReadWrite)),
+        "unix datagram by send" => Box::new(Socket::new(unix_datagram(role, directory, control), Calls::SendRecv)),
+        "unix datagram with a thread" => Box::new(Threaded::new(unix_datagram(role, directory, control))),
+        "unix stream" => Box::new(Socket::new(unix(libc::SOCK_STREAM, role, directory, control), Calls::ReadWrite)),
+        "unix stream by send, beside a segment" => {
+            let segment = Segment::open(role, directory, control, Copies::None, None);
+            let fd = unix(libc::SOCK_STREAM, role, directory, control);
+            Box::new(Socket { beside: Some(segment), ..Socket::new(fd, Calls::SendRecv) })
+        }
+        "unix seqpacket" => {
+            Box::new(Socket::new(unix(libc::SOCK_SEQPACKET, role, directory, control), Calls::ReadWrite))
+        }
+        _ => panic!("no way is called '{way}'"),
+    }
+}
+
+/// Between threads of one process.
+struct InProcess {
+    role: Role,
+    buffers: Vec<Box<[u8]>>,
+    next: usize,
+    copy: Option<Box<[u8]>>,
+}
+
+static ADDRESSES: [Mutex<VecDeque<usize>>; 2] = [const { Mutex::new(VecDeque::new()) }; 2];
+
+impl InProcess {
+    fn new(role: Role, copies: bool) -> Self {
+        let buffer = || vec![0; payload_bytes()].into_boxed_slice();
+        Self { role, buffers: (0..CHUNKS).map(|_| buffer()).collect(), next: 0, copy: copies.then(buffer) }
+    }
+}
+
+impl Ends for InProcess {
+    fn loan(&mut self) -> &mut [u8] {
+        self.next = (self.next + 1) % CHUNKS;
+        &mut self.buffers[self.next]
+    }
+
+    fn publish(&mut self) {
+        ADDRESSES[self.role as usize].lock().unwrap().push_back(self.buffers[self.next].as_ptr().expose_provenance());
+    }
+
+    fn take(&mut self) -> &[u8] {
+        let queue = &ADDRESSES[1 - self.role as usize];
+        let address = poll(|| queue.lock().unwrap().pop_front());
+        // SAFETY: the sender keeps its buffers, and writes this one again only after it was answered.
+        let message =
+            unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address), payload_bytes()) };
+        let Some(copy) = &mut self.copy else { return message };
+        copy.copy_from_slice(message);
+        copy
+    }
+}
+
+/// What a [`Segment`] copies.
+#[derive(Clone, Copy, PartialEq)]
+enum Copies {
+    None,
+    /// From private memory and into it.
+    Both,
+    /// From one chunk into another, as if nobody saw it.
+    Loan,
+}
+
+/// Chunks in a mapped file, and one counter per direction in its first page.
+struct Segment {
+    start: *mut u8,
+    role: Role,
+    copies: Copies,
+    sent: u64,
+    taken: u64,
+    private: [Box<[u8]>; 2],
+    beside: Option<OwnedFd>,
+}
+
+const PAGE: usize = 4096;
+const SEGMENT: usize = PAGE + 2 * (CHUNKS + 1) * MOST_PAYLOAD;
+
+// SAFETY: the mapping belongs to the whole process and stays; chunks are used by one side at a time.
+unsafe impl Send for Segment {}
+
+impl Segment {
+    fn open(role: Role, directory: &FilePath, control: &mut Control, copies: Copies, beside: Option<OwnedFd>) -> Self {
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(directory.join("segment"));
+        let file = file.unwrap();
+        file.set_len(SEGMENT as u64).unwrap();
+        control.meet();
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping of a file of this size, at an address of the kernel's choice; it is never unmapped.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), SEGMENT, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        assert_ne!(start, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+        let private = [(); 2].map(|()| vec![0; payload_bytes()].into_boxed_slice());
+        Self { start: start.cast(), role, copies, sent: 0, taken: 0, private, beside }
+    }
+
+    fn counter(&self, of: usize) -> &AtomicU64 {
+        // SAFETY: aligned, in the first page of the mapping, and used as atomic only.
+        unsafe { AtomicU64::from_ptr(self.start.add(of * 64).cast()) }
+    }
+
+    /// One chunk more than are used for messages: a loan that will be copied.
+    fn chunk(&mut self, of: usize, index: usize) -> &mut [u8] {
+        let offset = PAGE + (of * (CHUNKS + 1) + index) * MOST_PAYLOAD;
+        // SAFETY: inside the mapping. The peer reads a chunk only between its publication and its answer.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(offset), payload_bytes()) }
+    }
+
+    fn next_chunk(&mut self) -> &mut [u8] {
+        self.chunk(self.role as usize, self.sent as usize % CHUNKS)
+    }
+}
+
+impl Ends for Segment {
+    fn loan(&mut self) -> &mut [u8] {
+        match self.copies {
+            Copies::None => self.next_chunk(),
+            Copies::Both => &mut self.private[0],
+            Copies::Loan => self.chunk(self.role as usize, CHUNKS),
+        }
+    }
+
+    fn publish(&mut self) {
+        if self.copies != Copies::None {
+            let loan = self.loan().to_vec();
+            self.next_chunk().copy_from_slice(&loan);
+        }
+        self.sent += 1;
+        self.counter(self.role as usize).store(self.sent, Ordering::Release);
+        if let Some(socket) = &self.beside {
+            assert_eq!(send(socket.as_raw_fd(), &[0; 100]), 100);
+        }
+    }
+
+    fn take(&mut self) -> &[u8] {
+        if let Some(socket) = &self.beside {
+            receive(socket.as_raw_fd(), &mut [0; 100]);
+        }
+        let peer = 1 - self.role as usize;
+        poll(|| (self.counter(peer).load(Ordering::Acquire) > self.taken).then_some(()));
+        let index = self.taken as usize % CHUNKS;
+        self.taken += 1;
+        if self.copies != Copies::Both {
+            return self.chunk(peer, index);
+        }
+        let message = self.chunk(peer, index).to_vec();
+        self.private[1].copy_from_slice(&message);
+        &self.private[1]
+    }
+}
+
+/// Which calls carry the bytes.
+#[derive(Clone, Copy)]
+enum Calls {
+    ReadWrite,
+    SendRecv,
+    Queue,
+    /// Read and written; the end of the file is where the next message will be.
+    File,
+}
+
+/// Two descriptors, which may be one socket.
+struct Socket {
+    to: File,
+    from: File,
+    calls: Calls,
+    packet: usize,
+    loan: Box<[u8]>,
+    message: Box<[u8]>,
+    beside: Option<Segment>,
+}
+
+impl Socket {
+    fn new(fd: OwnedFd, calls: Calls) -> Self {
+        let from = File::from(fd.try_clone().unwrap());
+        Self::of(File::from(fd), from, calls, PACKET)
+    }
+
+    fn of(to: File, from: File, calls: Calls, packet: usize) -> Self {
+        let [loan, message] = [(); 2].map(|()| vec![0; payload_bytes()].into_boxed_slice());
+        Self { to, from, calls, packet, loan, message, beside: None }
+    }
+}
+
+impl Ends for Socket {
+    fn loan(&mut self) -> &mut [u8] {
+        &mut self.loan
+    }
+
+    fn publish(&mut self) {
+        for packet in self.loan.chunks(self.packet) {
+            let mut rest = packet;
+            while !rest.is_empty() {
+                let sent = match self.calls {
+                    Calls::ReadWrite | Calls::File => self.to.write(rest).unwrap(),
+                    Calls::SendRecv => send(self.to.as_raw_fd(), rest),
+                    Calls::Queue => queue_send(self.to.as_raw_fd(), rest),
+                };
+                rest = &rest[sent..];
+            }
+        }
+        // Wake-ups of a few bytes through the segment, as systems have them.
+        if let Some(segment) = &mut self.beside {
+            segment.next_chunk()[0] ^= 1;
+        }
+    }
+
+    fn take(&mut self) -> &[u8] {
+        let mut taken = 0;
+        while taken < self.message.len() {
+            let end = self.message.len().min(taken + self.packet);
+            let room = &mut self.message[taken..end];
+            let received = match self.calls {
+                Calls::ReadWrite => self.from.read(room).unwrap(),
+                Calls::File => poll(|| self.from.read(room).ok().filter(|&length| length > 0)),
+                Calls::SendRecv => receive(self.from.as_raw_fd(), room),
+                Calls::Queue => queue_receive(self.from.as_raw_fd(), room),
+            };
+            assert_ne!(received, 0, "the peer has gone");
+            taken += received;
+        }
+        &self.message
+    }
+}
+
+/// A socket whose messages are taken at once by a thread of the system, as many middlewares do.
+struct Threaded {
+    socket: Socket,
+    arrived: Receiver<Box<[u8]>>,
+    message: Box<[u8]>,
+}
+
+impl Threaded {
+    fn new(fd: OwnedFd) -> Self {
+        let mut inner = Socket::new(fd.try_clone().unwrap(), Calls::SendRecv);
+        let (to, arrived) = channel();
+        // It ends with its process, in which nothing else is left to do.
+        std::thread::spawn(move || while to.send(inner.take().to_vec().into_boxed_slice()).is_ok() {});
+        Self { socket: Socket::new(fd, Calls::SendRecv), arrived, message: Box::default() }
+    }
+}
+
+impl Ends for Threaded {
+    fn loan(&mut self) -> &mut [u8] {
+        self.socket.loan()
+    }
+
+    fn publish(&mut self) {
+        self.socket.publish();
+    }
+
+    fn take(&mut self) -> &[u8] {
+        self.message = self.arrived.recv_timeout(DEADLINE).unwrap();
+        &self.message
+    }
+}
+
+fn tcp(role: Role, control: &mut Control) -> OwnedFd {
+    match role {
+        Role::Leader => {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            control.tell(&listener.local_addr().unwrap().to_string());
+            listener.accept().unwrap().0.into()
+        }
+        Role::Follower => TcpStream::connect(control.hear()).unwrap().into(),
+    }
+}
+
+fn udp(_role: Role, control: &mut Control) -> OwnedFd {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    control.tell(&socket.local_addr().unwrap().to_string());
+    socket.connect(control.hear()).unwrap();
+    control.meet();
+    socket.into()
+}
+
+fn unix_datagram(role: Role, directory: &FilePath, control: &mut Control) -> OwnedFd {
+    let file = |of: usize| directory.join(format!("datagram-{of}"));
+    let socket = UnixDatagram::bind(file(role as usize)).unwrap();
+    control.meet();
+    socket.connect(file(1 - role as usize)).unwrap();
+    control.meet();
+    socket.into()
+}
+
+/// A connection over a Unix socket of any connected type.
+fn unix(kind: i32, role: Role, directory: &FilePath, control: &mut Control) -> OwnedFd {
+    let (address, length) = unix_address(&directory.join("connection"));
+    // SAFETY: socket(2) takes no pointer; the result is checked.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0) };
+    assert!(fd >= 0);
+    // SAFETY: new and owned by nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let pointer = (&raw const address).cast();
+    if role == Role::Leader {
+        // SAFETY: `address` is a sockaddr_un of this length, which bind(2) only reads.
+        assert_eq!(unsafe { libc::bind(fd.as_raw_fd(), pointer, length) }, 0);
+        // SAFETY: listen(2) takes no pointer.
+        assert_eq!(unsafe { libc::listen(fd.as_raw_fd(), 1) }, 0);
+        control.meet();
+        return UnixListener::from(fd).accept().unwrap().0.into();
+    }
+    control.meet();
+    // SAFETY: as for bind(2).
+    assert_eq!(unsafe { libc::connect(fd.as_raw_fd(), pointer, length) }, 0);
+    fd
+}
+
+fn unix_address(file: &FilePath) -> (libc::sockaddr_un, libc::socklen_t) {
+    // SAFETY: all zeros are a valid sockaddr_un.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let bytes = file.as_os_str().as_encoded_bytes();
+    assert!(bytes.len() < address.sun_path.len());
+    address.sun_path.iter_mut().zip(bytes).for_each(|(to, &from)| *to = from as libc::c_char);
+    (address, size_of::<libc::sockaddr_un>() as libc::socklen_t)
+}
+
+fn pipes(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
+    let files: [PathBuf; 2] = [directory.join("fifo-0"), directory.join("fifo-1")];
+    if role == Role::Leader {
+        for file in &files {
+            let name = CString::new(file.as_os_str().as_encoded_bytes()).unwrap();
+            // SAFETY: a NUL-terminated string that outlives the call.
+            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        }
+    }
+    control.meet();
+    // Opened for both, so that opening waits for nobody.
+    let open = |of: usize| File::options().read(true).write(true).open(&files[of]).unwrap();
+    Socket::of(open(role as usize), open(1 - role as usize), Calls::ReadWrite, PACKET)
+}
+
+fn files(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
+    let open = |of: usize| {
+        let file = directory.join(format!("file-{of}"));
+        File::options().read(true).write(true).create(true).truncate(false).open(file).unwrap()
+    };
+    let (to, from) = (open(role as usize), open(1 - role as usize));
+    control.meet();
+    Socket::of(to, from, Calls::File, PACKET)
+}
+
+fn message_queues(role: Role, control: &mut Control) -> Socket {
+    static PREFIX: LazyLock<String> = LazyLock::new(|| format!("/tripmeter-proof-{}", std::process::id()));
+    let prefix = match role {
+        Role::Leader => {
+            control.tell(&PREFIX);
+            PREFIX.clone()
+        }
+        Role::Follower => control.hear(),
+    };
+    let name = |of: usize| CString::new(format!("{prefix}-{of}")).unwrap();
+    // SAFETY: all zeros are a valid mq_attr.
+    let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
+    attributes.mq_maxmsg = 10;
+    attributes.mq_msgsize = QUEUE_PACKET.min(payload_bytes()) as _;
+    let open = |of: usize, access: i32| {
+        let (name, flags) = (name(of), access | libc::O_CREAT | libc::O_CLOEXEC);
+        // SAFETY: name and attributes outlive the call; the result is checked.
+        let fd = unsafe { libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, &raw const attributes) };
+        assert!(fd >= 0, "mq_open: {}", io::Error::last_os_error());
+        // SAFETY: new and owned by nobody else; on Linux a queue's descriptor is a file's.
+        unsafe { File::from_raw_fd(fd) }
+    };
+    let (to, from) = (open(role as usize, libc::O_WRONLY), open(1 - role as usize, libc::O_RDONLY));
+    control.meet();
+    if role == Role::Leader {
+        for name in [name(0), name(1)] {
+            // SAFETY: a NUL-terminated string that outlives the call.
+            unsafe { libc::mq_unlink(name.as_ptr()) };
+        }
+    }
+    Socket::of(to, from, Calls::Queue, QUEUE_PACKET)
+}
+
+fn send(fd: RawFd, bytes: &[u8]) -> usize {
+    // SAFETY: send(2) reads the slice only.
+    checked(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
+}
+
+fn receive(fd: RawFd, room: &mut [u8]) -> usize {
+    // SAFETY: recv(2) writes into the slice only.
+    checked(unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), 0) })
+}
+
+fn queue_send(fd: RawFd, bytes: &[u8]) -> usize {
+    // SAFETY: mq_send(3) reads the slice only.
+    checked(unsafe { libc::mq_send(fd, bytes.as_ptr().cast(), bytes.len(), 0) } as isize);
+    bytes.len()
+}
+
+fn queue_receive(fd: RawFd, room: &mut [u8]) -> usize {
+    // SAFETY: mq_receive(3) writes into the slice only.
+    checked(unsafe { libc::mq_receive(fd, room.as_mut_ptr().cast(), room.len(), std::ptr::null_mut()) })
+}
+
+fn checked(result: isize) -> usize {
+    usize::try_from(result).unwrap_or_else(|_| panic!("{}", io::Error::last_os_error()))
+}
+
+fn poll<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(start.elapsed() < DEADLINE, "no message came");
+        std::thread::yield_now();
+    }
+}
