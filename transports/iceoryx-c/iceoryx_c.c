@@ -85,11 +85,12 @@ static int32_t loan_failed(const tm_link *link, size_t length, enum iox_Allocati
         return roudi_too_large(length, roudi_largest_payload(), error);
     case AllocationResult_RUNNING_OUT_OF_CHUNKS:
         return iceoryx_fail(error, TM_LIMIT,
-                            "RouDi has no chunk of %zu bytes left: its pool is smaller than what queue_capacity=%" PRIu64
-                            " can fill; lower queue_capacity or give RouDi a larger pool",
+                            "RouDi has no chunk of %zu bytes left: its pool is smaller than what queue_capacity=%"
+                            PRIu64 " can fill; lower queue_capacity or give RouDi a larger pool",
                             length, link->node->queue_capacity);
     default:
-        return iceoryx_fail(error, TM_FAILED, "loan of %zu bytes refused: iox_AllocationResult %d", length, (int)reason);
+        return iceoryx_fail(error, TM_FAILED, "loan of %zu bytes refused: iox_AllocationResult %d", length,
+                            (int)reason);
     }
 }
 
@@ -119,8 +120,7 @@ static void deliver(iox_sub_t subscriber, void *context)
 
 static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error)
 {
-    char name[128];
-    const int32_t status = roudi_check_options(options, error);
+    int32_t status = roudi_check_options(options, error);
     if (status != TM_OK) {
         return status;
     }
@@ -135,8 +135,11 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
     opened->is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
     opened->wait = options->wait;
     iox_set_loglevel(Iceoryx_LogLevel_Warn);
-    iceoryx_runtime_name(options, name, sizeof name);
-    iox_runtime_init(name);
+    status = roudi_join(options, iox_runtime_init, error);
+    if (status != TM_OK) {
+        free(opened);
+        return status;
+    }
     if (opened->wait == TM_CALLBACK && (opened->is_answered || !opened->is_leader)) {
         opened->listener = iox_listener_init(&opened->listener_storage);
     }

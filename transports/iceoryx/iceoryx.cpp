@@ -60,12 +60,18 @@ struct tm_node {
     {
         iox::log::LogManager::GetLogManager().SetDefaultLogLevel(iox::log::LogLevel::kWarn,
                                                                  iox::log::LogLevelOutput::kHideLogLevel);
-        char name[128];
-        iceoryx_runtime_name(&options, name, sizeof name);
-        iox::runtime::PoshRuntime::initRuntime(iox::RuntimeName_t(iox::cxx::TruncateToCapacity, name));
-        if (wait == TM_CALLBACK && (is_answered || !is_leader)) {
+    }
+
+    int32_t join(const tm_node_options& options, tm_error* error)
+    {
+        const auto init = [](const char* name) {
+            iox::runtime::PoshRuntime::initRuntime(iox::RuntimeName_t(iox::cxx::TruncateToCapacity, name));
+        };
+        const int32_t status = roudi_join(&options, init, error);
+        if (status == TM_OK && wait == TM_CALLBACK && (is_answered || !is_leader)) {
             listener.emplace();
         }
+        return status;
     }
 
     iox::capro::ServiceDescription topic(uint32_t link, const char* direction) const
@@ -177,8 +183,8 @@ int32_t loan_failed(const tm_link& link, size_t length, iox::popo::AllocationErr
         return roudi_too_large(length, roudi_largest_payload(), error);
     case iox::popo::AllocationError::RUNNING_OUT_OF_CHUNKS:
         return iceoryx_fail(error, TM_LIMIT,
-                            "RouDi has no chunk of %zu bytes left: its pool is smaller than what queue_capacity=%" PRIu64
-                            " can fill; lower queue_capacity or give RouDi a larger pool",
+                            "RouDi has no chunk of %zu bytes left: its pool is smaller than what queue_capacity=%"
+                            PRIu64 " can fill; lower queue_capacity or give RouDi a larger pool",
                             length, link.node.queue_capacity);
     default:
         return iceoryx_fail(error, TM_FAILED, "loan of %zu bytes refused: %s", length,
@@ -199,9 +205,14 @@ int32_t daemon_command(const tm_node_options* options, tm_daemon_command* comman
 int32_t node_open(const tm_node_options* options, tm_node** node, tm_error* error) noexcept
 {
     return guarded("joining iceoryx", error, [&] {
-        const int32_t status = roudi_check_options(options, error);
+        int32_t status = roudi_check_options(options, error);
+        if (status != TM_OK) {
+            return status;
+        }
+        auto opened = std::make_unique<tm_node>(*options);
+        status = opened->join(*options, error);
         if (status == TM_OK) {
-            *node = new tm_node(*options);
+            *node = opened.release();
         }
         return status;
     });

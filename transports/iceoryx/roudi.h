@@ -1,8 +1,9 @@
 /*
- * roudi.h: what both iceoryx transports share and what the library's own interface cannot tell: whether RouDi runs, what
- * its memory pools hold, and how to start one that fits. Plain C11, also compiled as C++17.
+ * roudi.h: what both iceoryx transports share, and what the library's own interface cannot tell: whether RouDi runs,
+ * what its memory pools hold, and how to start one that fits. Plain C11, also compiled as C++17.
  *
- * Nothing here joins iceoryx: its runtime waits a minute for a RouDi that is not there, and then ends the process.
+ * Nothing here joins iceoryx before it is known that RouDi is there: the runtime waits a minute for one that is not,
+ * and then ends the process.
  */
 #ifndef TRIPMETER_ICEORYX_ROUDI_H
 #define TRIPMETER_ICEORYX_ROUDI_H
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,6 +25,7 @@
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ROUDI_SOCKET "/tmp/roudi"
@@ -37,6 +40,8 @@
 
 /* One RouDi has 512 publishers, six of them its own; a link uses two. */
 #define ROUDI_MAX_LINKS 253u
+
+#define ROUDI_JOIN_TIMEOUT_S 10
 
 #define QUEUE_CAPACITY_MAX 256u /* iceoryx's own limit */
 
@@ -365,12 +370,49 @@ static inline bool roudi_write_config(const char *path, uint64_t payload, uint64
     return fclose(file) == 0 && written;
 }
 
-/* The transport function `daemon_command`. RouDi's watch over its clients is off: it takes a process that got no
- * processor time for 1.5 s for dead, and frees memory that is in use. */
+/* Runs RouDi with the configuration $1 and cleans up after it. RouDi's watch over its clients stays off: it takes one
+ * that got no processor time for 1.5 s for dead, and it stops for ever at a lock that a killed client held. Without it,
+ * a killed client makes RouDi abort when it is told to end, so that its segments and sockets are left. They are removed
+ * under RouDi's own lock, which another RouDi would hold. */
+static const char roudi_script[] =
+    "#!/bin/sh\n"
+    "setpriv --pdeathsig KILL iox-roudi -c \"$1\" -m off -l warning -k 1 &\n"
+    "roudi=$!\n"
+    "runs() { grep -qs ') [^Z]' \"/proc/$roudi/stat\"; }\n"
+    "stop() {\n"
+    "    trap '' TERM INT HUP\n"
+    "    kill -TERM \"$roudi\"\n"
+    "    n=30\n"
+    "    while runs && [ \"$n\" -gt 0 ]; do sleep 0.1; n=$((n - 1)); done\n"
+    "    kill -KILL \"$roudi\"\n"
+    "    wait \"$roudi\"\n"
+    "    status=$?\n"
+    "} 2>/dev/null\n"
+    "status=\n"
+    "trap stop TERM INT HUP\n"
+    "wait \"$roudi\"\n"
+    "status=${status:-$?}\n"
+    "case $status in 0 | 127) exit \"$status\" ;; esac\n"
+    "flock -n " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"/dev/shm/$(id -gn)\" " ROUDI_SOCKET " " ROUDI_SOCKET
+    ".lock " ROUDI_LOCK "\n"
+    "exit \"$status\"\n";
+
+static inline bool roudi_write_script(const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (file == NULL) {
+        return false;
+    }
+    const bool written = fputs(roudi_script, file) >= 0;
+    return fclose(file) == 0 && written;
+}
+
+/* The transport function `daemon_command`: `sh roudi.sh roudi.toml`, both in the scratch folder. */
 static inline int32_t roudi_daemon_command(const tm_node_options *options, tm_daemon_command *command, tm_error *error)
 {
     uint64_t chunks = 0;
-    char path[1024];
+    char config[sizeof command->arguments / 2 - 16];
+    char script[sizeof config];
     int32_t status = iceoryx_check_options(options, error);
     if (status == TM_OK) {
         status = roudi_chunk_count(options, &chunks, error);
@@ -378,18 +420,20 @@ static inline int32_t roudi_daemon_command(const tm_node_options *options, tm_da
     if (status != TM_OK) {
         return status;
     }
-    const int length = snprintf(path, sizeof path, "%.*s/roudi.toml", (int)options->scratch_dir.length,
-                                options->scratch_dir.data);
-    if (length < 0 || (size_t)length >= sizeof path) {
-        return iceoryx_fail(error, TM_LIMIT, "scratch folder: the path has more than %zu characters", sizeof path - 12);
+    const int folder = (int)options->scratch_dir.length;
+    if (options->scratch_dir.length > sizeof config - 16) {
+        return iceoryx_fail(error, TM_LIMIT, "scratch folder: the path has %d characters, over the limit of %zu",
+                            folder, sizeof config - 16);
     }
-    if (!roudi_write_config(path, options->max_payload_bytes, chunks)) {
-        return iceoryx_fail(error, TM_FAILED, "cannot write %s: %s", path, strerror(errno));
+    snprintf(config, sizeof config, "%.*s/roudi.toml", folder, options->scratch_dir.data);
+    snprintf(script, sizeof script, "%.*s/roudi.sh", folder, options->scratch_dir.data);
+    if (!roudi_write_config(config, options->max_payload_bytes, chunks) || !roudi_write_script(script)) {
+        return iceoryx_fail(error, TM_FAILED, "cannot write RouDi's configuration to '%.*s': %s", folder,
+                            options->scratch_dir.data, strerror(errno));
     }
     memset(command->arguments, 0, sizeof command->arguments);
-    snprintf(command->program, sizeof command->program, "iox-roudi");
-    snprintf(command->arguments, sizeof command->arguments, "-c%c%s%c-m%coff%c-l%cwarning%c-k%c2", 0, path, 0, 0, 0, 0,
-             0, 0);
+    snprintf(command->program, sizeof command->program, "sh");
+    snprintf(command->arguments, sizeof command->arguments, "%s%c%s", script, 0, config);
     return TM_OK;
 }
 
@@ -402,6 +446,48 @@ static inline void iceoryx_runtime_name(const tm_node_options *options, char *bu
         snprintf(buffer, capacity, "%.*s-f%" PRIu32, (int)options->run_id.length, options->run_id.data,
                  options->follower_index);
     }
+}
+
+typedef struct roudi_join_call {
+    void (*init)(const char *name);
+    char name[128];
+} roudi_join_call;
+
+static inline void *roudi_join_thread(void *argument)
+{
+    const roudi_join_call *call = (const roudi_join_call *)argument;
+    call->init(call->name);
+    return NULL;
+}
+
+/* Initialises the runtime through `init`, in a thread: with a RouDi that hangs, the call takes a minute and then ends
+ * the process. On a time-out the thread is left behind, and the process should end. */
+static inline int32_t roudi_join(const tm_node_options *options, void (*init)(const char *name), tm_error *error)
+{
+    pthread_t thread;
+    struct timespec deadline;
+    roudi_join_call *call = (roudi_join_call *)calloc(1, sizeof *call);
+    if (call == NULL) {
+        return iceoryx_fail(error, TM_FAILED, "out of memory");
+    }
+    call->init = init;
+    iceoryx_runtime_name(options, call->name, sizeof call->name);
+    const int created = pthread_create(&thread, NULL, roudi_join_thread, call);
+    if (created != 0) {
+        free(call);
+        return iceoryx_fail(error, TM_FAILED, "no thread to join iceoryx with: %s", strerror(created));
+    }
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += ROUDI_JOIN_TIMEOUT_S;
+    if (pthread_timedjoin_np(thread, NULL, &deadline) != 0) {
+        pthread_detach(thread);
+        return iceoryx_fail(error, TM_FAILED,
+                            "RouDi did not answer within %d s; it hangs for good if a client was killed at a bad "
+                            "moment: restart it",
+                            ROUDI_JOIN_TIMEOUT_S);
+    }
+    free(call);
+    return TM_OK;
 }
 
 #endif /* TRIPMETER_ICEORYX_ROUDI_H */
