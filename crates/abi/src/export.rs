@@ -59,7 +59,7 @@ pub fn table<S: System + Default>() -> Export {
         discard: Some(discard::<S>),
         take: Some(take::<S>),
         release: Some(release::<S>),
-        wait_any: Some(wait_any::<S>),
+        wait_any: S::Node::WAITS_FOR_ANY.then_some(wait_any::<S>),
     })))
 }
 

@@ -56,6 +56,9 @@ pub trait Node: Sized {
     /// One topic or client.
     type Link: Link;
 
+    /// True if [`Node::wait_any`] works.
+    const WAITS_FOR_ANY: bool = false;
+
     /// Opens a link.
     ///
     /// # Errors

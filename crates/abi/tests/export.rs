@@ -105,6 +105,7 @@ impl System for Echo {
 
 impl Node for EchoNode {
     type Link = EchoLink;
+    const WAITS_FOR_ANY: bool = true;
 
     fn link(&mut self, _options: &LinkOptions) -> Result<EchoLink> {
         self.0.at("link_open")?;

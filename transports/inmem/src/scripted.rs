@@ -65,7 +65,7 @@ impl Script {
 pub fn scripted(script: Script, clock: FakeClock) -> ScriptedLink {
     let Script { faults, service_ns, wait } = script;
     let [out, back] = faults.map(|faults| Lane { stage: Stage::new(faults), sent: VecDeque::new() });
-    ScriptedLink { out, back, store: Store::default(), service_ns, wait, clock, reached_ns: 0 }
+    ScriptedLink { out, back, store: Store::default(), service_ns, wait, clock, reached_ns: 0, answer: |_| () }
 }
 
 /// Made by [`scripted`].
@@ -78,6 +78,7 @@ pub struct ScriptedLink {
     clock: FakeClock,
     /// When the last message reached the follower.
     reached_ns: u64,
+    answer: fn(&mut [u8]),
 }
 
 /// One direction.
@@ -162,6 +163,11 @@ impl Source for Sent<'_> {
 }
 
 impl ScriptedLink {
+    /// The follower changes a message by `answer` before it sends it back; otherwise it is sent back as it came.
+    pub fn answering(self, answer: fn(&mut [u8])) -> Self {
+        Self { answer, ..self }
+    }
+
     /// Lets the follower answer what has reached it; returns when the next message will.
     fn serve(&mut self) -> Option<u64> {
         loop {
@@ -169,6 +175,8 @@ impl ScriptedLink {
                 Next::Deliver(parcel) => {
                     let buffer = self.store.copy(&parcel);
                     self.store.give_back(parcel.buffer);
+                    let answered = Parcel { buffer, length: parcel.length, due_ns: 0 };
+                    (self.answer)(Sent { sent: &mut self.back.sent, store: &mut self.store }.bytes(&answered));
                     // Reckoned from when the message reached the follower, which may be earlier than this take.
                     self.reached_ns = self.reached_ns.max(parcel.due_ns) + self.out.stage.delay_ns();
                     let due_ns = self.reached_ns + self.service_ns;
