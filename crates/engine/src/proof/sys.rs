@@ -5,12 +5,22 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tripmeter_abi::Path;
 
-/// Bytes that observers of this process have read themselves. Two observers of one process overlap, so that each must
-/// know what both did.
-static OWN_READ_BYTES: AtomicU64 = AtomicU64::new(0);
+/// What observers of this process have read and written themselves, by `read` and `write`. Two observers of one process
+/// overlap, so that each must know what both did; who holds the lock sees no half of a call in the kernel's counters.
+static OWN: Mutex<Own> = Mutex::new(Own { read_bytes: 0, written_bytes: 0 });
+
+#[derive(Clone, Copy)]
+struct Own {
+    read_bytes: u64,
+    written_bytes: u64,
+}
+
+fn own() -> MutexGuard<'static, Own> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// `f_type` of the file system of POSIX message queues.
 ///
@@ -20,9 +30,13 @@ const MQUEUE_MAGIC: i64 = 0x1980_0202;
 
 /// Reads a file of `/proc` as a whole.
 pub(super) fn read_proc(file: &str) -> io::Result<String> {
+    read_as(&mut own(), file)
+}
+
+fn read_as(own: &mut Own, file: &str) -> io::Result<String> {
     let mut bytes = Vec::with_capacity(64 * 1024);
     let result = File::open(file).and_then(|mut opened| opened.read_to_end(&mut bytes));
-    OWN_READ_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    own.read_bytes += bytes.len() as u64;
     result.map(|_| String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -31,7 +45,10 @@ pub(super) fn read_proc(file: &str) -> io::Result<String> {
 /// # Source
 /// proc_pid_clear_refs(5), value 3
 pub(super) fn clear_touched() -> io::Result<()> {
-    File::options().write(true).open("/proc/self/clear_refs")?.write_all(b"3")
+    let mut own = own();
+    File::options().write(true).open("/proc/self/clear_refs")?.write_all(b"3")?;
+    own.written_bytes += 1;
+    Ok(())
 }
 
 /// Counters at one time.
@@ -46,13 +63,14 @@ pub(super) struct Counters {
 impl Counters {
     /// Reads them all.
     pub fn now() -> Self {
-        // The observer's own bytes are taken before the counter that includes them.
-        let own = OWN_READ_BYTES.load(Ordering::Relaxed);
-        let io = read_proc("/proc/self/io").unwrap_or_default();
+        let (before, io) = {
+            let mut own = own();
+            (*own, read_as(&mut own, "/proc/self/io").unwrap_or_default())
+        };
         let read = |file| read_proc(file).unwrap_or_default();
         Self {
-            read_bytes: named_number(&io, "rchar:").map(|bytes| bytes.saturating_sub(own)),
-            written_bytes: named_number(&io, "wchar:"),
+            read_bytes: named_number(&io, "rchar:").map(|bytes| bytes.saturating_sub(before.read_bytes)),
+            written_bytes: named_number(&io, "wchar:").map(|bytes| bytes.saturating_sub(before.written_bytes)),
             loopback_bytes: loopback_bytes(&read("/proc/net/dev")),
             udp_datagrams: udp_datagrams(&read("/proc/net/snmp"), &read("/proc/net/snmp6")),
         }
@@ -202,10 +220,11 @@ pub(super) fn waiting_bytes(descriptor: &Descriptor) -> u64 {
 /// mq_overview(7): a queue's file reads as `QSIZE:129 NOTIFY:2 SIGNO:0 NOTIFY_PID:8260`
 fn queue_bytes(fd: RawFd) -> Option<u64> {
     let mut text = [0_u8; 128];
+    let mut own = own();
     // SAFETY: pread(2) writes at most `text.len()` bytes; it moves no position and takes no message.
     let length = unsafe { libc::pread(fd, text.as_mut_ptr().cast(), text.len(), 0) };
     let length = usize::try_from(length).ok()?;
-    OWN_READ_BYTES.fetch_add(length as u64, Ordering::Relaxed);
+    own.read_bytes += length as u64;
     named_number(std::str::from_utf8(&text[..length]).ok()?, "QSIZE:")
 }
 

@@ -122,9 +122,9 @@ fn run(role: Role, way: &str, directory: &FilePath) {
         }
     }
     let evidence = observer.finish();
-    fs::write(directory.join(format!("{role:?}.json")), serde_json::to_string(&evidence).unwrap()).unwrap();
-    // Neither side closes anything before the other has finished.
+    // Neither side writes or closes anything before the other has finished.
     control.meet();
+    fs::write(directory.join(format!("{role:?}.json")), serde_json::to_string(&evidence).unwrap()).unwrap();
 }
 
 fn send(ends: &mut dyn ways::Ends, observer: &mut Observer, sequence: u64) {

@@ -21,6 +21,8 @@ const PACKET: usize = 32 * 1024;
 /// Bytes per packet of a message queue: the system's default limit.
 const QUEUE_PACKET: usize = 8 * 1024;
 const CHUNKS: usize = 4;
+/// What goes over a socket beside a segment.
+const WAKE_UP: [u8; 8] = [0; 8];
 
 /// One side's end.
 pub trait Ends {
@@ -181,13 +183,13 @@ impl Ends for Segment {
         self.sent += 1;
         self.counter(self.role as usize).store(self.sent, Ordering::Release);
         if let Some(socket) = &self.beside {
-            assert_eq!(send(socket.as_raw_fd(), &[0; 100]), 100);
+            assert_eq!(send(socket.as_raw_fd(), &WAKE_UP), WAKE_UP.len());
         }
     }
 
     fn take(&mut self) -> &[u8] {
         if let Some(socket) = &self.beside {
-            receive(socket.as_raw_fd(), &mut [0; 100]);
+            receive(socket.as_raw_fd(), &mut { WAKE_UP });
         }
         let peer = 1 - self.role as usize;
         poll(|| (self.counter(peer).load(Ordering::Acquire) > self.taken).then_some(()));
