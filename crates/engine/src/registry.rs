@@ -83,7 +83,7 @@ pub enum RegistryError {
     Unknown {
         /// As written.
         name: String,
-        /// `; did you mean …?`, or nothing.
+        /// ` (did you mean …?)`, or nothing.
         hint: String,
     },
     /// Known, but not here.

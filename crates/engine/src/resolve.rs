@@ -9,6 +9,7 @@ mod transport;
 pub use error::{PlanError, Problem};
 pub use suggest::did_you_mean;
 
+use crate::os::ProcessIdentity;
 use crate::registry::{Entry, Registry};
 use error::At;
 use machine::Machine;
@@ -61,14 +62,17 @@ fn resolve_on(
     registry: &Registry,
 ) -> Result<Plan, PlanError> {
     let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
+    let common = experiment.common();
+    Task::of(&common, plan.raw).map_err(PlanError::anywhere)?;
     if experiment.sub_experiments.is_empty() {
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
-    let scratch = tempfile::Builder::new().prefix("tripmeter-plan-").tempdir();
+    // Named so that a later run removes what this process, if killed, leaves.
+    let run_id = format!("{}-plan", ProcessIdentity::own());
+    let scratch = tempfile::Builder::new().prefix(&run_id).tempdir();
     let scratch = scratch.map_err(|error| PlanError::anywhere(Problem::NoScratch(error.to_string())))?;
-    let mut planner =
-        Planner { machine, registry, unavailable, scratch: scratch.path(), plan: &mut plan, made: Vec::new() };
-    let common = experiment.common();
+    let (scratch, made) = (scratch.path(), Vec::new());
+    let mut planner = Planner { machine, registry, unavailable, scratch, run_id, plan: &mut plan, made };
     for entry in &experiment.sub_experiments {
         planner.add(entry, &common)?;
     }
@@ -178,6 +182,7 @@ struct Planner<'a> {
     registry: &'a Registry,
     unavailable: Unavailable,
     scratch: &'a Path,
+    run_id: String,
     plan: &'a mut Plan,
     made: Vec<Made>,
 }
@@ -256,10 +261,10 @@ impl<'a> Planner<'a> {
         }
         let line = PlanError::at(transport, problem).to_string();
         if !self.plan.left_out.contains(&line) {
-            self.plan.left_out.push(line);
+            self.plan.left_out.push(line.clone());
         }
         if by_name {
-            self.plan.missing.push(transport.to_owned());
+            self.plan.missing.push(line);
         }
         Ok(())
     }

@@ -1,1 +1,56 @@
-fn main() {}
+//! The command line of Tripmeter.
+
+mod args;
+mod builtin;
+mod commands;
+mod embedded;
+mod error;
+mod experiment;
+mod output;
+mod progress;
+
+use args::{Cli, Command};
+use clap::Parser;
+use clap::error::ErrorKind;
+use std::process::ExitCode;
+use tripmeter_model::exit;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return args_refused(&error),
+    };
+    let outcome = match cli.command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Leader(args) => commands::run::leader(&args),
+        Command::Follower(args) => commands::run::follower(&args),
+        Command::Transports(args) => commands::transports::transports(&args),
+        Command::Presets(args) => commands::presets::presets(&args),
+        Command::Table(args) => commands::table::table(&args),
+        Command::Completions(args) => commands::completions::completions(&args),
+        Command::Worker => Ok(tripmeter_engine::worker::main(&builtin::systems())),
+        Command::DescribePlugin { file } => Ok(tripmeter_engine::registry::answer(&file)),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            output::say(&format!("tripmeter: {error}"));
+            ExitCode::from(error.code)
+        }
+    }
+}
+
+/// Help and version are no errors; all else is wrong usage, said in one line.
+fn args_refused(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // A reader that has gone does not want the text.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::GOOD });
+    }
+    let text = error.render().to_string();
+    let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
+    let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let line = told.collect::<Vec<_>>().join(" ");
+    output::say(&format!("tripmeter: {}; see --help", line.strip_prefix("error: ").unwrap_or(&line)));
+    ExitCode::from(exit::USAGE)
+}

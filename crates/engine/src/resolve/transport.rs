@@ -64,7 +64,7 @@ impl Planner<'_> {
             wait,
             variant: transport.variant.clone(),
             settings: transport.settings.clone(),
-            run_id: format!("tripmeter-plan-{}", std::process::id()),
+            run_id: self.run_id.clone(),
             scratch_dir: self.scratch.to_path_buf(),
             max_payload_bytes: largest,
             link_count: 1,

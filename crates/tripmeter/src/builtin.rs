@@ -1,0 +1,15 @@
+use std::sync::Arc;
+use tripmeter_engine::any::AnySystem;
+
+/// The systems that are linked into this program.
+pub fn systems() -> Vec<Arc<dyn AnySystem>> {
+    vec![
+        Arc::new(tripmeter_transport_shm::Shm),
+        Arc::new(tripmeter_transport_uds::Uds),
+        Arc::new(tripmeter_transport_mq::Mq),
+        Arc::new(tripmeter_transport_pipe::Pipe),
+        Arc::new(tripmeter_transport_tcp::Tcp),
+        Arc::new(tripmeter_transport_udp::Udp),
+        Arc::new(tripmeter_transport_inmem::Inmem),
+    ]
+}

@@ -1,0 +1,188 @@
+use crate::args::TransportsArgs;
+use crate::error::CliError;
+use crate::{experiment, output};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
+use tripmeter_engine::os::ProcessIdentity;
+use tripmeter_engine::registry::{Entry, RegistryError, Source};
+use tripmeter_model::payload::{HEADER_BYTES, display_size};
+use tripmeter_model::{Pattern, exit};
+
+/// What is known of one system here.
+#[derive(Serialize)]
+struct Row<'a> {
+    system: &'a str,
+    aliases: &'a [String],
+    summary: &'a str,
+    language: &'a str,
+    /// `built-in`, `plugin` or `missing`.
+    source: &'static str,
+    /// The plugin.
+    file: Option<&'a Path>,
+    /// Whether at least one variant can run here.
+    available: bool,
+    /// Why it cannot be used, and what to do.
+    reason: Option<String>,
+    packages: &'a [String],
+    build: &'a str,
+    /// What it says of itself.
+    description: Option<&'a Description>,
+    /// Each variant, here and now.
+    variants: Vec<Here<'a>>,
+}
+
+/// A variant here and now, with default settings.
+#[derive(Serialize)]
+struct Here<'a> {
+    variant: &'a str,
+    available: bool,
+    /// False if its daemon must be started first, which `run` does.
+    daemon_running: bool,
+    reason: Option<String>,
+    max_payload_bytes: Option<u64>,
+    /// Most bytes per system send; 0 if messages are not split.
+    packet_bytes: Option<u64>,
+}
+
+/// `tripmeter transports`
+pub fn transports(args: &TransportsArgs) -> Result<u8, CliError> {
+    let program = experiment::program()?;
+    let registry = experiment::registry(&args.plugins, &program)?;
+    let entries: Vec<&Entry> = if args.systems.is_empty() {
+        registry.entries().iter().collect()
+    } else {
+        args.systems.iter().map(|system| registry.get(system)).collect::<Result<_, _>>()?
+    };
+    let scratch = tempfile::Builder::new()
+        .prefix(&format!("{}-list", ProcessIdentity::own()))
+        .tempdir()
+        .map_err(|error| CliError::new(exit::CANNOT_CREATE, format!("cannot create a scratch folder: {error}")))?;
+    let rows: Vec<Row> = entries.into_iter().map(|entry| row(entry, scratch.path())).collect();
+    let text = if args.json {
+        serde_json::to_string_pretty(&rows).expect("rows are plain data") + "\n"
+    } else {
+        rows.iter().map(paragraph).collect::<Vec<_>>().join("\n")
+    };
+    output::print(&text)?;
+    Ok(exit::GOOD)
+}
+
+fn row<'a>(entry: &'a Entry, scratch: &Path) -> Row<'a> {
+    let description = entry.describe();
+    let variants: Vec<Here> = match description {
+        Ok(description) => {
+            description.variants.iter().map(|variant| here(entry, description, variant, scratch)).collect()
+        }
+        Err(_) => Vec::new(),
+    };
+    let first_reason = || variants.iter().find_map(|here| here.reason.clone());
+    let available = variants.iter().any(|here| here.available);
+    Row {
+        system: entry.system(),
+        aliases: &entry.sidecar.aliases,
+        summary: match description {
+            Ok(description) if entry.sidecar.summary.is_empty() => &description.summary,
+            _ => &entry.sidecar.summary,
+        },
+        language: &entry.sidecar.language,
+        source: match entry.source {
+            Source::BuiltIn(_) => "built-in",
+            Source::Plugin(_) => "plugin",
+            Source::Missing { .. } => "missing",
+        },
+        file: entry.plugin_file(),
+        available,
+        reason: match (description, available) {
+            (Err(RegistryError::Missing { reason, .. }), _) => Some(reason.clone()),
+            (Err(error), _) => Some(error.to_string()),
+            (Ok(_), false) => first_reason(),
+            (Ok(_), true) => None,
+        },
+        packages: &entry.sidecar.packages,
+        build: &entry.sidecar.build,
+        description: description.ok(),
+        variants,
+    }
+}
+
+fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scratch: &Path) -> Here<'a> {
+    let settings: BTreeMap<String, String> =
+        description.settings.iter().map(|setting| (setting.name.clone(), setting.default.clone())).collect();
+    let probed = entry.probe(&NodeOptions {
+        role: Role::Leader,
+        pattern: variant.patterns.first().copied().unwrap_or(Pattern::PingPong),
+        wait: variant.waits.first().copied().unwrap_or(Wait::Poll),
+        variant: variant.name.clone(),
+        settings,
+        run_id: format!("{}-list", ProcessIdentity::own()),
+        scratch_dir: scratch.to_path_buf(),
+        max_payload_bytes: HEADER_BYTES,
+        link_count: 1,
+        follower_count: 1,
+        follower_index: 0,
+    });
+    let no_daemon = matches!(&probed, Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon);
+    let limits = probed.as_ref().ok();
+    Here {
+        variant: &variant.name,
+        available: limits.is_some() || no_daemon,
+        daemon_running: description.daemon.is_some() && !no_daemon,
+        max_payload_bytes: limits.map(|limits| limits.max_payload_bytes),
+        packet_bytes: limits.map(|limits| limits.packet_bytes),
+        reason: probed.err().map(|error| error.to_string()),
+    }
+}
+
+/// A row for people: a head line, one line per variant, and the settings.
+fn paragraph(row: &Row) -> String {
+    let mut text = format!("{}: {}\n", row.system, row.summary);
+    if !row.aliases.is_empty() {
+        text += &format!("  also called {}\n", row.aliases.join(", "));
+    }
+    let Some(description) = row.description else {
+        return text + &format!("  MISSING: {}\n", row.reason.as_deref().unwrap_or_default());
+    };
+    let version = &description.version;
+    text += &format!("  {} {version} ({}), drives {}\n", row.source, row.language, description.system_version);
+    let width = row.variants.iter().map(|here| here.variant.len()).max().unwrap_or(0);
+    for (variant, here) in description.variants.iter().zip(&row.variants) {
+        let does = [words(&variant.patterns), words(&variant.waits), properties(variant)].join("; ");
+        text += &format!("  {}/{:width$}  {does}", row.system, variant.name);
+        text += &match (here.max_payload_bytes, &here.reason) {
+            (Some(bytes), _) => format!("; up to {}\n", size(bytes)),
+            (None, Some(reason)) if here.available => format!("\n    {reason} (`tripmeter run` starts it)\n"),
+            (None, reason) => format!("\n    NOT HERE: {}\n", reason.as_deref().unwrap_or_default()),
+        };
+    }
+    for setting in &description.settings {
+        text += &format!("  ?{}={}  {}: {}\n", setting.name, setting.default, setting.summary, setting.values);
+    }
+    text
+}
+
+fn words<T: ToString>(words: &[T]) -> String {
+    words.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn properties(variant: &Variant) -> String {
+    let properties = [
+        (variant.zero_copy, "zero-copy"),
+        (!variant.zero_copy, "copies"),
+        (variant.lossy, "lossy"),
+        (variant.remote, "remote"),
+        (variant.secure, "secure"),
+        (variant.same_process, "within one process"),
+        (variant.fan_out, "fan-out"),
+    ];
+    properties.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
+}
+
+/// A limit for people; one that is no limit in practice is said so.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{} bytes", display_size(bytes)),
+        _ => format!("{} MB", bytes >> 20),
+    }
+}

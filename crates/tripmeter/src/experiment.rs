@@ -1,0 +1,230 @@
+//! From arguments to an experiment, and to the registry of systems.
+
+use crate::args::{Cpu, ExperimentArgs, PluginArgs};
+use crate::error::CliError;
+use crate::{builtin, embedded};
+use std::path::{Path, PathBuf};
+use tripmeter_engine::registry::Registry;
+use tripmeter_engine::resolve::{Unavailable, resolve};
+use tripmeter_model::exit;
+use tripmeter_model::experiment::{Experiment, SubExperimentFile};
+use tripmeter_model::plan::Plan;
+use tripmeter_model::transport::Selector;
+
+/// All systems that can be found: built in, in the usual folders, and given by `--plugin`.
+pub fn registry(args: &PluginArgs, program: &Path) -> Result<Registry, CliError> {
+    Ok(Registry::new(embedded::sidecars(), builtin::systems(), &search_folders(program), &args.plugin, program)?)
+}
+
+/// This program's file, which the workers and probing processes are started from.
+pub fn program() -> Result<PathBuf, CliError> {
+    std::env::current_exe()
+        .map_err(|error| CliError::new(exit::SOFTWARE, format!("cannot tell the path of this program: {error}")))
+}
+
+fn search_folders(program: &Path) -> Vec<PathBuf> {
+    let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
+    let mut folders: Vec<PathBuf> =
+        std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
+    folders.extend(program.ancestors().skip(1).take(2).map(|folder| folder.join("transports")));
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+    let data = std::env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from).or_else(home);
+    folders.extend(data.map(|folder| folder.join("tripmeter/transports")));
+    folders
+}
+
+/// Puts file or preset and flags together, and resolves them.
+pub fn plan(args: &ExperimentArgs, registry: &Registry) -> Result<Plan, CliError> {
+    let (mut experiment, source, mut unavailable) = written(args)?;
+    if !args.transports.is_empty() {
+        choose(&mut experiment, &split(&args.transports), registry);
+        unavailable = Unavailable::Refuse;
+    }
+    apply(&mut experiment, args);
+    let mut plan = resolve(&experiment, &source, unavailable, registry)?;
+    if args.leader_cpu == Some(Cpu::Any) {
+        plan.leader_cpu = None;
+    }
+    if args.follower_cpu == Some(Cpu::Any) {
+        plan.follower_cpu = None;
+    }
+    Ok(plan)
+}
+
+/// The file or preset, where it comes from, and what becomes of transports that it names and that are not here.
+fn written(args: &ExperimentArgs) -> Result<(Experiment, String, Unavailable), CliError> {
+    match (&args.file, &args.preset) {
+        (Some(file), _) => Ok((read(file)?, file.display().to_string(), Unavailable::Refuse)),
+        (None, Some(name)) => Ok((embedded::preset_experiment(name)?, name.clone(), Unavailable::LeaveOut)),
+        (None, None) if args.transports.is_empty() => {
+            Ok((embedded::preset_experiment("quick")?, "quick".to_owned(), Unavailable::LeaveOut))
+        }
+        (None, None) => Ok((Experiment::default(), "flags".to_owned(), Unavailable::Refuse)),
+    }
+}
+
+fn read(file: &Path) -> Result<Experiment, CliError> {
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => {
+            CliError::new(exit::DATA, format!("'{}' is not UTF-8 text; give an experiment in TOML", file.display()))
+        }
+        _ => CliError::new(exit::NO_INPUT, format!("experiment '{}' cannot be read: {error}", file.display())),
+    })?;
+    Experiment::parse(&text)
+        .map_err(|error| CliError::new(exit::DATA, format!("experiment '{}': {}", file.display(), one_line(&error))))
+}
+
+/// A TOML error without the drawing of the line: `line 2, column 8: unknown field …`.
+fn one_line(error: &str) -> String {
+    let mut parts = error.lines().map(str::trim).filter(|line| !line.is_empty());
+    let place = parts.next().unwrap_or_default();
+    let place = place.strip_prefix("TOML parse error at ").unwrap_or(place);
+    let is_drawing = |line: &&str| line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|');
+    let reasons: Vec<&str> = parts.filter(|line| !is_drawing(line)).collect();
+    if reasons.is_empty() { place.to_owned() } else { format!("{place}: {}", reasons.join("; ")) }
+}
+
+/// The transports of comma-separated lists. A piece that begins with a digit belongs to the setting before it.
+fn split(lists: &[String]) -> Vec<String> {
+    let mut transports: Vec<String> = Vec::new();
+    for list in lists {
+        for (index, piece) in list.split(',').enumerate() {
+            match transports.last_mut() {
+                Some(last) if index > 0 && last.contains('?') && piece.starts_with(|c: char| c.is_ascii_digit()) => {
+                    *last += &format!(",{piece}");
+                }
+                _ => transports.push(piece.to_owned()),
+            }
+        }
+    }
+    transports
+}
+
+/// Keeps the sub-experiments that `transports` name, as they are, and adds the transports that none is of.
+fn choose(experiment: &mut Experiment, transports: &[String], registry: &Registry) {
+    let parts = |text: &str| {
+        let selector: Selector = text.parse().ok()?;
+        let system = registry.find(&selector.system).map_or(selector.system.clone(), |entry| entry.system().to_owned());
+        Some(Selector { system, ..selector })
+    };
+    let written = std::mem::take(&mut experiment.sub_experiments);
+    for transport in transports {
+        let wanted = parts(transport);
+        let is_wanted = |entry: &&SubExperimentFile| match (&wanted, parts(&entry.transport)) {
+            (Some(wanted), Some(entry)) => {
+                wanted.system == entry.system
+                    && wanted.variant.as_ref().is_none_or(|variant| Some(variant) == entry.variant.as_ref())
+                    && wanted.settings.iter().all(|(key, value)| entry.settings.get(key) == Some(value))
+            }
+            _ => false,
+        };
+        let kept: Vec<_> = written.iter().filter(is_wanted).cloned().collect();
+        if kept.is_empty() {
+            experiment.sub_experiments.push(SubExperimentFile::of(transport));
+        }
+        experiment.sub_experiments.extend(kept);
+    }
+}
+
+/// Lets the flags override what is written, for the whole and for every sub-experiment.
+fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
+    fn put<T: Clone>(place: &mut Option<T>, flag: &Option<T>) {
+        if flag.is_some() {
+            place.clone_from(flag);
+        }
+    }
+    /// Sets fields of the same names for the whole and for every sub-experiment.
+    macro_rules! everywhere {
+        ($($field:ident = $flag:expr),+) => {
+            $(put(&mut experiment.$field, $flag);)+
+            for entry in &mut experiment.sub_experiments {
+                $(put(&mut entry.$field, $flag);)+
+            }
+        };
+    }
+    everywhere!(
+        pattern = &args.pattern,
+        payloads = &args.payloads,
+        samples = &args.samples,
+        warmup = &args.warmup,
+        time_cap_s = &args.time_cap,
+        wait = &args.wait,
+        touch = &args.touch
+    );
+    put(&mut experiment.rounds, &args.rounds);
+    put(&mut experiment.seed, &args.seed);
+    put(&mut experiment.raw, &args.raw);
+    put(&mut experiment.daemons, &args.daemons);
+    put(&mut experiment.loss_timeout_s, &args.loss_timeout);
+    for (place, flag) in
+        [(&mut experiment.leader_cpu, args.leader_cpu), (&mut experiment.follower_cpu, args.follower_cpu)]
+    {
+        match flag {
+            Some(Cpu::Number(cpu)) => *place = Some(cpu),
+            Some(Cpu::Any) => *place = None,
+            None => {}
+        }
+    }
+    if args.no_floor {
+        experiment.floor = Some(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn args(line: &str) -> ExperimentArgs {
+        let words = ["tripmeter", "run"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).unwrap().command {
+            Command::Run(run) => run.experiment,
+            _ => unreachable!(),
+        }
+    }
+
+    fn registry() -> Registry {
+        Registry::new(embedded::sidecars(), Vec::new(), &[], &[], Path::new("/nowhere")).unwrap()
+    }
+
+    fn titles(experiment: &Experiment) -> Vec<&str> {
+        experiment.sub_experiments.iter().map(|entry| entry.title.as_deref().unwrap_or(&entry.transport)).collect()
+    }
+
+    #[test]
+    fn nothing_means_quick_and_transports_alone_mean_flags() {
+        assert_eq!(written(&args("")).unwrap().1, "quick");
+        assert_eq!(written(&args("-t uds,tcp")).unwrap().1, "flags");
+    }
+
+    #[test]
+    fn lists_of_transports_are_split_but_not_within_a_setting() {
+        assert_eq!(split(&args("-t uds,tcp -t mq").transports), ["uds", "tcp", "mq"]);
+        let list = ["inmem?lose=3,17&stall=11:50ms,12:1s,uds?packet=64,tcp".to_owned(), "7".to_owned()];
+        assert_eq!(split(&list), ["inmem?lose=3,17&stall=11:50ms,12:1s", "uds?packet=64", "tcp", "7"]);
+    }
+
+    #[test]
+    fn transports_choose_among_those_of_a_preset_and_add_others() {
+        let (mut experiment, ..) = written(&args("--preset iceperf")).unwrap();
+        let transports = ["iceoryx-cpp-api", "mq", "uds/stream", "mq?packet=64"].map(str::to_owned);
+        choose(&mut experiment, &transports, &registry());
+        assert_eq!(titles(&experiment), ["ICEORYX", "MESSAGE QUEUE", "uds/stream", "mq?packet=64"]);
+    }
+
+    #[test]
+    fn flags_override_every_sub_experiment() {
+        let (mut experiment, ..) = written(&args("--preset iceperf")).unwrap();
+        apply(&mut experiment, &args("-n 7 --wait block --no-floor --leader-cpu 1 --follower-cpu none"));
+        assert!(experiment.sub_experiments.iter().all(|entry| entry.wait == Some(tripmeter_model::Wait::Block)));
+        assert_eq!((experiment.samples, experiment.floor, experiment.leader_cpu), (Some(7), Some(false), Some(1)));
+    }
+
+    #[test]
+    fn a_toml_error_becomes_one_line() {
+        let error = Experiment::parse("samples = 1\nwait = \"often\"\n").unwrap_err();
+        let line = one_line(&error);
+        assert!(line.starts_with("line 2, column 8: ") && !line.contains('\n') && line.contains("often"), "{line}");
+    }
+}

@@ -1,0 +1,22 @@
+//! Data goes to standard output, everything else to standard error; a reader that has gone is no error.
+
+use crate::error::CliError;
+use std::io::{ErrorKind, Write};
+use tripmeter_model::exit;
+
+/// Writes data to standard output.
+pub fn print(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(CliError::new(exit::CANNOT_CREATE, format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to standard error.
+pub fn say(line: &str) {
+    // There is nowhere left to report a failure.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

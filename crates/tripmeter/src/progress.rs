@@ -1,0 +1,141 @@
+//! How far an experiment is, on standard error: a bar on a terminal, else a line per sub-experiment.
+//!
+//! Only this process draws, and at most once a second unless something happens, so that it does not disturb the measuring
+//! ones.
+
+use crate::output;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+use tripmeter_engine::Event;
+use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::{Plan, SubExperiment};
+
+/// What is drawn or written, from the engine's events.
+pub struct Progress<'a> {
+    plan: &'a Plan,
+    quiet: bool,
+    bar: ProgressBar,
+    /// What of the whole is behind us, without the payload that runs.
+    done: u64,
+    /// What will be behind us when the running sub-experiment is, whether or not all its payloads are measured.
+    done_after: u64,
+    running: Option<Running<'a>>,
+}
+
+/// The sub-experiment that runs.
+struct Running<'a> {
+    sub_experiment: &'a SubExperiment,
+    place: String,
+    payload_bytes: u64,
+    payload_started: Instant,
+    payloads_finished: usize,
+}
+
+impl<'a> Progress<'a> {
+    /// Progress of a plan; hidden if `quiet`.
+    pub fn new(plan: &'a Plan, quiet: bool) -> Self {
+        let total: u64 = plan.sub_experiments.iter().map(weight_of_all).sum::<u64>() * u64::from(plan.rounds);
+        let drawn = !quiet && std::io::stderr().is_terminal();
+        let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {eta:>4} left  {msg}");
+        let bar = ProgressBar::with_draw_target(Some(total), target)
+            .with_style(style.expect("the template is a constant").progress_chars("=> "));
+        if drawn {
+            bar.enable_steady_tick(Duration::from_secs(1));
+        }
+        Self { plan, quiet, bar, done: 0, done_after: 0, running: None }
+    }
+
+    /// Takes note of an event.
+    pub fn watch(&mut self, event: &Event) {
+        match event {
+            Event::SubExperimentStarted { round, name, index, of } => self.start(*round, name, *index, *of),
+            Event::PayloadStarted { payload_bytes } => self.start_payload(*payload_bytes),
+            Event::Progress { done, planned } => self.advance(*done, *planned),
+            Event::PayloadFinished(cell) => self.finish_payload(cell),
+            Event::SubExperimentFinished { status, error } => self.finish(*status, error.as_deref()),
+            Event::Note(text) => self.say(text),
+            Event::Results(folder) => self.say(&format!("results in '{}'", folder.display())),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn start(&mut self, round: u32, name: &str, index: usize, of: usize) {
+        let Some(sub_experiment) = self.plan.sub_experiments.iter().find(|one| one.name == name) else { return };
+        let round = if self.plan.rounds > 1 { format!("round {round}, ") } else { String::new() };
+        let place = format!("{round}{index}/{of} {name}");
+        self.bar.set_message(place.clone());
+        self.done_after = self.done + weight_of_all(sub_experiment);
+        let payload_started = Instant::now();
+        self.running = Some(Running { sub_experiment, place, payload_bytes: 0, payload_started, payloads_finished: 0 });
+    }
+
+    fn start_payload(&mut self, payload_bytes: u64) {
+        let Some(running) = &mut self.running else { return };
+        running.payload_bytes = payload_bytes;
+        running.payload_started = Instant::now();
+        self.bar.set_message(format!("{} {}", running.place, display_size(payload_bytes)));
+    }
+
+    fn advance(&mut self, done: u64, planned: u64) {
+        let Some(running) = &self.running else { return };
+        let trips = done as f64 / planned.max(1) as f64;
+        let elapsed_ns = running.payload_started.elapsed().as_nanos() as f64;
+        let time = running.sub_experiment.time_cap_ns.map_or(0.0, |cap| elapsed_ns / cap as f64);
+        let share = trips.max(time).min(1.0);
+        let weight = weight(running.sub_experiment, running.payload_bytes);
+        self.bar.set_position(self.done + (weight as f64 * share) as u64);
+    }
+
+    fn finish_payload(&mut self, cell: &Cell) {
+        let Some(running) = &mut self.running else { return };
+        running.payloads_finished += 1;
+        self.done += weight(running.sub_experiment, cell.payload_bytes);
+        self.bar.set_position(self.done);
+    }
+
+    fn finish(&mut self, status: Status, error: Option<&str>) {
+        let Some(running) = self.running.take() else { return };
+        self.done = self.done_after;
+        self.bar.set_position(self.done);
+        let Running { place, sub_experiment, payloads_finished, .. } = running;
+        let payloads = format!("{payloads_finished} of {} payloads", sub_experiment.payloads.len());
+        match (status, error) {
+            (Status::Complete, _) if !self.bar.is_hidden() => {}
+            (Status::Complete, _) => self.say(&format!("{place}: {payloads}")),
+            (_, Some(error)) => self.complain(&format!("{place}: {payloads}, then: {error}")),
+            (_, None) => self.say(&format!("{place}: {payloads}, then interrupted")),
+        }
+    }
+
+    fn say(&self, line: &str) {
+        if !self.quiet {
+            self.complain(line);
+        }
+    }
+
+    /// Says a line even if quiet.
+    fn complain(&self, line: &str) {
+        self.bar.suspend(|| output::say(line));
+    }
+}
+
+fn weight_of_all(sub_experiment: &SubExperiment) -> u64 {
+    sub_experiment.payloads.iter().map(|payload| weight(sub_experiment, *payload)).sum()
+}
+
+/// A guess of how long a payload takes, in microseconds; only its proportions matter.
+fn weight(sub_experiment: &SubExperiment, payload_bytes: u64) -> u64 {
+    const START_NS: u64 = 100_000_000;
+    const TRIP_NS: u64 = 10_000;
+    let trip_ns = TRIP_NS + payload_bytes / 2;
+    let trips = sub_experiment.samples.saturating_add(sub_experiment.warmup);
+    let cap_ns = sub_experiment.time_cap_ns.unwrap_or(u64::MAX);
+    START_NS.saturating_add(trip_ns.saturating_mul(trips).min(cap_ns)) / 1000
+}
