@@ -74,7 +74,7 @@ __attribute__((format(printf, 3, 4))) static inline int32_t iceoryx_fail(tm_erro
     return status;
 }
 
-/* The version of the library that holds `symbol`, from its file name (`….so.2.0.3`). */
+/* Name and version of the library that holds `symbol`, from its file name (`….so.2.0.3`). */
 static inline void iceoryx_library_version(const void *symbol, char *buffer, size_t capacity)
 {
     Dl_info info;
@@ -83,7 +83,7 @@ static inline void iceoryx_library_version(const void *symbol, char *buffer, siz
     if (dladdr(symbol, &info) != 0 && info.dli_fname != NULL && realpath(info.dli_fname, path) != NULL) {
         suffix = strstr(path, ".so.");
     }
-    snprintf(buffer, capacity, "%s", suffix != NULL ? suffix + 4 : "unknown");
+    snprintf(buffer, capacity, "iceoryx %s", suffix != NULL ? suffix + 4 : "of unknown version");
 }
 
 /* The value of setting `queue_capacity`; 0 if it is not understood. */
