@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn an_identity_is_read_back_and_alive() {
         let own = ProcessIdentity::own();
-        let (read, rest) = ProcessIdentity::parse_prefix(&format!("{own}-3-queue")).unwrap();
+        let name = format!("{own}-3-queue");
+        let (read, rest) = ProcessIdentity::parse_prefix(&name).unwrap();
         assert_eq!((read, rest), (own.clone(), "-3-queue"));
         assert!(!own.is_dead());
         assert!(ProcessIdentity { start_ticks: own.start_ticks + 1, ..own.clone() }.is_dead());

@@ -10,7 +10,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Where POSIX shared memory has its names.
+#[cfg(test)]
 const SHARED_MEMORY: &str = "/dev/shm";
+/// Where names outside the scratch folder may be: shared memory, and what a system puts into /tmp whatever TMPDIR says.
+const PLACES: [&str; 2] = ["/dev/shm", "/tmp"];
 /// File in a scratch folder that lists message queues, one name per line: queues cannot be listed everywhere.
 const QUEUES: &str = "queues";
 
@@ -88,14 +91,23 @@ pub fn remove_leftovers() -> Vec<String> {
         remove(&std::env::temp_dir().join(&folder), |name| name.starts_with(&folder));
         removed.push(folder);
     }
-    for name in names_in(Path::new(SHARED_MEMORY)).into_iter().filter(|name| is_left(name)) {
-        remove_any(&Path::new(SHARED_MEMORY).join(&name));
-        removed.push(name);
+    removed.extend(remove_names(is_left));
+    removed
+}
+
+/// Removes what `is_ours` in [`PLACES`], and returns the names.
+fn remove_names(is_ours: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut removed = Vec::new();
+    for place in PLACES.map(Path::new) {
+        for name in names_in(place).into_iter().filter(|name| is_ours(name)) {
+            remove_any(&place.join(&name));
+            removed.push(name);
+        }
     }
     removed
 }
 
-/// Removes a scratch folder, the message queues that it lists, and the shared memory whose name `is_ours`.
+/// Removes a scratch folder, the message queues that it lists, and what else `is_ours`.
 fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
     for list in [folder.to_path_buf()].into_iter().chain(names_in(folder).iter().map(|name| folder.join(name))) {
         let queues = fs::read_to_string(list.join(QUEUES)).unwrap_or_default();
@@ -103,9 +115,7 @@ fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
             os::unlink_queue(queue);
         }
     }
-    for name in names_in(Path::new(SHARED_MEMORY)).iter().filter(|name| is_ours(name)) {
-        remove_any(&Path::new(SHARED_MEMORY).join(name));
-    }
+    remove_names(is_ours);
     remove_any(folder);
 }
 
