@@ -10,7 +10,10 @@ use tripmeter_model::manifest::{PathProof, Verdict};
 const CROWD: u64 = 4;
 
 /// Kinds that bytes counted by `read` and `write` may have passed through, and that have no counter of their own.
-const UNCOUNTED: [Path; 5] = [Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::Pipe, Path::Udp];
+const BY_READ_WRITE: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::Pipe, Path::Udp];
+
+/// Kinds that can carry bytes which no counter of a process shows.
+const UNCOUNTED: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::MessageQueue, Path::Udp];
 
 type Finding = (Verdict, String);
 
@@ -93,9 +96,9 @@ fn carried_by_kernel(scene: &Scene) -> Option<String> {
     written.map(|flow| format!("{} went by read and write", amount(flow.most)))
 }
 
-/// Kinds of objects that both sides hold and that could have carried the payload unseen.
-fn unseen_carriers(scene: &Scene) -> Vec<Path> {
-    let mut held: Vec<_> = UNCOUNTED.into_iter().filter(|&path| scene.both_hold(path) != Some(false)).collect();
+/// Those of some kinds that both sides hold, and that could have carried the payload.
+fn carriers(scene: &Scene, kinds: &[Path]) -> Vec<Path> {
+    let mut held: Vec<_> = kinds.iter().copied().filter(|&path| scene.both_hold(path) != Some(false)).collect();
     // Datagrams of everybody together that were too few for the payload were too few for ours.
     if scene.loopback_bytes().is_some_and(|bytes| is_little(bytes, scene.all_bytes())) {
         held.retain(|&path| path != Path::Udp);
@@ -137,8 +140,7 @@ fn memory(scene: &Scene) -> Finding {
     if let Some(finding) = too_little(scene).or_else(|| nothing_else(scene)) {
         return finding;
     }
-    let mut carriers = unseen_carriers(scene);
-    carriers.extend([Path::MessageQueue].into_iter().filter(|&path| scene.both_hold(path) != Some(false)));
+    let carriers = carriers(scene, UNCOUNTED);
     if !carriers.is_empty() {
         return not_visible(format!("the process also holds what could have carried it: {}", listed(&carriers)));
     }
@@ -173,8 +175,7 @@ fn shared_memory(scene: &Scene) -> Finding {
 }
 
 fn by_elimination(scene: &Scene, best: &Common) -> Finding {
-    let mut carriers = unseen_carriers(scene);
-    carriers.extend([Path::MessageQueue].into_iter().filter(|&path| scene.both_hold(path) != Some(false)));
+    let carriers = carriers(scene, UNCOUNTED);
     if carriers.is_empty() {
         return proven(format!("both sides mapped {}, and hold nothing else to carry the payload", named(best)));
     }
@@ -248,7 +249,7 @@ fn uncounted(scene: &Scene, path: Path) -> Finding {
     let Some(flow) = scene.by_read_write() else { return not_visible("the counters of a process could not be read") };
     let bytes = of(flow.least, scene.expected_bytes);
     if is_most(flow.least, scene.expected_bytes) {
-        let mut rivals = unseen_carriers(scene);
+        let mut rivals = carriers(scene, BY_READ_WRITE);
         rivals.retain(|&other| other != path);
         if scene.is_parked(path) {
             return proven(format!("{bytes} by read and write, and the first message waited in {path}"));
@@ -294,7 +295,7 @@ fn udp(scene: &Scene) -> Finding {
         return failed(format!("only {there} went over the loopback, of all programs together"));
     }
     let by_read_write = scene.by_read_write().is_some_and(|flow| is_most(flow.least, scene.expected_bytes));
-    let mut rivals = unseen_carriers(scene);
+    let mut rivals = carriers(scene, BY_READ_WRITE);
     rivals.retain(|&other| other != Path::Udp);
     if scene.is_parked(Path::Udp) {
         return proven(format!("{there} over the loopback, and the first message waited in a UDP socket"));
@@ -329,7 +330,7 @@ fn file(scene: &Scene) -> Finding {
     if !is_most(flow.least, scene.expected_bytes) || moved.least < scene.claim.payload_bytes {
         return failed(format!("only {bytes} went by read and write, and files moved by {}", amount(moved.least)));
     }
-    let rivals = unseen_carriers(scene);
+    let rivals = carriers(scene, BY_READ_WRITE);
     if !rivals.is_empty() {
         return not_visible(format!("{bytes} by read and write, but through a file or {}", listed(&rivals)));
     }

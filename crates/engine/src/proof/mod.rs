@@ -6,7 +6,7 @@
 //! Observer::baseline        before the transport is opened
 //! Observer::start           both sides, before the first message; the leader then waits for the follower's word
 //! sent / received           every message, both sides
-//! parked                    follower, while the first message waits to be taken
+//! parked                    follower, while the first message waits to be taken; looks for 20 ms at most
 //! finish -> Evidence        both sides, after the last message and before anything else is sent
 //! judge                     leader
 //! ```
@@ -77,6 +77,9 @@ const LEAST_BYTES: u64 = 256 * 1024;
 
 /// Fewest messages, so that one or two that went another way, or were lost, do not decide.
 const LEAST_MESSAGES: u64 = 32;
+
+/// Bytes waiting that show a message rather than a wake-up: the smallest packet that a message is split into.
+const LEAST_PARKED_BYTES: u64 = 1024;
 
 /// Addresses kept per direction: enough for every chunk of a pool to come round, few enough to send as JSON.
 const MOST_ADDRESSES: usize = 256;

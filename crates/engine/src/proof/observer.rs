@@ -3,9 +3,15 @@
 use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
 use super::maps::Maps;
 use super::sys::{self, Counters, Descriptor};
-use super::{FAULTING_MESSAGES, MOST_ADDRESSES};
+use super::{FAULTING_MESSAGES, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tripmeter_abi::Path;
+
+/// So often is looked for the first message, if there is none: the leader may have to be scheduled first.
+const PARKED_LOOKS: u32 = 10;
+/// Between two looks.
+const PARKED_PAUSE: Duration = Duration::from_millis(2);
 
 /// What this process held before the transport was opened, and what therefore is none of it.
 #[derive(Clone, Debug)]
@@ -72,15 +78,21 @@ impl Observer {
         }
     }
 
-    /// Looks where bytes wait. To be called once, by the follower, some milliseconds after the leader began to publish its
-    /// first message and before the follower takes it.
+    /// Looks where bytes wait, for some milliseconds at most. To be called once, by the follower, after the leader was told
+    /// to publish its first message and before the follower takes it.
     ///
     /// The leader may still be at it: a message can be larger than what a kernel object holds.
     pub fn parked(&mut self) {
-        let opened = self.baseline.opened_since();
-        self.parked = opened.map(|opened| {
-            opened.into_iter().map(|(object, descriptor)| (object, sys::waiting_bytes(&descriptor))).collect()
-        });
+        for _ in 0..PARKED_LOOKS {
+            let opened = self.baseline.opened_since();
+            self.parked = opened.map(|opened| {
+                opened.into_iter().map(|(object, descriptor)| (object, sys::waiting_bytes(&descriptor))).collect()
+            });
+            if self.parked.iter().flat_map(BTreeMap::values).any(|&bytes| bytes >= LEAST_PARKED_BYTES) {
+                break;
+            }
+            std::thread::sleep(PARKED_PAUSE);
+        }
     }
 
     /// Notes where a loan lies that is about to be published. `data` is not dereferenced.

@@ -1,7 +1,7 @@
 //! What both sides saw, put together.
 
 use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
-use super::{Claim, MOST_ADDRESSES};
+use super::{Claim, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tripmeter_abi::Path;
@@ -11,9 +11,6 @@ const MOST_TENTHS: u64 = 9;
 
 /// One part in so many is "little": a payload cannot hide in it, and wake-ups of 8 bytes per message stay below it.
 const LITTLE_PART: u64 = 4;
-
-/// Bytes waiting that show a message rather than a wake-up: the smallest packet that a message is split into.
-const LEAST_PARKED_BYTES: u64 = 1024;
 
 /// Pages are touched as a whole: only from so many bytes is a payload told from a few control structures.
 const LEAST_TOUCHED_BYTES: u64 = 32 * 1024;

@@ -17,6 +17,9 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 /// How long the first message waits; the follower looks meanwhile.
 const PARKED: Duration = Duration::from_millis(50);
 
+/// Other observations of the same process at the same time, whose reading must not count.
+const OTHER_OBSERVERS: u64 = 8;
+
 const PAYLOAD: &str = "TRIPMETER_PROOF_PAYLOAD";
 const WAY: &str = "TRIPMETER_PROOF_WAY";
 const ROLES: &str = "TRIPMETER_PROOF_ROLES";
@@ -102,8 +105,12 @@ fn one_side() {
 
 fn run(role: Role, way: &str, directory: &FilePath) {
     let mut control = Control::open(role, directory);
+    // As the engine's hand-over page, but large enough for a message.
+    let page = ways::map(&directory.join("hand-over"), payload_bytes());
     let baseline = Observer::baseline();
     control.meet();
+    // As libraries have, to wake their own threads.
+    let _pipe = std::io::pipe().unwrap();
     let mut ends = ways::open(way, role, directory, &mut control);
     let mut observer = Observer::start(&baseline);
     control.meet();
@@ -113,6 +120,10 @@ fn run(role: Role, way: &str, directory: &FilePath) {
         } else if sequence == 0 {
             std::thread::sleep(PARKED);
             observer.parked();
+        }
+        page.fill(sequence as u8);
+        if sequence < OTHER_OBSERVERS {
+            Observer::start(&baseline).finish();
         }
         let message = ends.take();
         observer.received(sequence, message.as_ptr(), message.len());

@@ -184,6 +184,15 @@ fn two_kinds_at_once_are_told_apart_by_what_waits() {
 }
 
 #[test]
+fn a_message_that_waits_is_no_proof_if_memory_was_used_as_well() {
+    let sides = both(|side| {
+        side.channels = Some(vec![hold(Path::UnixDatagram, 4096)]);
+        map(side, Some(BYTES));
+    });
+    assert_verdict(&of(Path::UnixDatagram), &sides, Verdict::Failed, "both sides used /dev/shm/segment");
+}
+
+#[test]
 fn one_way_traffic_needs_no_way_back() {
     let mut sides = both(|side| side.channels = Some(vec![hold(Path::UnixStream, 4096)]));
     sides[0].written_bytes = Some(all_bytes() / 2);

@@ -117,6 +117,18 @@ enum Copies {
     Loan,
 }
 
+/// Maps a file, which is made if need be, as shared and for good.
+pub fn map(file: &FilePath, bytes: usize) -> &'static mut [u8] {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(file).unwrap();
+    file.set_len(bytes as u64).unwrap();
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping of a file of this size, at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+    assert_ne!(start, libc::MAP_FAILED, "{}", io::Error::last_os_error());
+    // SAFETY: the mapping has this length and is never unmapped. What other processes do to it is plain bytes.
+    unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes) }
+}
+
 /// Chunks in a mapped file, and one counter per direction in its first page.
 struct Segment {
     start: *mut u8,
@@ -136,17 +148,10 @@ unsafe impl Send for Segment {}
 
 impl Segment {
     fn open(role: Role, directory: &FilePath, control: &mut Control, copies: Copies, beside: Option<OwnedFd>) -> Self {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(directory.join("segment"));
-        let file = file.unwrap();
-        file.set_len(SEGMENT as u64).unwrap();
+        let start = map(&directory.join("segment"), SEGMENT).as_mut_ptr();
         control.meet();
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of a file of this size, at an address of the kernel's choice; it is never unmapped.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), SEGMENT, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-        assert_ne!(start, libc::MAP_FAILED, "{}", io::Error::last_os_error());
         let private = [(); 2].map(|()| vec![0; payload_bytes()].into_boxed_slice());
-        Self { start: start.cast(), role, copies, sent: 0, taken: 0, private, beside }
+        Self { start, role, copies, sent: 0, taken: 0, private, beside }
     }
 
     fn counter(&self, of: usize) -> &AtomicU64 {
