@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Renews the tables in README.md and docs/ from committed results: scripts/update-docs.sh [--check].
+#
+# A table stands between `<!-- table: COMMAND -->` and `<!-- end of table -->`, where COMMAND is one of
+#   tripmeter ARGUMENTS...     the tables of a results folder below docs/results, for example
+#   overhead FILE              the comparison with bare loops, from the JSON file of bench/overhead/run.py
+# With --check nothing is written; it fails if a table is not what its command prints.
+# TRIPMETER names the program (default target/release/tripmeter).
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+tripmeter=${TRIPMETER:-${CARGO_TARGET_DIR:-target}/release/tripmeter}
+check=${1:-}
+if [[ $# -gt 1 || ! $check =~ ^(--check)?$ ]]; then
+    echo "usage: scripts/update-docs.sh [--check]" >&2
+    exit 64
+fi
+if [[ ! -x $tripmeter ]]; then
+    echo "update-docs: '$tripmeter' is not there; build it (cargo build --release) or name it in TRIPMETER" >&2
+    exit 69
+fi
+
+# Prints what the command $* prints, as Markdown.
+table() {
+    case $1 in
+        tripmeter) echo '```text' && "$tripmeter" "${@:2}" && echo '```' ;;
+        overhead) python3 scripts/overhead-table.py "${@:2}" ;;
+        *)
+            echo "update-docs: unknown command '$*'" >&2
+            return 65
+            ;;
+    esac
+}
+
+# Prints the file $1 with all its tables renewed.
+renewed() {
+    local line inside='' words
+    while IFS= read -r line; do
+        if [[ $line == '<!-- end of table -->' ]]; then
+            inside=''
+        fi
+        [[ -n $inside ]] || printf '%s\n' "$line"
+        if [[ $line =~ ^'<!-- table: '(.*)' -->'$ ]]; then
+            inside=1
+            read -ra words <<<"${BASH_REMATCH[1]}"
+            table "${words[@]}" || return
+        fi
+    done <"$1"
+    if [[ -n $inside ]]; then
+        echo "update-docs: $1: a table has no '<!-- end of table -->'" >&2
+        return 65
+    fi
+}
+
+scratch=$(mktemp)
+trap 'rm -f -- "$scratch"' EXIT
+stale=0
+tables=0
+for file in README.md docs/*.md; do
+    renewed "$file" >"$scratch"
+    tables=$((tables + $(grep -c '^<!-- table: ' "$file" || true)))
+    if cmp -s "$scratch" "$file"; then
+        continue
+    fi
+    if [[ -n $check ]]; then
+        echo "update-docs: $file is not what its commands print; run scripts/update-docs.sh and commit it" >&2
+        diff -u "$file" "$scratch" >&2 || true
+        stale=1
+    else
+        cat "$scratch" >"$file"
+        echo "update-docs: renewed $file"
+    fi
+done
+echo "update-docs: $tables tables"
+exit "$stale"
