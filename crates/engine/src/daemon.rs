@@ -7,7 +7,7 @@ use crate::os::{self, ProcessIdentity};
 use crate::registry::{Entry, RegistryError};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -92,9 +92,9 @@ impl Daemons {
         if missing.is_some() && policy == Policy::Require {
             return Err(DaemonError::NotRunning(missing.unwrap_or_default()));
         }
-        let mut lease = Lease::open(name).map_err(system)?;
+        let mut lease = Lease::take(name, missing.is_some()).map_err(system)?;
         let started = if missing.is_some() { lease.start(entry, options, logs)? } else { false };
-        lease.share().map_err(system)?;
+        lease.lock(false).map_err(system)?;
         self.leases.push(lease);
         Ok(started.then(|| format!("started {name}; it is stopped at the end")))
     }
@@ -123,15 +123,38 @@ impl Lease {
         Ok(Self { name: name.to_owned(), file, lock, child: None })
     }
 
-    /// Waits for the exclusive lock and starts the daemon, unless somebody else did in the meantime.
-    fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &Path) -> Result<bool, DaemonError> {
+    /// A lease that is locked. Its file may have been removed by its last user while the lock was waited for; then it is
+    /// no longer the file that others see, and the next one is taken.
+    fn take(name: &str, exclusive: bool) -> io::Result<Self> {
+        loop {
+            let lease = Self::open(name)?;
+            lease.lock(exclusive)?;
+            if lease.is_current() {
+                return Ok(lease);
+            }
+        }
+    }
+
+    /// Waits for the lock.
+    fn lock(&self, exclusive: bool) -> io::Result<()> {
         let begin = Instant::now();
-        while !os::lock_file(&self.lock, true).map_err(|error| self.system(error))? {
+        while !os::lock_file(&self.lock, exclusive)? {
             if begin.elapsed() > PATIENCE {
-                return Err(self.system(io::Error::other("another experiment holds it and it does not run")));
+                return Err(io::Error::other("another experiment holds it, and it does not run"));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+        Ok(())
+    }
+
+    fn is_current(&self) -> bool {
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let (own, named) = (self.lock.metadata().map(identity), fs::metadata(&self.file).map(identity));
+        matches!((own, named), (Ok(own), Ok(named)) if own == named)
+    }
+
+    /// Starts the daemon, unless somebody else did before this lease was taken.
+    fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &Path) -> Result<bool, DaemonError> {
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
@@ -188,14 +211,6 @@ impl Lease {
         identity.map_or(Ok(()), |identity| write!(self.lock, "{identity}"))
     }
 
-    fn share(&self) -> io::Result<()> {
-        let begin = Instant::now();
-        while !os::lock_file(&self.lock, false)? && begin.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
-    }
-
     fn started_by_us(&mut self) -> Option<ProcessIdentity> {
         let mut text = String::new();
         self.lock.rewind().ok()?;
@@ -225,7 +240,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !matches!(os::lock_file(&self.lock, true), Ok(true)) {
+        if !matches!(os::lock_file(&self.lock, true), Ok(true)) || !self.is_current() {
             return;
         }
         if let Some(daemon) = self.started_by_us() {
@@ -245,5 +260,49 @@ pub fn stop_leftovers() {
         {
             drop(lease);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_user_of_a_lease_removes_it_and_nobody_else_does() {
+        let name = format!("test-{}", std::process::id());
+        let (first, second) = (Lease::take(&name, false).unwrap(), Lease::take(&name, false).unwrap());
+        let file = first.file.clone();
+        drop(first);
+        assert!(file.exists() && second.is_current());
+        drop(second);
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_lease_whose_file_was_removed_is_not_kept() {
+        let name = format!("test-removed-{}", std::process::id());
+        let old = Lease::open(&name).unwrap();
+        old.lock(true).unwrap();
+        fs::remove_file(&old.file).unwrap();
+        let new = Lease::take(&name, true).unwrap();
+        assert!(!old.is_current() && new.is_current());
+        drop(old);
+        assert!(new.file.exists());
+    }
+
+    #[test]
+    fn a_daemon_that_nobody_uses_is_stopped() {
+        let name = format!("test-daemon-{}", std::process::id());
+        let mut lease = Lease::take(&name, true).unwrap();
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap();
+        lease.child = Some(child);
+        lease.note(Some(&identity)).unwrap();
+        lease.lock(false).unwrap();
+        let other = Lease::take(&name, false).unwrap();
+        drop(lease);
+        assert!(!identity.is_dead());
+        drop(other);
+        assert!(identity.is_dead());
     }
 }
