@@ -192,6 +192,41 @@ pub fn one_way<S: System>(system: &S, case: &Case<'_>) {
     );
 }
 
+/// A peer that does not take holds up the sender until its time-out, and then gets all that was sent before.
+pub fn back_pressure<S: System>(system: &S, case: &Case<'_>) {
+    const LENGTH: usize = 1000;
+    let (to_follower, told) = channel();
+    let (to_leader, done) = channel();
+    let case = Case { payloads: &[(LENGTH, 1)], ..*case };
+    run(
+        system,
+        &case,
+        move |end| {
+            let stopped = (1..1_000_000).find(|seed| {
+                let loan = end.link.loan(LENGTH, None).expect("a loan");
+                // SAFETY: an open loan of that length.
+                fill(unsafe { std::slice::from_raw_parts_mut(loan.data, LENGTH) }, *seed);
+                match end.link.publish(loan, 1_000_000) {
+                    Ok(whole) => !whole,
+                    // A stream may take a part of the last one.
+                    Err(error) => error.status == Status::Failed || panic!("publish: {error}"),
+                }
+            });
+            to_follower.send(stopped.expect("the queue fills up") - 1).expect("the follower is there");
+            done.recv_timeout(TIME_LIMIT).expect("the follower's end");
+        },
+        move |end| {
+            let count = told.recv_timeout(TIME_LIMIT).expect("how many were sent");
+            // A queue made small may not hold a single one.
+            assert!(count > 0 || !case.settings.is_empty(), "nothing was sent at all");
+            for seed in 1..=count {
+                end.expect(LENGTH, seed);
+            }
+            to_leader.send(()).expect("the leader is there");
+        },
+    );
+}
+
 /// After one round trip `leaver` goes, and the other side is told so.
 pub fn departure<S: System>(system: &S, case: &Case<'_>, leaver: Role) {
     let told = |end: &mut End<_>, role| {
@@ -234,6 +269,7 @@ pub fn conformance<S: System>(system: &S, variant: &str, settings: &[&[(&str, &s
             pingpong(system, &case);
             if !lossy {
                 one_way(system, &Case { pattern: Pattern::Throughput, payloads: MIXED_PAYLOADS, ..case });
+                back_pressure(system, &case);
             }
             let small = Case { payloads: &[(100, 1)], ..case };
             departure(system, &small, Role::Leader);

@@ -11,7 +11,7 @@ const KERNEL: Kernel = Kernel { msg_max: 10, msgsize_max: 8192, rlimit_bytes: 81
 
 #[test]
 fn queue() {
-    testing::conformance(&Mq, "queue", &[&[], &[("packet", "4096")], &[("packet", "64"), ("depth", "1")]]);
+    testing::conformance(&Mq, "queue", &[&[], &[("packet", "4096")], &[("packet", "512"), ("depth", "2")]]);
 }
 
 #[test]

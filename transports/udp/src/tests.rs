@@ -1,5 +1,5 @@
 use super::*;
-use std::sync::Barrier;
+use std::sync::mpsc::channel;
 use tripmeter_abi::testing::{self, Case};
 use tripmeter_abi::{Link, Role, Status};
 
@@ -27,18 +27,18 @@ fn the_largest_message_fits_the_buffer() {
         let most = testing::probe(&Udp, &Case { settings: &settings, ..CASE }).unwrap().max_payload_bytes;
         let payloads = [(most.min(4 << 20) as usize, 1)];
         let case = Case { settings: &settings, payloads: &payloads, ..CASE };
-        let sent = Barrier::new(2);
+        let (to_follower, sent) = channel();
         let length = payloads[0].0;
         testing::run(
             &Udp,
             &case,
-            |end| {
+            move |end| {
                 end.send(length, 7);
-                sent.wait();
+                to_follower.send(()).unwrap();
                 end.expect(3, 8);
             },
-            |end| {
-                sent.wait();
+            move |end| {
+                sent.recv_timeout(testing::TIME_LIMIT).unwrap();
                 end.expect(length, 7);
                 end.send(3, 8);
             },

@@ -1,7 +1,7 @@
 use super::*;
 use tripmeter_abi::testing::{self, Case};
 
-const SETTINGS: &[&[(&str, &str)]] = &[&[], &[("packet", "4096")], &[("packet", "64")], &[("buffer", "1000000")]];
+const SETTINGS: &[&[(&str, &str)]] = &[&[], &[("packet", "4096")], &[("packet", "256")], &[("buffer", "1000000")]];
 
 #[test]
 fn datagram() {
