@@ -21,7 +21,8 @@
  *
  * Errors: a function that returns int32_t returns a TM_* status. On a negative status it has written one line to
  * `error->text` (UTF-8, NUL-terminated, cut to fit): what failed, value against limit, what to do. `error` is never NULL.
- * No exception and no signal may leave a function.
+ * No exception and no signal may leave a function. The host ignores SIGPIPE, so that a write to a peer that has gone is an
+ * error like any other.
  *
  * Inside the measured window (loan, publish, take, release) a transport adds no allocation, lock, log or system call of
  * its own to what the system does by itself.
@@ -254,8 +255,8 @@ typedef struct tm_transport {
     int32_t (*publish)(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error);
     /* Takes a loan back unsent. */
     void (*discard)(tm_link *link, tm_loan *loan);
-    /* The next message, by reference. TM_AGAIN after the time-out (block), at once (poll), or earlier. At most two
-     * messages per link are held unreleased. */
+    /* The next message, by reference. TM_AGAIN after the time-out (block), at once (poll), or earlier. The host
+     * releases a message before it takes the next one. */
     int32_t (*take)(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error);
     void (*release)(tm_link *link, tm_message *message);
 

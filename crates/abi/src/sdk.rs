@@ -112,7 +112,7 @@ pub trait Link: Send {
     /// Takes a loan back unsent.
     fn discard(&mut self, loan: Loan);
 
-    /// The next message, by reference, until it is released. At most two are held.
+    /// The next message, by reference; it is released before the next one is taken.
     ///
     /// # Errors
     /// `Closed` if the peer has gone.

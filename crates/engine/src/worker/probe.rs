@@ -10,12 +10,8 @@ use crate::measure::trips::Trips;
 use crate::measure::{Watch, callback};
 use crate::message::TouchFull;
 use crate::proof::{self, Baseline, Claim, Evidence, Observer};
-use std::time::Duration;
 use tripmeter_abi::{Link, Variant, Wait};
 use tripmeter_model::manifest::PathProof;
-
-/// How long the follower lets the first message lie, to see where it waits.
-const PARKING_TIME: Duration = Duration::from_millis(5);
 
 /// The follower's half.
 pub(super) fn follow<L: Link>(
@@ -28,7 +24,6 @@ pub(super) fn follow<L: Link>(
     debug_assert!(plan.messages > 0);
     let mut observer = Observer::start(baseline);
     follower.ready()?;
-    std::thread::sleep(PARKING_TIME);
     observer.parked();
     follower.answer::<L, TouchFull, true>(&mut Watch::on(link, &mut observer), inbox)?;
     follower.finish_probe(observer.finish())
