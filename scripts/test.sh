@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests: scripts/test.sh needs a Rust toolchain and a C compiler; scripts/test.sh all installs every middleware
-# (as root or by sudo) and then tests every transport, where a skipped test fails.
+# The tests: scripts/test.sh needs a Rust toolchain, a C compiler, make and Python 3; scripts/test.sh all installs every
+# middleware (as root or by sudo) and then tests every transport, where a skipped test fails.
 #
 # Ends with the number of tests: `N passed, N failed, N skipped`.
 set -euo pipefail

@@ -3,6 +3,7 @@
 #
 # A table stands between `<!-- table: COMMAND -->` and `<!-- end of table -->`, where COMMAND is one of
 #   tripmeter ARGUMENTS...     the tables of a results folder below docs/results, for example
+#   machine FOLDER             where that folder was made, in one line
 #   overhead FILE              the comparison with bare loops, from the JSON file of bench/overhead/run.py
 # With --check nothing is written; it fails if a table is not what its command prints.
 # TRIPMETER names the program (default target/release/tripmeter).
@@ -24,7 +25,7 @@ fi
 table() {
     case $1 in
         tripmeter) echo '```text' && "$tripmeter" "${@:2}" && echo '```' ;;
-        overhead) python3 scripts/overhead-table.py "${@:2}" ;;
+        machine | overhead) python3 scripts/render.py "$@" ;;
         *)
             echo "update-docs: unknown command '$*'" >&2
             return 65
@@ -64,7 +65,7 @@ for file in README.md docs/*.md; do
     fi
     if [[ -n $check ]]; then
         echo "update-docs: $file is not what its commands print; run scripts/update-docs.sh and commit it" >&2
-        diff -u "$file" "$scratch" >&2 || true
+        diff -u "$file" "$scratch" | head -n 40 >&2 || true
         stale=1
     else
         cat "$scratch" >"$file"
