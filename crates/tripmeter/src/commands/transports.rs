@@ -142,7 +142,8 @@ fn paragraph(row: &Row) -> String {
         text += &format!("  also called {}\n", row.aliases.join(", "));
     }
     let Some(description) = row.description else {
-        return text + &format!("  MISSING: {}\n", row.reason.as_deref().unwrap_or_default());
+        let label = if row.source == "missing" { "MISSING" } else { "NOT HERE" };
+        return text + &format!("  {label}: {}\n", row.reason.as_deref().unwrap_or_default());
     };
     let version = &description.version;
     text += &format!("  {} {version} ({}), drives {}\n", row.source, row.language, description.system_version);
