@@ -72,8 +72,8 @@ extern "C" {
 
 /* Ways to wait (bits).
  *   poll      take returns at once, TM_AGAIN if there is nothing
- *   block     take sleeps until a message, the time-out, or a signal. A system without a time-out may simply make a
- *             blocking call: the host interrupts an overdue one with a signal, and EINTR is then reported as TM_AGAIN
+ *   block     take sleeps until a message or the time-out. A system without a time-out may simply make a blocking call,
+ *             if it declares TM_INTERRUPT
  *   callback  on_message is called in the system's own thread; take is not used */
 #define TM_POLL (1u << 0)
 #define TM_BLOCK (1u << 1)
@@ -87,6 +87,9 @@ extern "C" {
 #define TM_SAME_PROCESS (1u << 4) /* leader and follower must be two threads of one process */
 #define TM_OWN_THREADS (1u << 5)  /* delivery depends on threads of the system, which must not be pinned with ours */
 #define TM_FAN_OUT (1u << 6)      /* one link reaches more than one follower */
+#define TM_INTERRUPT (1u << 7)    /* under block, calls have no time-out of their own: the host interrupts an overdue one
+                                   * with SIGUSR2 in the calling thread; EINTR is then reported as TM_AGAIN. Nobody else
+                                   * gets signals from the host */
 
 /* What the payload travels through: the claim that the host checks against the operating system. */
 #define TM_PATH_OTHER 0u

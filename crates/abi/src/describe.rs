@@ -140,6 +140,8 @@ pub struct Variant {
     pub own_threads: bool,
     /// One link reaches more than one follower.
     pub fan_out: bool,
+    /// Under `block`, calls have no time-out of their own; the host interrupts an overdue one with a signal.
+    pub interrupt: bool,
 }
 
 impl Variant {
@@ -158,6 +160,7 @@ impl Variant {
             same_process: false,
             own_threads: false,
             fan_out: false,
+            interrupt: false,
         }
     }
 
@@ -165,7 +168,7 @@ impl Variant {
         self.flag_bits().iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
     }
 
-    fn flag_bits(&self) -> [(bool, u32); 7] {
+    fn flag_bits(&self) -> [(bool, u32); 8] {
         [
             (self.zero_copy, raw::TM_ZERO_COPY),
             (self.lossy, raw::TM_LOSSY),
@@ -174,6 +177,7 @@ impl Variant {
             (self.same_process, raw::TM_SAME_PROCESS),
             (self.own_threads, raw::TM_OWN_THREADS),
             (self.fan_out, raw::TM_FAN_OUT),
+            (self.interrupt, raw::TM_INTERRUPT),
         ]
     }
 }

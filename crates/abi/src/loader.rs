@@ -230,6 +230,7 @@ unsafe fn read_variant(raw: &tm_variant) -> std::result::Result<Variant, String>
         same_process: has(TM_SAME_PROCESS),
         own_threads: has(TM_OWN_THREADS),
         fan_out: has(TM_FAN_OUT),
+        interrupt: has(TM_INTERRUPT),
     })
 }
 

@@ -26,6 +26,7 @@ pub const TM_SECURE: u32 = 1 << 3;
 pub const TM_SAME_PROCESS: u32 = 1 << 4;
 pub const TM_OWN_THREADS: u32 = 1 << 5;
 pub const TM_FAN_OUT: u32 = 1 << 6;
+pub const TM_INTERRUPT: u32 = 1 << 7;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -140,6 +140,8 @@ pub struct Setup {
     pub cpu: Option<usize>,
     /// The system's own threads must not be bound to that processor.
     pub own_threads: bool,
+    /// Overdue blocking calls are interrupted by a signal.
+    pub interrupt: bool,
     /// The page of the hand-over probe.
     pub handover: PathBuf,
     /// How long one receive may wait.
@@ -233,7 +235,7 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
                 }
             }
             shared.peer_gone.store(true, Relaxed);
-            remind(&target, || false);
+            remind(&shared, &target, || false);
         })?;
         Ok(Self { writer: stream, incoming })
     }
@@ -263,17 +265,17 @@ const MOST_REMINDERS: u32 = 5000;
 
 fn stop(shared: &Shared, target: &Target) {
     shared.stop.store(true, Relaxed);
-    remind(target, || !shared.stop.load(Relaxed));
+    remind(shared, target, || !shared.stop.load(Relaxed));
 }
 
 /// Interrupts the thread until it has taken note: one signal may come just before the blocking call that it is to
 /// interrupt.
-fn remind(target: &Target, noted: impl Fn() -> bool) {
+fn remind(shared: &Shared, target: &Target, noted: impl Fn() -> bool) {
     for _ in 0..MOST_REMINDERS {
         if noted() {
             return;
         }
-        target.interrupt();
+        target.interrupt(shared.interrupt.load(Relaxed));
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -81,9 +81,12 @@ impl Target {
         Self { thread: std::thread::current(), tid }
     }
 
-    /// Interrupts its blocking call or parking, if it is in one.
-    pub fn interrupt(&self) {
+    /// Ends its parking, and, by a signal, its blocking call, if it is in one.
+    pub fn interrupt(&self, by_signal: bool) {
         self.thread.unpark();
+        if !by_signal {
+            return;
+        }
         // SAFETY: signals a thread of this process; one that has ended is an error that does not matter.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), self.tid, INTERRUPT) };
     }

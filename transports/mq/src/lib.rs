@@ -34,6 +34,7 @@ impl System for Mq {
             system_version: kernel_version(),
             variants: vec![Variant {
                 patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                interrupt: true,
                 ..Variant::new("queue", "a queue per direction", Path::MessageQueue)
             }],
             settings: vec![

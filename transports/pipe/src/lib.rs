@@ -29,6 +29,7 @@ impl System for Pipe {
             system_version: kernel_version(),
             variants: vec![Variant {
                 patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                interrupt: true,
                 ..Variant::new("fifo", "a FIFO per direction", Path::Pipe)
             }],
             settings: vec![

@@ -25,6 +25,7 @@ impl System for Tcp {
             system_version: kernel_version(),
             variants: vec![Variant {
                 patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+                interrupt: true,
                 ..Variant::new("loopback", "a connection over 127.0.0.1", Path::Tcp)
             }],
             settings: vec![

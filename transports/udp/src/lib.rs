@@ -37,6 +37,7 @@ impl System for Udp {
             variants: vec![Variant {
                 patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
                 lossy: true,
+                interrupt: true,
                 ..Variant::new("loopback", "connected sockets on 127.0.0.1", Path::Udp)
             }],
             settings: vec![packets::packet_setting(), Setting::new("buffer", "fit", "fit | system | bytes", buffer)],

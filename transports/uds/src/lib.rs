@@ -30,6 +30,7 @@ impl System for Uds {
     fn description(&self) -> Description {
         let variant = |name, summary, path| Variant {
             patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+            interrupt: true,
             ..Variant::new(name, summary, path)
         };
         Description {

@@ -55,7 +55,7 @@ fn watch((state, changed): &(Mutex<State>, Condvar), shared: &Shared, target: &T
         state = waited.0;
         let sequence = shared.sequence.load(Relaxed);
         if waited.1.timed_out() && state.period.is_some() && sequence == latest {
-            target.interrupt();
+            target.interrupt(shared.interrupt.load(Relaxed));
         }
         latest = sequence;
     }

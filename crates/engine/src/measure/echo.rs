@@ -1,6 +1,6 @@
 //! The follower's loop under `pingpong`.
 
-use super::{Failure, Shared};
+use super::{Failure, Shared, TAKE_TIMEOUT_NS};
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Message};
@@ -13,7 +13,7 @@ use tripmeter_abi::{Link, Message};
 #[inline(never)]
 pub fn run<L: Link, T: TouchKind>(link: &mut L, shared: &Shared, timeout_ns: u64) -> Result<(), Failure> {
     loop {
-        if let Some(message) = link.take(timeout_ns)? {
+        if let Some(message) = link.take(timeout_ns.min(TAKE_TIMEOUT_NS))? {
             let answered = answer::<L, T>(link, &message, timeout_ns);
             link.release(message);
             answered?;

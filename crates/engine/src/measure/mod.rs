@@ -18,6 +18,9 @@ pub use watch::Watch;
 /// How many messages in a row may go without an answer before the other side counts as dead.
 pub const MOST_SILENT: u32 = 10;
 
+/// How long one receive may sleep before it looks around; a message normally comes long before.
+pub const TAKE_TIMEOUT_NS: u64 = 50_000_000;
+
 /// What the measuring thread shares with the threads that watch it.
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -25,6 +28,8 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// The other side has gone.
     pub peer_gone: AtomicBool,
+    /// The transport's blocking calls may be, and need to be, interrupted by a signal.
+    pub interrupt: AtomicBool,
     /// Sequence number of the message in flight; written once per trip, read only to see whether it moves.
     pub sequence: AtomicU64,
 }

@@ -1,6 +1,6 @@
 //! The leader's loop under `pingpong`, waiting by `poll` or `block`.
 
-use super::{End, Failure, MOST_SILENT, Shared, Tracker, Watch};
+use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker, Watch};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -102,8 +102,9 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
     #[inline(always)]
     fn receive<T: TouchKind>(&mut self, previous: u64) -> Result<Trip, Failure> {
         let mut idle = 0_u32;
+        let timeout_ns = self.loss_timeout_ns.min(TAKE_TIMEOUT_NS);
         loop {
-            if let Some(message) = self.link.take(self.loss_timeout_ns)? {
+            if let Some(message) = self.link.take(timeout_ns)? {
                 let expected = self.is_answer::<T>(&message);
                 let over = expected || self.tracker.stray::<T>(&message, self.sequence, self.answered);
                 self.link.release(message);

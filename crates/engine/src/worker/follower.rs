@@ -46,7 +46,10 @@ impl Follower {
         let control = Channel::new(stream, shared.clone(), Target::current(), is_stop)
             .map_err(|error| Error::of("control channel", error))?;
         match control.receive(ANSWER_TIMEOUT)? {
-            ToFollower::Setup(setup) if setup.protocol == PROTOCOL => Ok(Self { control, shared, setup: *setup }),
+            ToFollower::Setup(setup) if setup.protocol == PROTOCOL => {
+                shared.interrupt.store(setup.interrupt, Relaxed);
+                Ok(Self { control, shared, setup: *setup })
+            }
             ToFollower::Setup(setup) => Err(Error::Failed(format!(
                 "the leader speaks protocol {}, this follower {PROTOCOL}; use the same tripmeter on both sides",
                 setup.protocol

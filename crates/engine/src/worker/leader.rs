@@ -64,6 +64,7 @@ pub fn lead(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<(
     let description = system.description();
     let variant = description.variant(&transport.variant).cloned();
     let variant = variant.ok_or_else(|| Error::Failed(format!("transport '{transport}' has no such variant")))?;
+    shared.interrupt.store(variant.interrupt, Relaxed);
     let (stream, thread) = meet_follower(&job, &system, variant.same_process)?;
     let control = Channel::new(stream, shared.clone(), Target::current(), |_| false)
         .map_err(|error| Error::of("control channel", error))?;
@@ -221,6 +222,7 @@ impl Leader {
             touch: self.job.sub_experiment.touch,
             cpu: self.job.follower_cpu,
             own_threads: self.variant.own_threads,
+            interrupt: self.variant.interrupt,
             handover: page.path(),
             loss_timeout_ns: self.job.loss_timeout_ns,
         }
