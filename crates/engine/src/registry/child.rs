@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -127,7 +127,10 @@ pub(super) fn ask(prober: &Path, file: &Path, transport: &str, request: &Request
     let status = end(&mut child, patience);
     match (reply, status) {
         (Some(reply), _) => Ok(reply),
-        (None, Some(status)) => Err(died(format!("ended without an answer ({status})"), last_words(&mut noise))),
+        (None, Some(status)) => {
+            let what = if status.signal().is_some() { "crashed" } else { "ended without an answer" };
+            Err(died(format!("{what} ({status})"), last_words(&mut noise)))
+        }
         (None, None) => Err(died(format!("hung for {} s", PATIENCE.as_secs()), last_words(&mut noise))),
     }
 }

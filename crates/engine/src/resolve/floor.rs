@@ -35,9 +35,11 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
             Err(problem) => planner.plan.left_out.push(PlanError::at("shm as the floor", problem).to_string()),
         }
     }
-    for (index, mut floor) in floors.into_iter().enumerate() {
+    for (index, floor) in floors.iter().enumerate() {
+        let mut floor = floor.clone();
+        let is_second = floors[..index].iter().any(|other| other.name == floor.name);
+        let number = if is_second { format!("{}_", index + 1) } else { String::new() };
         floor.added_as_floor = true;
-        let number = if index == 0 { String::new() } else { format!("{}_", index + 1) };
         floor.name = format!("floor_{number}{}", floor.name);
         floor.title = "FLOOR".to_owned();
         planner.plan.sub_experiments.push(floor);

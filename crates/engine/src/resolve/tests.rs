@@ -304,7 +304,14 @@ fn the_floor_covers_every_payload_wait_and_touch_once() {
     assert_eq!(floors.len(), 2);
     assert_eq!((floors[0].wait, floors[0].payloads.as_slice()), (Wait::Poll, [2048, 4096].as_slice()));
     assert_eq!((floors[1].wait, floors[1].payloads.as_slice(), floors[1].samples), (Wait::Block, [1024].as_slice(), 5));
-    assert!(floors[1].name.starts_with("floor_2_"));
+    assert_eq!((floors[0].name.as_str(), floors[1].name.as_str()), ("floor_shm_ring_poll", "floor_shm_ring_block"));
+}
+
+#[test]
+fn floors_of_the_same_way_have_names_of_their_own() {
+    let text = "[[sub_experiment]]\ntransport = 'uds'\npayloads = '1k'\n\
+                [[sub_experiment]]\ntransport = 'uds?packet=64'\npayloads = '2k'\nsamples = 5\n";
+    assert_eq!(names(&plan(text).unwrap())[2..], ["floor_shm_ring_poll", "floor_2_shm_ring_poll"]);
 }
 
 #[test]
