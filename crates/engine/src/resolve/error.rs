@@ -99,8 +99,8 @@ pub enum Problem {
     PayloadOverLimit { payload: u64, limit: u64 },
     #[error("its daemon '{daemon}' is not running; start it, or let tripmeter start it (--daemons start)")]
     DaemonRequired { daemon: String },
-    #[error("its daemon '{program}' is neither running nor found in PATH{remedy}")]
-    DaemonMissing { program: String, remedy: String },
+    #[error("its daemon '{daemon}' is not running, and '{program}' is not found in PATH to start it{remedy}")]
+    DaemonMissing { daemon: String, program: String, remedy: String },
     #[error("the name '{0}' is not of 1 to 100 letters, digits and '_.=-', beginning with a letter, digit, '_' or '='")]
     Name(String),
     #[error("the name '{name}' is taken by '{other}'; give each its own with `name = \"...\"`")]

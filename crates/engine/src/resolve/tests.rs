@@ -290,7 +290,10 @@ fn a_daemon_that_is_not_running_may_be_started_unless_required() {
     let bare = Machine { has_program: |_| false, ..machine() };
     let experiment = Experiment::parse(&of(&["uds"])).unwrap();
     let error = resolve_on(&bare, &experiment, "test", Unavailable::Refuse, &registry_of(systems)).unwrap_err();
-    assert!(error.exit_code() == 69 && error.to_string().contains("neither running nor found in PATH"), "{error}");
+    assert!(
+        error.exit_code() == 69 && error.to_string().contains("'planned-daemon' is not found in PATH to start it"),
+        "{error}"
+    );
 }
 
 #[test]

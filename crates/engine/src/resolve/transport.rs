@@ -87,11 +87,17 @@ impl Planner<'_> {
         if self.plan.daemons == Daemons::Require {
             return Err(Problem::DaemonRequired { daemon });
         }
-        let program = candidate.entry.daemon_command(options)?.map_or(daemon, |command| command.program);
-        if (self.machine.has_program)(&program) {
-            return Ok(());
+        let command = candidate.entry.daemon_command(options)?;
+        let program = command.map_or_else(|| daemon.clone(), |command| command.program);
+        // A script is there in any case; what counts is the daemon that it starts.
+        let needed = [if program == "sh" { daemon.clone() } else { program.clone() }, program];
+        match needed.into_iter().find(|program| !(self.machine.has_program)(program)) {
+            None => Ok(()),
+            Some(program) => {
+                let remedy = candidate.entry.remedy();
+                Err(Problem::DaemonMissing { daemon, program, remedy })
+            }
         }
-        Err(Problem::DaemonMissing { program, remedy: candidate.entry.remedy() })
     }
 }
 
