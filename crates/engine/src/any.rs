@@ -1,5 +1,6 @@
 //! A system with its types erased, so that the measuring loop is chosen once, before it starts.
 
+use crate::clock::{Monotonic, Source, Tsc};
 use crate::worker::{follower::Follower, leader::Leader};
 use tripmeter_abi::{DaemonCommand, Description, Limits, NodeOptions, Result, System};
 
@@ -47,7 +48,10 @@ impl<S: System> AnySystem for S {
     }
 
     fn lead(&self, leader: &mut Leader) -> crate::worker::Result<()> {
-        leader.run(self)
+        match leader.clock() {
+            Source::Tsc => leader.run(self, Tsc),
+            Source::Monotonic => leader.run(self, Monotonic),
+        }
     }
 
     fn follow(&self, follower: &mut Follower) -> crate::worker::Result<()> {

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::control::{FromFollower, FromLeader, ToFollower};
 use crate::measure::trips::Trips;
 use crate::measure::{End, Failure, Watch, callback};
-use crate::message::{TouchKind, with_touch};
+use crate::message::TouchKind;
 use crate::record::{Recorded, Recorder};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -29,33 +29,6 @@ struct Outcome {
 }
 
 impl Leader {
-    /// Measures one payload, writes it, and reports it.
-    pub(super) fn measure<L: Link, C: Clock + Copy>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        payload_bytes: u64,
-    ) -> Result<()> {
-        self.phase(&format!("measure {payload_bytes} bytes"));
-        self.report(&FromLeader::CellStarted { payload_bytes });
-        let before = self.handover(session)?;
-        self.ask_ready(&ToFollower::Cell { payload_bytes })?;
-        let touch = self.job.sub_experiment.touch;
-        let outcome = with_touch!(touch, T => self.trips::<L, C, T>(session, payload_bytes as usize))?;
-        self.tell(&ToFollower::Stop)?;
-        let FromFollower::Stopped = self.hear(ANSWER_TIMEOUT)? else {
-            return Err(Error::Failed("the follower's messages are out of order".to_owned()));
-        };
-        let after = self.handover(session)?;
-        let stopped = outcome.end == End::Stopped;
-        let cell = self.cell(payload_bytes, session.packet_bytes, &outcome, Handovers { before, after });
-        self.files
-            .append(payload_bytes, &outcome.recorded, Duration::from_nanos(outcome.duration_ns))
-            .map_err(|error| Error::of("results cannot be written", error))?;
-        self.report(&FromLeader::CellFinished(Box::new(cell)));
-        self.await_noted()?;
-        if stopped { Err(Error::Interrupted) } else { Ok(()) }
-    }
-
     /// `None` if both sides have one processor, where handing over would wait for the scheduler.
     fn handover<L, C>(&mut self, session: &Session<'_, L, C>) -> Result<Option<Handover>> {
         let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpu;
@@ -66,11 +39,13 @@ impl Leader {
         Ok(session.page.lead(&self.job.timebase))
     }
 
-    fn trips<L: Link, C: Clock + Copy, T: TouchKind>(
+    /// Measures one payload, writes it, and reports it.
+    pub(super) fn measure<L: Link, C: Clock + Copy, T: TouchKind>(
         &mut self,
         session: &mut Session<'_, L, C>,
-        length: usize,
-    ) -> Result<Outcome> {
+        payload_bytes: u64,
+    ) -> Result<()> {
+        let before = self.begin(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (wait, warmup, cap_ns) = (plan.wait, plan.warmup, plan.time_cap_ns);
         let mut recorder = Recorder::new(self.job.timebase, self.job.raw, plan.samples);
@@ -79,7 +54,7 @@ impl Leader {
         let link = Watch::off(&mut *session.link);
         let mut trips = Trips::new(link, session.clock, &shared, session.loss_timeout, session.idle_mask);
         (trips.sequence, trips.answered) = (session.sequence, session.answered);
-        trips.begin(length);
+        trips.begin(payload_bytes as usize);
         let some = |trips: &mut Trips<'_, L, C, false>, samples: &mut [u64], deadline| match wait {
             Wait::Callback => callback::trips::<L, C, T, false>(session.inbox, trips, samples, deadline),
             Wait::Poll | Wait::Block => trips.run::<T>(samples, deadline),
@@ -116,7 +91,38 @@ impl Leader {
         }
         let recorded = recorder.finish();
         let counts = Counts { sent, received: warmup + recorded.count, ..tracked };
-        Ok(Outcome { recorded, counts, warmup, duration_ns, end })
+        self.finish(session, payload_bytes, before, &Outcome { recorded, counts, warmup, duration_ns, end })
+    }
+
+    /// Makes the follower ready; returns the hand-over probe before the cell.
+    fn begin<L, C>(&mut self, session: &Session<'_, L, C>, payload_bytes: u64) -> Result<Option<Handover>> {
+        self.phase(&format!("measure {payload_bytes} bytes"));
+        self.report(&FromLeader::CellStarted { payload_bytes });
+        let before = self.handover(session)?;
+        self.ask_ready(&ToFollower::Cell { payload_bytes })?;
+        Ok(before)
+    }
+
+    /// Stops the follower, probes the hand-over again, writes the samples, and reports the cell.
+    fn finish<L, C>(
+        &mut self,
+        session: &Session<'_, L, C>,
+        payload_bytes: u64,
+        before: Option<Handover>,
+        outcome: &Outcome,
+    ) -> Result<()> {
+        self.tell(&ToFollower::Stop)?;
+        let FromFollower::Stopped = self.hear(ANSWER_TIMEOUT)? else {
+            return Err(Error::Failed("the follower's messages are out of order".to_owned()));
+        };
+        let after = self.handover(session)?;
+        let cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
+        self.files
+            .append(payload_bytes, &outcome.recorded, Duration::from_nanos(outcome.duration_ns))
+            .map_err(|error| Error::of("results cannot be written", error))?;
+        self.report(&FromLeader::CellFinished(Box::new(cell)));
+        self.await_noted()?;
+        if outcome.end == End::Stopped { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     fn cell(&self, payload_bytes: u64, packet_bytes: u64, outcome: &Outcome, handover_ns: Handovers) -> Cell {

@@ -3,14 +3,15 @@
 use super::follower::Follower;
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, OPEN_TIMEOUT, Result, find, probe};
 use crate::any::AnySystem;
-use crate::clock::{Clock, Monotonic, Source, Tsc};
-use crate::control::{Channel, FromFollower, FromLeader, Job, PROTOCOL, Setup, ToFollower, ToWorker};
+use crate::clock::{Clock, Source};
+use crate::control::{Channel, FromFollower, FromLeader, Job, PROTOCOL, Setup, ToFollower, ToWorker, send};
 use crate::files::Files;
 use crate::handover::Page;
 use crate::measure::alarm::Alarm;
 use crate::measure::callback::Inbox;
 use crate::measure::trips::POLL_IDLE_MASK;
 use crate::measure::{Failure, Shared};
+use crate::message::with_touch;
 use crate::os::{self, Target};
 use crate::proof::Observer;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -50,11 +51,33 @@ pub(super) struct Session<'a, L, C> {
     pub answered: u64,
 }
 
-/// Does a job; the supervisor is at the other end of `supervisor`.
+/// Does a job; the supervisor, at the other end of `stream`, is told how it ended.
 ///
 /// # Errors
-/// What ended it.
-pub fn lead(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+/// If the supervisor cannot be told.
+pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+    let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
+    let led = prepare(job, stream, built_in).and_then(|(system, mut leader, thread)| {
+        let result = system.lead(&mut leader);
+        drop(leader);
+        if let Some(thread) = thread {
+            // Its errors have come over the control channel.
+            let _ = thread.join();
+        }
+        result
+    });
+    let ending = match led {
+        Ok(()) => FromLeader::Done,
+        Err(Error::Interrupted) => FromLeader::Interrupted,
+        Err(Error::Failed(why)) => FromLeader::Failed(why),
+    };
+    send(&mut supervisor, &ending).map_err(|error| Error::of("supervisor's channel", error))
+}
+
+/// What a leader is made of: its system, itself, and its follower, if that is a thread.
+type Prepared = (Arc<dyn AnySystem>, Leader, Option<JoinHandle<()>>);
+
+fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Prepared> {
     let shared = Arc::new(Shared::default());
     let is_stop = |message: &ToWorker| matches!(message, ToWorker::Stop);
     let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), is_stop)
@@ -72,14 +95,8 @@ pub fn lead(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<(
         .map_err(|error| Error::of("results folder", error))?;
     let alarm = Alarm::new(shared.clone(), Target::current());
     let phase = String::new();
-    let mut leader = Leader { job, shared, files, supervisor, control, alarm, phase, variant, description };
-    let result = system.lead(&mut leader);
-    drop(leader);
-    if let Some(thread) = thread {
-        // Its errors have come over the control channel.
-        let _ = thread.join();
-    }
-    result
+    let leader = Leader { job, shared, files, supervisor, control, alarm, phase, variant, description };
+    Ok((system, leader, thread))
 }
 
 /// The follower's end of the control channel: a process that comes to the socket, or a thread of this process.
@@ -228,18 +245,16 @@ impl Leader {
         }
     }
 
+    /// The clock to measure with.
+    pub fn clock(&self) -> Source {
+        self.job.timebase.source
+    }
+
     /// Opens the transport and measures every payload.
     ///
     /// # Errors
     /// What ended it; the payloads before are on disk.
-    pub fn run<S: System>(&mut self, system: &S) -> Result<()> {
-        match self.job.timebase.source {
-            Source::Tsc => self.run_with(system, Tsc),
-            Source::Monotonic => self.run_with(system, Monotonic),
-        }
-    }
-
-    fn run_with<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
+    pub fn run<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
         self.phase("open");
         let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
         let setup = self.setup(&page);
@@ -272,7 +287,7 @@ impl Leader {
         self.report(&FromLeader::Proof(proof));
         for payload_bytes in self.job.sub_experiment.payloads.clone() {
             self.check_stop()?;
-            self.measure(&mut session, payload_bytes)?;
+            with_touch!(self.job.sub_experiment.touch, T => self.measure::<_, C, T>(&mut session, payload_bytes))?;
         }
         self.tell(&ToFollower::Bye)
     }

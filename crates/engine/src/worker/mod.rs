@@ -6,7 +6,7 @@ pub mod leader;
 pub mod probe;
 
 use crate::any::AnySystem;
-use crate::control::{FromLeader, NoMessage, ToWorker, receive, send};
+use crate::control::{NoMessage, ToWorker, receive};
 use crate::os;
 use std::io::{self, BufReader};
 use std::os::fd::FromRawFd;
@@ -61,32 +61,22 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     os::become_worker();
     // SAFETY: the supervisor made descriptor 0 a socket for this process, and nothing else here uses it.
     let stream = unsafe { UnixStream::from_raw_fd(0) };
-    match part(stream, built_in) {
+    // Unbuffered: what follows the first message is for the part that is played.
+    let part = receive::<ToWorker>(&mut BufReader::with_capacity(1, &stream));
+    let played = match part {
+        Ok(Some(ToWorker::Lead(job))) => leader::lead(*job, stream, built_in),
+        Ok(Some(ToWorker::Follow(control))) => connect(&control, ANSWER_TIMEOUT)
+            .map_err(|error| Error::of("the leader cannot be reached", error))
+            .and_then(|stream| follower::follow(stream, built_in)),
+        Ok(Some(ToWorker::Stop | ToWorker::Continue) | None) => Ok(()),
+        Err(error) => Err(Error::of("no part to play", error)),
+    };
+    match played {
         Ok(()) => exit::GOOD,
         Err(error) => {
             eprintln!("{error}");
             exit::SOFTWARE
         }
-    }
-}
-
-fn part(stream: UnixStream, built_in: BuiltIn<'_>) -> io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    match receive::<ToWorker>(&mut reader)? {
-        Some(ToWorker::Lead(job)) => {
-            let mut supervisor = stream.try_clone()?;
-            let ending = match leader::lead(*job, stream, built_in) {
-                Ok(()) => FromLeader::Done,
-                Err(Error::Interrupted) => FromLeader::Interrupted,
-                Err(Error::Failed(why)) => FromLeader::Failed(why),
-            };
-            send(&mut supervisor, &ending)
-        }
-        Some(ToWorker::Follow(control)) => {
-            let stream = connect(&control, ANSWER_TIMEOUT)?;
-            follower::follow(stream, built_in).map_err(io::Error::other)
-        }
-        Some(ToWorker::Stop | ToWorker::Continue) | None => Ok(()),
     }
 }
 
