@@ -25,7 +25,7 @@ impl Clock for Fake {
 fn answer(bytes: &mut [u8]) {
     let length = bytes.len();
     let received = Message { data: bytes.as_ptr(), length, token: null_mut() };
-    let header = message::header(&received).unwrap();
+    let header = message::header(&received).expect("messages have room for a header");
     if header == Header::new(header.sequence, Kind::Ping, length) {
         let intact = message::body_intact::<TouchFull>(&received, header.sequence);
         let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
@@ -36,7 +36,7 @@ fn answer(bytes: &mut [u8]) {
 
 fn link(wait: Wait, settings: &[(&str, &str)]) -> (ScriptedLink, FakeClock) {
     let clock = FakeClock::default();
-    let script = Script::new(wait, SERVICE_NS, settings).unwrap();
+    let script = Script::new(wait, SERVICE_NS, settings).expect("the settings are valid");
     (scripted(script, clock.clone()).answering(answer), clock)
 }
 
