@@ -208,7 +208,7 @@ pub fn drain<L: Link, C: Clock, T: TouchKind, const ON: bool>(inbox: &Inbox, tri
     inbox.serve(&mut state, handle, |_| std::thread::sleep(Duration::from_millis(5)));
 }
 
-/// As [`echo::run`], under wait `callback`.
+/// As [`echo::run`], under wait `callback`; calls `listening` once no message can get lost any more.
 ///
 /// # Errors
 /// As there.
@@ -217,6 +217,7 @@ pub fn echo<L: Link, T: TouchKind, const ON: bool>(
     link: &mut Watch<'_, L, ON>,
     shared: &Shared,
     timeout_ns: u64,
+    listening: impl FnOnce(),
 ) -> Result<(), Failure> {
     struct Answering<'a, 'w, L, const ON: bool> {
         link: &'a mut Watch<'w, L, ON>,
@@ -231,6 +232,7 @@ pub fn echo<L: Link, T: TouchKind, const ON: bool>(
         }
     };
     inbox.serve(&mut state, handle, |turns| {
+        listening();
         let go_on = || !shared.stop.load(Relaxed) && !shared.peer_gone.load(Relaxed);
         while go_on() && turns.with(|state| state.result.is_ok()) {
             std::thread::park_timeout(Duration::from_millis(100));

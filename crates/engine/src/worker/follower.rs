@@ -119,7 +119,7 @@ impl Follower {
                     page.follow();
                 }
                 ToFollower::Cell { .. } => {
-                    self.say(&FromFollower::Ready)?;
+                    self.ready()?;
                     let mut link = Watch::off(link);
                     with_touch!(self.setup.touch, T => self.answer::<L, T, false>(&mut link, inbox))?;
                     self.say(&FromFollower::Stopped)?;
@@ -141,7 +141,12 @@ impl Follower {
     ) -> Result<()> {
         let timeout_ns = self.setup.loss_timeout_ns;
         let result = match self.setup.options.wait {
-            Wait::Callback => callback::echo::<L, T, ON>(inbox, link, &self.shared, timeout_ns),
+            Wait::Callback => {
+                let control = &mut self.control;
+                // A leader that has gone ends the loop.
+                let listening = || drop(control.send(&FromFollower::Ready));
+                callback::echo::<L, T, ON>(inbox, link, &self.shared, timeout_ns, listening)
+            }
             Wait::Poll | Wait::Block => echo::run::<_, T>(link, &self.shared, timeout_ns),
         };
         self.shared.stop.store(false, Relaxed);
@@ -152,8 +157,15 @@ impl Follower {
         }
     }
 
+    /// Messages may come from now on. Under wait `callback` they may only once [`answer`](Self::answer) handles them,
+    /// which says so itself.
     pub(super) fn ready(&mut self) -> Result<()> {
-        self.say(&FromFollower::Ready)
+        if self.is_called_back() { Ok(()) } else { self.say(&FromFollower::Ready) }
+    }
+
+    /// Messages are handled in the system's own thread.
+    pub(super) fn is_called_back(&self) -> bool {
+        self.setup.options.wait == Wait::Callback
     }
 
     pub(super) fn finish_probe(&mut self, evidence: crate::proof::Evidence) -> Result<()> {

@@ -24,7 +24,9 @@ pub(super) fn follow<L: Link>(
     debug_assert!(plan.messages > 0);
     let mut observer = Observer::start(baseline);
     follower.ready()?;
-    observer.parked();
+    if !follower.is_called_back() {
+        observer.parked();
+    }
     follower.answer::<L, TouchFull, true>(&mut Watch::on(link, &mut observer), inbox)?;
     follower.finish_probe(observer.finish())
 }
