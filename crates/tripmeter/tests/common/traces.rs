@@ -1,0 +1,102 @@
+//! What runs leave in the system: names and processes.
+
+use super::MARK;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long processes that are about to end may take for it.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// Names of the run that process `pid` supervised, in shared memory, queues, sockets and the temporary folder, and
+/// processes with that mark.
+pub fn left(pid: u32, mark: &str, temporary: &Path) -> Vec<String> {
+    let begin = Instant::now();
+    while !marked(mark).is_empty() && begin.elapsed() < ENDING {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let processes = marked(mark).into_iter().map(|pid| format!("process {pid}: {}", command_of(pid)));
+    processes.chain(names(pid, temporary)).collect()
+}
+
+/// Names of the run that process `pid` supervised.
+pub fn names(pid: u32, temporary: &Path) -> Vec<String> {
+    let namespace = fs::metadata("/proc/self/ns/pid").expect("/proc is mounted").ino();
+    let prefix = format!("tripmeter-{namespace:x}-{pid}-");
+    let mut found = Vec::new();
+    for folder in [Path::new("/dev/shm"), Path::new("/dev/mqueue"), temporary] {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        found.extend(names.filter(|name| name.contains(&prefix)).map(|name| format!("{}/{name}", folder.display())));
+    }
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    found.extend(sockets.lines().filter(|line| line.contains(&prefix)).map(str::to_owned));
+    found
+}
+
+/// Processes that were started by the run with that mark.
+pub fn marked(mark: &str) -> Vec<u32> {
+    let wanted = format!("{MARK}={mark}");
+    let has_mark = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    };
+    pids().into_iter().filter(has_mark).collect()
+}
+
+/// The two workers that process `pid` has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workers {
+    pub leader: Option<u32>,
+    pub follower: Option<u32>,
+}
+
+/// The measuring processes of a supervisor, told apart by the file of measurements that the leader holds open.
+pub fn workers(supervisor: u32) -> Workers {
+    let mut workers = Workers { leader: None, follower: None };
+    for pid in pids().into_iter().filter(|pid| parent_of(*pid) == Some(supervisor)) {
+        if !command_of(pid).ends_with(" worker") {
+            continue;
+        }
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+        if targets.any(|target| target.to_string_lossy().contains("/measurements_")) {
+            workers.leader = Some(pid);
+        } else {
+            workers.follower = Some(pid);
+        }
+    }
+    workers
+}
+
+/// The running process whose program has that file name.
+pub fn running(program: &str) -> Option<u32> {
+    let is_it = |pid: &u32| {
+        let command = command_of(*pid);
+        command.split(' ').next().and_then(|path| path.rsplit('/').next()) == Some(program)
+    };
+    pids().into_iter().find(is_it)
+}
+
+/// Sends a signal to one process.
+pub fn signal(pid: u32, signal: &str) {
+    let status = Command::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).status();
+    assert!(status.expect("kill is installed").success(), "no process {pid}");
+}
+
+fn pids() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn command_of(pid: u32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}

@@ -1,0 +1,70 @@
+//! The proof of the path, tried on a plugin that says of most of its variants what is not true.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Tripmeter, alone, folder, manifest, plugin};
+use std::path::Path;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::plan::SubExperiment;
+
+fn run(transports: &str, wait: &str, results: &Path) -> common::Finished {
+    let (plugin, output) = (plugin("liar").display().to_string(), results.display().to_string());
+    let words = ["run", "-q", "--plugin", &plugin, "-t", transports, "--wait", wait, "-n", "50", "--payloads", "64k"];
+    Tripmeter::new(words.iter().chain(&["--no-floor", "-o", &output])).run()
+}
+
+fn verdicts(manifest: &Manifest) -> Vec<(String, Verdict, String)> {
+    let results = manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments);
+    let one = |(result, plan): (&SubExperimentResult, &SubExperiment)| {
+        assert_eq!(result.status, Status::Complete, "{}: {:?}", result.name, result.error);
+        let proof = result.path_proof.clone().expect("every path is put to the proof");
+        (plan.transport.variant.clone(), proof.verdict, proof.evidence)
+    };
+    results.map(one).collect()
+}
+
+#[test]
+fn every_lie_is_found_out_and_no_honest_word_is_doubted() {
+    let _alone = alone();
+    for wait in ["poll", "block"] {
+        let folder = folder();
+        let finished = run("liar/*", wait, folder.path()).with(exit::PARTIAL);
+        let verdicts = verdicts(&manifest(folder.path()));
+        let honest = verdicts.iter().filter(|(variant, ..)| variant.starts_with("honest-")).count();
+        assert!(honest >= 4 && verdicts.len() - honest >= 14, "{verdicts:#?}");
+        let mut faults = Vec::new();
+        for (variant, verdict, evidence) in verdicts {
+            let expected = if variant.starts_with("honest-") { Verdict::Proven } else { Verdict::Failed };
+            let is_told = finished.stdout.contains(&format!("PATH PROOF FAILED: liar_{variant}_{wait} "));
+            if verdict != expected || is_told != (expected == Verdict::Failed) || evidence.is_empty() {
+                faults.push(format!("{variant}, {wait}: {verdict:?}, told: {is_told}: {evidence}"));
+            }
+        }
+        assert!(faults.is_empty(), "{faults:#?}\n{}", finished.stdout);
+        finished.clean();
+    }
+}
+
+#[test]
+fn one_lie_alone_is_exit_code_75_and_marked_in_the_table() {
+    let _alone = alone();
+    let folder = folder();
+    let finished = run("liar/shm-over-unix", "block", folder.path()).with(exit::PARTIAL);
+    let row = finished.stdout.lines().find(|line| line.starts_with("liar/shm-over-unix")).unwrap();
+    assert!(row.ends_with("FAILED"), "{}", finished.stdout);
+    let manifest = manifest(folder.path());
+    assert_eq!(manifest.sub_experiments[0].cells[0].samples, 50, "the figures are kept, and marked");
+    finished.clean();
+}
+
+#[test]
+fn honest_words_alone_are_exit_code_0() {
+    let _alone = alone();
+    let folder = folder();
+    let honest = "liar/honest-unix,liar/honest-tcp,liar/honest-shm,liar/honest-loan";
+    let finished = run(honest, "block", folder.path()).with(exit::GOOD);
+    assert!(!finished.stdout.contains("FAILED"), "{}", finished.stdout);
+    finished.clean();
+}
