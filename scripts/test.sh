@@ -57,7 +57,7 @@ core() {
     step tests
     cargo_test --workspace
     step documentation
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --locked
     step tables in the documents
     TRIPMETER=$target/debug/tripmeter scripts/update-docs.sh --check
     if command -v shellcheck >/dev/null; then
