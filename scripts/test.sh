@@ -44,9 +44,9 @@ step() {
     printf '\n== %s\n' "$current"
 }
 
-# Runs cargo test, and keeps what it prints for the counts.
+# Runs cargo test, for half an hour at most, and keeps what it prints for the counts.
 cargo_test() {
-    cargo test --locked --no-fail-fast "$@" 2>&1 | tee -a "$tests_log"
+    timeout 1800 cargo test --locked --no-fail-fast "$@" 2>&1 | tee -a "$tests_log"
 }
 
 core() {
