@@ -23,7 +23,7 @@ mod sdk;
 pub mod testing;
 
 pub use describe::{Description, Path, Pattern, Setting, Variant, Wait, kernel_version};
-pub use error::{Error, Result, Status};
+pub use error::{Cause, Error, Result, Status};
 pub use export::{Export, table};
 #[cfg(feature = "host")]
 pub use loader::{LoadError, Plugin, PluginLink, PluginNode};

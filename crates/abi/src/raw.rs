@@ -126,7 +126,7 @@ pub struct tm_loan {
 }
 
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct tm_message {
     pub data: *const u8,
     pub length: usize,

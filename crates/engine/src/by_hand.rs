@@ -25,6 +25,16 @@ enum Order {
     End,
 }
 
+/// First word of whoever comes to a leader; another leader only looks whether the place is taken, and says nothing.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Coming {
+    /// It will follow.
+    Follower,
+}
+
+/// How long that word may take.
+const GREETING_TIME: Duration = Duration::from_secs(2);
+
 /// Why leader and follower did not come together.
 #[derive(Debug, Error)]
 pub enum MeetError {
@@ -50,6 +60,9 @@ pub enum MeetError {
     /// The other side ended in the middle.
     #[error("the leader has gone before the experiment was over")]
     LeaderGone,
+    /// As before.
+    #[error("the follower has gone before the experiment was over; start both sides again")]
+    FollowerGone,
 }
 
 /// The socket of a rendezvous name, in the system's temporary folder.
@@ -61,7 +74,6 @@ pub fn rendezvous(name: &str) -> PathBuf {
 #[derive(Debug)]
 pub struct Meeting {
     stream: UnixStream,
-    place: PathBuf,
 }
 
 impl Meeting {
@@ -85,7 +97,11 @@ impl Meeting {
             }
             match os::wait_readable(&[&listener], Duration::from_millis(200)) {
                 Err(error) => break Err(system(error)),
-                Ok(ready) if ready[0] => break listener.accept().map_err(system),
+                Ok(ready) if ready[0] => match listener.accept() {
+                    Ok((stream, _)) if is_follower(&stream) => break Ok(stream),
+                    Ok(_) => {}
+                    Err(error) => break Err(system(error)),
+                },
                 Ok(_) if begin.elapsed() > time => {
                     let (who, seconds) = ("follower", time.as_secs());
                     break Err(MeetError::Nobody { who, rendezvous: place.to_path_buf(), seconds });
@@ -95,7 +111,7 @@ impl Meeting {
         };
         // One follower is all that may come.
         let _ = fs::remove_file(place);
-        Ok(Self { stream: met?.0, place: place.to_path_buf() })
+        Ok(Self { stream: met? })
     }
 
     /// Has a follower process started for the leader that listens at `control`.
@@ -107,16 +123,19 @@ impl Meeting {
     }
 
     /// Makes sure that the follower process has ended.
-    ///
-    /// # Errors
-    /// If the follower has gone.
-    pub fn finish(&mut self) -> Result<(), MeetError> {
-        self.order(&Order::Finish)
+    pub fn finish(&mut self) {
+        // A follower that has gone has taken its process with it.
+        let _ = self.order(&Order::Finish);
     }
 
     fn order(&mut self, order: &Order) -> Result<(), MeetError> {
-        send(&mut self.stream, order).map_err(|error| MeetError::System(self.place.clone(), error))
+        send(&mut self.stream, order).map_err(|_| MeetError::FollowerGone)
     }
+}
+
+fn is_follower(stream: &UnixStream) -> bool {
+    let heard = stream.set_read_timeout(Some(GREETING_TIME)).and_then(|()| receive(&mut BufReader::new(stream)));
+    matches!(heard, Ok(Some(Coming::Follower))) && stream.set_read_timeout(None).is_ok()
 }
 
 impl Drop for Meeting {
@@ -132,14 +151,16 @@ impl Drop for Meeting {
 /// If no leader comes in time, it goes away early, or the user stops it.
 pub fn follow(tripmeter: &Path, place: &Path, time: Duration, stop: &AtomicBool) -> Result<(), MeetError> {
     let system = |error| MeetError::System(place.to_path_buf(), error);
-    let stream = find_leader(place, time, stop)?;
+    let mut stream = find_leader(place, time, stop)?;
+    send(&mut stream, &Coming::Follower).map_err(|_| MeetError::LeaderGone)?;
     let mut reader = BufReader::new(stream.try_clone().map_err(system)?);
     let mut worker: Option<Worker> = None;
     loop {
         if stop.load(Relaxed) {
             return Err(MeetError::Interrupted);
         }
-        if !os::wait_readable(&[&stream], Duration::from_millis(500)).map_err(system)?[0] {
+        let is_read_ahead = !reader.buffer().is_empty();
+        if !is_read_ahead && !os::wait_readable(&[&stream], Duration::from_millis(500)).map_err(system)?[0] {
             continue;
         }
         match receive::<Order>(&mut reader) {

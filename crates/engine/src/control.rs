@@ -23,6 +23,11 @@ use tripmeter_model::plan::{Raw, SubExperiment};
 /// Version of these messages; leader and follower must have the same.
 pub const PROTOCOL: u32 = 1;
 
+/// Phases of a leader, as it names them, before it gives signs of life.
+pub const OPENING: [&str; 3] = ["start", "open", "connect"];
+/// Phase in which it writes samples, many perhaps.
+pub const WRITING: &str = "write its samples";
+
 /// From the supervisor to a leader: all that it is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {

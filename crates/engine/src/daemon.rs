@@ -103,7 +103,7 @@ impl Daemons {
 /// What the transport says if its daemon does not run.
 fn daemon_missing(entry: &Entry, options: &NodeOptions) -> Option<String> {
     match entry.probe(options) {
-        Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => Some(error.message),
+        Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => Some(error.to_string()),
         // Any other failure is the sub-experiment's, and is reported by it.
         _ => None,
     }

@@ -1,15 +1,17 @@
 //! A worker process: its start, its channel, its end.
 
-use crate::control::send;
+use crate::control::{receive, send};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use tripmeter_model::exit;
 
 /// The hidden command that makes a process a worker.
 pub const WORKER_COMMAND: &str = "worker";
@@ -74,9 +76,14 @@ impl Worker {
         false
     }
 
-    /// How it ended, if it ended badly and of its own: by a signal.
+    /// How it ended, if not by itself: by a signal, or in the middle of a system that ends its process.
     pub fn crash(&self) -> Option<String> {
-        let signal = self.status?.signal()?;
+        let status = self.status?;
+        if let Some(code) = status.code() {
+            let is_its_own = [exit::GOOD, exit::SOFTWARE].map(i32::from).contains(&code);
+            return (!is_its_own).then(|| format!("ended with exit code {code}"));
+        }
+        let signal = status.signal()?;
         let name = match signal {
             libc::SIGSEGV => " (segmentation fault)",
             libc::SIGABRT => " (abort)",
@@ -87,6 +94,13 @@ impl Worker {
             _ => "",
         };
         Some(format!("was ended by signal {signal}{name}"))
+    }
+
+    /// What it told us last, unasked, before it ended.
+    pub fn last_word<T: DeserializeOwned>(&self) -> Option<T> {
+        const SHORTLY: Duration = Duration::from_millis(100);
+        self.stream.set_read_timeout(Some(SHORTLY)).ok()?;
+        receive(&mut BufReader::new(&self.stream)).ok().flatten()
     }
 }
 

@@ -27,7 +27,7 @@ fn limits_too_low_name_the_limit_the_value_and_the_remedy() {
     let text = |packet, depth, links| {
         let error = KERNEL.shape(packet, depth, links).unwrap_err();
         assert_eq!(error.status, Status::Limit);
-        error.message
+        error.to_string()
     };
     assert!(text(8193, None, 1).ends_with("raise sysctl fs.mqueue.msgsize_max to 8193"));
     assert!(text(4096, Some(11), 1).ends_with("raise sysctl fs.mqueue.msg_max to 11"));

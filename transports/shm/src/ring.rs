@@ -224,43 +224,42 @@ impl Consumer {
         unsafe { &*self.control }
     }
 
-    /// The next message if it is there.
     #[inline(always)]
-    pub(crate) fn poll(&mut self) -> Option<Message> {
-        let (head, sequence) = (self.cursor.head(), self.cursor.sequence);
-        if head.sequence.load(Ordering::Acquire) != sequence {
-            return None;
-        }
-        let length = head.length.load(Ordering::Relaxed) as usize;
-        let message =
-            Message { data: self.cursor.message(), length, token: ptr::without_provenance_mut(sequence as usize) };
-        self.cursor.advance();
-        Some(message)
+    fn is_ready(&self) -> bool {
+        self.cursor.head().sequence.load(Ordering::Acquire) == self.cursor.sequence
     }
 
     /// The next message, asleep until it comes if this end sleeps at all.
     #[inline(always)]
     pub(crate) fn take(&mut self, timeout_ns: u64) -> Option<Message> {
-        match self.poll() {
-            None if self.sleeps => self.sleep(timeout_ns),
-            None => {
+        if !self.is_ready() {
+            if !self.sleeps {
                 // A receiver that asks less often takes the line away from the sender less often: 10 to 15 % faster.
                 std::hint::spin_loop();
-                None
+                return None;
             }
-            found => found,
+            // The message is not made in there: it would have to go through memory, also when nobody sleeps.
+            if !self.sleep(timeout_ns) {
+                return None;
+            }
         }
+        let length = self.cursor.head().length.load(Ordering::Relaxed) as usize;
+        let token = ptr::without_provenance_mut(self.cursor.sequence as usize);
+        let message = Message { data: self.cursor.message(), length, token };
+        self.cursor.advance();
+        Some(message)
     }
 
+    /// True once a message is there.
     #[inline(never)]
-    fn sleep(&mut self, timeout_ns: u64) -> Option<Message> {
-        self.control().consumer.0.lie_down();
-        let found = self.poll();
-        if found.is_none() && timeout_ns > 0 {
-            self.control().consumer.0.sleep(timeout_ns);
+    fn sleep(&self, timeout_ns: u64) -> bool {
+        let bed = &self.control().consumer.0;
+        bed.lie_down();
+        if !self.is_ready() && timeout_ns > 0 {
+            bed.sleep(timeout_ns);
         }
-        self.control().consumer.0.get_up();
-        found.or_else(|| self.poll())
+        bed.get_up();
+        self.is_ready()
     }
 
     /// Gives a message back. Of two that are held, the later one may come first.

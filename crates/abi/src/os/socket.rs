@@ -79,7 +79,7 @@ pub fn socket(domain: c_int, kind: c_int) -> Result<OwnedFd> {
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(match errno() {
             code @ (libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT) => {
-                Error::new(Status::Unavailable, os_error("making a socket of this kind", code).message)
+                Error::new(Status::Unavailable, os_error("making a socket of this kind", code).to_string())
             }
             code => os_error("making a socket", code),
         }),

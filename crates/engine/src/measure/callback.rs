@@ -157,6 +157,7 @@ impl<L: Link, C: Clock, const ON: bool> Chain<'_, '_, L, C, ON> {
     fn watch<T: TouchKind>(&mut self, shared: &Shared) {
         if self.end.is_some() {
         } else if shared.stop.load(Relaxed) {
+            self.trips.tracker.abandon(self.trips.sequence);
             self.finish(Ok(End::Stopped));
         } else if shared.peer_gone.load(Relaxed) {
             self.finish(Err(Failure::PeerGone));

@@ -11,6 +11,8 @@ pub struct Tracker {
     given_up: Vec<u64>,
     /// Messages up to this one belong to an earlier cell.
     earlier: u64,
+    /// The message that was in flight when the user asked to stop; 0 if none was.
+    abandoned: u64,
 }
 
 impl Tracker {
@@ -23,6 +25,16 @@ impl Tracker {
     pub fn give_up(&mut self, sequence: u64) {
         self.counts.lost += 1;
         self.given_up.push(sequence);
+    }
+
+    /// The user asked to stop while this message was in flight: it counts for nothing.
+    pub fn abandon(&mut self, sequence: u64) {
+        self.abandoned = sequence;
+    }
+
+    /// Messages that count for nothing: 1 at most.
+    pub fn abandoned(&self) -> u64 {
+        self.abandoned.min(1)
     }
 
     /// Accounts for a message that is not the intact answer to `awaited`; `answered` is the latest sequence number with an
@@ -47,6 +59,9 @@ impl Tracker {
     }
 
     fn old(&mut self, sequence: u64, answered: u64) {
+        if sequence == self.abandoned {
+            return;
+        }
         if sequence <= self.earlier {
             self.counts.late += 1;
             return;
@@ -90,6 +105,14 @@ mod tests {
         assert_eq!(tracker.counts, Counts { late: 1, ..Counts::default() });
         assert!(!stray(&mut tracker, Header::new(4, Kind::Pong, 16), 5, 3));
         assert_eq!(tracker.counts, Counts { late: 1, duplicated: 1, ..Counts::default() });
+    }
+
+    #[test]
+    fn a_message_in_flight_at_the_stop_counts_for_nothing() {
+        let mut tracker = Tracker::default();
+        tracker.abandon(5);
+        assert!(!stray(&mut tracker, Header::new(5, Kind::Pong, 16), 6, 4));
+        assert_eq!((tracker.counts, tracker.abandoned()), (Counts::default(), 1));
     }
 
     #[test]

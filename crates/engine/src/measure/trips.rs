@@ -80,7 +80,10 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
                     stored += 1;
                 }
                 Trip::Unanswered => {}
-                Trip::Stopped => return Ok((stored, End::Stopped)),
+                Trip::Stopped => {
+                    self.tracker.abandon(self.sequence);
+                    return Ok((stored, End::Stopped));
+                }
             }
             previous = stamp;
             if stamp >= deadline {
@@ -106,7 +109,8 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
         loop {
             if let Some(message) = self.link.take(timeout_ns)? {
                 let expected = self.is_answer::<T>(&message);
-                let over = expected || self.tracker.stray::<T>(&message, self.sequence, self.answered);
+                // A copy is passed on, so that the message itself stays in registers.
+                let over = expected || self.tracker.stray::<T>(&{ message }, self.sequence, self.answered);
                 self.link.release(message);
                 if expected {
                     self.answer_received();

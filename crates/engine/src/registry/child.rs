@@ -102,7 +102,7 @@ fn reply_to(file: &Path, request: &Request) -> Reply {
         Request::Probe(options) => plugin.probe(options).map(Reply::Limits),
         Request::DaemonCommand(options) => plugin.daemon_command(options).map(Reply::DaemonCommand),
     };
-    answer.unwrap_or_else(|error| Reply::Refused { status: error.status, message: error.message })
+    answer.unwrap_or_else(|error| Reply::Refused { status: error.status, message: error.to_string() })
 }
 
 /// The parent's half: starts `prober` for the plugin `file` and puts one question to it.

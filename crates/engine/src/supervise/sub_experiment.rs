@@ -1,10 +1,11 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
 use super::{Event, Run};
-use crate::control::{FromLeader, Job, ToWorker, receive};
+use crate::control::{FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
+use crate::worker::OPEN_TIMEOUT;
 use std::fs::{File, OpenOptions};
 use std::io::BufReader;
 use std::os::unix::net::UnixStream;
@@ -18,6 +19,14 @@ use tripmeter_model::plan::SubExperiment;
 const ENDING_TIME: Duration = Duration::from_secs(5);
 /// How long a leader may take to notice that its follower has ended, besides the loss time-out.
 const NOTICING_TIME: Duration = Duration::from_secs(5);
+/// The same if the follower has said why.
+const EXPLAINING_TIME: Duration = Duration::from_secs(1);
+/// How long a leader may take to stop when asked to, besides the loss time-out.
+const STOPPING_TIME: Duration = Duration::from_secs(5);
+/// How long a transport may take to open and connect, whatever the watchdog says of measuring.
+const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
+/// How long a hundred million samples may take to be sorted and written.
+const WRITING_TIME: Duration = Duration::from_secs(600);
 
 /// Runs it to its end; the result so far is in the manifest all the time.
 ///
@@ -81,7 +90,11 @@ struct Pair {
     reader: BufReader<UnixStream>,
     /// `None` if it is a thread of the leader, or started by hand.
     follower: Option<Worker>,
+    /// When it was seen to have ended, and what it said last.
+    follower_ended: Option<(Instant, Option<String>)>,
+    told_to_stop: Option<Instant>,
     phase: String,
+    transport: String,
     planned: u64,
 }
 
@@ -135,24 +148,24 @@ impl Pair {
         };
         let reader = leader.stream.try_clone().map_err(|error| failed("leader", error))?;
         let reader = BufReader::new(reader);
-        Ok(Self { leader, reader, follower, phase: "start".to_owned(), planned: plan.samples })
+        let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
+        let planned = plan.samples;
+        Ok(Self { leader, reader, follower, follower_ended: None, told_to_stop: None, phase, transport, planned })
     }
 
     /// Hears the leader out.
     fn watch(&mut self, run: &mut Run<'_>) -> Outcome {
         let mut heard = Instant::now();
-        let mut follower_ended: Option<Instant> = None;
-        let mut told_to_stop = false;
         loop {
+            if run.stopped() && self.told_to_stop.is_none() {
+                self.told_to_stop = Some(Instant::now());
+                // A leader that has gone is noticed below.
+                let _ = self.leader.send(&ToWorker::Stop);
+            }
             if self.reader.buffer().is_empty() {
                 let ready = crate::os::wait_readable(&[&self.leader.stream], Duration::from_secs(1));
                 if !ready.is_ok_and(|ready| ready[0]) {
-                    if run.stopped() && !told_to_stop {
-                        told_to_stop = true;
-                        // A leader that has gone is noticed below.
-                        let _ = self.leader.send(&ToWorker::Stop);
-                    }
-                    if let Some(outcome) = self.overdue(run, heard, &mut follower_ended) {
+                    if let Some(outcome) = self.overdue(run, heard) {
                         return outcome;
                     }
                     continue;
@@ -170,20 +183,40 @@ impl Pair {
         }
     }
 
-    fn overdue(&mut self, run: &Run<'_>, heard: Instant, follower_ended: &mut Option<Instant>) -> Option<Outcome> {
+    fn overdue(&mut self, run: &Run<'_>, heard: Instant) -> Option<Outcome> {
+        let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns);
+        if self.told_to_stop.is_some_and(|told| told.elapsed() > STOPPING_TIME + loss_timeout) {
+            return Some(Outcome::Interrupted);
+        }
         let silence = heard.elapsed();
-        if silence > run.options.watchdog {
+        let watchdog = match self.phase.as_str() {
+            phase if OPENING.contains(&phase) => run.options.watchdog.max(OPENING_TIME),
+            WRITING => run.options.watchdog.max(WRITING_TIME),
+            _ => run.options.watchdog + loss_timeout,
+        };
+        if silence > watchdog {
             let seconds = silence.as_secs();
             return Some(Outcome::Killed(format!("no sign of life for {seconds} s while it was to {}", self.phase)));
         }
-        if self.follower.as_mut().is_some_and(Worker::has_ended) {
-            let since = follower_ended.get_or_insert_with(Instant::now).elapsed();
-            let limit = NOTICING_TIME + Duration::from_nanos(run.plan.loss_timeout_ns);
-            if since > limit {
-                return Some(Outcome::Killed(format!("the follower ended while the leader was to {}", self.phase)));
-            }
+        if !self.follower.as_mut().is_some_and(Worker::has_ended) {
+            return None;
         }
-        None
+        let last_word = || match self.follower.as_ref()?.last_word()? {
+            FromFollower::Failed(why) => Some(why),
+            _ => None,
+        };
+        let (ended, word) = self.follower_ended.get_or_insert_with(|| (Instant::now(), last_word()));
+        let limit = if word.is_some() { EXPLAINING_TIME } else { NOTICING_TIME + loss_timeout };
+        if ended.elapsed() <= limit {
+            return None;
+        }
+        Some(Outcome::Killed(match word {
+            Some(why) => {
+                let transport = &self.transport;
+                format!("transport '{transport}' failed to {}: the follower failed: {why}", self.phase)
+            }
+            None => format!("the follower ended while the leader was to {}", self.phase),
+        }))
     }
 
     fn take_note(&mut self, run: &mut Run<'_>, event: FromLeader) -> Option<Outcome> {
@@ -223,7 +256,7 @@ impl Pair {
         let leader_hung = self.leader.end(patience);
         let follower_hung = self.follower.as_mut().is_some_and(|follower| follower.end(patience));
         if let Some(meeting) = &mut run.meeting {
-            meeting.finish().map_err(|error| error.to_string())?;
+            meeting.finish();
         }
         let why = match outcome {
             Outcome::Done => {

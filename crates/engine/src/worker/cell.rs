@@ -3,7 +3,7 @@
 use super::leader::{Leader, Session};
 use super::{ANSWER_TIMEOUT, Error, Result};
 use crate::clock::Clock;
-use crate::control::{FromFollower, FromLeader, ToFollower};
+use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
 use crate::measure::trips::Trips;
 use crate::measure::{End, Failure, Watch, callback};
 use crate::message::TouchKind;
@@ -18,6 +18,9 @@ use tripmeter_model::plan::Raw;
 const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
 /// Share of the time cap that the warm-up may take.
 const WARMUP_SHARE: f64 = 0.2;
+
+/// So many take seconds to sort and to write.
+const MANY_SAMPLES: u64 = 1_000_000;
 
 /// What came of the trips of a cell.
 struct Outcome {
@@ -48,48 +51,56 @@ impl Leader {
         let before = self.begin(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (wait, warmup, cap_ns) = (plan.wait, plan.warmup, plan.time_cap_ns);
-        let mut recorder = Recorder::new(self.job.timebase, self.job.raw, plan.samples);
-        let mut warm = vec![0; warmup as usize];
-        let shared = self.shared.clone();
+        let (base, shared) = (self.job.timebase, self.shared.clone());
+        let mut recorder = Recorder::new(base, self.job.raw, plan.samples);
+        let mut warm = Recorder::new(base, Raw::None, warmup);
         let link = Watch::off(&mut *session.link);
         let mut trips = Trips::new(link, session.clock, &shared, session.loss_timeout, session.idle_mask);
         (trips.sequence, trips.answered) = (session.sequence, session.answered);
         trips.begin(payload_bytes as usize);
-        let some = |trips: &mut Trips<'_, L, C, false>, samples: &mut [u64], deadline| match wait {
-            Wait::Callback => callback::trips::<L, C, T, false>(session.inbox, trips, samples, deadline),
-            Wait::Poll | Wait::Block => trips.run::<T>(samples, deadline),
-        };
-        let base = self.job.timebase;
-        let start = base.now();
-        let end_of = |share: f64| cap_ns.map_or(u64::MAX, |cap| start + base.to_ticks((cap as f64 * share) as u64));
         self.arm();
-        let first = trips.sequence;
-        let result = some(&mut trips, &mut warm, end_of(WARMUP_SHARE)).and_then(|(warmed, mut end)| {
-            let begin = base.now();
-            while end != End::Stopped {
-                let sign_of_life = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
-                let (stored, reason) = some(&mut trips, recorder.free(), sign_of_life.min(end_of(1.0)))?;
+        // Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
+        let mut record = |trips: &mut Trips<'_, L, C, false>, recorder: &mut Recorder, deadline: u64, is_shown| {
+            while !recorder.free().is_empty() {
+                let pause = deadline.min(base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
+                let (stored, end) = match wait {
+                    Wait::Callback => callback::trips::<L, C, T, false>(session.inbox, trips, recorder.free(), pause)?,
+                    Wait::Poll | Wait::Block => trips.run::<T>(recorder.free(), pause)?,
+                };
                 recorder.advance(stored);
-                end = reason;
-                if recorder.free().is_empty() || (end == End::Deadline && base.now() >= end_of(1.0)) {
-                    break;
-                }
-                if end == End::Deadline {
-                    self.report(&FromLeader::Progress { samples: recorder.count() });
+                match end {
+                    End::Full => {}
+                    End::Deadline if shared.stop.load(Relaxed) => return Ok(End::Stopped),
+                    End::Deadline if base.now() < deadline => {
+                        self.report(&FromLeader::Progress { samples: if is_shown { recorder.count() } else { 0 } });
+                    }
+                    End::Deadline | End::Stopped => return Ok(end),
                 }
             }
-            Ok((warmed as u64, end, base.to_ns(base.now() - begin)))
+            Ok(End::Full)
+        };
+        let first = trips.sequence;
+        let start = base.now();
+        let end_of = |share: f64| cap_ns.map_or(u64::MAX, |cap| start + base.to_ticks((cap as f64 * share) as u64));
+        let mut begin = start;
+        let result = record(&mut trips, &mut warm, end_of(WARMUP_SHARE), false).and_then(|end| {
+            begin = base.now();
+            if end == End::Stopped { Ok(end) } else { record(&mut trips, &mut recorder, end_of(1.0), true) }
         });
+        let duration_ns = base.to_ns(base.now() - begin);
         self.arm_briefly();
         let result = result.and_then(|found| drain::<L, C, T>(session.inbox, wait, &mut trips).map(|()| found));
         self.disarm();
         (session.sequence, session.answered) = (trips.sequence, trips.answered);
-        let (sent, tracked) = (trips.sequence - first, trips.tracker.counts);
-        let (warmup, end, duration_ns) = result.map_err(|failure| self.blame(failure))?;
+        let (sent, tracked) = (trips.sequence - first - trips.tracker.abandoned(), trips.tracker.counts);
+        let end = result.map_err(|failure| self.blame(failure))?;
         if end == End::Stopped {
             self.shared.stop.store(false, Relaxed);
         }
-        let recorded = recorder.finish();
+        if recorder.count() > MANY_SAMPLES {
+            self.phase(WRITING);
+        }
+        let (recorded, warmup) = (recorder.finish(), warm.count());
         let counts = Counts { sent, received: warmup + recorded.count, ..tracked };
         self.finish(session, payload_bytes, before, &Outcome { recorded, counts, warmup, duration_ns, end })
     }

@@ -4,7 +4,7 @@ use super::follower::Follower;
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, OPEN_TIMEOUT, Result, find, probe};
 use crate::any::AnySystem;
 use crate::clock::{Clock, Source};
-use crate::control::{Channel, FromFollower, FromLeader, Job, PROTOCOL, Setup, ToFollower, ToWorker, send};
+use crate::control::{Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, send};
 use crate::files::Files;
 use crate::handover::Page;
 use crate::measure::alarm::Alarm;
@@ -21,6 +21,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Description, Link, LinkOptions, Node, NodeOptions, Role, System, Variant, Wait};
 use tripmeter_model::plan::Raw;
+
+const FOLLOWER_GONE: &str = "the follower has gone";
 
 /// A leader that has its job and its follower.
 pub struct Leader {
@@ -155,7 +157,8 @@ impl Leader {
         match self.control.receive(time) {
             Ok(FromFollower::Failed(why)) => Err(self.failed(&format!("the follower failed: {why}"))),
             Ok(message) => Ok(message),
-            Err(error) => Err(self.failed(&Error::from(error).to_string())),
+            Err(NoMessage::Closed) => Err(self.failed(FOLLOWER_GONE)),
+            Err(NoMessage::TimedOut) => Err(self.failed("the follower does not answer")),
         }
     }
 
@@ -185,7 +188,9 @@ impl Leader {
             match self.control.receive(left) {
                 Ok(FromFollower::Failed(why)) => return self.failed(&format!("the follower failed: {why}")),
                 Ok(_) => {}
-                Err(_) => return self.failed(&failure.to_string()),
+                Err(_) if matches!(failure, Failure::PeerGone) => return self.failed(FOLLOWER_GONE),
+                Err(NoMessage::Closed) => return self.failed(&format!("{FOLLOWER_GONE}: {failure}")),
+                Err(NoMessage::TimedOut) => return self.failed(&failure.to_string()),
             }
         }
     }
@@ -289,6 +294,7 @@ impl Leader {
             self.check_stop()?;
             with_touch!(self.job.sub_experiment.touch, T => self.measure::<_, C, T>(&mut session, payload_bytes))?;
         }
+        self.phase("close");
         self.tell(&ToFollower::Bye)
     }
 

@@ -6,7 +6,7 @@ pub mod leader;
 pub mod probe;
 
 use crate::any::AnySystem;
-use crate::control::{NoMessage, ToWorker, receive};
+use crate::control::{FromFollower, NoMessage, ToWorker, receive, send};
 use crate::os;
 use std::io::{self, BufReader};
 use std::os::fd::FromRawFd;
@@ -65,9 +65,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     let part = receive::<ToWorker>(&mut BufReader::with_capacity(1, &stream));
     let played = match part {
         Ok(Some(ToWorker::Lead(job))) => leader::lead(*job, stream, built_in),
-        Ok(Some(ToWorker::Follow(control))) => connect(&control, ANSWER_TIMEOUT)
-            .map_err(|error| Error::of("the leader cannot be reached", error))
-            .and_then(|stream| follower::follow(stream, built_in)),
+        Ok(Some(ToWorker::Follow(control))) => follow(&control, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue) | None) => Ok(()),
         Err(error) => Err(Error::of("no part to play", error)),
     };
@@ -78,6 +76,17 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
             exit::SOFTWARE
         }
     }
+}
+
+fn follow(control: &Path, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+    let result = connect(control, ANSWER_TIMEOUT)
+        .map_err(|error| Error::of("the leader cannot be reached", error))
+        .and_then(|stream| follower::follow(stream, built_in));
+    if let Err(error) = &result {
+        // Read if the leader cannot pass it on, because it waits within its transport.
+        let _ = send(&mut supervisor, &FromFollower::Failed(error.to_string()));
+    }
+    result
 }
 
 /// Connects to a socket that may not be there yet.
