@@ -135,7 +135,7 @@ pub fn header(message: &Message) -> Option<Header> {
     Some(unsafe { message.data.cast::<Header>().read_unaligned() })
 }
 
-/// True if the touched payload is what [`write`] wrote for this sequence number.
+/// True if the touched payload is what [`write()`] wrote for this sequence number.
 #[inline(always)]
 pub fn body_intact<T: TouchKind>(message: &Message, sequence: u64) -> bool {
     let touched = T::touched(message.length);

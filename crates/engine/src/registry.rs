@@ -1,7 +1,7 @@
 //! The known systems: built in, found as plugins, or missing.
 //!
 //! A plugin is code of others, and two of them may not get along in one process. So this process never loads one: a
-//! child process does, says what the plugin says, and ends (see [`child`]). Only the workers load plugins for good, one each.
+//! child process does, says what the plugin says, and ends (see `child`). Only the workers load plugins for good, one each.
 
 mod child;
 

@@ -104,7 +104,7 @@ pub struct ExperimentArgs {
     /// An experiment that ships with tripmeter; `tripmeter presets` lists them
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// Transports, as SYSTEM[/VARIANT][?KEY=VALUE&...]; `*` is every system, uds/* every variant. With a file or preset:
+    /// Transports, as `SYSTEM[/VARIANT][?KEY=VALUE&...]`; `*` is every system, uds/* every variant. With a file or preset:
     /// keeps its sub-experiments of these, and adds the others
     #[arg(short, long, value_name = "LIST")]
     pub transports: Vec<String>,

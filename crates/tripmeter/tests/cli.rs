@@ -3,11 +3,26 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
+/// The program in a folder of its own, where no plugins lie beside it.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone");
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("tripmeter");
+        // What an earlier build left.
+        let _ = std::fs::remove_file(&program);
+        std::fs::hard_link(env!("CARGO_BIN_EXE_tripmeter"), &program).unwrap();
+        program
+    })
+}
+
 fn tripmeter(args: &[&str]) -> Output {
-    // No plugins of this machine: neither beside the program, which has none, nor in the user's folder.
-    Command::new(env!("CARGO_BIN_EXE_tripmeter"))
+    // No plugins of this machine: neither beside the program nor in the user's folder.
+    Command::new(program())
         .args(args)
         .env("XDG_DATA_HOME", "/nowhere")
         .env_remove("TRIPMETER_TRANSPORTS")
@@ -230,7 +245,7 @@ fn a_plugin_that_crashes_or_ends_takes_nothing_with_it() {
     let ending = library(&folder, "ending", &at_load("exit(0)"));
     fails(&["transports", "--plugin", &ending], 69, &["ended without an answer (exit status: 0)"]);
     // Found in a folder, they are listed with the reason, and all others are there.
-    let output = Command::new(env!("CARGO_BIN_EXE_tripmeter"))
+    let output = Command::new(program())
         .args(["transports"])
         .env("TRIPMETER_TRANSPORTS", folder.path())
         .output()
@@ -264,7 +279,7 @@ fn a_plugin_whose_library_is_missing_names_it() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tripmeter"))
+    let mut child = Command::new(program())
         .args(["completions", "bash"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
