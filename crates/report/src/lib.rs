@@ -2,8 +2,8 @@
 //!
 //! | View | Shows |
 //! |---|---|
-//! | [`iceperf`] | iceperf's two columns for each sub-experiment |
-//! | [`all`] | one table of everything |
+//! | [`iceperf()`] | iceperf's two columns for each sub-experiment |
+//! | [`all()`] | one table of everything |
 //!
 //! Both end with a line break.
 #![forbid(unsafe_code)]
