@@ -141,7 +141,7 @@ pub struct ExperimentArgs {
     /// How often everything is repeated, with fresh processes and in random order
     #[arg(long, value_name = "N")]
     pub rounds: Option<u32>,
-    /// The results folder [default: `results/<date and time>`]
+    /// The results folder; by default `results/<date and time>`
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Seed of the random order
