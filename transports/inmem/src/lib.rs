@@ -1,7 +1,7 @@
 //! Transport `inmem`: the reference implementation of the contract, and the test double of the measuring loop.
 //!
 //! Leader and follower are threads of one process, connected by queues of preallocated buffers. Faults are injected by
-//! message number, so that a test knows exactly what the report must say. [`scripted`] is the same without threads, on a
+//! message number, so that a test knows exactly what the report must say. [`scripted()`] is the same without threads, on a
 //! [`FakeClock`].
 
 mod faults;
