@@ -234,12 +234,13 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             while let Ok(Some(message)) = receive::<In>(&mut reader) {
                 if is_stop(&message) {
-                    stop(&shared, &target);
+                    stop(shared.clone(), target.clone());
                 } else if sender.send(message).is_err() {
                     break;
                 }
             }
             shared.peer_gone.store(true, Relaxed);
+            drop(sender);
             remind(&shared, &target, || false);
         })?;
         Ok(Self { writer: stream, incoming })
@@ -268,9 +269,10 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
 /// Longest that a measuring thread is reminded, once per millisecond.
 const MOST_REMINDERS: u32 = 5000;
 
-fn stop(shared: &Shared, target: &Target) {
+/// Reminds from a thread of its own: the reading goes on, whatever the measuring thread waits for.
+fn stop(shared: Arc<Shared>, target: Target) {
     shared.stop.store(true, Relaxed);
-    remind(shared, target, || !shared.stop.load(Relaxed));
+    std::thread::spawn(move || remind(&shared, &target, || !shared.stop.load(Relaxed)));
 }
 
 /// Interrupts the thread until it has taken note: one signal may come just before the blocking call that it is to
