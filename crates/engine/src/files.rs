@@ -60,19 +60,31 @@ impl Files {
     /// # Errors
     /// If a file cannot be written, e.g. on a full disk.
     pub fn append(&mut self, payload_bytes: u64, recorded: &Recorded, duration: Duration) -> io::Result<()> {
-        if let Some(csv) = &mut self.csv {
-            // Whole rows in one system call, so that a killed process leaves no row cut off.
-            for rows in recorded.rtt_ns.chunks(ROWS_AT_ONCE) {
-                let mut text = Vec::with_capacity(rows.len() * 24);
-                for rtt_ns in rows {
-                    self.samples += 1;
-                    let half_ns = rtt_half_ns(*rtt_ns);
-                    writeln!(text, "{},{payload_bytes},{}.{:03}", self.samples, half_ns / 1000, half_ns % 1000)?;
-                }
-                csv.write_all(&text)?;
-            }
+        let lengths = [self.csv.as_ref().map_or(Ok(0), length)?, length(&self.histograms)?];
+        let appended = self
+            .append_rows(payload_bytes, recorded)
+            .and_then(|()| self.append_histogram(payload_bytes, recorded, duration));
+        if appended.is_err() {
+            // Half a payload is worse than none; that it cannot be cut off is the lesser error.
+            let _ = self.csv.as_ref().map_or(Ok(()), |csv| csv.set_len(lengths[0]));
+            let _ = self.histograms.set_len(lengths[1]);
         }
-        self.append_histogram(payload_bytes, recorded, duration)
+        appended
+    }
+
+    fn append_rows(&mut self, payload_bytes: u64, recorded: &Recorded) -> io::Result<()> {
+        let Some(csv) = &mut self.csv else { return Ok(()) };
+        // Whole rows in one system call, so that a killed process leaves no row cut off.
+        for rows in recorded.rtt_ns.chunks(ROWS_AT_ONCE) {
+            let mut text = Vec::with_capacity(rows.len() * 24);
+            for rtt_ns in rows {
+                self.samples += 1;
+                let half_ns = rtt_half_ns(*rtt_ns);
+                writeln!(text, "{},{payload_bytes},{}.{:03}", self.samples, half_ns / 1000, half_ns % 1000)?;
+            }
+            csv.write_all(&text)?;
+        }
+        Ok(())
     }
 
     fn append_histogram(&mut self, payload_bytes: u64, recorded: &Recorded, duration: Duration) -> io::Result<()> {
@@ -84,6 +96,10 @@ impl Files {
         log.write_histogram(&recorded.histogram, begin, duration, Tag::new(&tag)).map_err(io::Error::other)?;
         self.histograms.write_all(&text)
     }
+}
+
+fn length(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.len())
 }
 
 /// Half a round trip in whole nanoseconds, halves rounded up.
