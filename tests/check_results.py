@@ -1,118 +1,161 @@
 #!/usr/bin/env python3
-"""Checks a results folder with tools that are not Tripmeter's.
+"""Checks a results folder with tools that are not ours: check_results.py DIR...
 
-The manifest against its schema (jsonschema), and every histogram log, read by HdrHistogram's own Python library, against
-the raw samples and against the figures of the manifest. Prints a line per finding; exits 1 if there is one.
-
-Usage: check_results.py FOLDER
+The manifest is validated against schema/manifest.schema.json; every histogram log is read by the library HdrHistogram, and
+its count, minimum, median and maximum are compared with the CSV and with the manifest, to three digits. Prints a line per
+finding; exit code 1 if there is one. Needs tests/requirements.txt.
 """
 
 import csv
 import json
+import pathlib
 import statistics
 import sys
-from pathlib import Path
 
 import jsonschema
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-SCHEMA = Path(__file__).resolve().parent.parent / "schema" / "manifest.schema.json"
+SCHEMA = pathlib.Path(__file__).resolve().parent.parent / "schema" / "manifest.schema.json"
 CSV_HEADER = ["Sample", "Payload [Bytes]", "Latency [us]"]
-LONGEST_NS = 3_600_000_000_000
-DIGITS = 3
-TOLERANCE = 10.0**-DIGITS
+HOUR_NS = 3_600_000_000_000
 
 
-def raw_samples(file: Path) -> tuple[dict[int, list[float]], list[str]]:
-    """Half round trips in microseconds by payload, and what is wrong with the file."""
-    samples: dict[int, list[float]] = {}
+def figures_of_samples(rtt_ns):
+    """Count, minimum, median and maximum."""
+    return len(rtt_ns), min(rtt_ns), statistics.median(rtt_ns), max(rtt_ns)
+
+
+def figures_of_histogram(histogram):
+    """The same of a histogram."""
+    median = histogram.get_value_at_percentile(50)
+    return histogram.get_total_count(), histogram.get_min_value(), median, histogram.get_max_value()
+
+
+def figures_of_cell(cell):
+    """The same of a cell of the manifest."""
+    rtt_ns = cell["rtt_ns"] or {"min": 0, "median": 0, "max": 0}
+    return cell["samples"], rtt_ns["min"], rtt_ns["median"], rtt_ns["max"]
+
+
+def histograms(path):
+    """The histograms of a log by tag, and findings."""
+    found, findings = {}, []
+    reader = HistogramLogReader(str(path), HdrHistogram(1, HOUR_NS, 3))
+    while histogram := reader.get_next_interval_histogram():
+        tag = histogram.get_tag()
+        if tag in found:
+            findings.append(f"{path}: tag {tag} twice")
+        found[tag] = histogram
+    reader.close()
+    return found, findings
+
+
+def samples(path):
+    """Round trips in nanoseconds by payload, as the CSV has them, and findings."""
+    found, findings = {}, []
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.reader(file)
+        if (header := next(rows, None)) != CSV_HEADER:
+            findings.append(f"{path}: header {header}, not {CSV_HEADER}")
+        for number, row in enumerate(rows, 1):
+            if len(row) != 3 or row[0] != str(number):
+                findings.append(f"{path}: row {number} is {row}")
+                break
+            found.setdefault(int(row[1]), []).append(2000 * float(row[2]))
+    return found, findings
+
+
+def differ(one, other, is_near):
+    """Whether figures differ: counts at all, the others by more than three digits and the rounding of halves allow."""
+    return one[0] != other[0] or not all(map(is_near, one[1:], other[1:]))
+
+
+def to_three_digits(a, b):
+    return abs(a - b) <= 1.001e-3 * max(abs(a), abs(b)) + 2
+
+
+def to_rounding(a, b):
+    return abs(a - b) <= 2
+
+
+def middle_pair(rtt_ns):
+    """The samples around the median: a histogram names one of them where their number is even."""
+    ordered = sorted(rtt_ns)
+    return ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+
+
+def compare(place, cell, histogram, rtt_ns):
+    """Findings of one payload; `rtt_ns` is None where raw samples were not kept."""
+    wanted, logged = figures_of_cell(cell), figures_of_histogram(histogram)
+    if rtt_ns is None:
+        return [f"{place}: histogram {logged}, manifest {wanted}"] if differ(logged, wanted, to_three_digits) else []
     findings = []
-    with file.open(newline="") as text:
-        rows = csv.reader(text)
-        if next(rows, None) != CSV_HEADER:
-            findings.append(f"{file.name}: the first line is not {','.join(CSV_HEADER)}")
-        for number, (sample, payload, latency) in enumerate(rows, start=1):
-            if int(sample) != number:
-                findings.append(f"{file.name}: sample {sample} in place {number}")
-            if len(latency.partition(".")[2]) != 3:
-                findings.append(f"{file.name}: latency {latency} has not three decimals")
-            samples.setdefault(int(payload), []).append(float(latency))
-    return samples, findings
-
-
-def histograms(file: Path) -> dict[int, HdrHistogram]:
-    """Round trips in nanoseconds by payload, from the tags of the log."""
-    found = {}
-    reader = HistogramLogReader(str(file), HdrHistogram(1, LONGEST_NS, DIGITS))
-    while (histogram := reader.get_next_interval_histogram()) is not None:
-        found[int(histogram.get_tag().removeprefix("payload_"))] = histogram
-    return found
-
-
-def differs(one: float, other: float) -> bool:
-    """True if two figures differ by more than the histogram's digits and the CSV's last decimal explain."""
-    return abs(one - other) > TOLERANCE * max(abs(one), abs(other)) + 2
-
-
-def check_cell(name: str, cell: dict, histogram: HdrHistogram | None, latencies: list[float] | None) -> list[str]:
-    """Findings of one payload; `latencies` is None without raw samples."""
-    where = f"{name}, {cell['payload_bytes']} bytes"
-    if histogram is None:
-        return [f"{where}: not in the histogram log"]
-    count, figures = cell["samples"], cell["rtt_ns"]
-    findings = []
-    if histogram.get_total_count() != count:
-        findings.append(f"{where}: {histogram.get_total_count()} samples in the histogram, {count} in the manifest")
-    pairs = [("max", histogram.get_max_value(), figures["max"]), ("min", histogram.get_min_value(), figures["min"])]
-    if latencies is not None:
-        if len(latencies) != count:
-            findings.append(f"{where}: {len(latencies)} raw samples, {count} in the manifest")
-        rtts = [2000 * latency for latency in latencies]
-        pairs += [
-            ("median", statistics.median(rtts), figures["median"]),
-            ("mean", statistics.fmean(rtts), figures["mean"]),
-            ("raw max", max(rtts), figures["max"]),
-            # The histogram takes a sample, numpy's median the middle of two.
-            ("median", histogram.get_value_at_percentile(50), statistics.median_low(rtts)),
-        ]
-    findings += [f"{where}: {what} {one} against {other}" for what, one, other in pairs if differs(one, other)]
-    half = cell["rtt_half_ns"]
-    findings += [f"{where}: {key} of rtt_half is not half" for key in half if half[key] * 2 != figures[key]]
+    kept = figures_of_samples(rtt_ns)
+    if differ(kept, wanted, to_rounding):
+        findings.append(f"{place}: CSV {kept}, manifest {wanted}")
+    low, high = middle_pair(rtt_ns)
+    is_median = any(to_three_digits(logged[2], near) for near in (low, high, kept[2]))
+    if not is_median or differ((logged[0], logged[1], logged[3]), (kept[0], kept[1], kept[3]), to_three_digits):
+        findings.append(f"{place}: histogram {logged}, CSV {kept}")
     return findings
 
 
-def check_result(folder: Path, result: dict) -> list[str]:
-    """Findings of one sub-experiment in one round."""
-    name = result["name"]
-    raw = folder / f"measurements_{name}.csv"
-    samples, findings = raw_samples(raw) if raw.exists() else (None, [])
-    if not result["cells"]:
-        return findings
-    logged = histograms(folder / f"measurements_{name}.hlog")
+def check_result(folder, result, has_raw):
+    """Findings of one sub-experiment."""
+    stem = folder / f"measurements_{result['name']}"
+    log, table = stem.with_name(stem.name + ".hlog"), stem.with_name(stem.name + ".csv")
+    if not result["cells"] and not log.exists():
+        return []
+    if missing := [path for path in [log] + ([table] if has_raw else []) if not path.exists()]:
+        return [f"{path}: is not there" for path in missing]
+    by_tag, findings = histograms(log)
+    by_payload, more = samples(table) if has_raw else ({}, [])
+    findings += more
     for cell in result["cells"]:
         payload = cell["payload_bytes"]
-        latencies = None if samples is None else samples.get(payload, [])
-        findings += check_cell(name, cell, logged.get(payload), latencies)
+        place = f"{log}, {payload} bytes"
+        rtt_ns = by_payload.get(payload) if has_raw else None
+        if cell["samples"] == 0:
+            continue
+        if f"payload_{payload}" not in by_tag:
+            findings.append(f"{place}: no histogram")
+        elif has_raw and rtt_ns is None:
+            findings.append(f"{place}: no rows in {table}")
+        else:
+            findings += compare(place, cell, by_tag[f"payload_{payload}"], rtt_ns)
     return findings
 
 
-def main() -> int:
-    if len(sys.argv) != 2:
-        print(__doc__, file=sys.stderr)
-        return 64
-    folder = Path(sys.argv[1])
-    manifest = json.loads((folder / "manifest.json").read_text())
-    validator = jsonschema.validators.validator_for(schema := json.loads(SCHEMA.read_text()))
-    findings = [f"manifest.json: {error.json_path}: {error.message}" for error in validator(schema).iter_errors(manifest)]
-    rounds = manifest["plan"]["rounds"]
+def check(folder):
+    """Findings of a results folder."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return [f"{folder / 'manifest.json'}: {error}"]
+    validator = jsonschema.validators.validator_for(schema := json.loads(SCHEMA.read_text(encoding="utf-8")))
+    errors = validator(schema).iter_errors(manifest)
+    if findings := [f"{folder / 'manifest.json'}: {error.json_path}: {error.message}" for error in errors]:
+        return findings
+    has_raw, rounds = manifest["plan"]["raw"] == "csv", manifest["plan"]["rounds"]
+    known = set()
     for result in manifest["sub_experiments"]:
         place = folder if rounds == 1 else folder / f"round-{result['round']:02}"
-        findings += check_result(place, result)
-    cells = sum(len(result["cells"]) for result in manifest["sub_experiments"])
-    print(*findings, f"{folder}: {cells} cells checked, {len(findings)} findings", sep="\n")
-    return 1 if findings or cells == 0 else 0
+        known.add(place / f"measurements_{result['name']}.hlog")
+        findings += check_result(place, result, has_raw)
+    return findings + [f"{path}: is of no sub-experiment" for path in sorted(folder.rglob("*.hlog")) if path not in known]
+
+
+def main():
+    folders = [pathlib.Path(argument) for argument in sys.argv[1:]]
+    if not folders:
+        sys.exit("usage: check_results.py DIR...")
+    findings = [finding for folder in folders for finding in check(folder)]
+    for finding in findings:
+        print(finding)
+    print(f"check_results: {len(folders)} folders, {len(findings)} findings", file=sys.stderr)
+    sys.exit(1 if findings else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

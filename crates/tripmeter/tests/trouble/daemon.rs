@@ -1,0 +1,91 @@
+//! Daemons that are missing, or are killed.
+
+use crate::common::traces::{marked, running, signal};
+use crate::common::{LONGEST, Tripmeter, alone, aloud, folder, manifest, result, transports};
+use crate::{cells_on_disk, long_and_after, run_file};
+use tripmeter_model::exit;
+use tripmeter_model::manifest::Status;
+
+/// Systems that can run here with a daemon that nobody has started, and the daemon's name.
+fn with_daemon() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for row in transports() {
+        let Some(daemon) = row.description.as_ref().and_then(|description| description.daemon.clone()) else {
+            continue;
+        };
+        if let Some(pid) = running(&daemon) {
+            aloud(&format!("SKIPPED: trouble with {daemon} of {}: one runs already, process {pid}", row.system));
+        } else if row.available {
+            found.push((row.system, daemon));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_daemon_that_must_run_and_does_not_is_told() {
+    let _alone = alone();
+    for (system, daemon) in with_daemon() {
+        let words = ["run", "-t", &system, "-n", "10", "--daemons", "require"];
+        let finished = Tripmeter::new(words).at(folder().path()).run().with(exit::UNAVAILABLE);
+        finished.one_line(&[&system, &daemon, "not running", "--daemons start"]).clean();
+    }
+}
+
+#[test]
+fn a_daemon_is_started_and_stopped() {
+    let _alone = alone();
+    for (system, daemon) in with_daemon() {
+        let folder = folder();
+        let words = ["run", "-t", &system, "-n", "100", "--payloads", "1k", "--no-floor", "-o"];
+        let output = folder.path().display().to_string();
+        let finished = Tripmeter::new(words.iter().chain(&[output.as_str()])).run().with(exit::GOOD);
+        finished.says(&["started", &daemon, "stopped at the end"]).clean();
+        assert_eq!(running(&daemon), None);
+    }
+}
+
+#[test]
+fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
+    let _alone = alone();
+    for (system, daemon) in with_daemon() {
+        for wait in ["poll", "block"] {
+            let folder = folder();
+            let results = folder.path().join("results");
+            let mut run = run_file(&long_and_after(folder.path(), &system, wait), &results).start();
+            run.until("a first cell", |_| cells_on_disk(&results) > 0);
+            signal(running(&daemon).expect("it was started"), "KILL");
+            let finished = run.wait(LONGEST);
+            aloud(&format!("killed {daemon}: {system} {wait}: exit code {:?}, {:?}", finished.code, finished.took));
+            let manifest = manifest(&results);
+            let long = result(&manifest, "long");
+            let good = long.status == Status::Complete && finished.code == Some(exit::GOOD.into());
+            let told = long.error.is_some() && finished.code == Some(exit::PARTIAL.into());
+            assert!(good || told, "{:?} {:?}", long.status, long.error);
+            assert_eq!(result(&manifest, "after").status, Status::Complete);
+            finished.clean();
+            let words =
+                ["run", "-q", "-t", &system, "--wait", wait, "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
+            let again = folder.path().join("again").display().to_string();
+            Tripmeter::new(words.iter().chain(&[again.as_str()])).run().with(exit::GOOD).clean();
+        }
+    }
+}
+
+#[test]
+fn a_daemon_of_a_killed_supervisor_is_stopped_by_the_next_run() {
+    let _alone = alone();
+    for (system, daemon) in with_daemon() {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let mut run = run_file(&long_and_after(folder.path(), &system, "poll"), &results).start();
+        run.until("a first cell", |_| cells_on_disk(&results) > 0);
+        run.signal("KILL");
+        let killed = run.wait(LONGEST);
+        assert!(!marked(killed.mark()).is_empty(), "{daemon} died with its supervisor: the test is none");
+        let words = ["run", "-q", "-t", "uds", "-n", "10", "--payloads", "16", "-o"];
+        let next = folder.path().join("next").display().to_string();
+        Tripmeter::new(words.iter().chain(&[next.as_str()])).run().with(exit::GOOD).clean();
+        killed.clean();
+    }
+}

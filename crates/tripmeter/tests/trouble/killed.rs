@@ -1,0 +1,145 @@
+//! Processes that are killed in the middle.
+
+use crate::common::traces::{Workers, names, signal, workers};
+use crate::common::{Finished, LONGEST, Running, alone, aloud, csv_payloads, folder, manifest, result, transports};
+use crate::{MANY_PAYLOADS, cells_on_disk, long_and_after, run_file, variants};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Manifest, Status};
+
+/// Both workers of a run that has measured something and goes on.
+fn in_the_middle(run: &mut Running, results: &Path) -> (u32, u32) {
+    run.until("a first cell", |_| cells_on_disk(results) > 0);
+    let mut found = Workers { leader: None, follower: None };
+    run.until("both workers", |run| {
+        found = workers(run.pid());
+        found.leader.is_some() && found.follower.is_some()
+    });
+    (found.leader.unwrap(), found.follower.unwrap())
+}
+
+/// The long sub-experiment failed in the middle and keeps what it had; the one after it is whole.
+fn check_kept(results: &Path) -> Manifest {
+    let manifest = manifest(results);
+    let long = result(&manifest, "long");
+    assert_eq!((manifest.status, long.status), (Status::Failed, Status::Failed), "{:?}", long.error);
+    let cells = long.cells.len() as u64;
+    assert!(0 < cells && cells < MANY_PAYLOADS, "{cells} cells");
+    check_rows(results, long.cells.iter().map(|cell| cell.payload_bytes));
+    let after = result(&manifest, "after");
+    assert_eq!((after.status, after.cells.len()), (Status::Complete, 1), "{:?}", after.error);
+    manifest
+}
+
+/// The CSV begins with all samples of these cells.
+fn check_rows(results: &Path, payloads: impl Iterator<Item = u64>) {
+    let rows = csv_payloads(&results.join("measurements_long.csv"));
+    let expected: Vec<u64> = payloads.flat_map(|payload| vec![payload; 1000]).collect();
+    assert!(rows.starts_with(&expected), "{} rows, {} at least", rows.len(), expected.len());
+}
+
+fn one_complaint(finished: Finished, parts: &[&str]) {
+    let finished = finished.with(exit::PARTIAL);
+    let complaints: Vec<&str> = finished.stderr.lines().collect();
+    assert!(complaints.len() == 1 && parts.iter().all(|part| complaints[0].contains(part)), "{parts:?} {complaints:?}");
+    assert!(finished.stdout.contains("FAILED: long"), "{}", finished.stdout);
+    finished.clean();
+}
+
+#[test]
+fn a_killed_follower_ends_its_sub_experiment_only() {
+    let _alone = alone();
+    for (transport, wait) in variants(&transports()) {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let mut run = run_file(&long_and_after(folder.path(), &transport, wait), &results).start();
+        let (_, follower) = in_the_middle(&mut run, &results);
+        signal(follower, "KILL");
+        let killed = Instant::now();
+        let finished = run.wait(LONGEST);
+        aloud(&format!("killed follower: {transport} {wait}: {:.1} s", killed.elapsed().as_secs_f64()));
+        one_complaint(finished, &["1/2 long", &transport, "follower", "signal 9 (kill)"]);
+        check_kept(&results);
+    }
+}
+
+#[test]
+fn a_killed_leader_ends_its_sub_experiment_only() {
+    let _alone = alone();
+    for (transport, wait) in variants(&transports()) {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let mut run = run_file(&long_and_after(folder.path(), &transport, wait), &results).start();
+        let (leader, _) = in_the_middle(&mut run, &results);
+        signal(leader, "KILL");
+        let killed = Instant::now();
+        let finished = run.wait(LONGEST);
+        aloud(&format!("killed leader: {transport} {wait}: {:.1} s", killed.elapsed().as_secs_f64()));
+        one_complaint(finished, &["1/2 long", "leader process was ended by signal 9 (kill) while it was to "]);
+        check_kept(&results);
+    }
+}
+
+#[test]
+fn workers_that_are_killed_while_they_start_leave_nothing() {
+    let _alone = alone();
+    for (transport, wait) in variants(&transports()) {
+        for role in ["leader", "follower"] {
+            let folder = folder();
+            let results = folder.path().join("results");
+            let mut run = run_file(&long_and_after(folder.path(), &transport, wait), &results).start();
+            let mut victim = None;
+            run.until("a worker", |run| {
+                let found = workers(run.pid());
+                victim = if role == "leader" { found.leader } else { found.leader.and(found.follower) };
+                victim.is_some()
+            });
+            signal(victim.unwrap(), "KILL");
+            let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["1/2 long", role]);
+            assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+            finished.clean();
+            assert_eq!(result(&manifest(&results), "after").status, Status::Complete);
+        }
+    }
+}
+
+#[test]
+fn a_killed_supervisor_takes_its_workers_along_and_the_next_run_cleans_up() {
+    let _alone = alone();
+    for (transport, wait) in variants(&transports()) {
+        let folder = folder();
+        let temporary = folder.path().join("t");
+        std::fs::create_dir(&temporary).unwrap();
+        let results = folder.path().join("results");
+        let file = long_and_after(folder.path(), &transport, wait);
+        let mut run = run_file(&file, &results).temporary(&temporary).start();
+        in_the_middle(&mut run, &results);
+        run.signal("KILL");
+        let killed = run.wait(LONGEST);
+        assert_eq!(killed.code, None);
+        let manifest = manifest(&results);
+        assert_eq!(manifest.status, Status::Running);
+        check_rows(&results, result(&manifest, "long").cells.iter().map(|cell| cell.payload_bytes));
+        assert!(!names(killed.pid, &temporary).is_empty(), "{transport}: a kill left nothing: the test is none");
+        let again = folder.path().join("again");
+        let next = ["run", "-t", "uds", "-n", "10", "--payloads", "16", "-o", &again.display().to_string()];
+        let next = crate::Tripmeter::new(next).temporary(&temporary).run().with(exit::GOOD).says(&["removed"]);
+        next.clean();
+        killed.clean();
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{transport}");
+    }
+}
+
+#[test]
+fn a_stopped_worker_is_found_out() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let mut run = run_file(&long_and_after(folder.path(), "uds/stream", "block"), &results).start();
+    let (leader, _) = in_the_middle(&mut run, &results);
+    signal(leader, "STOP");
+    let finished = run.wait(Duration::from_secs(120));
+    one_complaint(finished, &["1/2 long", "no sign of life", "while it was to "]);
+    check_kept(&results);
+}

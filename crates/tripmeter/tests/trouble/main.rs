@@ -1,0 +1,65 @@
+//! Bad input and trouble, tried on the running program: each has one clear line and the exit code of its class, leaves
+//! nothing behind, and loses nothing that was measured.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod by_hand;
+mod daemon;
+mod input;
+mod interrupted;
+mod killed;
+mod plugins;
+mod resources;
+
+use common::{Known, Tripmeter};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// So many small payloads that a run can be disturbed in the middle of them.
+const MANY_PAYLOADS: u64 = 150;
+
+/// An experiment of one long sub-experiment `long`, and a short one, `after`, that must not suffer from it.
+fn long_and_after(folder: &Path, transport: &str, wait: &str) -> PathBuf {
+    let payloads = (1000..1000 + MANY_PAYLOADS).map(|bytes| bytes.to_string()).collect::<Vec<_>>().join(",");
+    let mut text = "floor = false\nwarmup = 10\n".to_owned();
+    for (name, transport, wait, samples, payloads) in
+        [("long", transport, wait, 1000, payloads.as_str()), ("after", "uds/stream", "block", 100, "4096")]
+    {
+        writeln!(text, "[[sub_experiment]]\nname = \"{name}\"\ntransport = \"{transport}\"\nwait = \"{wait}\"")
+            .unwrap();
+        writeln!(text, "samples = {samples}\npayloads = \"{payloads}\"").unwrap();
+    }
+    let file = folder.join("long_and_after.toml");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// `tripmeter run FILE -q -o RESULTS`.
+fn run_file(file: &Path, results: &Path) -> Tripmeter {
+    Tripmeter::new(["run".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()])
+}
+
+/// Cells of the running sub-experiment that are in the manifest on disk.
+fn cells_on_disk(results: &Path) -> usize {
+    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
+    let manifest: Option<tripmeter_model::manifest::Manifest> = serde_json::from_str(&text).ok();
+    manifest.and_then(|manifest| manifest.sub_experiments.last().map(|result| result.cells.len())).unwrap_or(0)
+}
+
+/// Every variant that can run here between two processes, with a wait that it can do: one after the other of its waits.
+fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
+    let mut found = Vec::new();
+    for row in known {
+        let Some(description) = &row.description else { continue };
+        for here in row.variants.iter().filter(|here| here.available) {
+            let declared = description.variant(&here.variant).unwrap();
+            if !declared.same_process {
+                let wait = declared.waits[found.len() % declared.waits.len()];
+                found.push((format!("{}/{}", row.system, here.variant), wait.as_str()));
+            }
+        }
+    }
+    found
+}

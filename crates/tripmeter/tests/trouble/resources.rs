@@ -1,0 +1,81 @@
+//! Limits of the machine: message queues, shared memory, disk.
+
+use crate::common::{Tripmeter, alone, aloud, csv_payloads, folder, manifest, result};
+use std::process::Command;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::Status;
+
+#[test]
+fn limits_of_message_queues_are_told_with_need_and_remedy() {
+    let folder = folder();
+    let run = |limit: &str, transport: &str| {
+        let words = ["run", "-t", transport, "--no-floor", "-n", "10", "--payloads", "16", "-o"];
+        let results = folder.path().join("results").display().to_string();
+        Tripmeter::under(&["prlimit", limit], words.iter().chain(&[results.as_str()])).run()
+    };
+    let finished = run("--msgqueue=4096", "mq").with(exit::USAGE);
+    finished.one_line(&["'mq'", "RLIMIT_MSGQUEUE", "4096", "ulimit -q"]).clean();
+    let finished = run("--msgqueue=30000", "mq?depth=10").with(exit::USAGE);
+    finished.one_line(&["'mq?depth=10'", "RLIMIT_MSGQUEUE", "30000", "ulimit -q", "'depth'"]).clean();
+    assert!(!folder.path().join("results").exists());
+    let sysctl = std::fs::read_to_string("/proc/sys/fs/mqueue/msg_max").unwrap();
+    let too_deep = sysctl.trim().parse::<u64>().unwrap() + 1;
+    let finished = run("--msgqueue=30000", &format!("mq?depth={too_deep}")).with(exit::USAGE);
+    finished.one_line(&["fs.mqueue.msg_max", &format!("depth={too_deep}")]).clean();
+}
+
+/// A wrapper under which a folder is a small file system of its own; `None`, said aloud, if that is not allowed here.
+fn small(folder: &str, bytes: u64) -> Option<[String; 6]> {
+    let script = format!("mount -t tmpfs -o size={bytes} none '{folder}' && exec \"$@\"");
+    let wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned);
+    let tried = Command::new("unshare").args(&wrapper[1..]).arg("true").output();
+    if tried.is_ok_and(|output| output.status.success()) {
+        return Some(wrapper);
+    }
+    aloud(&format!("SKIPPED: a small file system at {folder} cannot be mounted here (needs root)"));
+    None
+}
+
+#[test]
+fn a_payload_larger_than_shared_memory_is_refused() {
+    let Some(wrapper) = small("/dev/shm", 4 << 20) else { return };
+    let wrapper = wrapper.each_ref().map(String::as_str);
+    let folder = folder();
+    let results = folder.path().join("results");
+    let run = |payloads: &str| {
+        let words = ["run", "-t", "shm", "-n", "10", "--payloads", payloads, "-o"];
+        Tripmeter::under(&wrapper, words.iter().chain(&[results.display().to_string().as_str()])).run()
+    };
+    let refused = run("4M").with(exit::USAGE).one_line(&["shm", "4194304", "bytes", "/dev/shm"]);
+    refused.clean();
+    assert!(!results.exists());
+    run("1k").with(exit::GOOD).clean();
+}
+
+#[test]
+fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    std::fs::create_dir(&results).unwrap();
+    let Some(wrapper) = small(&results.display().to_string(), 300 << 10) else { return };
+    // Copied out before the file system vanishes with the process.
+    let kept = folder.path().join("kept");
+    let script = "out=$1; shift; \"$@\"; code=$?; cp -r \"$OLDPWD/.\" \"$out\" 2>/dev/null; exit $code";
+    let line = format!("cd '{}' && cd / && exec sh -c '{script}' sh '{}' \"$@\"", results.display(), kept.display());
+    let mount = wrapper[4].replace("exec \"$@\"", &line);
+    let wrapper = ["unshare", "-m", "sh", "-c", &mount, "sh"];
+    let words = ["run", "-q", "-t", "uds/stream", "--wait", "block", "-n", "8000", "--payloads", "16,32,64,128"];
+    let output = results.display().to_string();
+    let finished = Tripmeter::under(&wrapper, words.iter().chain(&["--no-floor", "-o", &output])).run();
+    let finished = finished.says(&["No space left on device"]);
+    assert!(matches!(finished.code, Some(73 | 75)), "{finished:?}");
+    let manifest = manifest(&kept);
+    let long = result(&manifest, "uds_stream_block");
+    // The last manifest that had room; one cut off would not have been read.
+    assert!(matches!(long.status, Status::Failed | Status::Running), "{long:?}");
+    let finished_cells: Vec<u64> = long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; 8000]).collect();
+    assert!(!finished_cells.is_empty());
+    let rows = csv_payloads(&kept.join("measurements_uds_stream_block.csv"));
+    assert!(rows.starts_with(&finished_cells), "{} rows of {}", rows.len(), finished_cells.len());
+}
