@@ -16,6 +16,8 @@ use tripmeter_model::manifest::Handover;
 pub const TRIPS: u64 = 2000;
 const MOST_TIME: Duration = Duration::from_millis(500);
 const PAGE: usize = 4096;
+/// The leader hands over no more.
+const ENDED: u64 = u64::MAX;
 
 /// One page that both processes have mapped. Its first word is the cache line that is handed over.
 #[derive(Debug)]
@@ -80,15 +82,16 @@ impl Page {
         unsafe { &*self.word }
     }
 
-    /// Spins until the word has this value; false after [`MOST_TIME`].
+    /// Spins until the word has this value; false after [`MOST_TIME`], or if the other side has ended it.
     fn await_value(&self, value: u64) -> bool {
         let start = std::time::Instant::now();
         loop {
             for _ in 0..4096 {
-                if self.word().load(Acquire) == value {
-                    return true;
+                match self.word().load(Acquire) {
+                    found if found == value => return true,
+                    ENDED => return false,
+                    _ => std::hint::spin_loop(),
                 }
-                std::hint::spin_loop();
             }
             if start.elapsed() > MOST_TIME {
                 return false;
@@ -96,12 +99,18 @@ impl Page {
         }
     }
 
-    /// The leader's half: hands the line over and waits for it, [`TRIPS`] times. `None` if the other side is not there.
+    /// The leader's half: hands the line over and waits for it, [`TRIPS`] times, or as often as [`MOST_TIME`] allows where
+    /// others keep the processors busy. `None` if the other side is not there.
     pub fn lead(&self, timebase: &Timebase) -> Option<Handover> {
         self.word().store(0, Release);
         let mut samples = Vec::with_capacity(TRIPS as usize);
         let mut previous = timebase.now();
+        let deadline = previous + timebase.to_ticks(MOST_TIME.as_nanos() as u64);
         for trip in 0..TRIPS {
+            if previous > deadline {
+                self.word().store(ENDED, Release);
+                break;
+            }
             self.word().store(2 * trip + 1, Release);
             if !self.await_value(2 * trip + 2) {
                 return None;
@@ -113,7 +122,7 @@ impl Page {
         samples.sort_unstable();
         let tick_ns = 1e9 / timebase.frequency_hz;
         Some(Handover {
-            samples: TRIPS,
+            samples: samples.len() as u64,
             min_ns: samples[0] as f64 * tick_ns,
             median_ns: tripmeter_stats::quantile(&samples, 0.5) * tick_ns,
         })
@@ -123,6 +132,8 @@ impl Page {
     pub fn follow(&self) {
         for trip in 0..TRIPS {
             if !self.await_value(2 * trip + 1) {
+                // The next probe begins anew.
+                self.word().store(0, Release);
                 return;
             }
             self.word().store(2 * trip + 2, Release);
@@ -152,6 +163,24 @@ mod tests {
             let probe = probe.unwrap();
             assert!(probe.min_ns <= probe.median_ns && probe.samples == TRIPS);
         }
+    }
+
+    #[test]
+    fn a_slow_other_side_gives_fewer_samples_in_bounded_time() {
+        let page = Page::create().unwrap();
+        let other = Page::open(&page.path()).unwrap();
+        let follower = std::thread::spawn(move || {
+            for trip in 0..TRIPS {
+                if !other.await_value(2 * trip + 1) {
+                    return trip;
+                }
+                std::thread::sleep(MOST_TIME / 20);
+                other.word().store(2 * trip + 2, Release);
+            }
+            TRIPS
+        });
+        let probe = page.lead(&Timebase::NANOSECONDS).unwrap();
+        assert!(probe.samples < 30 && follower.join().unwrap() == probe.samples, "{probe:?}");
     }
 
     #[test]
