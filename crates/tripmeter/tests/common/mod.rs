@@ -4,14 +4,13 @@
 pub mod traces;
 
 use serde::Deserialize;
-use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use tripmeter_abi::Description;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 
@@ -58,8 +57,8 @@ pub struct Tripmeter {
     command: Command,
     mark: String,
     temporary: PathBuf,
-    stdout: File,
-    stderr: File,
+    stdout: NamedTempFile,
+    stderr: NamedTempFile,
 }
 
 impl Tripmeter {
@@ -83,7 +82,8 @@ impl Tripmeter {
         if std::env::var_os("TRIPMETER_TRANSPORTS").is_none() {
             command.env("TRIPMETER_TRANSPORTS", repository().join("target/transports"));
         }
-        let file = || tempfile::tempfile().expect("the temporary folder can be written");
+        // Read while it is written: appending needs no position of its own.
+        let file = || tempfile::Builder::new().append(true).tempfile().expect("the temporary folder can be written");
         Self { command, mark, temporary: std::env::temp_dir(), stdout: file(), stderr: file() }
     }
 
@@ -102,7 +102,8 @@ impl Tripmeter {
 
     /// Starts it.
     pub fn start(mut self) -> Running {
-        let output = |file: &File| Stdio::from(file.try_clone().expect("a file can be opened twice"));
+        let output =
+            |file: &NamedTempFile| Stdio::from(file.as_file().try_clone().expect("a file can be opened twice"));
         self.command.stdout(output(&self.stdout)).stderr(output(&self.stderr));
         let child = self.command.spawn().expect("tripmeter starts");
         Running { child, tripmeter: self }
@@ -147,17 +148,16 @@ impl Running {
         Finished { code: status.code(), stdout, stderr, pid, mark, temporary, took, line }
     }
 
-    fn texts(&mut self) -> (String, String) {
-        let text = |file: &mut File| {
-            let mut bytes = Vec::new();
-            file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("it can be read back");
+    fn texts(&self) -> (String, String) {
+        let text = |file: &NamedTempFile| {
+            let bytes = std::fs::read(file.path()).expect("it can be read back");
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        (text(&mut self.tripmeter.stdout), text(&mut self.tripmeter.stderr))
+        (text(&self.tripmeter.stdout), text(&self.tripmeter.stderr))
     }
 
     /// What it has said so far on standard error.
-    pub fn said(&mut self) -> String {
+    pub fn said(&self) -> String {
         self.texts().1
     }
 

@@ -59,9 +59,9 @@ fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
             aloud(&format!("killed {daemon}: {system} {wait}: exit code {:?}, {:?}", finished.code, finished.took));
             let manifest = manifest(&results);
             let long = result(&manifest, "long");
-            let good = long.status == Status::Complete && finished.code == Some(exit::GOOD.into());
-            let told = long.error.is_some() && finished.code == Some(exit::PARTIAL.into());
-            assert!(good || told, "{:?} {:?}", long.status, long.error);
+            // The transport itself may have gone on without it; it is told all the same.
+            assert!(long.error.is_some(), "{:?}", long.status);
+            assert_eq!(finished.code, Some(exit::PARTIAL.into()));
             assert_eq!(result(&manifest, "after").status, Status::Complete);
             finished.clean();
             let words =

@@ -139,7 +139,6 @@ fn trouble_while_it_is_asked_what_it_can_do_is_refused() {
 
 #[test]
 fn what_hangs_is_ended() {
-    let _alone = alone();
     let hang = |place, side, after| Trouble { place, kind: "hang", side, after, wait: "block" };
     let mut troubles = Vec::new();
     for side in ["leader", "follower"] {
@@ -147,7 +146,7 @@ fn what_hangs_is_ended() {
         troubles.extend([hang("take", side, IN_THE_CELL), hang("take", side, 0)]);
     }
     troubles.push(hang("close", "leader", 0));
-    // They wait, most of the time: all at once.
+    // They wait, most of the time: all at once, and beside other tests.
     let mut runs = Vec::new();
     for trouble in troubles {
         let folder = folder();
@@ -164,7 +163,6 @@ fn what_hangs_is_ended() {
 
 #[test]
 fn a_follower_that_hangs_at_its_end_spoils_nothing() {
-    let _alone = alone();
     let folder = folder();
     let results = folder.path().join("results");
     let plugin = plugin("trouble").display().to_string();
