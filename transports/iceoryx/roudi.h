@@ -275,15 +275,26 @@ static inline uint64_t roudi_row_bytes(uint64_t payload)
     return row;
 }
 
+/* What /dev/shm has left, in bytes. */
+static inline uint64_t roudi_shm_free_bytes(void)
+{
+    struct statvfs shm;
+    return statvfs("/dev/shm", &shm) == 0 ? (uint64_t)shm.f_bavail * shm.f_frsize : 0;
+}
+
 /* Shared memory that RouDi may use for chunks, in bytes. */
 static inline uint64_t roudi_free_bytes(void)
 {
-    struct statvfs shm;
-    if (statvfs("/dev/shm", &shm) != 0) {
-        return 0;
-    }
-    const uint64_t available = (uint64_t)shm.f_bavail * shm.f_frsize;
+    const uint64_t available = roudi_shm_free_bytes();
     return available > ROUDI_MANAGEMENT_BYTES ? available - ROUDI_MANAGEMENT_BYTES : 0;
+}
+
+/* The largest payload that a RouDi of ours serves: what is asked for, but 4 MiB, as RouDi's own default, where that
+ * takes less than half of the room, so that another experiment that comes later can use the same RouDi. */
+static inline uint64_t roudi_served_bytes(uint64_t payload)
+{
+    const uint64_t usual = UINT64_C(4) << 20;
+    return payload < usual && 32 * roudi_row_bytes(usual) <= roudi_free_bytes() / 2 ? usual : payload;
 }
 
 static inline uint64_t roudi_at_least_1(uint32_t count)
@@ -331,7 +342,7 @@ static inline int32_t roudi_probe(const tm_node_options *options, tm_limits *lim
  * /dev/shm has left. RouDi writes all of it when it starts. */
 static inline int32_t roudi_chunk_count(const tm_node_options *options, uint64_t *count, tm_error *error)
 {
-    const uint64_t row = roudi_row_bytes(options->max_payload_bytes);
+    const uint64_t row = roudi_row_bytes(roudi_served_bytes(options->max_payload_bytes));
     const uint64_t fewest = roudi_fewest_chunks(options);
     const uint64_t available = roudi_free_bytes();
     uint64_t chunks = fewest + roudi_at_least_1(options->link_count) * iceoryx_queue_capacity(options);
@@ -348,7 +359,7 @@ static inline int32_t roudi_chunk_count(const tm_node_options *options, uint64_t
                             "payload of %" PRIu64 " bytes: RouDi needs %" PRIu64 " MiB of shared memory for it, and "
                             "/dev/shm has %" PRIu64 " MiB free; use smaller payloads or enlarge /dev/shm",
                             options->max_payload_bytes, (fewest * row + ROUDI_MANAGEMENT_BYTES) >> 20,
-                            (available + ROUDI_MANAGEMENT_BYTES) >> 20);
+                            roudi_shm_free_bytes() >> 20);
     }
     *count = chunks;
     return TM_OK;
@@ -427,7 +438,7 @@ static inline int32_t roudi_daemon_command(const tm_node_options *options, tm_da
     }
     snprintf(config, sizeof config, "%.*s/roudi.toml", folder, options->scratch_dir.data);
     snprintf(script, sizeof script, "%.*s/roudi.sh", folder, options->scratch_dir.data);
-    if (!roudi_write_config(config, options->max_payload_bytes, chunks) || !roudi_write_script(script)) {
+    if (!roudi_write_config(config, roudi_served_bytes(options->max_payload_bytes), chunks) || !roudi_write_script(script)) {
         return iceoryx_fail(error, TM_FAILED, "cannot write RouDi's configuration to '%.*s': %s", folder,
                             options->scratch_dir.data, strerror(errno));
     }

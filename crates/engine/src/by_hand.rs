@@ -2,6 +2,7 @@
 
 use crate::control::{ToWorker, receive, send};
 use crate::os;
+use crate::scratch;
 use crate::spawn::Worker;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -175,7 +176,12 @@ pub fn follow(tripmeter: &Path, place: &Path, time: Duration, stop: &AtomicBool)
                 }
             }
             Ok(Some(Order::End)) => return Ok(()),
-            Ok(None) | Err(_) => return Err(MeetError::LeaderGone),
+            Ok(None) | Err(_) => {
+                drop(worker);
+                // What a killed leader left; its own processes have ended with it.
+                scratch::remove_leftovers();
+                return Err(MeetError::LeaderGone);
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Daemons that transports need: found running, or started by us and stopped by the last experiment that uses them.
 //!
 //! Every experiment that uses a daemon holds a shared lock on a file of its name. The file holds the identity of a daemon
-//! that Tripmeter started. Who can lock it exclusively is the last user, and stops the daemon.
+//! that Tripmeter started. Who can lock it exclusively is the last user, and stops the daemon. A second lock on the same
+//! file lets one experiment at a time start the daemon, also in place of one that died while others hold on to it.
 
 use crate::os::{self, ProcessIdentity};
 use crate::registry::{Entry, RegistryError};
@@ -16,7 +17,9 @@ use thiserror::Error;
 use tripmeter_abi::{NodeOptions, Status};
 use tripmeter_model::plan::Daemons as Policy;
 
-/// Longest that a daemon may take to start, or to end when asked to.
+/// Longest that a daemon may take to start: it may have gigabytes to prepare.
+const STARTING_TIME: Duration = Duration::from_secs(60);
+/// Longest that it may take to end when asked to, and that the lock may be held by others who end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there is no daemon.
@@ -92,16 +95,15 @@ impl Daemons {
         if missing.is_some() && policy == Policy::Require {
             return Err(DaemonError::NotRunning(missing.unwrap_or_default()));
         }
-        let mut lease = Lease::take(name, missing.is_some()).map_err(system)?;
+        let mut lease = Lease::take(name).map_err(system)?;
         let started = if missing.is_some() { lease.start(entry, options, logs)? } else { false };
-        lease.lock(false).map_err(system)?;
         self.leases.push(lease);
         Ok(started.then(|| format!("started {name}; it is stopped at the end")))
     }
 }
 
 /// What the transport says if its daemon does not run.
-fn daemon_missing(entry: &Entry, options: &NodeOptions) -> Option<String> {
+pub(crate) fn daemon_missing(entry: &Entry, options: &NodeOptions) -> Option<String> {
     match entry.probe(options) {
         Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => Some(error.to_string()),
         // Any other failure is the sub-experiment's, and is reported by it.
@@ -125,22 +127,25 @@ impl Lease {
 
     /// A lease that is locked. Its file may have been removed by its last user while the lock was waited for; then it is
     /// no longer the file that others see, and the next one is taken.
-    fn take(name: &str, exclusive: bool) -> io::Result<Self> {
+    fn take(name: &str) -> io::Result<Self> {
         loop {
             let lease = Self::open(name)?;
-            lease.lock(exclusive)?;
+            lease.wait_for(|| os::lock_file(&lease.lock, false), PATIENCE)?;
             if lease.is_current() {
                 return Ok(lease);
             }
         }
     }
 
-    /// Waits for the lock.
-    fn lock(&self, exclusive: bool) -> io::Result<()> {
+    /// Tries to lock until it works.
+    fn wait_for(&self, lock: impl Fn() -> io::Result<bool>, time: Duration) -> io::Result<()> {
         let begin = Instant::now();
-        while !os::lock_file(&self.lock, exclusive)? {
-            if begin.elapsed() > PATIENCE {
-                return Err(io::Error::other("another experiment holds it, and it does not run"));
+        while !lock()? {
+            if begin.elapsed() > time {
+                let (file, seconds) = (self.file.display(), time.as_secs());
+                let text =
+                    format!("another experiment has held its lock '{file}' for {seconds} s; wait for that to end");
+                return Err(io::Error::other(text));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -153,8 +158,11 @@ impl Lease {
         matches!((own, named), (Ok(own), Ok(named)) if own == named)
     }
 
-    /// Starts the daemon, unless somebody else did before this lease was taken.
+    /// Starts the daemon, unless somebody else does.
     fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &Path) -> Result<bool, DaemonError> {
+        // A file of its own: this lock ends when it is closed.
+        let starting = OpenOptions::new().write(true).open(&self.file).map_err(|error| self.system(error))?;
+        self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME).map_err(|error| self.system(error))?;
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
@@ -192,8 +200,8 @@ impl Lease {
             if let Ok(Some(status)) = child.try_wait() {
                 return Err(DaemonError::Ended { name, status: status.to_string(), log });
             }
-            if begin.elapsed() > PATIENCE {
-                return Err(DaemonError::NotReady { name, seconds: PATIENCE.as_secs(), log });
+            if begin.elapsed() > STARTING_TIME {
+                return Err(DaemonError::NotReady { name, seconds: STARTING_TIME.as_secs(), log });
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -224,8 +232,8 @@ impl Lease {
         let begin = Instant::now();
         loop {
             let ended = match &mut self.child {
-                Some(child) => !matches!(child.try_wait(), Ok(None)),
-                None => daemon.is_dead(),
+                Some(child) if daemon.is(child.id()) => !matches!(child.try_wait(), Ok(None)),
+                _ => daemon.is_dead(),
             };
             if ended {
                 return;
@@ -270,7 +278,7 @@ mod tests {
     #[test]
     fn the_last_user_of_a_lease_removes_it_and_nobody_else_does() {
         let name = format!("test-{}", std::process::id());
-        let (first, second) = (Lease::take(&name, false).unwrap(), Lease::take(&name, false).unwrap());
+        let (first, second) = (Lease::take(&name).unwrap(), Lease::take(&name).unwrap());
         let file = first.file.clone();
         drop(first);
         assert!(file.exists() && second.is_current());
@@ -282,9 +290,9 @@ mod tests {
     fn a_lease_whose_file_was_removed_is_not_kept() {
         let name = format!("test-removed-{}", std::process::id());
         let old = Lease::open(&name).unwrap();
-        old.lock(true).unwrap();
+        assert!(os::lock_file(&old.lock, true).unwrap());
         fs::remove_file(&old.file).unwrap();
-        let new = Lease::take(&name, true).unwrap();
+        let new = Lease::take(&name).unwrap();
         assert!(!old.is_current() && new.is_current());
         drop(old);
         assert!(new.file.exists());
@@ -293,13 +301,12 @@ mod tests {
     #[test]
     fn a_daemon_that_nobody_uses_is_stopped() {
         let name = format!("test-daemon-{}", std::process::id());
-        let mut lease = Lease::take(&name, true).unwrap();
+        let mut lease = Lease::take(&name).unwrap();
         let child = Command::new("sleep").arg("60").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
         lease.child = Some(child);
         lease.note(Some(&identity)).unwrap();
-        lease.lock(false).unwrap();
-        let other = Lease::take(&name, false).unwrap();
+        let other = Lease::take(&name).unwrap();
         drop(lease);
         assert!(!identity.is_dead());
         drop(other);

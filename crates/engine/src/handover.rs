@@ -161,7 +161,7 @@ mod tests {
         follower.join().unwrap();
         if crate::os::allowed_cpus().len() > 1 {
             let probe = probe.unwrap();
-            assert!(probe.min_ns <= probe.median_ns && probe.samples == TRIPS);
+            assert!(probe.min_ns <= probe.median_ns && (1..=TRIPS).contains(&probe.samples));
         }
     }
 

@@ -133,6 +133,25 @@ pub fn lock_file(file: &fs::File, exclusive: bool) -> io::Result<bool> {
     if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
 }
 
+/// Takes a lock on a file that excludes other takers of this lock, beside the one of [`lock_file`], without waiting. It ends
+/// when the file is closed.
+///
+/// # Errors
+/// If the file cannot be locked at all.
+pub fn lock_file_to_start(file: &fs::File) -> io::Result<bool> {
+    // SAFETY: all-zero is a valid lock description: the whole file, no process.
+    let mut whole: libc::flock = unsafe { std::mem::zeroed() };
+    whole.l_type = libc::F_WRLCK as libc::c_short;
+    whole.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open and writable, and the description is valid.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    let is_held = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES));
+    if is_held { Ok(false) } else { Err(error) }
+}
+
 /// Sends a signal to a process, if it is still the one meant.
 pub fn signal(process: &ProcessIdentity, signal: libc::c_int) {
     if !process.is_dead()
@@ -167,6 +186,11 @@ impl ProcessIdentity {
     /// A process of this namespace; `None` if there is none.
     pub fn of(pid: u32) -> Option<Self> {
         Some(Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid)? })
+    }
+
+    /// True if that is its process number.
+    pub fn is(&self, pid: u32) -> bool {
+        self.pid == pid
     }
 
     /// Reads what [`Display`](std::fmt::Display) wrote, if `text` begins with it; and the rest of the text.

@@ -41,7 +41,8 @@ pub fn plan(args: &ExperimentArgs, registry: &Registry) -> Result<Plan, CliError
         unavailable = Unavailable::Refuse;
     }
     apply(&mut experiment, args);
-    let mut plan = resolve(&experiment, &source, unavailable, registry)?;
+    let mut plan = resolve(&experiment, &source, unavailable, registry)
+        .map_err(|error| of_the_file(args, error.into(), registry))?;
     if args.leader_cpu == Some(Cpu::Any) {
         plan.leader_cpu = None;
     }
@@ -49,6 +50,19 @@ pub fn plan(args: &ExperimentArgs, registry: &Registry) -> Result<Plan, CliError
         plan.follower_cpu = None;
     }
     Ok(plan)
+}
+
+/// Names the file, if the experiment is wrong without any flags too; what was wrong usage is then wrong data.
+fn of_the_file(args: &ExperimentArgs, error: CliError, registry: &Registry) -> CliError {
+    let Some(file) = &args.file else { return error };
+    let alone = read(file).map(|alone| resolve(&alone, "", Unavailable::Refuse, registry));
+    match alone {
+        Ok(Err(_)) => {
+            let code = if error.code == exit::USAGE { exit::DATA } else { error.code };
+            CliError::new(code, format!("experiment '{}': {error}", file.display()))
+        }
+        _ => error,
+    }
 }
 
 /// The file or preset, where it comes from, and what becomes of transports that it names and that are not here.

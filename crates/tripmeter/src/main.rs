@@ -50,7 +50,9 @@ fn args_refused(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let line = told.collect::<Vec<_>>().join(" ");
+    // Of its tips only those that name something; the one about `--` does not help here.
+    let told = told.filter(|line| !line.starts_with("tip: to pass"));
+    let line = told.collect::<Vec<_>>().join("; ");
     output::say(&format!("tripmeter: {}; see --help", line.strip_prefix("error: ").unwrap_or(&line)));
     ExitCode::from(exit::USAGE)
 }

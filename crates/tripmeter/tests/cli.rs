@@ -160,7 +160,7 @@ fn a_malformed_file_is_told_with_line_and_column() {
     let wrong = file(&folder, "field.toml", "[[sub_experiment]]\ntransport = \"uds\"\nspeed = 1\n");
     fails(&["run", &wrong], 65, &["line 3, column 1", "unknown field `speed`"]);
     let empty = file(&folder, "empty.toml", "");
-    fails(&["run", &empty], 64, &["nothing is to be measured"]);
+    fails(&["run", &empty], 65, &["nothing is to be measured"]);
     let binary = folder.path().join("binary.toml");
     std::fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
     fails(&["run", &binary.display().to_string()], 65, &["not UTF-8"]);

@@ -93,10 +93,10 @@ pub enum Problem {
     #[error("it declares no way to wait; mend the plugin")]
     NoWait,
     #[error(
-        "a payload of {payload} bytes ({}) is larger than {limit} bytes, the most that it can carry here; ask for less \
-         (--payloads)", display_size(*.payload)
+        "a payload of {payload} bytes ({}) is larger than {limit} bytes, the most that it can carry here{}; ask for less \
+         (--payloads)", display_size(*.payload), served_by(daemon.as_deref())
     )]
-    PayloadOverLimit { payload: u64, limit: u64 },
+    PayloadOverLimit { payload: u64, limit: u64, daemon: Option<String> },
     #[error("its daemon '{daemon}' is not running; start it, or let tripmeter start it (--daemons start)")]
     DaemonRequired { daemon: String },
     #[error("its daemon '{daemon}' is not running, and '{program}' is not found in PATH to start it{remedy}")]
@@ -143,4 +143,14 @@ pub(super) fn listed<T: ToString>(words: impl IntoIterator<Item = T>) -> String 
 
 fn runnable() -> String {
     listed(super::RUNNABLE)
+}
+
+/// Where a limit comes from, and what else can be done about it, if it is a running daemon's.
+fn served_by(daemon: Option<&str>) -> String {
+    daemon.map_or_else(String::new, |daemon| {
+        format!(
+            ", because the '{daemon}' that is running was set up for no more; wait for the experiment that started it, or \
+             stop it"
+        )
+    })
 }

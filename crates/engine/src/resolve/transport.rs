@@ -73,7 +73,8 @@ impl Planner<'_> {
         };
         match candidate.entry.probe(&options) {
             Ok(limits) if limits.max_payload_bytes < largest => {
-                Err(Problem::PayloadOverLimit { payload: largest, limit: limits.max_payload_bytes })
+                let daemon = candidate.description.daemon.clone();
+                Err(Problem::PayloadOverLimit { payload: largest, limit: limits.max_payload_bytes, daemon })
             }
             Ok(_) => Ok(()),
             Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => self.daemon(candidate, &options),

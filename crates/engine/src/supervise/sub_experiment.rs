@@ -2,6 +2,7 @@
 
 use super::{Event, Run};
 use crate::control::{FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
+use crate::daemon::daemon_missing;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
@@ -37,19 +38,38 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
     let entry = registry.get(&plan.transport.system).map_err(|error| error.to_string())?;
     let part = run.scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
     let logs = run.results.round(round).join("logs");
-    let result = ensure_daemon(run, plan, entry, &logs).and_then(|()| {
+    let result = ensure_daemon(run, plan, entry, &logs).and_then(|daemon| {
         let log_file = logs.join(format!("{}.log", plan.name));
         let mut pair = Pair::start(run, plan, entry, &part, round, &log_file)?;
         let outcome = pair.watch(run);
-        pair.end(run, outcome, &log_file)
+        let status = pair.end(run, outcome, &log_file)?;
+        match daemon {
+            Some(options) if status == Status::Complete => still_there(entry, &options).map(|()| status),
+            _ => Ok(status),
+        }
     });
     part.remove();
     result
 }
 
-fn ensure_daemon(run: &mut Run<'_>, plan: &SubExperiment, entry: &Entry, logs: &Path) -> Result<(), String> {
+/// An error if the daemon has ended while the transport was measured, even if the transport went on without it.
+fn still_there(entry: &Entry, options: &NodeOptions) -> Result<(), String> {
+    daemon_missing(entry, options).map_or(Ok(()), |missing| {
+        Err(format!(
+            "its daemon ended during the measurement: {missing}; the figures are kept, but do not rely on them"
+        ))
+    })
+}
+
+/// Makes sure that the transport's daemon runs, if it has one; returns the options to ask for it again.
+fn ensure_daemon(
+    run: &mut Run<'_>,
+    plan: &SubExperiment,
+    entry: &Entry,
+    logs: &Path,
+) -> Result<Option<NodeOptions>, String> {
     let description = entry.describe().map_err(ToString::to_string)?;
-    let Some(name) = &description.daemon else { return Ok(()) };
+    let Some(name) = &description.daemon else { return Ok(None) };
     let options = NodeOptions {
         role: Role::Leader,
         pattern: plan.pattern,
@@ -67,7 +87,7 @@ fn ensure_daemon(run: &mut Run<'_>, plan: &SubExperiment, entry: &Entry, logs: &
     if let Some(note) = note {
         (run.watch)(&Event::Note(note));
     }
-    Ok(())
+    Ok(Some(options))
 }
 
 /// The largest message of all sub-experiments that use this daemon: it is started once.
@@ -195,8 +215,12 @@ impl Pair {
             _ => run.options.watchdog + loss_timeout,
         };
         if silence > watchdog {
-            let seconds = silence.as_secs();
-            return Some(Outcome::Killed(format!("no sign of life for {seconds} s while it was to {}", self.phase)));
+            let (seconds, limit) = (silence.as_secs(), watchdog.as_secs());
+            return Some(Outcome::Killed(format!(
+                "the leader of '{}' hangs: no sign of life for {seconds} s (limit {limit} s) while it was to {}; it was \
+                 killed; mend the transport, or leave it out",
+                self.transport, self.phase
+            )));
         }
         if !self.follower.as_mut().is_some_and(Worker::has_ended) {
             return None;

@@ -127,6 +127,11 @@ impl Running {
         self.child.id()
     }
 
+    /// What its processes can be told by.
+    pub fn mark(&self) -> &str {
+        &self.tripmeter.mark
+    }
+
     /// Waits for its end.
     pub fn wait(mut self, most: Duration) -> Finished {
         let begin = Instant::now();

@@ -54,7 +54,9 @@ fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
             let results = folder.path().join("results");
             let mut run = run_file(&long_and_after(folder.path(), &system, wait), &results).start();
             run.until("a first cell", |_| cells_on_disk(&results) > 0);
-            signal(running(&daemon).expect("it was started"), "KILL");
+            // Another experiment's daemon is not ours to kill.
+            let pid = running(&daemon).filter(|pid| marked(run.mark()).contains(pid));
+            signal(pid.expect("it was started by this run"), "KILL");
             let finished = run.wait(LONGEST);
             aloud(&format!("killed {daemon}: {system} {wait}: exit code {:?}, {:?}", finished.code, finished.took));
             let manifest = manifest(&results);

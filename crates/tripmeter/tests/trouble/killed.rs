@@ -2,7 +2,7 @@
 
 use crate::common::traces::{Workers, names, signal, workers};
 use crate::common::{Finished, LONGEST, Running, alone, aloud, csv_payloads, folder, manifest, result, transports};
-use crate::{MANY_PAYLOADS, cells_on_disk, long_and_after, run_file, variants};
+use crate::{MANY_PAYLOADS, SAMPLES, cells_on_disk, long_and_after, run_file, variants};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_model::exit;
@@ -35,7 +35,7 @@ fn check_kept(results: &Path) -> Manifest {
 /// The CSV begins with all samples of these cells.
 fn check_rows(results: &Path, payloads: impl Iterator<Item = u64>) {
     let rows = csv_payloads(&results.join("measurements_long.csv"));
-    let expected: Vec<u64> = payloads.flat_map(|payload| vec![payload; 1000]).collect();
+    let expected: Vec<u64> = payloads.flat_map(|payload| vec![payload; SAMPLES]).collect();
     assert!(rows.starts_with(&expected), "{} rows, {} at least", rows.len(), expected.len());
 }
 

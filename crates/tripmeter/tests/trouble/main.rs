@@ -18,14 +18,16 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// So many small payloads that a run can be disturbed in the middle of them.
-const MANY_PAYLOADS: u64 = 150;
+const MANY_PAYLOADS: u64 = 60;
+/// Samples of each.
+const SAMPLES: usize = 400;
 
 /// An experiment of one long sub-experiment `long`, and a short one, `after`, that must not suffer from it.
 fn long_and_after(folder: &Path, transport: &str, wait: &str) -> PathBuf {
     let payloads = (1000..1000 + MANY_PAYLOADS).map(|bytes| bytes.to_string()).collect::<Vec<_>>().join(",");
     let mut text = "floor = false\nwarmup = 10\n".to_owned();
     for (name, transport, wait, samples, payloads) in
-        [("long", transport, wait, 1000, payloads.as_str()), ("after", "uds/stream", "block", 100, "4096")]
+        [("long", transport, wait, SAMPLES, payloads.as_str()), ("after", "uds/stream", "block", 100, "4096")]
     {
         writeln!(text, "[[sub_experiment]]\nname = \"{name}\"\ntransport = \"{transport}\"\nwait = \"{wait}\"")
             .unwrap();
