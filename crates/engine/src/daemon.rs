@@ -70,6 +70,8 @@ struct Lease {
     file: PathBuf,
     lock: File,
     child: Option<Child>,
+    /// The daemon, if Tripmeter started it.
+    daemon: Option<ProcessIdentity>,
 }
 
 impl Daemons {
@@ -85,25 +87,38 @@ impl Daemons {
         policy: Policy,
         logs: &Path,
     ) -> Result<Option<String>, DaemonError> {
-        let missing = match daemon_missing(entry, options) {
-            None if self.leases.iter().any(|lease| lease.name == name) => return Ok(None),
-            missing => missing,
-        };
+        let is_held = self.leases.iter().any(|lease| lease.name == name);
+        if is_held && daemon_missing(entry, options).is_none() {
+            return Ok(None);
+        }
         // A lease on a daemon that has died is of no more use.
         self.leases.retain(|lease| lease.name != name);
         let system = |error: io::Error| DaemonError::System { name: name.to_owned(), why: error.to_string() };
-        if missing.is_some() && policy == Policy::Require {
-            return Err(DaemonError::NotRunning(missing.unwrap_or_default()));
-        }
         let mut lease = Lease::take(name).map_err(system)?;
-        let started = if missing.is_some() { lease.start(entry, options, logs)? } else { false };
+        // Asked only now: with the lease taken, nobody else stops it.
+        let missing = daemon_missing(entry, options);
+        let started = match missing {
+            Some(missing) if policy == Policy::Require => return Err(DaemonError::NotRunning(missing)),
+            Some(_) => lease.start(entry, options, logs)?,
+            None => false,
+        };
+        lease.daemon = lease.started_by_us();
         self.leases.push(lease);
         Ok(started.then(|| format!("started {name}; it is stopped at the end")))
+    }
+
+    /// What to tell if the daemon has ended since [`Daemons::ensure`], even if another one runs in its place.
+    pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions) -> Option<String> {
+        let lease = self.leases.iter().find(|lease| lease.name == name)?;
+        match &lease.daemon {
+            Some(daemon) => daemon.is_dead().then(|| format!("'{name}' is no longer running")),
+            None => daemon_missing(entry, options),
+        }
     }
 }
 
 /// What the transport says if its daemon does not run.
-pub(crate) fn daemon_missing(entry: &Entry, options: &NodeOptions) -> Option<String> {
+fn daemon_missing(entry: &Entry, options: &NodeOptions) -> Option<String> {
     match entry.probe(options) {
         Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => Some(error.to_string()),
         // Any other failure is the sub-experiment's, and is reported by it.
@@ -122,7 +137,7 @@ impl Lease {
         fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
         let file = folder.join(name);
         let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file)?;
-        Ok(Self { name: name.to_owned(), file, lock, child: None })
+        Ok(Self { name: name.to_owned(), file, lock, child: None, daemon: None })
     }
 
     /// A lease that is locked. Its file may have been removed by its last user while the lock was waited for; then it is

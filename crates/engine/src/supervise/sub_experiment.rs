@@ -2,7 +2,6 @@
 
 use super::{Event, Run};
 use crate::control::{FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
-use crate::daemon::daemon_missing;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
@@ -43,8 +42,12 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         let mut pair = Pair::start(run, plan, entry, &part, round, &log_file)?;
         let outcome = pair.watch(run);
         let status = pair.end(run, outcome, &log_file)?;
-        match daemon {
-            Some(options) if status == Status::Complete => still_there(entry, &options).map(|()| status),
+        let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options));
+        match ended {
+            // Even if the transport went on without it.
+            Some(what) if status == Status::Complete => Err(format!(
+                "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
+            )),
             _ => Ok(status),
         }
     });
@@ -52,22 +55,13 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
     result
 }
 
-/// An error if the daemon has ended while the transport was measured, even if the transport went on without it.
-fn still_there(entry: &Entry, options: &NodeOptions) -> Result<(), String> {
-    daemon_missing(entry, options).map_or(Ok(()), |missing| {
-        Err(format!(
-            "its daemon ended during the measurement: {missing}; the figures are kept, but do not rely on them"
-        ))
-    })
-}
-
-/// Makes sure that the transport's daemon runs, if it has one; returns the options to ask for it again.
+/// Makes sure that the transport's daemon runs, if it has one; returns its name, and the options to ask for it again.
 fn ensure_daemon(
     run: &mut Run<'_>,
     plan: &SubExperiment,
     entry: &Entry,
     logs: &Path,
-) -> Result<Option<NodeOptions>, String> {
+) -> Result<Option<(String, NodeOptions)>, String> {
     let description = entry.describe().map_err(ToString::to_string)?;
     let Some(name) = &description.daemon else { return Ok(None) };
     let options = NodeOptions {
@@ -87,7 +81,7 @@ fn ensure_daemon(
     if let Some(note) = note {
         (run.watch)(&Event::Note(note));
     }
-    Ok(Some(options))
+    Ok(Some((name.clone(), options)))
 }
 
 /// The largest message of all sub-experiments that use this daemon: it is started once.
