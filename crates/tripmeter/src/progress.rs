@@ -4,7 +4,7 @@
 //! ones.
 
 use crate::output;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
@@ -39,9 +39,9 @@ impl<'a> Progress<'a> {
         let total: u64 = plan.sub_experiments.iter().map(weight_of_all).sum::<u64>() * u64::from(plan.rounds);
         let drawn = !quiet && std::io::stderr().is_terminal();
         let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {eta:>4} left  {msg}");
-        let bar = ProgressBar::with_draw_target(Some(total), target)
-            .with_style(style.expect("the template is a constant").progress_chars("=> "));
+        let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {left:>9}  {msg}");
+        let style = style.expect("the template is a constant").with_key("left", time_left).progress_chars("=> ");
+        let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
         if drawn {
             bar.enable_steady_tick(Duration::from_secs(1));
         }
@@ -124,6 +124,15 @@ impl<'a> Progress<'a> {
     fn complain(&self, line: &str) {
         self.bar.suspend(|| output::say(line));
     }
+}
+
+/// The estimate, once there is something to make it from.
+fn time_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+    // A text that cannot be written is not drawn.
+    let _ = match state.pos() {
+        0 => write!(out, "? left"),
+        _ => write!(out, "{:#} left", HumanDuration(state.eta())),
+    };
 }
 
 fn weight_of_all(sub_experiment: &SubExperiment) -> u64 {
