@@ -2,7 +2,7 @@
 
 use crate::common::traces::{marked, running, signal};
 use crate::common::{LONGEST, Tripmeter, alone, aloud, folder, manifest, result, transports};
-use crate::{cells_on_disk, long_and_after, run_file};
+use crate::{cells_on_disk, daemon_of, long_and_after, run_file};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
 
@@ -10,9 +10,7 @@ use tripmeter_model::manifest::Status;
 fn with_daemon() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for row in transports() {
-        let Some(daemon) = row.description.as_ref().and_then(|description| description.daemon.clone()) else {
-            continue;
-        };
+        let Some(daemon) = daemon_of(&row) else { continue };
         if let Some(pid) = running(&daemon) {
             aloud(&format!("SKIPPED: trouble with {daemon} of {}: one runs already, process {pid}", row.system));
         } else if row.available {

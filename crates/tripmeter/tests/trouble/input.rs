@@ -80,12 +80,12 @@ fn files_that_are_no_experiments_are_refused_with_the_place() {
     refused(["run", "nowhere.toml"], exit::NO_INPUT, &["'nowhere.toml'", "cannot be read"]);
     refused(["table", "nowhere"], exit::NO_INPUT, &["'nowhere'", "no results folder"]);
     let empty = file("empty.toml", b"samples = 1\n");
-    refused(["run", &empty], exit::USAGE, &["nothing is to be measured", "-t", "[[sub_experiment]]"]);
+    refused(["run", &empty], exit::DATA, &["nothing is to be measured", "-t", "[[sub_experiment]]"]);
     let inside = file("inside.toml", b"[[sub_experiment]]\ntransport = \"uds\"\npayloads = \"15\"\n");
-    refused(["run", &inside], exit::USAGE, &["'uds'", "payload of 15 bytes"]);
+    refused(["run", &inside], exit::DATA, &["'uds'", "payload of 15 bytes"]);
     let twice = "[[sub_experiment]]\ntransport = \"uds\"\nname = \"x\"\n";
     let same = file("same.toml", format!("{twice}{}", twice.replace("uds", "tcp")).as_bytes());
-    refused(["run", &same], exit::USAGE, &["'tcp/loopback'", "name 'x' is taken by 'uds/datagram'"]);
+    refused(["run", &same], exit::DATA, &["'tcp/loopback'", "name 'x' is taken by 'uds/datagram'"]);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn ctrl_c_in_the_middle_of_a_long_payload_keeps_its_samples() {
         let folder = folder();
         let output = folder.path().display().to_string();
         let words = ["run", "-t", transport, "--wait", wait, "-n", "50000000", "--raw", "none", "--warmup", "10"];
-        let more = ["--payloads", "64k", "--no-floor", "-o", &output];
+        let more = ["--payloads", "64k", "--loss-timeout", "15", "--no-floor", "-o", &output];
         let mut run = Tripmeter::new(words.iter().chain(&more)).start();
         run.until("its start", |run| run.said().contains("results in") && !cells_begun(folder.path()).is_empty());
         std::thread::sleep(Duration::from_millis(1500));

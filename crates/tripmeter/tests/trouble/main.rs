@@ -50,6 +50,11 @@ fn cells_on_disk(results: &Path) -> usize {
     manifest.and_then(|manifest| manifest.sub_experiments.last().map(|result| result.cells.len())).unwrap_or(0)
 }
 
+/// The daemon that a system needs, if any.
+fn daemon_of(known: &Known) -> Option<String> {
+    known.description.as_ref()?.daemon.clone()
+}
+
 /// Every variant that can run here between two processes, with a wait that it can do: one after the other of its waits.
 fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();

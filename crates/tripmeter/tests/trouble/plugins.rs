@@ -138,7 +138,7 @@ fn trouble_while_it_is_asked_what_it_can_do_is_refused() {
 }
 
 #[test]
-fn what_hangs_is_ended() {
+fn a_call_that_hangs_is_ended() {
     let hang = |place, side, after| Trouble { place, kind: "hang", side, after, wait: "block" };
     let mut troubles = Vec::new();
     for side in ["leader", "follower"] {
