@@ -99,7 +99,7 @@ impl Page {
         }
     }
 
-    /// The leader's half: hands the line over and waits for it, [`TRIPS`] times, or as often as [`MOST_TIME`] allows where
+    /// The leader's half: hands the line over and waits for it, [`TRIPS`] times, or as often as half a second allows where
     /// others keep the processors busy. `None` if the other side is not there.
     pub fn lead(&self, timebase: &Timebase) -> Option<Handover> {
         self.word().store(0, Release);
