@@ -2,7 +2,8 @@
 # Builds the transports that are plugins: scripts/build-transports.sh [SYSTEM...], all of them without an argument.
 #
 # A plugin is a folder transports/SYSTEM with a Makefile, which makes $OUT/tripmeter_SYSTEM.so, or with a Cargo.toml
-# that says `plugin = true` under [package.metadata.tripmeter]. OUT is the output folder (default target/transports).
+# that says `plugin = true` under [package.metadata.tripmeter]; programs of that crate whose names begin with
+# tripmeter_SYSTEM_ are put beside it. OUT is the output folder (default target/transports).
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -26,7 +27,8 @@ build_crate() {
     CARGO_TARGET_DIR=$target cargo build --release --locked --manifest-path "$1/Cargo.toml" || return 1
     library=$(sed -n '/^\[lib\]/,/^\[/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml")
     [[ -n $library ]] || library=$(sed -n '/^\[package\]/,/^\[/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml")
-    cp "$target/release/lib${library//-/_}.so" "$out/tripmeter_$2.so"
+    cp "$target/release/lib${library//-/_}.so" "$out/tripmeter_$2.so" || return 1
+    find "$target/release" -maxdepth 1 -type f -executable -name "tripmeter_$2_*" -exec install -t "$out" {} +
 }
 
 # Builds system $1; on failure says what to install.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the transports need that drive a middleware: every Debian package named in transports/*/transport.toml.
-# May be run again at any time.
+# Installs what the transports need that drive a middleware: every Debian package named in transports/*/transport.toml,
+# and, for the user who runs this, the Python packages named there (`tripmeter setup --all`). May be run again at any time.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -35,7 +35,16 @@ command -v apt-get >/dev/null ||
 # A C++ compiler and make are what the plugins in C and C++ are built with.
 mapfile -t wanted < <(packages)
 wanted=(g++ make "${wanted[@]}")
+python=0
+if grep -q '^python_packages' transports/*/transport.toml; then
+    python=1
+    # Debian keeps this module apart from Python itself.
+    python3 -c 'import ensurepip, venv' 2>/dev/null || wanted+=(python3-venv)
+fi
 echo "install-middleware: ${wanted[*]}"
 as_root apt-get update -q
 as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${wanted[@]}"
+if [[ $python -eq 1 ]]; then
+    cargo run --quiet --locked -p tripmeter -- setup --all
+fi
 echo "install-middleware: done; next: scripts/build-transports.sh"

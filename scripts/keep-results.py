@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Keeps results that the documents show: scripts/keep-results.py SOURCE NAME.
 
-SOURCE is a results folder, of which the manifest is kept as docs/results/NAME/manifest.json, or a JSON file of
-bench/overhead/run.py, which is kept as docs/results/NAME.json without the paths of the machine that made it.
+SOURCE is a results folder, of which the manifest is kept as docs/results/NAME/manifest.json, without the audits, which
+name whatever else ran on the machine; or a JSON file of bench/overhead/run.py, which is kept as docs/results/NAME.json
+without the paths of the machine that made it.
 """
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -15,9 +15,12 @@ PATHS = ("tripmeter", "output")
 
 
 def keep_manifest(folder, name):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for audit in ("audit_before", "audit_after"):
+        manifest["environment"].pop(audit, None)
     target = KEPT / name
     target.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(folder / "manifest.json", target / "manifest.json")
+    (target / "manifest.json").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
     return target
 
 

@@ -1,25 +1,39 @@
 #!/usr/bin/env python3
-"""Prints parts of committed results as Markdown: scripts/render.py overhead FILE | machine FOLDER.
+"""Prints JSON as Markdown: scripts/render.py overhead FILE | process FILE | machine FOLDER | checks FILE.
 
-`overhead` is the table of a JSON file of bench/overhead/run.py; `machine` says in one line where a results folder was made.
+`overhead` and `process` are the tables of JSON files of bench/overhead/run.py and bench/process/run.py; `machine` says in
+one line where a results folder was made; `checks` is the table of what `tripmeter doctor --list --json` prints.
 """
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench" / "overhead"))
-import run  # noqa: E402
+BENCH = Path(__file__).resolve().parent.parent / "bench"
+
+
+def bench(name):
+    """The module bench/NAME/run.py."""
+    sys.path.insert(0, str(BENCH / name))
+    spec = importlib.util.spec_from_file_location(f"{name}_run", BENCH / name / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def overhead(file):
-    document = json.loads(file.read_text())
+    run, document = bench("overhead"), json.loads(file.read_text())
     options, summary = document["options"], document["summary"]
     if options["flatness"]:
         run.print_flatness(summary["systems"], summary["verdict"])
     else:
         run.print_pairs(summary, "Bare again" if options["control"] else "Tripmeter")
-    print(f"\n{options['pairs']} rounds of {options['samples']} samples each; seed {options['seed']}.")
+    print(f"\n{options['rounds']} rounds of {options['samples']} samples each; seed {options['seed']}.")
+
+
+def process(file):
+    bench("process").print_table(json.loads(file.read_text()))
 
 
 def machine(folder):
@@ -33,8 +47,20 @@ def machine(folder):
           f"tripmeter {manifest['tripmeter_version']}.")
 
 
+def checks(file):
+    def cell(text):
+        return text.replace("|", "\\|")
+
+    def code(text):
+        return f"`{cell(text)}`" if text else ""
+
+    print("| check | reads | levels | what would mend or better it |\n| --- | --- | --- | --- |")
+    for check in json.loads(file.read_text()):
+        print(f"| {code(check['name'])} | {cell(check['source'])} | {cell(check['limit'])} | {code(check['fix'])} |")
+
+
 def main():
-    views = {"overhead": overhead, "machine": machine}
+    views = {"overhead": overhead, "process": process, "machine": machine, "checks": checks}
     if len(sys.argv) != 3 or sys.argv[1] not in views:
         print(__doc__.splitlines()[0], file=sys.stderr)
         return 64

@@ -60,15 +60,33 @@ core() {
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --locked
     step tables in the documents
     TRIPMETER=$target/debug/tripmeter scripts/update-docs.sh --check
-    if command -v shellcheck >/dev/null; then
-        step shell scripts
-        shellcheck .ci/run scripts/*.sh
-    fi
+}
+
+# Tests of the program with built-in transports only: they skip nothing, so that once is enough.
+built_in_only=' ab audit checks cli example faults jobs plots process '
+
+# The flags of all its other tests, one per line.
+tests_of_transports() {
+    local file name
+    for file in crates/tripmeter/tests/*.rs crates/tripmeter/tests/*/main.rs; do
+        name=${file#crates/tripmeter/tests/}
+        name=${name%.rs}
+        name=${name%/main}
+        [[ $built_in_only == *" $name "* ]] || printf -- '--test=%s\n' "$name"
+    done
+}
+
+# Fails if a test that is not run again has skipped something.
+skipped_nothing_else() {
+    awk -v once="$built_in_only" '
+        /^ +Running/ { name = $2; gsub(/^tests\/|\.rs$|\/main\.rs$/, "", name) }
+        /SKIPPED: / && index(once, " " name " ") { print "test.sh: " name " " $0; bad = 1 }
+        END { exit bad }' "$tests_log" >&2
 }
 
 # Crates that are workspaces of their own.
 plugin_crates() {
-    grep -l '^\[workspace\]' transports/*/Cargo.toml
+    grep -l '^\[workspace\]' transports/*/Cargo.toml bench/native/*/Cargo.toml
 }
 
 lint_plugins() {
@@ -95,8 +113,10 @@ everything() {
     lint_plugins
     step every transport, none skipped
     # What was skipped above for want of a library is run now, or else fails.
+    skipped_nothing_else
     sed -i '/SKIPPED: /d' "$tests_log"
-    TRIPMETER_REQUIRE_ALL=1 cargo_test -p tripmeter --tests
+    mapfile -t flags < <(tests_of_transports)
+    TRIPMETER_REQUIRE_ALL=1 cargo_test -p tripmeter "${flags[@]}"
     if grep 'SKIPPED: ' "$tests_log"; then
         return 1
     fi
@@ -105,21 +125,36 @@ everything() {
     step tools that check results
     python3 -m venv "$scratch/venv"
     "$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+    step shell scripts
+    "$scratch/venv/bin/shellcheck" .ci/run scripts/*.sh
     step preset iceperf
     check_preset iceperf -n 100
     step preset quick
     check_preset quick
     step benchmark against bare loops
     overhead
+    step summaries against pandas
+    against_pandas
 }
 
 # That the benchmark works, not how it comes out: one pair of short runs says nothing about its aims, so 1 is good too.
 overhead() {
     local code=0
-    python3 bench/overhead/run.py --tripmeter "$target/release/tripmeter" --pairs 1 --samples 500 --warmup 50 \
+    python3 bench/overhead/run.py --tripmeter "$target/release/tripmeter" --rounds 1 --repeats 1 --samples 500 --warmup 50 \
         --output "$scratch/overhead.json" || code=$?
     [[ $code -le 1 ]] || return "$code"
     python3 -m json.tool "$scratch/overhead.json" >/dev/null
+}
+
+# That both make the same summaries; how long they take on such small files says nothing.
+against_pandas() {
+    local code=0 numbers
+    "$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r bench/process/requirements.txt
+    for numbers in ours latencytest; do
+        "$scratch/venv/bin/python" bench/process/run.py --tripmeter "$target/release/tripmeter" --rounds 1 \
+            --samples 3000 --numbers "$numbers" || code=$?
+        [[ $code -le 1 ]] || return "$code"
+    done
 }
 
 core

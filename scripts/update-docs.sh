@@ -5,6 +5,9 @@
 #   tripmeter ARGUMENTS...     the tables of a results folder below docs/results, for example
 #   machine FOLDER             where that folder was made, in one line
 #   overhead FILE              the comparison with bare loops, from the JSON file of bench/overhead/run.py
+#   native FILE                the comparison with the systems' own tools, from the JSON file of bench/native/run.py
+#   process FILE               the comparison with pandas, from the JSON file of bench/process/run.py
+#   checks                     the checks of `tripmeter doctor`
 # With --check nothing is written; it fails if a table is not what its command prints.
 # TRIPMETER names the program (default target/release/tripmeter).
 set -euo pipefail
@@ -25,7 +28,9 @@ fi
 table() {
     case $1 in
         tripmeter) echo '```text' && "$tripmeter" "${@:2}" && echo '```' ;;
-        machine | overhead) python3 scripts/render.py "$@" ;;
+        machine | overhead | process) python3 scripts/render.py "$@" ;;
+        checks) "$tripmeter" doctor --list --json | python3 scripts/render.py checks /dev/stdin ;;
+        native) python3 bench/native/run.py --table "$2" ;;
         *)
             echo "update-docs: unknown command '$*'" >&2
             return 65

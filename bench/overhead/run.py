@@ -28,6 +28,7 @@ AIMS = {"uds": 1.03, "mq": 1.03, "shm": 1.10, "iceoryx": 1.03}
 FLAT_SYSTEMS = ("shm", "iceoryx", "iceoryx2")
 FLAT_AIM_PERCENT = 5.0
 MODE_FACTOR = 1.5
+PAIR_FACTOR = 1.25
 RUN_TIMEOUT_S = 180
 NEEDS_ROUDI = {"iceoryx"}
 
@@ -96,40 +97,52 @@ def run_bare(options, cell):
 
 
 def raw_round_trips_ns(folder):
-    """All samples that Tripmeter wrote into its results folder, as round trips."""
+    """All samples that Tripmeter wrote into its results folder, as round trips, by payload in bytes."""
     files = list(folder.rglob("measurements_*.csv"))
     files = [file for file in files if not file.stem.endswith("_summary")]
     if len(files) != 1:
         raise RunFailed(f"tripmeter wrote {len(files)} files measurements_*.csv, not 1")
+    samples = {}
     with files[0].open(newline="") as lines:
-        return [2000.0 * float(row["Latency [us]"]) for row in csv.DictReader(lines)]
+        for row in csv.DictReader(lines):
+            samples.setdefault(int(row["Payload [Bytes]"]), []).append(2000.0 * float(row["Latency [us]"]))
+    return samples
 
 
-def run_tripmeter(options, cell):
-    """One run of Tripmeter with one cell, the same work as the bare loop."""
-    system, wait, payload_bytes = cell
+def figures_of(options, cell, samples):
+    """Figures of one cell of Tripmeter's manifest with its samples."""
+    try:
+        handovers = [cell["handover_ns"][when]["median_ns"] for when in ("before", "after")]
+        lost, rtt = cell["counts"]["lost"], cell["rtt_ns"]
+    except (KeyError, TypeError) as error:
+        raise RunFailed(f"tripmeter's JSON has no finished cell ({error!r})") from None
+    if lost or len(samples) != options.samples:
+        raise RunFailed(f"tripmeter recorded {len(samples)} of {options.samples} samples, {lost} messages lost")
+    return {"median_ns": median_within_step(samples), "raw_median_ns": rtt["median"], "min_ns": rtt["min"],
+            "handover_ns": handovers}
+
+
+def run_tripmeter(options, system, wait, payloads):
+    """One run of Tripmeter, one pair of processes over all payloads: a list of figures, in their order."""
     if system in NEEDS_ROUDI:
         options.roudi.ensure()
     with tempfile.TemporaryDirectory(prefix="tripmeter-overhead-") as scratch:
         folder = Path(scratch) / "results"
         output = call([
-            str(options.tripmeter), "run", "-t", TRANSPORTS[system], "--payloads", payload_name(payload_bytes),
-            "-n", str(options.samples), "--wait", wait, "--touch", "none", "--warmup", str(options.warmup),
+            str(options.tripmeter), "run", "-t", TRANSPORTS[system],
+            "--payloads", ",".join(map(payload_name, payloads)), "-n", str(options.samples),
+            "--wait", wait, "--touch", "none", "--warmup", str(options.warmup),
             "--leader-cpu", str(options.leader_cpu), "--follower-cpu", str(options.follower_cpu),
             "--no-floor", "-o", str(folder), "--json", "--quiet",
         ])
         samples = raw_round_trips_ns(folder)
     document = json.loads(output)
     try:
-        figures = document.get("manifest", document)["sub_experiments"][0]["cells"][0]
-        handovers = [figures["handover_ns"][when]["median_ns"] for when in ("before", "after")]
-        lost = figures["counts"]["lost"]
+        cells = {cell["payload_bytes"]: cell
+                 for cell in document.get("manifest", document)["sub_experiments"][0]["cells"]}
+        return [figures_of(options, cells[payload], samples.get(payload, [])) for payload in payloads]
     except (KeyError, IndexError, TypeError) as error:
-        raise RunFailed(f"tripmeter's JSON has no finished cell ({error!r})") from None
-    if lost or len(samples) != options.samples:
-        raise RunFailed(f"tripmeter recorded {len(samples)} of {options.samples} samples, {lost} messages lost")
-    return {"median_ns": median_within_step(samples), "raw_median_ns": figures["rtt_ns"]["median"],
-            "min_ns": figures["rtt_ns"]["min"], "handover_ns": handovers}
+        raise RunFailed(f"tripmeter's JSON has no such cell ({error!r})") from None
 
 
 class Progress:
@@ -146,20 +159,22 @@ class Progress:
             print(f"{self.done} of {self.total} runs, {left:.0f} s left  ", end=end, file=sys.stderr, flush=True)
 
 
-def measure(runs, cells, rounds, rng):
-    """Every cell once per round, in random order; within a cell the runs follow each other in random order."""
-    progress = Progress(rounds * len(cells) * len(runs))
+def measure(options, runs, cells, rng):
+    """Every cell once per round, in random order, as several pairs of runs, each pair in random order."""
+    progress = Progress(options.rounds * len(cells) * options.repeats * len(runs))
     records = []
     try:
-        for number in range(1, rounds + 1):
+        for number in range(1, options.rounds + 1):
             for cell in rng.sample(cells, len(cells)):
-                records.append({"round": number, **measure_once(runs, cell, rng, progress)})
+                records += [{"round": number, **measure_pair(runs, cell, rng, progress)}
+                            for _ in range(options.repeats)]
     except KeyboardInterrupt:
-        print(f"\ninterrupted; {len(records)} of {rounds * len(cells)} are there", file=sys.stderr)
+        print(f"\ninterrupted; {len(records)} of {options.rounds * len(cells) * options.repeats} pairs are there",
+              file=sys.stderr)
     return records
 
 
-def measure_once(runs, cell, rng, progress):
+def measure_pair(runs, cell, rng, progress):
     record = {"system": cell[0], "wait": cell[1], "payload_bytes": cell[2], "error": None}
     for name in rng.sample(sorted(runs), len(runs)):
         try:
@@ -171,14 +186,22 @@ def measure_once(runs, cell, rng, progress):
     return record
 
 
-def mark_modes(records, names):
-    """Sets `mode_changed`: a probe of the record is further than MODE_FACTOR from the median of all. Returns it."""
+def mark_pairs(records, names):
+    """Sets `mode_changed` of pairs whose hand-over probes are not alike."""
+    for record in records:
+        if record["error"] is None:
+            probes = [probe for name in names for probe in record[name]["handover_ns"]]
+            record["mode_changed"] = max(probes) > PAIR_FACTOR * min(probes)
+
+
+def mark_cells(records):
+    """Sets `mode_changed` of cells with a hand-over probe far from the median of all, and returns that."""
     good = [record for record in records if record["error"] is None]
-    probes = [probe for record in good for name in names for probe in record[name]["handover_ns"]]
+    probes = [probe for record in good for probe in record["tripmeter"]["handover_ns"]]
     centre = statistics.median(probes) if probes else 0.0
     for record in good:
-        own = [probe for name in names for probe in record[name]["handover_ns"]]
-        record["mode_changed"] = any(not centre / MODE_FACTOR <= probe <= centre * MODE_FACTOR for probe in own)
+        own = record["tripmeter"]["handover_ns"]
+        record["mode_changed"] = not all(centre / MODE_FACTOR <= probe <= centre * MODE_FACTOR for probe in own)
     return centre
 
 
@@ -190,17 +213,31 @@ def of_cell(records, cell):
     return kept, len(own) - len(kept) - failed, failed
 
 
+def by_round(records, value):
+    """Per round the median of the value over its records."""
+    rounds = {}
+    for record in records:
+        rounds.setdefault(record["round"], []).append(value(record))
+    return [statistics.median(values) for values in rounds.values()]
+
+
+def median_of_rounds(records, value):
+    """Median over rounds of the median within a round; None if there is no record."""
+    return statistics.median(by_round(records, value)) if records else None
+
+
 def summarise_pairs(records, cells):
-    """One row per cell: medians over the kept pairs, and the ratio of each pair."""
+    """One row per cell: medians over rounds of the kept pairs, and the range of the rounds' ratios."""
     rows = []
     for cell in cells:
         kept, left_out, failed = of_cell(records, cell)
         row = {"system": cell[0], "wait": cell[1], "payload_bytes": cell[2], "pairs_kept": len(kept),
                "pairs_left_out": left_out, "pairs_failed": failed, "aim": AIMS[cell[0]], "met": None}
         if kept:
-            ratios = [pair["tripmeter"]["median_ns"] / pair["bare"]["median_ns"] for pair in kept]
-            row["bare_rtt_half_ns"] = statistics.median(pair["bare"]["median_ns"] for pair in kept) / 2
-            row["tripmeter_rtt_half_ns"] = statistics.median(pair["tripmeter"]["median_ns"] for pair in kept) / 2
+            ratios = by_round(kept, lambda pair: pair["tripmeter"]["median_ns"] / pair["bare"]["median_ns"])
+            row["rounds"] = len(ratios)
+            row["bare_rtt_half_ns"] = median_of_rounds(kept, lambda pair: pair["bare"]["median_ns"] / 2)
+            row["tripmeter_rtt_half_ns"] = median_of_rounds(kept, lambda pair: pair["tripmeter"]["median_ns"] / 2)
             row["ratio"] = {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
             row["met"] = row["ratio"]["median"] <= row["aim"]
         rows.append(row)
@@ -222,20 +259,37 @@ def print_pairs(rows, other):
               f"{row['pairs_kept']} | {left_out} | {row['aim']:.2f} | {met} |")
 
 
+def relative_to_sweep(records):
+    """Sets `relative` of kept records: the median over that of the kept cells of the same sweep."""
+    sweeps = {}
+    for record in records:
+        if record["error"] is None and not record["mode_changed"]:
+            sweeps.setdefault((record["system"], record["round"], record["sweep"]), []).append(record)
+    for cells in sweeps.values():
+        centre = statistics.median(cell["tripmeter"]["median_ns"] for cell in cells)
+        for cell in cells:
+            cell["relative"] = cell["tripmeter"]["median_ns"] / centre
+
+
+def spread_percent(values):
+    """How far the largest lies above the smallest; None if one is missing."""
+    return None if None in values else 100 * (max(values) / min(values) - 1)
+
+
 def summarise_flatness(records, payloads):
-    """Per system the median over rounds at each payload, and the spread over payloads."""
+    """Per system the medians over rounds at each payload, and their spreads over payloads."""
+    relative_to_sweep(records)
     table = {}
     for system in FLAT_SYSTEMS:
         points = []
         for payload_bytes in payloads:
             kept, left_out, failed = of_cell(records, (system, "poll", payload_bytes))
-            medians = [record["tripmeter"]["median_ns"] / 2 for record in kept]
             points.append({"payload_bytes": payload_bytes, "kept": len(kept), "left_out": left_out, "failed": failed,
-                           "rtt_half_ns": statistics.median(medians) if medians else None})
-        table[system] = {"points": points, "spread_percent": None}
-        values = [point["rtt_half_ns"] for point in points]
-        if None not in values:
-            table[system]["spread_percent"] = 100 * (max(values) / min(values) - 1)
+                           "rtt_half_ns": median_of_rounds(kept, lambda record: record["tripmeter"]["median_ns"] / 2),
+                           "relative": median_of_rounds(kept, lambda record: record["relative"])})
+        table[system] = {"points": points,
+                         "spread_percent": spread_percent([point["relative"] for point in points]),
+                         "plain_spread_percent": spread_percent([point["rtt_half_ns"] for point in points])}
     return table
 
 
@@ -250,40 +304,49 @@ def judge_flatness(table):
 
 
 def print_flatness(table, verdict):
-    print("| Payload | " + " | ".join(f"{system} [µs] | kept / left out" for system in FLAT_SYSTEMS) + " |")
-    print("| ---: |" + " ---: | ---: |" * len(FLAT_SYSTEMS))
+    heads = [f"{system} [µs] | to its sweep | kept / left out" for system in FLAT_SYSTEMS]
+    print("| Payload | " + " | ".join(heads) + " |")
+    print("| ---: |" + " ---: | ---: | ---: |" * len(FLAT_SYSTEMS))
     for row in zip(*(table[system]["points"] for system in FLAT_SYSTEMS)):
         fields = []
         for point in row:
-            value = "-" if point["rtt_half_ns"] is None else f"{point['rtt_half_ns'] / 1000:.3f}"
+            values = "- | -"
+            if point["kept"]:
+                values = f"{point['rtt_half_ns'] / 1000:.3f} | {point['relative']:.3f}"
             failed = f" + {point['failed']} failed" if point["failed"] else ""
-            fields.append(f"{value} | {point['kept']} / {point['left_out']}{failed}")
+            fields.append(f"{values} | {point['kept']} / {point['left_out']}{failed}")
         print(f"| {payload_name(row[0]['payload_bytes'])} | " + " | ".join(fields) + " |")
     print()
     for system in FLAT_SYSTEMS:
-        spread = table[system]["spread_percent"]
-        text = "not measured" if spread is None else f"{spread:.1f} %"
-        print(f"- {system}: largest over smallest, less 1: {text}")
+        texts = ["not measured" if spread is None else f"{spread:.1f} %"
+                 for spread in (table[system]["spread_percent"], table[system]["plain_spread_percent"])]
+        print(f"- {system}: largest over smallest, less 1: {texts[0]} to its sweep, {texts[1]} in µs")
     words = {True: "yes", False: "no", None: "not measured"}
     print(f"- shm flat within {FLAT_AIM_PERCENT:.0f} %: {words[verdict['flat']]}")
     print(f"- shm faster than {' and '.join(FLAT_SYSTEMS[1:])} at every payload: {words[verdict['fastest']]}")
+    print("\nA sweep is one pair of processes over all payloads, in random order. `to its sweep` is a payload's figure "
+          "over the median of its sweep: what the machine does to a whole sweep cancels, a payload's own share stays.")
 
 
-def report(options, records, cell_count, summary, centre, verdicts):
+def to_json(document):
+    """JSON with one line per record."""
+    head = json.dumps({**document, "records": []}, indent=1)
+    lines = ",\n  ".join(json.dumps(record) for record in document["records"])
+    return head.replace('"records": []', f'"records": [\n  {lines}\n ]')
+
+
+def report(options, records, of_round, summary, verdicts):
     """Notes below the table, the JSON file, and the exit code."""
     failed = sum(record["error"] is not None for record in records)
-    print(f"\nMedians of rtt_half over {options.pairs} rounds of {options.samples} samples each, after "
+    print(f"\nMedians of rtt_half over {options.rounds} rounds of {options.samples} samples each, after "
           f"{options.warmup} trips of warm-up; leader on CPU {options.leader_cpu}, "
-          f"follower on CPU {options.follower_cpu}; seed {options.seed}.\n"
-          f"Left out: a hand-over probe (round trip of one cache line, before and after each run) was further than a "
-          f"factor {MODE_FACTOR} from {centre:.0f} ns, the median of all.")
+          f"follower on CPU {options.follower_cpu}; seed {options.seed}.")
     if options.output:
         settings = {name: str(value) if isinstance(value, Path) else value
                     for name, value in vars(options).items() if name != "roudi"}
-        document = {"schema_version": 1, "options": settings, "handover_median_ns": centre, "summary": summary,
-                    "records": records}
-        options.output.write_text(json.dumps(document, indent=1) + "\n")
-    if len(records) < options.pairs * cell_count:
+        document = {"schema_version": 2, "options": settings, "summary": summary, "records": records}
+        options.output.write_text(to_json(document) + "\n")
+    if len(records) < options.rounds * of_round:
         return 130
     if failed:
         return 75
@@ -304,28 +367,63 @@ def overhead(options, rng):
         print(f"skipped: {system}: its bare loop is not built", file=sys.stderr)
     cells = [(system, wait, payload) for system in systems for wait in WAITS[system] if wait in options.waits
              for payload in options.payloads]
-    other = run_bare if options.control else run_tripmeter
+    def measured(cell):
+        return run_tripmeter(options, cell[0], cell[1], [cell[2]])[0]
+
+    other = run_bare if options.control else lambda _, cell: measured(cell)
     runs = {"bare": lambda cell: run_bare(options, cell), "tripmeter": lambda cell: other(options, cell)}
     with RouDi(max(options.payloads)) as options.roudi:
-        records = measure(runs, cells, options.pairs, rng)
-    centre = mark_modes(records, list(runs))
+        records = measure(options, runs, cells, rng)
+    mark_pairs(records, list(runs))
     rows = summarise_pairs(records, cells)
     print_pairs(rows, "Bare again" if options.control else "Tripmeter")
-    return report(options, records, len(cells), rows, centre, [row["met"] for row in rows])
+    print(f"\nLeft out: the hand-over probes (round trip of one cache line) before and after the two runs of a pair "
+          f"differ by more than a factor {PAIR_FACTOR}.")
+    return report(options, records, options.repeats * len(cells), rows, [row["met"] for row in rows])
+
+
+def measure_sweep(options, rng, system, payloads):
+    """Records of one run of Tripmeter over all payloads in random order."""
+    order = rng.sample(payloads, len(payloads))
+    error, figures = None, [None] * len(order)
+    try:
+        figures = run_tripmeter(options, system, "poll", order)
+    except RunFailed as failure:
+        error = str(failure)
+        print(f"failed: {failure}", file=sys.stderr)
+    return [{"system": system, "wait": "poll", "payload_bytes": payload, "error": error, "tripmeter": of_payload}
+            for payload, of_payload in zip(order, figures)]
+
+
+def measure_sweeps(options, rng, payloads):
+    """Per round every system's sweeps, all in random order."""
+    sweeps = [(system, number) for system in FLAT_SYSTEMS for number in range(1, options.repeats + 1)]
+    progress = Progress(options.rounds * len(sweeps))
+    records = []
+    try:
+        for round_number in range(1, options.rounds + 1):
+            for system, number in rng.sample(sweeps, len(sweeps)):
+                records += [{"round": round_number, "sweep": number, **record}
+                            for record in measure_sweep(options, rng, system, payloads)]
+                progress.step()
+    except KeyboardInterrupt:
+        print(f"\ninterrupted after {len(records) // len(payloads)} sweeps", file=sys.stderr)
+    return records
 
 
 def flatness(options, rng):
     """`shm` against the other zero-copy systems over payloads, through Tripmeter only."""
     payloads = [1 << power for power in range(10, 23)]
-    cells = [(system, "poll", payload) for system in FLAT_SYSTEMS for payload in payloads]
-    runs = {"tripmeter": lambda cell: run_tripmeter(options, cell)}
     with RouDi(max(payloads)) as options.roudi:
-        records = measure(runs, cells, options.pairs, rng)
-    centre = mark_modes(records, list(runs))
+        records = measure_sweeps(options, rng, payloads)
+    centre = mark_cells(records)
     table = summarise_flatness(records, payloads)
     verdict = judge_flatness(table)
     print_flatness(table, verdict)
-    return report(options, records, len(cells), {"systems": table, "verdict": verdict}, centre, verdict.values())
+    cells = options.repeats * len(FLAT_SYSTEMS) * len(payloads)
+    print(f"\nLeft out: a hand-over probe (round trip of one cache line) before or after the cell was further than a "
+          f"factor {MODE_FACTOR} from {centre:.0f} ns, the median of all.")
+    return report(options, records, cells, {"systems": table, "verdict": verdict}, verdict.values())
 
 
 def parse_options():
@@ -333,7 +431,9 @@ def parse_options():
     parser.add_argument("--flatness", action="store_true", help="shm, iceoryx, iceoryx2 from 1 kB to 4 MB instead")
     parser.add_argument("--control", action="store_true",
                         help="the bare loops in Tripmeter's place: shows what the noise of the machine makes of 1.000")
-    parser.add_argument("--pairs", type=int, default=11, help="pairs per cell, or rounds with --flatness (default 11)")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--repeats", type=int, default=5,
+                        help="pairs per cell and round, or with --flatness sweeps per system and round (default 5)")
     parser.add_argument("--samples", type=int, default=20000)
     parser.add_argument("--warmup", type=int, default=1000)
     parser.add_argument("--systems", nargs="+", choices=sorted(WAITS), default=list(WAITS))
@@ -345,8 +445,8 @@ def parse_options():
     parser.add_argument("--tripmeter", type=Path, default=ROOT / "target" / "release" / "tripmeter")
     parser.add_argument("--output", type=Path, help="JSON file for everything measured")
     options = parser.parse_args()
-    if min(options.pairs, options.samples) < 1 or options.warmup < 0:
-        parser.error("--pairs and --samples must be at least 1, --warmup at least 0")
+    if min(options.rounds, options.repeats, options.samples) < 1 or options.warmup < 0:
+        parser.error("--rounds, --repeats and --samples must be at least 1, --warmup at least 0")
     return options
 
 

@@ -1,6 +1,8 @@
 /*
  * A transport that works, and says of most of its variants what is not true: their names are `<claim>-over-<truth>`.
- * The host's proof of the path must catch each of them, and must let the honest ones pass.
+ * The host's proof of the path must catch each of them, and must let the honest ones pass. Those with `secured` in their
+ * name say that intruders are refused: an honest one closes its door behind the true follower, or, where the intruder
+ * leads, nobody comes to it; one lets them in; and the intruders of the doubtful one crash.
  */
 #include "mailbox.h"
 #include "stream.h"
@@ -34,12 +36,17 @@ static const tm_variant variants[] = {
     VARIANT("udp-over-shm", TM_PATH_UDP, 0),
     VARIANT("udp-over-tcp", TM_PATH_UDP, 0),
     VARIANT("udp-over-unix", TM_PATH_UDP, 0),
+    VARIANT("honest-secured", TM_PATH_TCP, TM_SECURE),
+    VARIANT("honest-secured-leads", TM_PATH_TCP, TM_SECURE),
+    VARIANT("secured-lets-in", TM_PATH_TCP, TM_SECURE),
+    VARIANT("doubtful-secured", TM_PATH_TCP, TM_SECURE),
 };
 
 /* How each variant really goes, in the same order. */
 static const enum way ways[] = {
     UNIX, TCP,    MEMORY, MEMORY, MEMORY_COPIED, UNIX,   UNIX, TCP,    MEMORY,
     TCP,  UNIX,   MEMORY, UNIX,   MEMORY,        UNIX,   MEMORY, TCP,  UNIX,
+    TCP,  TCP,    TCP,    TCP,
 };
 
 #define VARIANTS (sizeof variants / sizeof *variants)
@@ -82,10 +89,18 @@ static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, siz
     return link->over_memory ? TM_OK : stream_address(&link->socket, buffer, capacity, length, error);
 }
 
+/* Nobody else can come from now on. */
+static void shut_door(stream *link) {
+    if (link->listener >= 0) close(link->listener);
+    link->listener = -1;
+}
+
 static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
                             tm_error *error) {
     if (link->over_memory) return mailbox_connect(&link->memory, error);
-    return stream_connect(&link->socket, peers, peer_count, timeout_ns, error);
+    int32_t status = stream_connect(&link->socket, peers, peer_count, timeout_ns, error);
+    if (status == TM_OK && strstr(link->socket.node->variant, "honest-secured")) shut_door(&link->socket);
+    return status;
 }
 
 static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error) {
@@ -116,6 +131,21 @@ static void release(tm_link *link, tm_message *message) {
         stream_release(message);
 }
 
+static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error) {
+    char variant[64];
+    int32_t status = copy_str(variant, sizeof variant, options->variant, error);
+    if (status != TM_OK) return status;
+    if (strstr(variant, "secured")) limits->intruders = TM_INTRUDER_PLAIN | TM_INTRUDER_FOREIGN;
+    if (strstr(variant, "-leads")) limits->intruders = TM_INTRUDER_FOREIGN | TM_INTRUDER_LEADS;
+    return common_probe(options, limits, error);
+}
+
+static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error) {
+    int32_t status = common_node_open(options, node, error);
+    if (status == TM_OK && options->intruder && strstr((*node)->variant, "doubtful")) abort();
+    return status;
+}
+
 static void node_close(tm_node *node) { free(node); }
 
 static const tm_description description = {
@@ -132,8 +162,8 @@ static const tm_transport table = {
     .abi_version = TM_ABI_VERSION,
     .struct_size = sizeof(tm_transport),
     .description = &description,
-    .probe = common_probe,
-    .node_open = common_node_open,
+    .probe = probe,
+    .node_open = node_open,
     .node_close = node_close,
     .link_open = link_open,
     .link_address = link_address,

@@ -32,6 +32,7 @@ struct tm_node {
     uint64_t max_payload_bytes;
     bool is_leader;
     bool is_answered;
+    bool has_peers; /* more than one */
     uint32_t wait;
     iox_listener_storage_t listener_storage;
     iox_listener_t listener; /* NULL unless the system's own thread delivers */
@@ -129,7 +130,8 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
         return iceoryx_fail(error, TM_FAILED, "out of memory");
     }
     snprintf(opened->run_id, sizeof opened->run_id, "%.*s", (int)options->run_id.length, options->run_id.data);
-    opened->queue_capacity = iceoryx_queue_capacity(options);
+    opened->has_peers = options->role == TM_LEADER && options->follower_count > 1;
+    opened->queue_capacity = iceoryx_queue_length(iceoryx_queue_capacity(options), options);
     opened->max_payload_bytes = options->max_payload_bytes;
     opened->is_leader = options->role == TM_LEADER;
     opened->is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
@@ -352,6 +354,11 @@ static void discard(tm_link *link, tm_loan *loan)
 static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error)
 {
     if (link->wait_set != NULL) {
+        /* With several publishers, a notification that is under way makes the wait set of iceoryx 2.0 sleep although
+         * another message is there. */
+        if (link->node->has_peers && receive(link, message) == TM_OK) {
+            return TM_OK;
+        }
         const uint64_t wait = timeout_ns < LONGEST_WAIT_NS ? timeout_ns : LONGEST_WAIT_NS;
         const struct timespec timeout = {(time_t)(wait / NS_PER_S), (long)(wait % NS_PER_S)};
         iox_notification_info_t notification = NULL;

@@ -51,10 +51,11 @@ constexpr uint32_t kAlignment = 8;
 struct tm_node {
     explicit tm_node(const tm_node_options& options)
         : run_id(options.run_id.data, options.run_id.length)
-        , queue_capacity(iceoryx_queue_capacity(&options))
+        , queue_capacity(iceoryx_queue_length(iceoryx_queue_capacity(&options), &options))
         , max_payload_bytes(options.max_payload_bytes)
         , is_leader(options.role == TM_LEADER)
         , is_answered(options.pattern == TM_PINGPONG || options.pattern == TM_RPC)
+        , has_peers(options.role == TM_LEADER && options.follower_count > 1)
         , wait(options.wait)
         , error_handler(iox::ErrorHandler::setTemporaryErrorHandler(on_iceoryx_error))
     {
@@ -87,6 +88,7 @@ struct tm_node {
     const uint64_t max_payload_bytes;
     const bool is_leader;
     const bool is_answered;
+    const bool has_peers; // more than one
     const uint32_t wait;
     const iox::cxx::GenericRAII error_handler;
     std::optional<iox::popo::Listener> listener;
@@ -308,6 +310,11 @@ void discard(tm_link* link, tm_loan* loan) noexcept
 int32_t take(tm_link* link, uint64_t timeout_ns, tm_message* message, tm_error* error) noexcept
 {
     if (link->wait_set) {
+        // With several publishers, a notification that is under way makes the wait set of iceoryx 2.0 sleep although
+        // another message is there.
+        if (link->node.has_peers && link->receive(*message) == TM_OK) {
+            return TM_OK;
+        }
         link->wait_set->timedWait(iox::units::Duration::fromNanoseconds(std::min(timeout_ns, kLongestWaitNs)));
     }
     const int32_t status = link->receive(*message);

@@ -63,6 +63,12 @@ static const tm_setting iceoryx_settings[] = {{
     {0, 0, 0, 0},
 }};
 
+/* What a subscriber's queue holds: at the leader an answer of each follower at least. */
+static inline uint64_t iceoryx_queue_length(uint64_t capacity, const tm_node_options *options)
+{
+    return options->role == TM_LEADER && options->follower_count > capacity ? options->follower_count : capacity;
+}
+
 /* Writes the error text and returns `status`. */
 __attribute__((format(printf, 3, 4))) static inline int32_t iceoryx_fail(tm_error *error, int32_t status,
                                                                           const char *format, ...)
@@ -302,10 +308,11 @@ static inline uint64_t roudi_at_least_1(uint32_t count)
     return count != 0 ? count : 1;
 }
 
-/* Chunks that a ping-pong cannot do without: in each direction one loaned, one queued, two held, the last one sent. */
+/* Chunks that a ping-pong cannot do without: in each direction one loaned, one queued, two held, the last one sent; of
+ * more than one follower one loaned, one queued, the last one sent, and one in reserve for each. */
 static inline uint64_t roudi_fewest_chunks(const tm_node_options *options)
 {
-    return roudi_at_least_1(options->link_count) * (10 + 2 * roudi_at_least_1(options->follower_count));
+    return roudi_at_least_1(options->link_count) * (8 + 4 * roudi_at_least_1(options->follower_count));
 }
 
 /* Fills `limits` from the running RouDi (`running`), or from what one that we start could have. */

@@ -86,10 +86,21 @@ extern "C" {
 #define TM_SECURE (1u << 3)       /* can authenticate or encrypt */
 #define TM_SAME_PROCESS (1u << 4) /* leader and follower must be two threads of one process */
 #define TM_OWN_THREADS (1u << 5)  /* delivery depends on threads of the system, which must not be pinned with ours */
-#define TM_FAN_OUT (1u << 6)      /* one link reaches more than one follower */
+#define TM_FAN_OUT (1u << 6)      /* one link reaches more than one follower: what the leader publishes goes to all of them,
+                                   * and it takes the messages of all. link_connect ends when all are there */
 #define TM_INTERRUPT (1u << 7)    /* under block, calls have no time-out of their own: the host interrupts an overdue one
                                    * with SIGUSR2 in the calling thread; EINTR is then reported as TM_AGAIN. Nobody else
                                    * gets signals from the host */
+
+/* Intruders (bits): who else must not be let in, as `tm_limits.intruders` declares it. After the true pair has connected,
+ * and while both of its ends are up, the host starts one more process for each of the first two bits: it gets the same
+ * options, with `tm_node_options.intruder` set, and the link address of the true peer that it comes to. The proof of the
+ * path holds only if its node_open or link_connect fails with TM_FAILED or TM_CLOSED, of its own accord or after the
+ * time-out, which is at least 2 s and three times what the true pair needed. With any other status, or if that process
+ * crashes or hangs, nothing is proven. The true pair must not be disturbed; it gets no call meanwhile. */
+#define TM_INTRUDER_PLAIN 1u   /* a peer without security */
+#define TM_INTRUDER_FOREIGN 2u /* a peer whose credentials another authority issued */
+#define TM_INTRUDER_LEADS 4u   /* the intruder plays the leader's role, towards the true follower; else the follower's */
 
 /* What the payload travels through: the claim that the host checks against the operating system. */
 #define TM_PATH_OTHER 0u
@@ -178,13 +189,15 @@ typedef struct tm_node_options {
     uint32_t link_count;
     uint32_t follower_count;
     uint32_t follower_index; /* 0-based; 0 for the leader */
-    uint32_t reserved;
+    /* 0, or TM_INTRUDER_PLAIN or TM_INTRUDER_FOREIGN: this node behaves as that intruder, against the domain, topic and
+     * addresses that a true one would use. It must change nothing in scratch_dir that the true pair uses. */
+    uint32_t intruder;
 } tm_node_options;
 
 /* What a variant can carry here and now with the settings given. */
 typedef struct tm_limits {
     uint32_t struct_size;
-    uint32_t reserved;
+    uint32_t intruders;         /* TM_INTRUDER_* of a secured transport; 0: not secured with these settings */
     uint64_t max_payload_bytes; /* largest message */
     uint64_t packet_bytes;      /* most bytes per system send; a larger message is split. 0: never split */
 } tm_limits;

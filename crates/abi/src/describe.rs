@@ -113,6 +113,16 @@ words! {
     }
 }
 
+words! {
+    /// Somebody who must not be let in by a secured transport.
+    Intruder {
+        /// A peer without security.
+        Plain = 1 => "plain",
+        /// A peer whose credentials another authority issued.
+        Foreign = 2 => "foreign",
+    }
+}
+
 /// One way of a system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Variant {

@@ -4,7 +4,8 @@
 
 use crate::raw::*;
 use crate::{
-    Callback, Description, Error, Link, LinkOptions, Node, NodeOptions, Pattern, Result, Role, Status, System, Wait,
+    Callback, Description, Error, Intruder, Link, LinkOptions, Node, NodeOptions, Pattern, Result, Role, Status,
+    System, Wait,
 };
 use std::ffi::{OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -191,6 +192,10 @@ unsafe fn read_options(options: *const tm_node_options) -> Result<NodeOptions> {
         link_count: raw.link_count,
         follower_count: raw.follower_count,
         follower_index: raw.follower_index,
+        intruder: match raw.intruder {
+            0 => None,
+            kind => Some(Intruder::from_code(kind).ok_or_else(|| invalid("intruder"))?),
+        },
     })
 }
 
@@ -205,6 +210,7 @@ unsafe extern "C" fn probe<S: System + Default>(
         // SAFETY: as above.
         let limits = unsafe { &mut *limits };
         (limits.max_payload_bytes, limits.packet_bytes) = (found.max_payload_bytes, found.packet_bytes);
+        limits.intruders = found.intruders;
         Ok(TM_OK)
     })
 }

@@ -22,7 +22,7 @@ mod sdk;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use describe::{Description, Path, Pattern, Setting, Variant, Wait, kernel_version};
+pub use describe::{Description, Intruder, Path, Pattern, Setting, Variant, Wait, kernel_version};
 pub use error::{Cause, Error, Result, Status};
 pub use export::{Export, table};
 #[cfg(feature = "host")]

@@ -2,8 +2,8 @@
 
 use crate::raw::*;
 use crate::{
-    DaemonCommand, Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern,
-    Result, Role, Setting, Status, System, Variant, Wait,
+    DaemonCommand, Description, Error, Intruder, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path,
+    Pattern, Result, Role, Setting, Status, System, Variant, Wait,
 };
 use libloading::Library;
 use std::ffi::{CStr, c_char};
@@ -260,7 +260,7 @@ fn with_options<T>(options: &NodeOptions, use_raw: impl FnOnce(&tm_node_options)
         link_count: options.link_count,
         follower_count: options.follower_count,
         follower_index: options.follower_index,
-        reserved: 0,
+        intruder: options.intruder.map_or(0, Intruder::code),
     })
 }
 
@@ -298,7 +298,7 @@ impl System for Plugin {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let mut limits = tm_limits {
             struct_size: size_of::<tm_limits>() as u32,
-            reserved: 0,
+            intruders: 0,
             max_payload_bytes: 0,
             packet_bytes: 0,
         };
@@ -306,7 +306,8 @@ impl System for Plugin {
         // SAFETY: all blocks are valid during the call, as the header asks.
         let status = with_options(options, |raw| unsafe { (self.functions.probe)(raw, &mut limits, &mut error) });
         check(status, &error)?;
-        Ok(Limits { max_payload_bytes: limits.max_payload_bytes, packet_bytes: limits.packet_bytes })
+        let tm_limits { max_payload_bytes, packet_bytes, intruders, .. } = limits;
+        Ok(Limits { max_payload_bytes, packet_bytes, intruders })
     }
 
     fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>> {

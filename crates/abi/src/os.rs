@@ -194,6 +194,13 @@ impl Patience {
         }
     }
 
+    /// Something went: the time-out counts from here.
+    #[inline]
+    pub fn renew(&mut self) {
+        self.tries = 0;
+        self.deadline = None;
+    }
+
     #[cold]
     fn time_left(&mut self) -> bool {
         let timeout_ns = self.timeout_ns;

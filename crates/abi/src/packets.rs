@@ -117,8 +117,16 @@ fn too_long(length: usize, capacity: usize) -> Error {
 }
 
 #[cold]
-fn sent_in_part(sent: usize, length: usize) -> Error {
-    Error::failed(format!("{sent} of {length} bytes sent within the time-out; the peer does not keep up"))
+fn sent_in_part(sent: usize, length: usize, timeout_ns: u64) -> Error {
+    let timeout_s = timeout_ns as f64 / 1e9;
+    Error::failed(format!(
+        "{sent} of {length} bytes sent, then the peer took nothing for {timeout_s} s; use a longer time-out, or wait 'block'"
+    ))
+}
+
+#[cold]
+fn sent_short(sent: usize, length: usize) -> Error {
+    Error::failed(format!("the system took {sent} of the {length} bytes of a packet"))
 }
 
 /// A receive that brought nothing: `None` if there was nothing there, or a signal came.
@@ -189,7 +197,7 @@ impl<E: Endpoint> PacketLink<E> {
         let sent = loop {
             match self.endpoint.send(window) {
                 Ok(count) if count == window.len() => break Ok(true),
-                Ok(count) => break Err(sent_in_part(count, window.len())),
+                Ok(count) => break Err(sent_short(count, window.len())),
                 Err(errno) => match patience.again(errno) {
                     Ok(true) => {}
                     other => break other,
@@ -270,12 +278,13 @@ impl<E: Endpoint> Link for PacketLink<E> {
             let chunk = self.chunk.min(loan.length - offset);
             let prefix = Prefix { id, total: loan.length as u32, offset: offset as u32, kind: DATA };
             if !self.send_packet(prefix, chunk, &mut patience)? {
-                return if offset == 0 { Ok(false) } else { Err(sent_in_part(offset, loan.length)) };
+                return if offset == 0 { Ok(false) } else { Err(sent_in_part(offset, loan.length, timeout_ns)) };
             }
             offset += chunk;
             if offset == loan.length {
                 return Ok(true);
             }
+            patience.renew();
         }
     }
 

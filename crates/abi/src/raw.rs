@@ -28,6 +28,8 @@ pub const TM_OWN_THREADS: u32 = 1 << 5;
 pub const TM_FAN_OUT: u32 = 1 << 6;
 pub const TM_INTERRUPT: u32 = 1 << 7;
 
+pub const TM_INTRUDER_LEADS: u32 = 4;
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tm_str {
@@ -106,13 +108,13 @@ pub struct tm_node_options {
     pub link_count: u32,
     pub follower_count: u32,
     pub follower_index: u32,
-    pub reserved: u32,
+    pub intruder: u32,
 }
 
 #[repr(C)]
 pub struct tm_limits {
     pub struct_size: u32,
-    pub reserved: u32,
+    pub intruders: u32,
     pub max_payload_bytes: u64,
     pub packet_bytes: u64,
 }

@@ -11,6 +11,10 @@ pub struct Limits {
     pub max_payload_bytes: u64,
     /// Most bytes per system send; a larger message is split. 0: never split.
     pub packet_bytes: u64,
+    /// Who must not be let in: bits of [`Intruder`](crate::Intruder), and [`raw::TM_INTRUDER_LEADS`]; 0: not secured with
+    /// these settings.
+    #[serde(default)]
+    pub intruders: u32,
 }
 
 /// The command line of a daemon.
@@ -120,6 +124,42 @@ pub trait Link: Send {
 
     /// Gives a message back.
     fn release(&mut self, message: Message);
+}
+
+/// A link whose type is chosen at its opening.
+impl<L: Link + ?Sized> Link for Box<L> {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        (**self).address()
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        (**self).connect(peers, timeout_ns)
+    }
+
+    #[inline]
+    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
+        (**self).loan(length, in_reply_to)
+    }
+
+    #[inline]
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+        (**self).publish(loan, timeout_ns)
+    }
+
+    #[inline]
+    fn discard(&mut self, loan: Loan) {
+        (**self).discard(loan);
+    }
+
+    #[inline]
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        (**self).take(timeout_ns)
+    }
+
+    #[inline]
+    fn release(&mut self, message: Message) {
+        (**self).release(message);
+    }
 }
 
 /// The host's function for wait `callback`.

@@ -1,8 +1,10 @@
 //! A system with its types erased, so that the measuring loop is chosen once, before it starts.
 
 use crate::clock::{Monotonic, Source, Tsc};
-use crate::worker::{follower::Follower, leader::Leader};
+use crate::control::Intrusion;
+use crate::worker::{follower::Follower, intruder, leader::Leader};
 use tripmeter_abi::{DaemonCommand, Description, Limits, NodeOptions, Result, System};
+use tripmeter_model::manifest::IntruderTrial;
 
 /// Any [`System`]. The measuring loops are compiled for each system's own types; the one indirect call is here.
 pub trait AnySystem: Send + Sync {
@@ -32,6 +34,9 @@ pub trait AnySystem: Send + Sync {
     /// # Errors
     /// What ended it.
     fn follow(&self, follower: &mut Follower) -> crate::worker::Result<()>;
+
+    /// Tries to get in as somebody who must not.
+    fn intrude(&self, intrusion: &Intrusion) -> IntruderTrial;
 }
 
 impl<S: System> AnySystem for S {
@@ -55,6 +60,13 @@ impl<S: System> AnySystem for S {
     }
 
     fn follow(&self, follower: &mut Follower) -> crate::worker::Result<()> {
-        follower.run(self)
+        match follower.clock() {
+            Source::Tsc => follower.run(self, Tsc),
+            Source::Monotonic => follower.run(self, Monotonic),
+        }
+    }
+
+    fn intrude(&self, intrusion: &Intrusion) -> IntruderTrial {
+        intruder::attempt(self, intrusion)
     }
 }

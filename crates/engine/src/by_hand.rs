@@ -5,6 +5,7 @@ use crate::os;
 use crate::scratch;
 use crate::spawn::Worker;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufReader, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
@@ -166,7 +167,7 @@ pub fn follow(tripmeter: &Path, place: &Path, time: Duration, stop: &AtomicBool)
         }
         match receive::<Order>(&mut reader) {
             Ok(Some(Order::Start(control))) => {
-                let mut started = Worker::spawn(tripmeter, None).map_err(system)?;
+                let mut started = Worker::spawn(tripmeter, &BTreeMap::new(), None).map_err(system)?;
                 started.send(&ToWorker::Follow(control)).map_err(system)?;
                 worker = Some(started);
             }

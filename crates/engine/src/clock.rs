@@ -5,7 +5,7 @@ use std::fs;
 use tripmeter_model::manifest::ClockInfo;
 
 /// A source of ticks. The measuring loop is compiled for each.
-pub trait Clock {
+pub trait Clock: Send {
     /// The present tick.
     fn now(&self) -> u64;
 }
@@ -60,6 +60,14 @@ impl Timebase {
         match self.source {
             Source::Monotonic => ticks,
             Source::Tsc => (ticks as f64 * (1e9 / self.frequency_hz)).round() as u64,
+        }
+    }
+
+    /// Ticks in a nanosecond.
+    pub fn ticks_per_ns(&self) -> f64 {
+        match self.source {
+            Source::Monotonic => 1.0,
+            Source::Tsc => self.frequency_hz / 1e9,
         }
     }
 

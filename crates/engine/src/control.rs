@@ -2,8 +2,9 @@
 //!
 //! Nothing is said while a cell is measured, save one sign of life per second.
 
-use crate::clock::Timebase;
+use crate::clock::{Source, Timebase};
 use crate::measure::Shared;
+use crate::measure::arrivals::Arrived;
 use crate::os::Target;
 use crate::proof::Evidence;
 use serde::de::DeserializeOwned;
@@ -12,16 +13,18 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use tripmeter_abi::NodeOptions;
+use tripmeter_abi::{Intruder, NodeOptions};
 use tripmeter_model::Touch;
-use tripmeter_model::manifest::{Cell, PathProof};
+use tripmeter_model::audit::ProcessActivity;
+use tripmeter_model::channel::Used;
+use tripmeter_model::manifest::{Cell, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 4;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -41,8 +44,8 @@ pub struct Job {
     pub scratch_dir: PathBuf,
     /// Where results go.
     pub results_dir: PathBuf,
-    /// Where the follower comes to.
-    pub control: PathBuf,
+    /// Where each follower comes to, by its index.
+    pub controls: Vec<PathBuf>,
     /// The clock.
     pub timebase: Timebase,
     /// What is kept.
@@ -51,17 +54,38 @@ pub struct Job {
     pub loss_timeout_ns: u64,
     /// See the plan.
     pub leader_cpu: Option<usize>,
-    /// See the plan.
-    pub follower_cpu: Option<usize>,
+    /// Each follower's processor.
+    pub follower_cpus: Vec<Option<usize>>,
 }
 
-/// From the supervisor to a leader, after its job.
+/// To an intruder: where it is to try to get in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Intrusion {
+    /// What it is.
+    pub kind: Intruder,
+    /// The system.
+    pub system: String,
+    /// Where its transport is, if it is not built in.
+    pub plugin: Option<PathBuf>,
+    /// For its node: those of the true one, but for [`NodeOptions::intruder`].
+    pub options: NodeOptions,
+    /// Address of the true node that it comes to.
+    pub peer: Vec<u8>,
+    /// How long it tries to connect.
+    pub timeout_ns: u64,
+}
+
+/// From the supervisor to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToWorker {
     /// To a leader, first.
     Lead(Box<Job>),
     /// To a follower, first: where its leader listens.
     Follow(PathBuf),
+    /// To an intruder, first; it answers with an [`IntruderTrial`].
+    Intrude(Box<Intrusion>),
+    /// To a leader: what came of the intrusions that it asked for.
+    Intruded(Vec<IntruderTrial>),
     /// To a leader: its finished cell has been noted.
     Continue,
     /// End early and keep what was measured.
@@ -84,6 +108,8 @@ pub enum FromLeader {
         /// Outcome of locking memory.
         memory_lock: String,
     },
+    /// These are to be tried now, one after the other; answered with [`ToWorker::Intruded`].
+    Intrude(Vec<Intrusion>),
     /// The path was checked.
     Proof(PathProof),
     /// A payload begins.
@@ -98,6 +124,8 @@ pub enum FromLeader {
     },
     /// A payload is finished and on disk.
     CellFinished(Box<Cell>),
+    /// What its process did; shortly before the end.
+    Used(ProcessActivity),
     /// All is done.
     Done,
     /// It was asked to stop, and has.
@@ -111,8 +139,8 @@ pub enum FromLeader {
 pub enum ToFollower {
     /// First of all.
     Setup(Box<Setup>),
-    /// The leader's address; both connect now.
-    Connect(Vec<u8>),
+    /// The address of each of the leader's links; both connect now.
+    Connect(Vec<Vec<u8>>),
     /// Answer this many messages while watching where they travel, then send the evidence.
     Probe(ProbePlan),
     /// Take part in one hand-over probe.
@@ -121,9 +149,35 @@ pub enum ToFollower {
     Cell {
         /// Bytes of each.
         payload_bytes: u64,
+        /// Number of the first of them.
+        first: u64,
+        /// How many arrivals are to be noted, from that one on.
+        noted: u64,
+    },
+    /// Count the messages from this number on, until told how many there are.
+    Count {
+        /// Number of the first.
+        first: u64,
+    },
+    /// Note the messages of every topic, until told how many there are.
+    Receive {
+        /// Number of the first of each topic.
+        first: u64,
+        /// Most messages of a topic.
+        messages: u64,
     },
     /// Stop answering.
     Stop,
+    /// There are no messages after this one: say what has come.
+    StopAfter {
+        /// Number of the last.
+        last: u64,
+    },
+    /// All messages of every topic have been sent: say what has come.
+    Sent {
+        /// Number of the last of each topic.
+        last: Vec<u64>,
+    },
     /// Close everything and end.
     Bye,
 }
@@ -137,6 +191,8 @@ pub struct Setup {
     pub system: String,
     /// Where its transport is, if it is not built in.
     pub plugin: Option<PathBuf>,
+    /// The clock that arrivals are noted by; `None` if they are not.
+    pub arrivals: Option<Source>,
     /// For its node.
     pub options: NodeOptions,
     /// What to do with payloads.
@@ -147,6 +203,8 @@ pub struct Setup {
     pub own_threads: bool,
     /// Overdue blocking calls are interrupted by a signal.
     pub interrupt: bool,
+    /// The clock.
+    pub timebase: Timebase,
     /// The page of the hand-over probe.
     pub handover: PathBuf,
     /// How long one receive may wait.
@@ -167,8 +225,8 @@ pub struct ProbePlan {
 pub enum FromFollower {
     /// The transport is open.
     Opened {
-        /// For the leader's link.
-        address: Vec<u8>,
+        /// Of each link, for the leader's of the same index.
+        addresses: Vec<Vec<u8>>,
     },
     /// The link is connected.
     Connected {
@@ -179,8 +237,19 @@ pub enum FromFollower {
     Ready,
     /// It has stopped answering.
     Stopped,
+    /// What has come of the messages that it was to count.
+    Arrived(Arrived),
+    /// What has come of the messages of every topic; when they came is in its file.
+    Received {
+        /// Of each topic.
+        arrived: Vec<Arrived>,
+        /// What its process used until the last message was sent.
+        used: Used,
+    },
     /// What it saw during a probe.
     Evidence(Box<Evidence>),
+    /// What its process did; its last word, to the supervisor.
+    Used(ProcessActivity),
     /// It cannot go on.
     Failed(String),
 }
@@ -223,17 +292,23 @@ pub enum NoMessage {
 }
 
 impl<In: DeserializeOwned + Send + 'static> Channel<In> {
-    /// Starts reading. A message for which `is_stop` holds sets [`Shared::stop`] and interrupts `target` until it has
-    /// taken note; the end of the stream sets [`Shared::peer_gone`] and interrupts it once.
+    /// Starts reading. A message of which `stops` gives a number sets [`Shared::last`] to it and [`Shared::stop`], and
+    /// interrupts `target` until it has taken note; the end of the stream sets [`Shared::peer_gone`] and interrupts it once.
     ///
     /// # Errors
     /// If the stream cannot be used from two threads.
-    pub fn new(stream: UnixStream, shared: Arc<Shared>, target: Target, is_stop: fn(&In) -> bool) -> io::Result<Self> {
+    pub fn new(
+        stream: UnixStream,
+        shared: Arc<Shared>,
+        target: Target,
+        stops: fn(&In) -> Option<u64>,
+    ) -> io::Result<Self> {
         let mut reader = BufReader::new(stream.try_clone()?);
         let (sender, incoming) = channel();
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             while let Ok(Some(message)) = receive::<In>(&mut reader) {
-                if is_stop(&message) {
+                if let Some(last) = stops(&message) {
+                    shared.last.store(last, Relaxed);
                     stop(shared.clone(), target.clone());
                 } else if sender.send(message).is_err() {
                     break;
@@ -266,12 +341,12 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
     }
 }
 
-/// Longest that a measuring thread is reminded, once per millisecond.
-const MOST_REMINDERS: u32 = 5000;
+/// Longest that a measuring thread is reminded, once per millisecond: a follower may go on taking what was sent.
+const MOST_REMINDERS: u32 = 120_000;
 
 /// Reminds from a thread of its own: the reading goes on, whatever the measuring thread waits for.
 fn stop(shared: Arc<Shared>, target: Target) {
-    shared.stop.store(true, Relaxed);
+    shared.stop.store(true, Release);
     std::thread::spawn(move || remind(&shared, &target, || !shared.stop.load(Relaxed)));
 }
 

@@ -3,6 +3,7 @@
 use crate::clock::Calibration;
 use crate::os;
 use std::fs;
+use std::path::Path;
 use tripmeter_model::manifest::{Environment, LoadSnapshot};
 
 /// The machine and its clock, before the first sub-experiment.
@@ -14,6 +15,8 @@ pub fn environment(calibration: &Calibration) -> Environment {
     };
     let flags = field("flags").unwrap_or_default();
     Environment {
+        manufacturer: firmware("sys_vendor"),
+        model: firmware("product_name"),
         kernel: tripmeter_abi::kernel_version(),
         cpu_model: field("model name").unwrap_or_else(|| "not visible here".to_owned()),
         cpus: os::allowed_cpus(),
@@ -22,7 +25,17 @@ pub fn environment(calibration: &Calibration) -> Environment {
         clock: calibration.info(),
         before: load(),
         after: None,
+        audit_before: None,
+        audit_after: None,
     }
+}
+
+/// What the firmware says, unless that is nothing or a placeholder.
+fn firmware(name: &str) -> Option<String> {
+    let text = fs::read_to_string(Path::new("/sys/class/dmi/id").join(name)).ok()?;
+    let text = text.trim();
+    let says_something = !text.is_empty() && !text.starts_with("To Be Filled") && text != "Default string";
+    says_something.then(|| text.to_owned())
 }
 
 fn memory_bytes() -> u64 {

@@ -1,6 +1,13 @@
 //! The files of one sub-experiment, written payload by payload.
 
-use crate::record::Recorded;
+mod channel;
+mod trials;
+
+pub use channel::{CHANNEL_HEADER, ChannelFiles};
+pub use trials::{TRIALS_HEADER, TrialFile};
+
+use crate::record::{OneWay, Recorded};
+use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use std::fs::File;
@@ -21,8 +28,7 @@ const ROWS_AT_ONCE: usize = 1 << 20;
 pub struct Files {
     csv: Option<File>,
     samples: u64,
-    histograms: File,
-    started: SystemTime,
+    histograms: HistogramLog,
 }
 
 impl Files {
@@ -36,38 +42,33 @@ impl Files {
         if let Some(csv) = &mut csv {
             writeln!(csv, "{CSV_HEADER}")?;
         }
-        let mut files = Self { csv, samples: 0, histograms: create("hlog")?, started: SystemTime::now() };
-        files.begin_log(name)?;
-        Ok(files)
+        let comment = format!("Round trips of {name} in ns; one line per payload, tagged payload_<bytes>");
+        let histograms = HistogramLog::begin(create("hlog")?, &comment)?;
+        Ok(Self { csv, samples: 0, histograms })
     }
 
-    fn begin_log(&mut self, name: &str) -> io::Result<()> {
-        let mut text = Vec::new();
-        let mut serializer = V2DeflateSerializer::new();
-        IntervalLogWriterBuilder::new()
-            .add_comment(&format!("Round trips of {name} in ns; one line per payload, tagged payload_<bytes>"))
-            .with_start_time(self.started)
-            .with_base_time(self.started)
-            .begin_log_with(&mut text, &mut serializer)?;
-        let mut text = [b"#[Histogram log format version 1.3]\n".as_slice(), &text].concat();
-        let legend = "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
-        text.extend_from_slice(legend.as_bytes());
-        self.histograms.write_all(&text)
-    }
-
-    /// Appends a finished payload. When it returns, a killed process loses nothing of it.
+    /// Appends a finished payload, with the histograms of `others` under their tags. When it returns, a killed process loses nothing of it.
     ///
     /// # Errors
     /// If a file cannot be written, e.g. on a full disk.
-    pub fn append(&mut self, payload_bytes: u64, recorded: &Recorded, duration: Duration) -> io::Result<()> {
-        let lengths = [self.csv.as_ref().map_or(Ok(0), length)?, length(&self.histograms)?];
+    pub fn append(
+        &mut self,
+        payload_bytes: u64,
+        recorded: &Recorded,
+        others: &[(String, &OneWay)],
+        duration: Duration,
+    ) -> io::Result<()> {
+        let lengths = [self.csv.as_ref().map_or(Ok(0), length)?, length(&self.histograms.file)?];
         let appended = self
             .append_rows(payload_bytes, recorded)
-            .and_then(|()| self.append_histogram(payload_bytes, recorded, duration));
+            .and_then(|()| self.histograms.append(&format!("payload_{payload_bytes}"), &recorded.histogram, duration))
+            .and_then(|()| {
+                others.iter().try_for_each(|(tag, other)| self.histograms.append(tag, &other.histogram, duration))
+            });
         if appended.is_err() {
             // Half a payload is worse than none; that it cannot be cut off is the lesser error.
             let _ = self.csv.as_ref().map_or(Ok(()), |csv| csv.set_len(lengths[0]));
-            let _ = self.histograms.set_len(lengths[1]);
+            let _ = self.histograms.file.set_len(lengths[1]);
         }
         appended
     }
@@ -86,15 +87,39 @@ impl Files {
         }
         Ok(())
     }
+}
 
-    fn append_histogram(&mut self, payload_bytes: u64, recorded: &Recorded, duration: Duration) -> io::Result<()> {
+/// A histogram log.
+struct HistogramLog {
+    file: File,
+    started: SystemTime,
+}
+
+impl HistogramLog {
+    /// Begins it in an empty file.
+    fn begin(mut file: File, comment: &str) -> io::Result<Self> {
+        let (mut text, started) = (Vec::new(), SystemTime::now());
+        let mut serializer = V2DeflateSerializer::new();
+        IntervalLogWriterBuilder::new()
+            .add_comment(comment)
+            .with_start_time(started)
+            .with_base_time(started)
+            .begin_log_with(&mut text, &mut serializer)?;
+        let mut text = [b"#[Histogram log format version 1.3]\n".as_slice(), &text].concat();
+        let legend = "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+        text.extend_from_slice(legend.as_bytes());
+        file.write_all(&text)?;
+        Ok(Self { file, started })
+    }
+
+    /// Adds a line of what was measured in the time that is just over.
+    fn append(&mut self, tag: &str, histogram: &Histogram<u64>, duration: Duration) -> io::Result<()> {
         let begin = self.started.elapsed().unwrap_or_default().saturating_sub(duration);
-        let tag = format!("payload_{payload_bytes}");
         let mut text = Vec::new();
         let mut serializer = V2DeflateSerializer::new();
         let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut text, &mut serializer)?;
-        log.write_histogram(&recorded.histogram, begin, duration, Tag::new(&tag)).map_err(io::Error::other)?;
-        self.histograms.write_all(&text)
+        log.write_histogram(histogram, begin, duration, Tag::new(tag)).map_err(io::Error::other)?;
+        self.file.write_all(&text)
     }
 }
 
@@ -125,8 +150,8 @@ mod tests {
     fn samples_count_over_the_whole_file_and_latency_is_half_the_round_trip() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = Files::create(folder.path(), "uds_stream", true).unwrap();
-        files.append(16, &recorded(&[2000, 4001]), Duration::from_millis(1)).unwrap();
-        files.append(32, &recorded(&[24_690_000]), Duration::from_millis(1)).unwrap();
+        files.append(16, &recorded(&[2000, 4001]), &[], Duration::from_millis(1)).unwrap();
+        files.append(32, &recorded(&[24_690_000]), &[], Duration::from_millis(1)).unwrap();
         let text = std::fs::read_to_string(folder.path().join("measurements_uds_stream.csv")).unwrap();
         assert_eq!(text, format!("{CSV_HEADER}\n1,16,1.000\n2,16,2.001\n3,32,12345.000\n"));
         assert!(Files::create(folder.path(), "uds_stream", true).is_err());
@@ -138,8 +163,8 @@ mod tests {
         use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
         let folder = tempfile::tempdir().unwrap();
         let mut files = Files::create(folder.path(), "x", false).unwrap();
-        files.append(16, &recorded(&[2000, 4001]), Duration::from_millis(1)).unwrap();
-        files.append(32, &recorded(&[5000]), Duration::from_millis(1)).unwrap();
+        files.append(16, &recorded(&[2000, 4001]), &[], Duration::from_millis(1)).unwrap();
+        files.append(32, &recorded(&[5000]), &[], Duration::from_millis(1)).unwrap();
         let text = std::fs::read(folder.path().join("measurements_x.hlog")).unwrap();
         let entries: Vec<_> = IntervalLogIterator::new(&text).map(Result::unwrap).collect();
         let mut found = Vec::new();

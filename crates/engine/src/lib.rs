@@ -3,6 +3,7 @@
 //! The engine names no middleware: it knows transports by the traits of `tripmeter-abi` only.
 
 pub mod any;
+pub mod audit;
 pub mod by_hand;
 pub mod clock;
 pub mod control;
@@ -13,6 +14,7 @@ pub mod handover;
 pub mod measure;
 pub mod message;
 pub mod os;
+pub mod passage;
 pub mod proof;
 pub mod record;
 pub mod registry;
@@ -23,4 +25,4 @@ mod spawn;
 mod supervise;
 pub mod worker;
 
-pub use supervise::{Event, Followers, RunError, RunOptions, run};
+pub use supervise::{Event, Followers, RunError, RunOptions, run, run_while};

@@ -22,9 +22,14 @@ pub enum Kind {
     Pong = 2,
     /// The follower's answer to a message whose touched payload was damaged.
     PongToDamaged = 3,
+    /// The answer of one of several followers to a message whose header was damaged; its number means nothing.
+    PongToUnreadable = 4,
 }
 
-/// Sequence number, kind, and a check over both and the length.
+/// Bits of the kind's word below the index of the follower that a message is from.
+const KIND_BITS: u32 = 8;
+
+/// Sequence number, kind with the index of the follower that answers, and a check over these and the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
@@ -40,13 +45,28 @@ impl Header {
     /// The header of an intact message.
     #[inline(always)]
     pub fn new(sequence: u64, kind: Kind, length: usize) -> Self {
-        Self { sequence, check: seal(sequence, kind as u32, length), kind: kind as u32 }
+        Self::of(sequence, kind, length, 0)
     }
 
-    /// The kind, if the header is intact and was written for a message of this length.
+    /// The same from the follower of that index.
+    #[inline(always)]
+    pub fn of(sequence: u64, kind: Kind, length: usize, follower: u32) -> Self {
+        let kind = kind as u32 | follower << KIND_BITS;
+        Self { sequence, check: seal(sequence, kind, length), kind }
+    }
+
+    /// The kind, if the header is intact and was written for a message of this length by the only follower.
     pub fn intact(&self, length: usize) -> Option<Kind> {
-        let kind = [Kind::Ping, Kind::Pong, Kind::PongToDamaged].into_iter().find(|kind| *kind as u32 == self.kind)?;
-        (self.check == seal(self.sequence, self.kind, length)).then_some(kind)
+        let (kind, follower) = self.intact_of(length)?;
+        (follower == 0 && kind != Kind::PongToUnreadable).then_some(kind)
+    }
+
+    /// The kind and the follower's index, if the header is intact and was written for a message of this length.
+    pub fn intact_of(&self, length: usize) -> Option<(Kind, u32)> {
+        const KINDS: [Kind; 4] = [Kind::Ping, Kind::Pong, Kind::PongToDamaged, Kind::PongToUnreadable];
+        let (kind, follower) = (self.kind & ((1 << KIND_BITS) - 1), self.kind >> KIND_BITS);
+        let kind = KINDS.into_iter().find(|known| *known as u32 == kind)?;
+        (self.check == seal(self.sequence, self.kind, length)).then_some((kind, follower))
     }
 }
 
@@ -236,5 +256,13 @@ mod tests {
         assert_eq!(header.intact(1025), None);
         assert_ne!(header, Header::new(3, Kind::Ping, 1024));
         assert_ne!(header, Header::new(4, Kind::Pong, 1024));
+    }
+
+    #[test]
+    fn an_answer_says_which_follower_it_is_of() {
+        let header = Header::of(3, Kind::Pong, 1024, 63);
+        assert_eq!(header.intact_of(1024), Some((Kind::Pong, 63)));
+        assert_eq!((header.intact(1024), header.intact_of(1025)), (None, None));
+        assert_eq!(Header::of(3, Kind::Pong, 1024, 0), Header::new(3, Kind::Pong, 1024));
     }
 }

@@ -1,9 +1,12 @@
 //! What the engine asks of the operating system: processors, memory, signals, process identity.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -92,6 +95,42 @@ impl Target {
     }
 }
 
+/// Lets sleeps of this thread, and of threads that it starts later, end as soon after their time as the kernel can; without,
+/// it takes up to 50 us more, so that several can end at once.
+pub fn sleep_precisely() {
+    // SAFETY: sets a number of this thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
+}
+
+/// Sleeps until that time of CLOCK_MONOTONIC, in nanoseconds, or until a signal comes.
+pub fn sleep_until(until_ns: u64) {
+    let until = libc::timespec {
+        tv_sec: (until_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (until_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: reads a valid time.
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+}
+
+/// Lets this process open as many files as it ever may.
+pub fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writing, then for reading; a limit that cannot be raised stays.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
+/// Most memory that this process has had at a time, in bytes; 0 if the kernel does not tell.
+pub fn peak_memory_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().map_or(0, |kb| kb * 1024)
+}
+
 /// Waits until one of the streams can be read, or the time is over, or a signal comes. True per stream that can be read.
 ///
 /// # Errors
@@ -113,7 +152,7 @@ pub fn wait_readable(streams: &[&dyn AsRawFd], time: Duration) -> io::Result<Vec
 
 /// Removes a message queue; one that is not there needs no removing.
 pub fn unlink_queue(name: &str) {
-    if let Ok(name) = std::ffi::CString::new(name) {
+    if let Ok(name) = CString::new(name) {
         // SAFETY: the name is NUL-terminated.
         unsafe { libc::mq_unlink(name.as_ptr()) };
     }
@@ -150,6 +189,68 @@ pub fn lock_file_to_start(file: &fs::File) -> io::Result<bool> {
     let error = io::Error::last_os_error();
     let is_held = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES));
     if is_held { Ok(false) } else { Err(error) }
+}
+
+/// Whose use of the machine.
+#[derive(Clone, Copy, Debug)]
+pub enum Whose {
+    /// All threads of this process.
+    Process,
+    /// Its children that have ended.
+    Children,
+    /// The calling thread.
+    Thread,
+}
+
+/// What has been used since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Processor time in nanoseconds.
+    pub cpu_time_ns: u64,
+    /// How often a processor was given up.
+    pub voluntary_switches: u64,
+    /// How often a processor was taken away.
+    pub involuntary_switches: u64,
+    /// Page faults served from memory.
+    pub minor_faults: u64,
+    /// Page faults that waited for a disk.
+    pub major_faults: u64,
+}
+
+/// What has been used so far.
+pub fn usage(whose: Whose) -> Usage {
+    let whose = match whose {
+        Whose::Process => libc::RUSAGE_SELF,
+        Whose::Children => libc::RUSAGE_CHILDREN,
+        Whose::Thread => libc::RUSAGE_THREAD,
+    };
+    let mut used = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `used` is valid for writing, and all-zero is a valid answer.
+    let used = unsafe {
+        libc::getrusage(whose, used.as_mut_ptr());
+        used.assume_init()
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    Usage {
+        cpu_time_ns: ns(used.ru_utime) + ns(used.ru_stime),
+        voluntary_switches: used.ru_nvcsw as u64,
+        involuntary_switches: used.ru_nivcsw as u64,
+        minor_faults: used.ru_minflt as u64,
+        major_faults: used.ru_majflt as u64,
+    }
+}
+
+/// Size of the file system that a folder is on, and what is free of it, in bytes; `None` if there is no such folder.
+pub fn space(folder: &Path) -> Option<(u64, u64)> {
+    let folder = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    let mut found = MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the name is NUL-terminated, and `found` is valid for writing.
+    if unsafe { libc::statvfs(folder.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: it was written above.
+    let found = unsafe { found.assume_init() };
+    Some((found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail))
 }
 
 /// Sends a signal to a process, if it is still the one meant.

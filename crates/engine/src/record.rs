@@ -2,7 +2,7 @@
 
 use crate::clock::Timebase;
 use hdrhistogram::Histogram;
-use tripmeter_model::manifest::Figures;
+use tripmeter_model::manifest::{Figures, WithinRun};
 use tripmeter_model::plan::Raw;
 
 /// Samples taken between two drains where raw samples are not kept.
@@ -39,8 +39,32 @@ pub struct Recorded {
     pub count: u64,
     /// The figures; `None` without a sample.
     pub figures: Option<Figures>,
+    /// Intervals of its quantiles; `None` without raw samples.
+    pub within_run: Option<WithinRun>,
     /// Round trips in nanoseconds.
     pub histogram: Histogram<u64>,
+}
+
+/// Of nanoseconds.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in range")
+}
+
+/// Latencies one way.
+pub struct OneWay {
+    /// The figures, in nanoseconds; `None` without a sample.
+    pub figures: Option<Figures>,
+    /// In nanoseconds.
+    pub histogram: Histogram<u64>,
+}
+
+impl OneWay {
+    /// From nanoseconds, in any order.
+    pub fn of(mut latencies_ns: Vec<u64>) -> Self {
+        let mut histogram = histogram();
+        latencies_ns.iter().for_each(|ns| histogram.saturating_record(*ns));
+        Self { figures: tripmeter_stats::figures(&mut latencies_ns), histogram }
+    }
 }
 
 impl Recorder {
@@ -52,7 +76,7 @@ impl Recorder {
         };
         // Written, not merely reserved, so that no page fault falls into the measured window.
         let ticks = vec![u64::MAX; room];
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in range");
+        let histogram = histogram();
         Self { timebase, raw, ticks, filled: 0, planned, drained: 0, histogram, exact: Exact::default() }
     }
 
@@ -69,6 +93,11 @@ impl Recorder {
         if self.raw == Raw::None && self.filled == self.ticks.len() {
             self.drain();
         }
+    }
+
+    /// The samples in the buffer: all of them where raw samples are kept.
+    pub fn ticks(&self) -> &[u64] {
+        &self.ticks[..self.filled]
     }
 
     /// Samples so far.
@@ -98,14 +127,16 @@ impl Recorder {
             self.drain();
             let count = self.drained;
             let figures = (count > 0).then(|| self.histogram_figures(count));
-            return Recorded { rtt_ns: Vec::new(), count, figures, histogram: self.histogram };
+            return Recorded { rtt_ns: Vec::new(), count, figures, within_run: None, histogram: self.histogram };
         }
         let rtt_ns: Vec<u64> = self.ticks[..self.filled].iter().map(|ticks| self.timebase.to_ns(*ticks)).collect();
         for ns in &rtt_ns {
             self.count_one(*ns);
         }
-        let figures = tripmeter_stats::figures(&mut rtt_ns.clone());
-        Recorded { count: rtt_ns.len() as u64, figures, rtt_ns, histogram: self.histogram }
+        let mut sorted = rtt_ns.clone();
+        let figures = tripmeter_stats::figures(&mut sorted);
+        let within_run = Some(tripmeter_stats::rounds::within_run(&sorted));
+        Recorded { count: rtt_ns.len() as u64, figures, within_run, rtt_ns, histogram: self.histogram }
     }
 
     fn histogram_figures(&self, count: u64) -> Figures {

@@ -124,19 +124,34 @@ impl RegistryError {
     }
 }
 
+/// The program that answers for a plugin when started with `describe-plugin FILE` (see [`answer`]).
+#[derive(Clone, Debug)]
+pub struct Prober {
+    /// This program.
+    pub program: PathBuf,
+    /// What it has in its environment besides ours.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl From<&Path> for Prober {
+    fn from(program: &Path) -> Self {
+        Self { program: program.to_path_buf(), environment: BTreeMap::new() }
+    }
+}
+
 /// One known system.
 pub struct Entry {
     /// What is known without its library; made up for a plugin that brings none.
     pub sidecar: Sidecar,
     /// Where it comes from.
     pub source: Source,
-    prober: PathBuf,
+    prober: Prober,
     description: OnceLock<Result<Description, RegistryError>>,
 }
 
 impl Entry {
-    fn new(sidecar: Sidecar, source: Source, prober: &Path) -> Self {
-        Self { sidecar, source, prober: prober.to_path_buf(), description: OnceLock::new() }
+    fn new(sidecar: Sidecar, source: Source, prober: &Prober) -> Self {
+        Self { sidecar, source, prober: prober.clone(), description: OnceLock::new() }
     }
 
     /// The system's name.
@@ -263,7 +278,7 @@ impl Entry {
     }
 }
 
-/// `; packages needed: …; build with …`, as far as it applies.
+/// `; packages needed: …; build with …; then …`, as far as it applies.
 fn remedy(sidecar: &Sidecar) -> String {
     let mut text = String::new();
     if !sidecar.packages.is_empty() {
@@ -271,6 +286,9 @@ fn remedy(sidecar: &Sidecar) -> String {
     }
     if !sidecar.build.is_empty() {
         text += &format!("; build with `{}`", sidecar.build);
+    }
+    if !sidecar.python_packages.is_empty() {
+        text += &format!("; then `tripmeter setup {}`", sidecar.system);
     }
     text
 }
@@ -282,8 +300,7 @@ pub struct Registry {
 
 impl Registry {
     /// Collects what is known. Plugins `tripmeter_<system>.so` in the folders `search` are only listed, the first of a name
-    /// wins; the files `plugins` are asked for their names at once, and go before those. `prober` is this program, which
-    /// answers for a plugin when started with `describe-plugin FILE` (see [`answer`]).
+    /// wins; the files `plugins` are asked for their names at once, and go before those.
     ///
     /// # Errors
     /// If one of `plugins` cannot be read, is no transport, or has a name that is taken.
@@ -292,8 +309,9 @@ impl Registry {
         builtin: Vec<Arc<dyn AnySystem>>,
         search: &[PathBuf],
         plugins: &[PathBuf],
-        prober: &Path,
+        prober: impl Into<Prober>,
     ) -> Result<Registry, RegistryError> {
+        let prober = &prober.into();
         let mut sidecars: BTreeMap<String, Sidecar> =
             sidecars.into_iter().map(|sidecar| (sidecar.system.clone(), sidecar)).collect();
         let mut entries = Vec::new();
@@ -376,13 +394,14 @@ fn made_up(system: &str, language: &str) -> Sidecar {
         summary: String::new(),
         aliases: Vec::new(),
         packages: Vec::new(),
+        python_packages: Vec::new(),
         build: String::new(),
         language: language.to_owned(),
     }
 }
 
 /// An entry for a file given outright, under the name that the plugin itself gives.
-fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Path) -> Result<Entry, RegistryError> {
+fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prober) -> Result<Entry, RegistryError> {
     let unreadable =
         |error: std::io::Error| RegistryError::NoFile { file: file.to_path_buf(), reason: error.to_string() };
     let file = file.canonicalize().map_err(unreadable)?;

@@ -1,7 +1,9 @@
 //! From an experiment as written to a plan: everything is checked before anything starts.
 
+mod channel;
 mod error;
 mod floor;
+mod load;
 mod machine;
 mod suggest;
 mod transport;
@@ -9,20 +11,24 @@ mod transport;
 pub use error::{PlanError, Problem};
 pub use suggest::did_you_mean;
 
-use crate::os::ProcessIdentity;
+pub use crate::measure::answers::MOST_FOLLOWERS;
+use crate::os::{self, ProcessIdentity};
 use crate::registry::{Entry, Registry};
 use error::At;
 use machine::Machine;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Description, Pattern, Variant};
+use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
-use tripmeter_model::plan::{Plan, Raw, SubExperiment};
+use tripmeter_model::plan::{Plan, Raw, SamplesAbove, SubExperiment};
+use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;
-use tripmeter_model::{Touch, Wait, payload};
+use tripmeter_model::{Touch, Wait, experiment, payload};
 
 /// Patterns that the engine can run.
-pub const RUNNABLE: &[Pattern] = &[Pattern::PingPong];
+pub const RUNNABLE: &[Pattern] = &[Pattern::PingPong, Pattern::Channel, Pattern::Throughput];
 /// Payloads if none are asked for.
 const DEFAULT_PAYLOADS: &str = "1k..4M";
 /// Round trips per payload if none are asked for.
@@ -54,6 +60,15 @@ pub fn resolve(
     resolve_on(&machine, experiment, source, unavailable, registry)
 }
 
+/// The processors that leader and follower use if none are asked for; any two where the machine does not show its cores.
+pub fn usual_processors() -> Vec<usize> {
+    let placed = Machine::this().and_then(|machine| machine.place(None, None));
+    let mut cpus = placed.map_or_else(|_| os::allowed_cpus(), |(leader, follower)| vec![leader, follower]);
+    cpus.truncate(2);
+    cpus.dedup();
+    cpus
+}
+
 fn resolve_on(
     machine: &Machine,
     experiment: &Experiment,
@@ -72,9 +87,24 @@ fn resolve_on(
     let scratch = tempfile::Builder::new().prefix(&run_id).tempdir();
     let scratch = scratch.map_err(|error| PlanError::anywhere(Problem::NoScratch(error.to_string())))?;
     let (scratch, made) = (scratch.path(), Vec::new());
-    let mut planner = Planner { machine, registry, unavailable, scratch, run_id, plan: &mut plan, made };
+    let (settings, used, follower_cpu) = (&experiment.settings, BTreeSet::new(), experiment.follower_cpu);
+    let mut planner = Planner {
+        machine,
+        registry,
+        unavailable,
+        scratch,
+        run_id,
+        settings,
+        follower_cpu,
+        used,
+        plan: &mut plan,
+        made,
+    };
     for entry in &experiment.sub_experiments {
         planner.add(entry, &common)?;
+    }
+    if let Some(setting) = settings.keys().find(|setting| !planner.used.contains(*setting)) {
+        return Err(PlanError::anywhere(Problem::UnusedSetting(setting.clone())));
     }
     if planner.made.is_empty() {
         return Err(PlanError::anywhere(Problem::NothingLeft(plan.left_out)));
@@ -123,8 +153,13 @@ struct Task {
     pattern: Pattern,
     payloads: Vec<u64>,
     samples: u64,
+    samples_above: Vec<SamplesAbove>,
     warmup: u64,
+    one_way: bool,
+    followers: u32,
     time_cap_ns: Option<u64>,
+    throughput: Option<Load>,
+    channel: Option<Flow>,
     wait: Option<Wait>,
     touch: Touch,
 }
@@ -138,17 +173,40 @@ impl Task {
             return Err(Problem::NotRunnable(pattern));
         }
         let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(DEFAULT_PAYLOADS))?;
+        let throughput = load::of(common, pattern)?;
+        let channel = channel::of(common, pattern)?;
         let samples = common.samples.unwrap_or(DEFAULT_SAMPLES);
-        let warmup = common.warmup.unwrap_or_else(|| Plan::default_warmup(samples));
-        match samples {
-            0 => return Err(Problem::NoSamples),
-            _ if samples.max(warmup) > MOST_SAMPLES => {
-                return Err(Problem::TooManySamples { samples: samples.max(warmup), most: MOST_SAMPLES });
+        let warmup = match throughput {
+            Some(_) => common.warmup.unwrap_or(load::DEFAULT_WARMUP),
+            None => common.warmup.unwrap_or_else(|| Plan::default_warmup(samples)),
+        };
+        let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
+        let followers = followers(common, pattern, raw)?;
+        let each = followers.max(channel.as_ref().map_or(1, |flow| flow.topics));
+        for samples in samples_above.iter().map(|above| above.samples).chain([samples]) {
+            match samples {
+                0 => return Err(Problem::NoSamples),
+                _ if samples.max(warmup) > MOST_SAMPLES => {
+                    return Err(Problem::TooManySamples { samples: samples.max(warmup), most: MOST_SAMPLES });
+                }
+                _ if samples.saturating_mul(each.into()) > MOST_RAW_SAMPLES
+                    && raw == Raw::Csv
+                    && throughput.is_none() =>
+                {
+                    return Err(Problem::TooManyRawSamples { samples, most: MOST_RAW_SAMPLES / u64::from(each) });
+                }
+                _ => {}
             }
-            _ if samples > MOST_RAW_SAMPLES && raw == Raw::Csv => {
-                return Err(Problem::TooManyRawSamples { samples, most: MOST_RAW_SAMPLES });
-            }
-            _ => {}
+        }
+        let one_way = common.one_way.unwrap_or(false);
+        if throughput.is_some() && (one_way || !samples_above.is_empty()) {
+            return Err(Problem::NotOneWay);
+        }
+        if channel.is_some() && one_way {
+            return Err(Problem::OneWayAlready);
+        }
+        if one_way && raw == Raw::None {
+            return Err(Problem::OneWayWithoutRaw);
         }
         if let Some(cap) = common.time_cap_s.filter(|cap| !(*cap > 0.0 && *cap <= 1e6)) {
             return Err(Problem::TimeCap(cap));
@@ -156,13 +214,42 @@ impl Task {
         Ok(Self {
             pattern,
             payloads,
-            samples,
+            samples: if throughput.is_some() { 0 } else { samples },
+            samples_above,
             warmup,
+            one_way: one_way || followers > 1,
+            followers,
+            throughput,
+            channel,
             time_cap_ns: common.time_cap_s.map(|cap| (cap * 1e9).ceil() as u64),
             wait: common.wait,
             touch: common.touch.unwrap_or_default(),
         })
     }
+}
+
+/// How many followers; latencies to each of several need arrivals, which need samples.
+fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem> {
+    match common.followers.unwrap_or(1) {
+        1 => Ok(1),
+        followers if followers == 0 || followers > MOST_FOLLOWERS => Err(Problem::Followers(followers)),
+        followers if matches!(pattern, Pattern::Throughput | Pattern::Channel) => {
+            Err(Problem::FollowersOneWay { pattern, followers })
+        }
+        followers if raw == Raw::None => Err(Problem::FollowersWithoutRaw(followers)),
+        followers => Ok(followers),
+    }
+}
+
+/// The ranges of an experiment, ascending.
+fn samples_above(written: &[experiment::SamplesAbove]) -> Result<Vec<SamplesAbove>, Problem> {
+    let mut ranges = Vec::new();
+    for range in written {
+        let payload_bytes = payload::parse_list(&range.payload)?.into_iter().max().unwrap_or(0);
+        ranges.push(SamplesAbove { payload_bytes, samples: range.samples });
+    }
+    ranges.sort_by_key(|range| range.payload_bytes);
+    Ok(ranges)
 }
 
 /// A transport that was asked for, not yet checked.
@@ -183,6 +270,11 @@ struct Planner<'a> {
     unavailable: Unavailable,
     scratch: &'a Path,
     run_id: String,
+    settings: &'a BTreeMap<String, String>,
+    /// The processor asked for.
+    follower_cpu: Option<usize>,
+    /// Those of `settings` that a transport has.
+    used: BTreeSet<String>,
     plan: &'a mut Plan,
     made: Vec<Made>,
 }
@@ -200,6 +292,7 @@ impl<'a> Planner<'a> {
         let candidates = self.candidates(&selector, written)?;
         let mut made = Vec::new();
         for candidate in candidates {
+            let selector = self.with_settings(&selector, candidate.description);
             match self.make(&candidate, &selector, &task) {
                 Ok(sub_experiment) => made.push(sub_experiment),
                 Err(problem) => {
@@ -221,6 +314,17 @@ impl<'a> Planner<'a> {
             self.push(Made { sub_experiment, by_name }).at(written)?;
         }
         Ok(())
+    }
+
+    /// The selector with the experiment's settings that this system has, unless it gives its own.
+    fn with_settings(&mut self, selector: &Selector, description: &Description) -> Selector {
+        let mut selector = selector.clone();
+        let has = |name: &str| description.settings.iter().any(|setting| setting.name == name);
+        for (name, value) in self.settings.iter().filter(|(name, _)| has(name)) {
+            self.used.insert(name.clone());
+            selector.settings.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        selector
     }
 
     /// The transports that a selector stands for, as far as they describe themselves.
@@ -283,8 +387,10 @@ impl<'a> Planner<'a> {
 }
 
 fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
-    let parts = |s: &SubExperiment| (s.pattern, s.wait, s.touch, s.samples, s.warmup, s.time_cap_ns);
-    a.transport == b.transport && a.payloads == b.payloads && parts(a) == parts(b)
+    let parts =
+        |s: &SubExperiment| (s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.followers, s.time_cap_ns);
+    let same_work = a.payloads == b.payloads && a.samples_above == b.samples_above && parts(a) == parts(b);
+    a.transport == b.transport && a.throughput == b.throughput && a.channel == b.channel && same_work
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -296,7 +402,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if good { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_topics-n][_followers-n]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -306,6 +412,15 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     name += &format!("_{}", sub_experiment.wait);
     if sub_experiment.touch != Touch::None {
         name += &format!("_{}", sub_experiment.touch);
+    }
+    if sub_experiment.pattern != Pattern::PingPong {
+        name += &format!("_{}", sub_experiment.pattern);
+    }
+    if sub_experiment.links() > 1 {
+        name += &format!("_topics-{}", sub_experiment.links());
+    }
+    if sub_experiment.is_fan_out() {
+        name += &format!("_followers-{}", sub_experiment.followers);
     }
     name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(100).collect()
 }

@@ -26,25 +26,30 @@ pub enum ResultsError {
 #[derive(Clone, Debug)]
 pub struct Results {
     folder: PathBuf,
-    rounds: u32,
+    has_rounds: bool,
 }
 
 impl Results {
-    /// Creates the folder: `output`, or one named after the time below [`RESULTS`], with a suffix if it is taken.
+    /// Creates the folder: `output`, or one named after the time below [`RESULTS`], with a suffix if it is taken. With
+    /// `rounds`, each has a folder of its own in it.
     ///
     /// # Errors
     /// If `output` is not empty, or the folder cannot be created.
-    pub fn create(output: Option<&Path>, rounds: u32) -> Result<Self, ResultsError> {
+    pub fn create(output: Option<&Path>, has_rounds: bool) -> Result<Self, ResultsError> {
         let folder = match output {
             Some(folder) => named(folder)?,
-            None => dated()?,
+            None => dated(Path::new(RESULTS))?,
         };
-        let results = Self { folder, rounds };
-        for round in 1..=rounds {
-            let folder = results.round(round);
-            fs::create_dir_all(folder.join("logs")).map_err(|error| ResultsError::NotWritable(folder, error))?;
-        }
-        Ok(results)
+        Ok(Self { folder, has_rounds })
+    }
+
+    /// Creates what a round writes to.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn begin_round(&self, round: u32) -> Result<(), ResultsError> {
+        let folder = self.round(round);
+        fs::create_dir_all(folder.join("logs")).map_err(|error| ResultsError::NotWritable(folder, error))
     }
 
     /// The folder.
@@ -52,9 +57,9 @@ impl Results {
         &self.folder
     }
 
-    /// The folder of a round: the folder itself if there is one round only.
+    /// The folder of a round: the folder itself if there are none.
     pub fn round(&self, round: u32) -> PathBuf {
-        if self.rounds == 1 { self.folder.clone() } else { self.folder.join(format!("round-{round:02}")) }
+        if self.has_rounds { self.folder.join(format!("round-{round:02}")) } else { self.folder.clone() }
     }
 
     /// Writes the manifest, whole or not at all.
@@ -72,9 +77,9 @@ impl Results {
         Ok(())
     }
 
-    /// Removes log files that nothing was written to.
-    pub fn remove_empty_logs(&self) {
-        for round in 1..=self.rounds {
+    /// Removes log files of the first `rounds` rounds that nothing was written to.
+    pub fn remove_empty_logs(&self, rounds: u32) {
+        for round in 1..=rounds {
             let folder = self.round(round).join("logs");
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 if entry.metadata().is_ok_and(|metadata| metadata.len() == 0) {
@@ -97,8 +102,11 @@ fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
     Ok(absolute)
 }
 
-fn dated() -> Result<PathBuf, ResultsError> {
-    let parent = Path::new(RESULTS);
+/// Creates a folder below `parent` named after the time, with a suffix if that is taken.
+///
+/// # Errors
+/// If it cannot be created.
+pub fn dated(parent: &Path) -> Result<PathBuf, ResultsError> {
     let not_writable = |error| ResultsError::NotWritable(parent.to_path_buf(), error);
     fs::create_dir_all(parent).map_err(not_writable)?;
     let parent = parent.canonicalize().map_err(not_writable)?;
@@ -122,20 +130,22 @@ mod tests {
     fn a_folder_with_something_in_it_is_refused() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("a/b");
-        let results = Results::create(Some(&folder), 1).unwrap();
-        results.remove_empty_logs();
+        let results = Results::create(Some(&folder), false).unwrap();
+        results.begin_round(1).unwrap();
+        results.remove_empty_logs(1);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-        assert!(Results::create(Some(&folder), 1).is_ok());
+        assert!(Results::create(Some(&folder), false).is_ok());
         fs::write(folder.join("x"), "").unwrap();
-        assert!(matches!(Results::create(Some(&folder), 1), Err(ResultsError::NotEmpty(_))));
+        assert!(matches!(Results::create(Some(&folder), false), Err(ResultsError::NotEmpty(_))));
         let file = folder.join("x/y");
-        assert!(matches!(Results::create(Some(&file), 1), Err(ResultsError::NotWritable(..))));
+        assert!(matches!(Results::create(Some(&file), false), Err(ResultsError::NotWritable(..))));
     }
 
     #[test]
     fn rounds_have_folders_of_their_own() {
         let parent = tempfile::tempdir().unwrap();
-        let results = Results::create(Some(parent.path()), 2).unwrap();
+        let results = Results::create(Some(parent.path()), true).unwrap();
+        results.begin_round(2).unwrap();
         assert!(results.round(2).ends_with("round-02") && results.round(2).is_dir());
     }
 }

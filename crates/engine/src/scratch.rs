@@ -6,16 +6,17 @@
 use crate::os::{self, ProcessIdentity};
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Where POSIX shared memory has its names.
-#[cfg(test)]
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Where names outside the scratch folder may be: shared memory, and what a system puts into /tmp whatever TMPDIR says.
-const PLACES: [&str; 2] = ["/dev/shm", "/tmp"];
+const PLACES: [&str; 2] = [SHARED_MEMORY, "/tmp"];
 /// File in a scratch folder that lists message queues, one name per line: queues cannot be listed everywhere.
 const QUEUES: &str = "queues";
+/// File in a scratch folder that lists shared memory whose names a system chose by itself: `INODE NAME` per line.
+const FOREIGN: &str = "shared-memory";
 
 /// The scratch folder of a run. Dropping it removes it and everything that is named after it.
 #[derive(Debug)]
@@ -34,6 +35,11 @@ pub struct Part {
     pub folder: PathBuf,
 }
 
+/// Longest path of a Unix socket.
+const SOCKET_PATH_BYTES: usize = 107;
+/// What is left of it for names inside the scratch folder.
+const NAME_BYTES: usize = 32;
+
 impl Scratch {
     /// A scratch folder in the system's temporary folder, for this user only.
     ///
@@ -42,6 +48,12 @@ impl Scratch {
     pub fn create() -> io::Result<Self> {
         let identity = ProcessIdentity::own();
         let folder = std::env::temp_dir().join(identity.to_string());
+        let (bytes, most) = (folder.as_os_str().len(), SOCKET_PATH_BYTES - NAME_BYTES);
+        if bytes > most {
+            return Err(io::Error::other(format!(
+                "its path is too long for sockets in it: {bytes} bytes with our folder's name, {most} at most"
+            )));
+        }
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Self { identity, folder, parts: 0 })
     }
@@ -107,16 +119,30 @@ fn remove_names(is_ours: impl Fn(&str) -> bool) -> Vec<String> {
     removed
 }
 
-/// Removes a scratch folder, the message queues that it lists, and what else `is_ours`.
+/// Removes a scratch folder, the message queues and the shared memory that it lists, and what else `is_ours`.
 fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
     for list in [folder.to_path_buf()].into_iter().chain(names_in(folder).iter().map(|name| folder.join(name))) {
         let queues = fs::read_to_string(list.join(QUEUES)).unwrap_or_default();
         for queue in queues.lines().filter(|queue| queue.strip_prefix('/').is_some_and(&is_ours)) {
             os::unlink_queue(queue);
         }
+        let foreign = fs::read_to_string(list.join(FOREIGN)).unwrap_or_default();
+        foreign.lines().for_each(remove_foreign);
     }
     remove_names(is_ours);
     remove_any(folder);
+}
+
+/// Removes the shared memory of a line `INODE NAME`, unless the name belongs to somebody else by now.
+fn remove_foreign(line: &str) {
+    let Some((inode, name)) = line.split_once(' ') else { return };
+    if name.contains('/') || name.starts_with('.') {
+        return;
+    }
+    let path = Path::new(SHARED_MEMORY).join(name);
+    if fs::symlink_metadata(&path).is_ok_and(|found| found.ino().to_string() == inode) {
+        remove_any(&path);
+    }
 }
 
 /// What cannot be removed has been removed by somebody else.
@@ -141,8 +167,16 @@ mod tests {
         let (ours, other) = (shared(&format!("{}-x", first.run_id)), shared(&format!("{}0-x", first.run_id)));
         fs::write(&ours, "x").unwrap();
         fs::write(&other, "x").unwrap();
+        // What a system named by itself goes by its inode, which says whether it is still the same.
+        let foreign = ["noted", "replaced"].map(|name| shared(&format!("foreign-{}-{name}", std::process::id())));
+        foreign.iter().for_each(|path| fs::write(path, "x").unwrap());
+        let inode = fs::metadata(&foreign[0]).unwrap().ino();
+        let lines = foreign.each_ref().map(|path| format!("{inode} {}\n", path.file_name().unwrap().display()));
+        fs::write(first.folder.join(FOREIGN), lines.concat()).unwrap();
         first.remove();
         assert!(!ours.exists() && !first.folder.exists());
+        assert!(!foreign[0].exists() && foreign[1].exists());
+        fs::remove_file(&foreign[1]).unwrap();
         assert!(other.exists() && second.folder.exists());
         let folder = scratch.folder().to_path_buf();
         drop(scratch);

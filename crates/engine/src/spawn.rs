@@ -3,6 +3,7 @@
 use crate::control::{receive, send};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::OwnedFd;
@@ -28,15 +29,17 @@ pub struct Worker {
 impl Worker {
     /// Starts one. What it prints goes to `log`, or to our standard error.
     ///
-    /// It gets a process group of its own, so that a Ctrl-C in the terminal does not reach it.
+    /// It gets a process group of its own, so that a Ctrl-C in the terminal does not reach it, and `environment` besides
+    /// ours.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn spawn(tripmeter: &Path, log: Option<&File>) -> io::Result<Self> {
+    pub fn spawn(tripmeter: &Path, environment: &BTreeMap<String, String>, log: Option<&File>) -> io::Result<Self> {
         let (stream, other) = UnixStream::pair()?;
         let output = || log.map_or_else(|| Ok(Stdio::from(io::stderr())), |log| log.try_clone().map(Stdio::from));
         let child = Command::new(tripmeter)
             .arg(WORKER_COMMAND)
+            .envs(environment)
             .stdin(OwnedFd::from(other))
             .stdout(output()?)
             .stderr(output()?)
@@ -74,6 +77,11 @@ impl Worker {
             std::thread::sleep(Duration::from_millis(2));
         }
         false
+    }
+
+    /// True if it has ended by a signal.
+    pub fn was_signalled(&self) -> bool {
+        self.status.is_some_and(|status| status.signal().is_some())
     }
 
     /// How it ended, if not by itself: by a signal, or in the middle of a system that ends its process.

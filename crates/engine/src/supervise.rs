@@ -2,12 +2,15 @@
 //!
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
+mod intrusion;
 mod sub_experiment;
 
+use crate::audit::{self, Root, Snapshot};
 use crate::by_hand::{MeetError, Meeting};
 use crate::clock::Calibration;
 use crate::daemon::{self, Daemons};
 use crate::environment;
+use crate::os;
 use crate::registry::Registry;
 use crate::results::{Results, ResultsError};
 use crate::scratch::{self, Scratch};
@@ -18,9 +21,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use thiserror::Error;
+use tripmeter_model::audit::{Audit, Finding, ProcessActivity};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Cell, Manifest, SCHEMA_VERSION, Status, SubExperimentResult};
+use tripmeter_model::manifest::{Cell, Environment, Manifest, SCHEMA_VERSION, Status, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
+
+/// Length of the hiccup spin before a run; `tripmeter doctor` takes longer.
+const HICCUP_SPIN: Duration = Duration::from_millis(200);
 
 /// Who starts the follower processes.
 #[derive(Clone, Debug)]
@@ -49,6 +56,8 @@ pub struct RunOptions {
     pub tripmeter: PathBuf,
     /// How long a worker may show no sign of life.
     pub watchdog: Duration,
+    /// Whether to start nothing where the audit warns or fails.
+    pub strict: bool,
 }
 
 /// What happens, for progress bars.
@@ -83,6 +92,8 @@ pub enum Event {
     },
     /// A payload is finished.
     PayloadFinished(Box<Cell>),
+    /// There will be so many rounds in all, more or fewer than the plan has.
+    RoundsWanted(u32),
     /// A sub-experiment is over.
     SubExperimentFinished {
         /// How.
@@ -104,6 +115,17 @@ pub enum RunError {
     /// No place for sockets and the like.
     #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
     Scratch(PathBuf, io::Error),
+    /// The machine disturbs measuring, and the run is strict.
+    #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
+    Unfit(Vec<Finding>),
+}
+
+fn listed(findings: &[Finding]) -> String {
+    let one = |finding: &Finding| {
+        let Finding { check, level, value, limit, .. } = finding;
+        format!("{} {check}: {value} ({limit})", level.as_str())
+    };
+    findings.iter().map(one).collect::<Vec<_>>().join(" | ")
 }
 
 impl RunError {
@@ -113,6 +135,7 @@ impl RunError {
             RunError::Results(_) | RunError::Scratch(..) => exit::CANNOT_CREATE,
             RunError::Meet(MeetError::Interrupted) => exit::INTERRUPTED,
             RunError::Meet(_) => exit::UNAVAILABLE,
+            RunError::Unfit(_) => exit::FINDING,
         }
     }
 }
@@ -120,7 +143,7 @@ impl RunError {
 /// What all sub-experiments of a run share.
 struct Run<'a> {
     plan: &'a Plan,
-    registry: &'a Registry,
+    registry_of: &'a dyn Fn(&str) -> &'a Registry,
     options: &'a RunOptions,
     watch: &'a mut dyn FnMut(&Event),
     results: Results,
@@ -130,18 +153,41 @@ struct Run<'a> {
     daemons: Daemons,
     scratch: Scratch,
     calibration: Calibration,
+    cpus: Vec<usize>,
+    /// When the first sub-experiment began.
+    begin: Snapshot,
 }
 
 /// Runs a plan and returns its manifest, which is on disk too. A sub-experiment that fails is in there; it ends nothing else.
 ///
 /// # Errors
-/// If there is no place for results or scratch files, or no follower comes.
+/// If there is no place for results or scratch files, no follower comes, or a strict run is refused.
 pub fn run(
     plan: &Plan,
     registry: &Registry,
     options: &RunOptions,
     watch: &mut dyn FnMut(&Event),
 ) -> Result<Manifest, RunError> {
+    run_while(plan, &|_| registry, options, watch, &mut |manifest| manifest.plan.rounds)
+}
+
+/// As [`run`], with the registry that `registry_of` has for a sub-experiment's name, and with as many rounds as
+/// `rounds_wanted` says after each: those of the plan are what it begins with, at least two if there may be more.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_while<'a>(
+    plan: &'a Plan,
+    registry_of: &'a dyn Fn(&str) -> &'a Registry,
+    options: &'a RunOptions,
+    watch: &'a mut dyn FnMut(&Event),
+    rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
+) -> Result<Manifest, RunError> {
+    let (calibration, cpus) = (Calibration::new(), processors(plan));
+    let audit = audit::before(&Root::machine(), &cpus, &calibration, HICCUP_SPIN);
+    if options.strict && !audit.refused().is_empty() {
+        return Err(RunError::Unfit(audit.refused().into_iter().cloned().collect()));
+    }
     for name in scratch::remove_leftovers() {
         watch(&Event::Note(format!("removed '{name}', left by a run that was killed")));
     }
@@ -154,18 +200,46 @@ pub fn run(
             Some(Meeting::wait(rendezvous, *wait, &options.stop)?)
         }
     };
-    let results = Results::create(options.output.as_deref(), plan.rounds)?;
+    let results = Results::create(options.output.as_deref(), plan.rounds > 1)?;
     watch(&Event::Results(results.folder().to_path_buf()));
-    let calibration = Calibration::new();
-    let manifest = new_manifest(plan, &calibration);
+    let manifest = new_manifest(plan, &calibration, audit);
     let daemons = Daemons::default();
-    let mut run = Run { plan, registry, options, watch, results, manifest, meeting, daemons, scratch, calibration };
+    let begin = Snapshot::take(&Root::machine(), &cpus);
+    let mut run = Run {
+        plan,
+        registry_of,
+        options,
+        watch,
+        results,
+        manifest,
+        meeting,
+        daemons,
+        scratch,
+        calibration,
+        cpus,
+        begin,
+    };
     run.save()?;
-    run.rounds()?;
+    run.rounds(rounds_wanted)?;
     run.finish()
 }
 
-fn new_manifest(plan: &Plan, calibration: &Calibration) -> Manifest {
+/// Those that leader and followers are bound to, or else all that they may use.
+fn processors(plan: &Plan) -> Vec<usize> {
+    let subs = &plan.sub_experiments;
+    let is_unbound = |sub: &SubExperiment| sub.is_fan_out() && sub.follower_cpus.is_empty();
+    let (Some(leader), Some(follower)) = (plan.leader_cpu, plan.follower_cpu) else { return os::allowed_cpus() };
+    if subs.iter().any(is_unbound) {
+        return os::allowed_cpus();
+    }
+    let mut cpus: Vec<usize> = subs.iter().flat_map(|sub| sub.follower_cpus.iter().copied()).collect();
+    cpus.extend([leader, follower]);
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifest {
     Manifest {
         schema_version: SCHEMA_VERSION,
         tripmeter_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -173,8 +247,9 @@ fn new_manifest(plan: &Plan, calibration: &Calibration) -> Manifest {
         ended: None,
         status: Status::Running,
         plan: plan.clone(),
-        environment: environment::environment(calibration),
+        environment: Environment { audit_before: Some(audit), ..environment::environment(calibration) },
         sub_experiments: Vec::new(),
+        over_rounds: Vec::new(),
     }
 }
 
@@ -191,21 +266,40 @@ impl Run<'_> {
         self.options.stop.load(Relaxed)
     }
 
-    fn rounds(&mut self) -> Result<(), RunError> {
+    /// Makes rounds until as many are there as are wanted, which may change with each.
+    fn rounds(&mut self, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let mut random = fastrand::Rng::with_seed(self.plan.seed);
-        for round in 1..=self.plan.rounds {
-            let mut order: Vec<&SubExperiment> = self.plan.sub_experiments.iter().collect();
-            if self.plan.rounds > 1 {
-                random.shuffle(&mut order);
+        let mut round = 0;
+        while round < self.manifest.plan.rounds && !self.stopped() {
+            round += 1;
+            self.round(round, &mut random)?;
+            self.manifest.over_rounds = tripmeter_stats::rounds::over_rounds(&self.manifest);
+            let wanted = wanted(&self.manifest).max(round);
+            if wanted != self.manifest.plan.rounds && !self.stopped() {
+                self.manifest.plan.rounds = wanted;
+                self.save()?;
+                (self.watch)(&Event::RoundsWanted(wanted));
             }
-            let of = order.len();
-            for (index, plan) in order.into_iter().enumerate() {
-                if self.stopped() {
-                    return Ok(());
-                }
-                (self.watch)(&Event::SubExperimentStarted { round, name: plan.name.clone(), index: index + 1, of });
-                self.one(plan, round)?;
+        }
+        Ok(())
+    }
+
+    fn round(&mut self, round: u32, random: &mut fastrand::Rng) -> Result<(), RunError> {
+        self.results.begin_round(round)?;
+        let mut order: Vec<&SubExperiment> = self.plan.sub_experiments.iter().collect();
+        if self.plan.rounds > 1 {
+            random.shuffle(&mut order);
+        }
+        let of = order.len();
+        for (index, plan) in order.into_iter().enumerate() {
+            if self.stopped() {
+                break;
             }
+            (self.watch)(&Event::SubExperimentStarted { round, name: plan.name.clone(), index: index + 1, of });
+            if let Some(note) = self.plan.shared_processors(plan) {
+                (self.watch)(&Event::Note(format!("{}: {note}", plan.name)));
+            }
+            self.one(plan, round)?;
         }
         Ok(())
     }
@@ -223,6 +317,7 @@ impl Run<'_> {
             path_proof: None,
             memory_lock: None,
             cells: Vec::new(),
+            processes: Vec::new(),
         });
         self.save()?;
         let outcome = sub_experiment::run(self, plan, round);
@@ -235,6 +330,19 @@ impl Run<'_> {
         self.save()?;
         (self.watch)(&Event::SubExperimentFinished { status, error });
         Ok(())
+    }
+
+    /// What happened on the machine since the first sub-experiment began.
+    fn audit(&self) -> Audit {
+        let of = |result: &SubExperimentResult, process: &ProcessActivity| {
+            let who = format!("{} of {}", process.who, result.name);
+            ProcessActivity { who, ..process.clone() }
+        };
+        let results = self.manifest.sub_experiments.iter();
+        let processes = results.flat_map(|result| result.processes.iter().map(move |process| of(result, process)));
+        let processes: Vec<ProcessActivity> = processes.collect();
+        let clock = &self.manifest.environment.clock;
+        audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, self.meeting.is_some())
     }
 
     /// The result of the running sub-experiment.
@@ -252,8 +360,9 @@ impl Run<'_> {
         self.manifest.ended = Some(now());
         self.manifest.environment.after = Some(environment::load());
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
+        self.manifest.environment.audit_after = Some(self.audit());
         self.save()?;
-        self.results.remove_empty_logs();
+        self.results.remove_empty_logs(self.manifest.plan.rounds);
         Ok(self.manifest)
     }
 }

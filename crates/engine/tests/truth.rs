@@ -3,8 +3,9 @@
 use std::ptr::null_mut;
 use tripmeter_abi::{Loan, Message, Wait};
 use tripmeter_engine::clock::Clock;
+use tripmeter_engine::measure::answers::Answers;
 use tripmeter_engine::measure::trips::Trips;
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Watch};
+use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tracker, Watch};
 use tripmeter_engine::message::{self, Header, Kind, TouchFull};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
@@ -45,13 +46,13 @@ fn run(wait: Wait, settings: &[(&str, &str)], planned: usize) -> Result<(Vec<u64
     let shared = Shared::default();
     let mask = if wait == Wait::Poll { 0x3f } else { 0 };
     let timeout = (LOSS_TIMEOUT_NS, LOSS_TIMEOUT_NS);
-    let mut trips = Trips::new(Watch::off(&mut link), Fake(clock), &shared, timeout, mask);
+    let mut trips = Trips::new(Watch::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, mask);
     trips.begin(LENGTH);
     let mut samples = vec![0; planned];
     let (stored, end) = trips.run::<TouchFull>(&mut samples, u64::MAX)?;
     assert_eq!((stored, end), (planned, End::Full));
     trips.drain::<TouchFull>()?;
-    let counts = Counts { sent: trips.sequence, received: stored as u64, ..trips.tracker.counts };
+    let counts = Counts { sent: trips.sequence, received: stored as u64, ..trips.answers.counts() };
     Ok((samples, counts))
 }
 
@@ -146,7 +147,7 @@ fn an_injected_delay_moves_every_sample_by_itself() {
 #[test]
 fn a_dead_follower_ends_the_loop_with_a_count() {
     match run(Wait::Block, &[("lose", "every:1")], 10) {
-        Err(Failure::Silent { count, timeout_ms }) => assert_eq!((count, timeout_ms), (MOST_SILENT, 5)),
+        Err(Failure::Silent { count, timeout_ms, .. }) => assert_eq!((count, timeout_ms), (MOST_SILENT, 5)),
         other => panic!("{other:?}"),
     }
 }
@@ -156,7 +157,7 @@ fn the_deadline_and_the_user_end_the_loop_with_what_there_is() {
     let (mut link, clock) = link(Wait::Poll, &[]);
     let shared = Shared::default();
     let timeout = (LOSS_TIMEOUT_NS, LOSS_TIMEOUT_NS);
-    let mut trips = Trips::new(Watch::off(&mut link), Fake(clock), &shared, timeout, 0x3f);
+    let mut trips = Trips::new(Watch::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, 0x3f);
     trips.begin(LENGTH);
     let mut samples = vec![0; 1000];
     let found = trips.run::<TouchFull>(&mut samples, 10 * SERVICE_NS).unwrap();

@@ -4,6 +4,8 @@
 
 /// All is well.
 pub const GOOD: u8 = 0;
+/// A finding where they are not counted.
+pub const FINDING: u8 = 1;
 /// The command line is wrong: an unknown flag, transport, preset, payload or processor.
 pub const USAGE: u8 = 64;
 /// A file's contents are wrong.

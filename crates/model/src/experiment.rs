@@ -3,6 +3,7 @@
 use crate::plan::{Daemons, Raw};
 use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Which tables are printed at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,8 +11,22 @@ use serde::{Deserialize, Serialize};
 pub enum TableKind {
     /// iceperf's two columns for each technology.
     Iceperf,
+    /// eCAL's table: payloads against sub-experiments.
+    Ecal,
+    /// AimRT's channel table.
+    Aimrt,
     /// One table of everything.
     All,
+}
+
+/// Another number of samples for large payloads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SamplesAbove {
+    /// For payloads larger than this, as [`crate::payload::parse_list`] reads one.
+    pub payload: String,
+    /// Round trips per payload.
+    pub samples: u64,
 }
 
 /// What can be said for the whole experiment and again for one sub-experiment. What is missing has its default.
@@ -24,14 +39,33 @@ pub struct Common {
     pub payloads: Option<String>,
     /// Round trips per payload; default 10,000.
     pub samples: Option<u64>,
+    /// Other numbers for payloads above some sizes; the largest size below a payload counts.
+    pub samples_above: Option<Vec<SamplesAbove>>,
     /// Round trips before those, not counted; default 1,000 or a tenth of the samples, whichever is less.
     pub warmup: Option<u64>,
     /// Most time that one payload may take, in seconds; default no limit.
     pub time_cap_s: Option<f64>,
+    /// Whether the follower's arrivals are noted as well, for latency one way; default false.
+    pub one_way: Option<bool>,
+    /// Followers that every message is sent to; default 1.
+    pub followers: Option<u32>,
     /// How both sides wait; default the first that the transport can do of poll, block, callback.
     pub wait: Option<Wait>,
     /// What is done with the payload; default `none`.
     pub touch: Option<Touch>,
+    /// Under `throughput`: longest time of a trial, in seconds; default 1, or none if `samples` says how many messages.
+    pub duration_s: Option<f64>,
+    /// Under `throughput`: messages per second, or `max`; a list makes a trial of each; default `max`. Under `channel`:
+    /// messages per second on each topic; default 1000.
+    pub rate: Option<String>,
+    /// Under `throughput`: search for the highest rate with no more loss than this, e.g. `0` or `0.5%`.
+    pub loss_bound: Option<String>,
+    /// Under `throughput`: messages per burst; a list makes a trial of each.
+    pub demand: Option<String>,
+    /// Under `throughput`: milliseconds from the begin of one burst to the next; a list makes a trial of each; default 5.
+    pub recovery_ms: Option<String>,
+    /// Under `channel`: topics, each with a publishing thread of its own; default 1.
+    pub topics: Option<u32>,
 }
 
 impl Common {
@@ -41,10 +75,19 @@ impl Common {
             pattern: self.pattern.or(other.pattern),
             payloads: self.payloads.clone().or_else(|| other.payloads.clone()),
             samples: self.samples.or(other.samples),
+            samples_above: self.samples_above.clone().or_else(|| other.samples_above.clone()),
             warmup: self.warmup.or(other.warmup),
             time_cap_s: self.time_cap_s.or(other.time_cap_s),
+            one_way: self.one_way.or(other.one_way),
+            followers: self.followers.or(other.followers),
             wait: self.wait.or(other.wait),
             touch: self.touch.or(other.touch),
+            duration_s: self.duration_s.or(other.duration_s),
+            rate: self.rate.clone().or_else(|| other.rate.clone()),
+            loss_bound: self.loss_bound.clone().or_else(|| other.loss_bound.clone()),
+            demand: self.demand.clone().or_else(|| other.demand.clone()),
+            recovery_ms: self.recovery_ms.clone().or_else(|| other.recovery_ms.clone()),
+            topics: self.topics.or(other.topics),
         }
     }
 }
@@ -65,14 +108,32 @@ pub struct SubExperimentFile {
     pub payloads: Option<String>,
     /// See [`Common::samples`].
     pub samples: Option<u64>,
+    /// See [`Common::samples_above`].
+    pub samples_above: Option<Vec<SamplesAbove>>,
     /// See [`Common::warmup`].
     pub warmup: Option<u64>,
     /// See [`Common::time_cap_s`].
     pub time_cap_s: Option<f64>,
+    /// See [`Common::one_way`].
+    pub one_way: Option<bool>,
+    /// See [`Common::followers`].
+    pub followers: Option<u32>,
     /// See [`Common::wait`].
     pub wait: Option<Wait>,
     /// See [`Common::touch`].
     pub touch: Option<Touch>,
+    /// See [`Common::duration_s`].
+    pub duration_s: Option<f64>,
+    /// See [`Common::rate`].
+    pub rate: Option<String>,
+    /// See [`Common::loss_bound`].
+    pub loss_bound: Option<String>,
+    /// See [`Common::demand`].
+    pub demand: Option<String>,
+    /// See [`Common::recovery_ms`].
+    pub recovery_ms: Option<String>,
+    /// See [`Common::topics`].
+    pub topics: Option<u32>,
 }
 
 impl SubExperimentFile {
@@ -85,10 +146,19 @@ impl SubExperimentFile {
             pattern: None,
             payloads: None,
             samples: None,
+            samples_above: None,
             warmup: None,
             time_cap_s: None,
+            one_way: None,
+            followers: None,
             wait: None,
             touch: None,
+            duration_s: None,
+            rate: None,
+            loss_bound: None,
+            demand: None,
+            recovery_ms: None,
+            topics: None,
         }
     }
 
@@ -98,10 +168,19 @@ impl SubExperimentFile {
             pattern: self.pattern,
             payloads: self.payloads.clone(),
             samples: self.samples,
+            samples_above: self.samples_above.clone(),
             warmup: self.warmup,
             time_cap_s: self.time_cap_s,
+            one_way: self.one_way,
+            followers: self.followers,
             wait: self.wait,
             touch: self.touch,
+            duration_s: self.duration_s,
+            rate: self.rate.clone(),
+            loss_bound: self.loss_bound.clone(),
+            demand: self.demand.clone(),
+            recovery_ms: self.recovery_ms.clone(),
+            topics: self.topics,
         }
     }
 }
@@ -118,14 +197,32 @@ pub struct Experiment {
     pub payloads: Option<String>,
     /// See [`Common::samples`].
     pub samples: Option<u64>,
+    /// See [`Common::samples_above`].
+    pub samples_above: Option<Vec<SamplesAbove>>,
     /// See [`Common::warmup`].
     pub warmup: Option<u64>,
     /// See [`Common::time_cap_s`].
     pub time_cap_s: Option<f64>,
+    /// See [`Common::one_way`].
+    pub one_way: Option<bool>,
+    /// See [`Common::followers`].
+    pub followers: Option<u32>,
     /// See [`Common::wait`].
     pub wait: Option<Wait>,
     /// See [`Common::touch`].
     pub touch: Option<Touch>,
+    /// See [`Common::duration_s`].
+    pub duration_s: Option<f64>,
+    /// See [`Common::rate`].
+    pub rate: Option<String>,
+    /// See [`Common::loss_bound`].
+    pub loss_bound: Option<String>,
+    /// See [`Common::demand`].
+    pub demand: Option<String>,
+    /// See [`Common::recovery_ms`].
+    pub recovery_ms: Option<String>,
+    /// See [`Common::topics`].
+    pub topics: Option<u32>,
     /// How often everything is repeated, with fresh processes; default 1.
     pub rounds: Option<u32>,
     /// Seed of the random order; default from the clock.
@@ -144,6 +241,9 @@ pub struct Experiment {
     pub follower_cpu: Option<usize>,
     /// Tables printed at the end; default `["all"]`.
     pub tables: Option<Vec<TableKind>>,
+    /// Settings of every transport that has them and does not say otherwise.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// What is measured.
     #[serde(default, rename = "sub_experiment")]
     pub sub_experiments: Vec<SubExperimentFile>,
@@ -164,10 +264,19 @@ impl Experiment {
             pattern: self.pattern,
             payloads: self.payloads.clone(),
             samples: self.samples,
+            samples_above: self.samples_above.clone(),
             warmup: self.warmup,
             time_cap_s: self.time_cap_s,
+            one_way: self.one_way,
+            followers: self.followers,
             wait: self.wait,
             touch: self.touch,
+            duration_s: self.duration_s,
+            rate: self.rate.clone(),
+            loss_bound: self.loss_bound.clone(),
+            demand: self.demand.clone(),
+            recovery_ms: self.recovery_ms.clone(),
+            topics: self.topics,
         }
     }
 }

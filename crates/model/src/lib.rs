@@ -7,16 +7,39 @@
 //! | [`experiment`] | an experiment as written in TOML, a preset or flags |
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
 //! | [`manifest`] | `manifest.json`: plan, environment and results |
+//! | [`audit`] | what of a machine disturbs measuring |
+//! | [`raw`] | `measurements_<name>.csv`: every sample |
+//! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
+//! | [`magnitude`] | figures of it that are compared and drawn |
+//! | [`requirements`] | upper limits |
+//! | [`check`] | `checks_<name>.csv`: figures against limits |
+//! | [`bytes`] | a payload size as a CSV file has it |
+//! | [`channel`] | messages at a fixed rate, and when they arrived |
+//! | [`throughput`] | how messages are offered one way, and what arrived of them |
+//! | [`table`], [`mod@file`] | CSV files, and files, whatever they hold |
 //! | [`exit`] | exit codes |
+//! | [`wide`] | work on many numbers by vector instructions |
 
+pub mod audit;
+pub mod bytes;
+pub mod channel;
+pub mod check;
 pub mod exit;
 pub mod experiment;
+pub mod file;
+pub mod magnitude;
 pub mod manifest;
 pub mod payload;
 pub mod plan;
+pub mod raw;
+pub mod requirements;
 pub mod sidecar;
+pub mod summary;
+pub mod table;
+pub mod throughput;
 mod touch;
 pub mod transport;
+pub mod wide;
 
 pub use touch::Touch;
 pub use tripmeter_abi::{Path, Pattern, Wait};

@@ -1,8 +1,12 @@
 //! `manifest.json`: the plan, the environment, and the state and results of every sub-experiment.
 
+use crate::audit::{Audit, ProcessActivity};
+use crate::channel::ChannelTrial;
 use crate::plan::Plan;
+use crate::throughput::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use tripmeter_abi::Intruder;
 
 /// Version of the manifest's format; raised when a reader must know.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -27,6 +31,44 @@ pub struct Manifest {
     pub environment: Environment,
     /// What was measured, in the order of the plan, round by round.
     pub sub_experiments: Vec<SubExperimentResult>,
+    /// With several rounds: the figures over them, with their intervals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over_rounds: Vec<OverRounds>,
+}
+
+/// One payload of one sub-experiment over all rounds that have it. A round is one value: rounds differ by more than the
+/// samples of one tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OverRounds {
+    /// The name of the sub-experiment.
+    pub name: String,
+    /// The payload.
+    pub payload_bytes: u64,
+    /// Rounds that have figures of it.
+    pub rounds: u32,
+    /// Half round trips: smallest samples of the rounds.
+    pub min_ns: OverRoundsFigure,
+    /// Means of the rounds.
+    pub mean_ns: OverRoundsFigure,
+    /// Medians of the rounds.
+    pub median_ns: OverRoundsFigure,
+    /// 90th percentiles.
+    pub p90_ns: OverRoundsFigure,
+    /// 99th percentiles.
+    pub p99_ns: OverRoundsFigure,
+    /// 99.99th percentiles.
+    pub p9999_ns: OverRoundsFigure,
+    /// Largest samples of the rounds.
+    pub max_ns: OverRoundsFigure,
+}
+
+/// One figure over rounds, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OverRoundsFigure {
+    /// The median of the rounds' figures.
+    pub median: f64,
+    /// Covers the median over all possible rounds with 95 %, whatever the distribution; null with fewer than 6 rounds.
+    pub interval: Option<[f64; 2]>,
 }
 
 /// State of an experiment or a sub-experiment.
@@ -48,6 +90,12 @@ pub enum Status {
 /// The machine and the clock.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
+    /// Who made the machine, as its firmware says; absent if it does not.
+    #[serde(default)]
+    pub manufacturer: Option<String>,
+    /// What the maker calls it.
+    #[serde(default)]
+    pub model: Option<String>,
     /// Kernel release.
     pub kernel: String,
     /// Processor model.
@@ -64,6 +112,12 @@ pub struct Environment {
     pub before: LoadSnapshot,
     /// State after the last.
     pub after: Option<LoadSnapshot>,
+    /// What disturbs measuring here, audited before the first sub-experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_before: Option<Audit>,
+    /// The same after the last, with what happened in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_after: Option<Audit>,
 }
 
 /// A clock, as measured at the start.
@@ -115,6 +169,9 @@ pub struct SubExperimentResult {
     pub memory_lock: Option<String>,
     /// Payloads finished so far, in order.
     pub cells: Vec<Cell>,
+    /// What its processes were allowed and did, if they came to their end; a follower started by hand is not among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessActivity>,
 }
 
 /// Whether the payload went the way that the transport claims.
@@ -126,6 +183,22 @@ pub struct PathProof {
     pub verdict: Verdict,
     /// What the operating system showed, in one line.
     pub evidence: String,
+    /// Who tried to get into a secured transport, after the true pair had; empty if it is not secured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intruders: Vec<IntruderTrial>,
+}
+
+/// Somebody who must not be let in by a secured transport, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IntruderTrial {
+    /// Who it was.
+    pub kind: Intruder,
+    /// False if it was let in; null if it could not try, e.g. because it crashed.
+    pub refused: Option<bool>,
+    /// How long it tried, in nanoseconds.
+    pub waited_ns: u64,
+    /// How it was refused, or why it could not try; empty if it was let in.
+    pub why: String,
 }
 
 /// Outcome of a proof.
@@ -155,18 +228,52 @@ pub struct Cell {
     pub cut_short: Option<String>,
     /// Most bytes per system send; 0 if messages are not split.
     pub packet_bytes: u64,
-    /// What happened to the messages, warm-up included.
+    /// What happened to the messages, warm-up included; under `throughput` and `channel` without it.
     pub counts: Counts,
     /// Full round trips.
     pub rtt_ns: Option<Figures>,
     /// Half of each round trip: what the published tables call latency.
     pub rtt_half_ns: Option<Figures>,
+    /// Intervals of the quantiles of `rtt_half_ns` within this run; absent where samples were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_half_within_run_ns: Option<WithinRun>,
+    /// From sending a message to its arrival at the follower, two readings of one clock; absent if it was not asked for, or
+    /// if a message had no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_ns: Option<Figures>,
+    /// With several followers: from sending a message to its arrival at the last of them; absent if a message was not
+    /// answered by all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_last_ns: Option<Figures>,
+    /// With several followers: what happened at each. Round trips last until the last answer then; `counts.received` are
+    /// the messages that all have answered, and its other counts but `sent` are totals of the followers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followers: Vec<AtFollower>,
     /// The figures come from a histogram of three digits, because raw samples were not kept.
     pub from_histogram: bool,
     /// One cache line handed over and back between the two processors.
     pub handover_ns: Handovers,
-    /// Time from first to last sample.
+    /// Time from first to last sample; under `throughput` and `channel`, of all trials.
     pub duration_ns: u64,
+    /// Under pattern `throughput`: the trials, in order. `samples` are then the messages received, and there are no round
+    /// trips.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<Trial>,
+    /// Under pattern `channel`: a trial for each rate, in order. `samples` are then the messages received, and there are no
+    /// round trips.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub channel: Vec<ChannelTrial>,
+}
+
+/// One of several followers, in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AtFollower {
+    /// Its index, from 0.
+    pub follower: u32,
+    /// What happened to the messages to it and to its answers, warm-up included.
+    pub counts: Counts,
+    /// From sending a message to its arrival here; absent if a message was not answered by all followers.
+    pub one_way_ns: Option<Figures>,
 }
 
 /// What happened to the messages of a cell.
@@ -180,12 +287,28 @@ pub struct Counts {
     pub lost: u64,
     /// Answered after the time-out; not among the samples, and not lost.
     pub late: u64,
-    /// Answers that came again.
+    /// Answers, or one-way messages, that came again.
     pub duplicated: u64,
-    /// Answers that came after the answer to a later message.
+    /// Answers that came after the answer to a later message, or one-way messages that came after a later one.
     pub reordered: u64,
     /// Answers, or messages at the follower, whose header or touched payload was not what was written.
     pub damaged: u64,
+}
+
+impl std::ops::Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            sent: self.sent + other.sent,
+            received: self.received + other.received,
+            lost: self.lost + other.lost,
+            late: self.late + other.late,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+            damaged: self.damaged + other.damaged,
+        }
+    }
 }
 
 /// The hand-over probe before and after a cell.
@@ -206,6 +329,42 @@ pub struct Handover {
     pub min_ns: f64,
     /// Median round trip, in nanoseconds.
     pub median_ns: f64,
+}
+
+/// Intervals at 95 % of the quantiles of one run, by counting its samples. They say nothing of other runs, and are too
+/// narrow as far as each sample is like the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WithinRun {
+    /// Of the median.
+    pub median: Bounds,
+    /// Of the 90th percentile.
+    pub p90: Bounds,
+    /// Of the 99th percentile.
+    pub p99: Bounds,
+    /// Of the 99.99th percentile.
+    pub p9999: Bounds,
+}
+
+impl WithinRun {
+    /// Every bound times `factor`.
+    pub fn scaled(&self, factor: f64) -> WithinRun {
+        let scaled = |bounds: Bounds| Bounds {
+            low: bounds.low.map(|low| low * factor),
+            high: bounds.high.map(|high| high * factor),
+        };
+        let WithinRun { median, p90, p99, p9999 } = *self;
+        let [median, p90, p99, p9999] = [median, p90, p99, p9999].map(scaled);
+        WithinRun { median, p90, p99, p9999 }
+    }
+}
+
+/// An interval in nanoseconds; an end is null if there are too few samples for it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bounds {
+    /// The lower end.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
 }
 
 /// The figures of one distribution, in nanoseconds.

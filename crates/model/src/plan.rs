@@ -1,10 +1,13 @@
 //! An experiment resolved: what will be run, exactly. Nothing starts before a whole plan stands.
 
+use crate::channel::Flow;
 use crate::experiment::TableKind;
+use crate::throughput::Load;
 use crate::transport::Transport;
 use crate::{Pattern, Touch, Wait};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What is kept of every sample, besides histograms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +31,15 @@ pub enum Daemons {
     Require,
 }
 
+/// Another number of samples for large payloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SamplesAbove {
+    /// For payloads larger than this.
+    pub payload_bytes: u64,
+    /// Round trips per payload.
+    pub samples: u64,
+}
+
 /// One transport under one pattern, over a list of payloads.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SubExperiment {
@@ -45,14 +57,61 @@ pub struct SubExperiment {
     pub touch: Touch,
     /// Payloads in bytes, in order.
     pub payloads: Vec<u64>,
-    /// Round trips per payload.
+    /// Round trips per payload; under `throughput` 0, under `channel` messages per topic and rate.
     pub samples: u64,
-    /// Round trips before those, not counted.
+    /// Other numbers for payloads above some sizes, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples_above: Vec<SamplesAbove>,
+    /// Round trips, or one-way messages, before those, not counted.
     pub warmup: u64,
+    /// Whether arrivals at the follower are noted, for latency one way.
+    #[serde(default)]
+    pub one_way: bool,
+    /// Followers that every message is sent to.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub followers: u32,
+    /// With several followers: the processor of each; empty leaves them to the kernel. One follower's is the plan's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follower_cpus: Vec<usize>,
     /// Most time that one payload may take, in nanoseconds.
     pub time_cap_ns: Option<u64>,
+    /// Under pattern `throughput`: what is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Load>,
+    /// Under pattern `channel`: what is published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Flow>,
+    /// What its processes have in their environment besides tripmeter's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// True for one that was added to show the distance from the floor.
     pub added_as_floor: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl SubExperiment {
+    /// Links, each a topic.
+    pub fn links(&self) -> u32 {
+        self.channel.as_ref().map_or(1, |flow| flow.topics)
+    }
+
+    /// Every message goes to several followers.
+    pub fn is_fan_out(&self) -> bool {
+        self.followers > 1
+    }
+
+    /// Round trips for a payload of this size.
+    pub fn samples_of(&self, payload_bytes: u64) -> u64 {
+        let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
+        above.map_or(self.samples, |above| above.samples)
+    }
 }
 
 /// A whole experiment.
@@ -88,6 +147,24 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Says so if several followers, or the leader and one of them, have one processor and so take turns.
+    pub fn shared_processors(&self, plan: &SubExperiment) -> Option<String> {
+        let mut cpus = plan.follower_cpus.clone();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let with_leader = self.leader_cpu.is_some_and(|leader| cpus.contains(&leader));
+        if !with_leader && (cpus.is_empty() || cpus.len() == plan.followers as usize) {
+            return None;
+        }
+        let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
+        let (plural, leader) =
+            (if cpus.len() > 1 { "s" } else { "" }, if with_leader { ", one with the leader" } else { "" });
+        let (count, numbers) = (plan.followers, numbers.join(", "));
+        Some(format!(
+            "its {count} followers share processor{plural} {numbers}{leader}: they take turns, and their latencies show it"
+        ))
+    }
+
     /// Warm-up if none is asked for: 1,000 or a tenth of the samples, whichever is less.
     pub fn default_warmup(samples: u64) -> u64 {
         (samples / 10).min(1000)

@@ -16,6 +16,9 @@ pub struct Sidecar {
     /// Debian packages it needs.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// Python packages it needs, each pinned as `name==version`; `tripmeter setup SYSTEM` installs them.
+    #[serde(default)]
+    pub python_packages: Vec<String>,
     /// The command that builds it, empty if it is built in.
     #[serde(default)]
     pub build: String,

@@ -1,15 +1,21 @@
 //! One table of everything.
 
 use crate::FLOOR;
+use crate::audit;
+use crate::channel;
+use crate::fan_out;
 use crate::merged::{Merged, MergedCell, largest};
-use crate::notes;
+use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
+use crate::throughput;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Manifest, Status, Verdict};
+use tripmeter_model::manifest::{Manifest, Status};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::median;
+use tripmeter_stats::order::fewest_for_upper_bound;
+use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
 
 /// Names longer than this are broken before each setting.
 const NAME_COLUMNS: usize = 20;
@@ -29,12 +35,36 @@ const HEADER: [&str; 12] = [
     "path\nproof",
 ];
 
+/// Stands before `from floor`, where it was measured.
+const ONE_WAY_HEADER: &str = "one_way\nmedian\n[µs]";
+const ONE_WAY_PLACE: usize = 9;
+
+const ONE_WAY_LEGEND: &str = "\
+one_way: from sending to the arrival at the follower, two readings of one clock.
+";
+
 const LEGEND: &str = "\
 rtt_half: half of a round trip, what the published tables call latency; rtt: the whole of it. k = 1024 bytes.
 wait: how both sides wait. touch: none = only our 16-byte header, header = the first cache line, full = every byte.
 floor: shm at the same payload, wait and touch, compared by rtt_half median; - = not measured.
 n: samples; lost: messages never answered, which are not among them.
-path proof: whether the operating system shows that the payload went the way that the transport claims.
+";
+
+/// Stands for a figure that has no bound.
+const TOO_SMALL: &str = "n too small";
+
+const ROUNDS_LEGEND: &str = "\
+below figures: the interval of the median over rounds, at 95 %; n too small = fewer than 6 rounds.
+";
+
+const TOO_SMALL_LEGEND: &str = "\
+n too small: within this run, the quantile has no upper bound at 95 %.
+";
+
+/// What the column of the path proof means.
+pub const PROOF_LEGEND: &str = "\
+path proof: whether the operating system shows that the payload went the way that the transport claims; secured: and
+a peer without the right credentials was refused.
 ";
 
 /// One line of the table.
@@ -47,6 +77,31 @@ impl Row<'_> {
     fn rtt_half_median(&self) -> Option<f64> {
         median(&self.cell.rtt_half(|figures| figures.median))
     }
+
+    /// The median of a figure over the rounds, and below it its interval; or the figure of the only round.
+    fn over_rounds(&self, values: &[f64]) -> String {
+        let Some(over) = figure_over_rounds(values) else { return "-".to_owned() };
+        let interval = match over.interval {
+            _ if self.sub.rounds == 1 => return micros(over.median),
+            Some([low, high]) => format!("{}..{}", micros(low), micros(high)),
+            None => TOO_SMALL.to_owned(),
+        };
+        format!("{}\n{interval}", micros(over.median))
+    }
+
+    /// Of the only round, unless its samples are too few to bound it.
+    fn p99(&self) -> String {
+        let values = self.cell.rtt_half(|figures| figures.p99);
+        let is_bound = self.cell.samples() >= fewest_for_upper_bound(0.99, ALPHA);
+        if self.sub.rounds == 1 && !values.is_empty() && !is_bound {
+            return TOO_SMALL.to_owned();
+        }
+        self.over_rounds(&values)
+    }
+
+    fn one_way_median(&self) -> Option<f64> {
+        median(&self.cell.one_way(|figures| figures.median))
+    }
 }
 
 /// One table of everything: a line for each sub-experiment and payload, grouped by payload, with its distance from the
@@ -55,22 +110,64 @@ impl Row<'_> {
 /// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
 pub fn all(manifest: &Manifest) -> String {
     let subs = Merged::of(manifest);
+    let trips = subs.iter().filter(|sub| is_trips(sub.planned) && !fan_out::is_of(sub));
     let mut rows: Vec<_> =
-        subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| Row { sub, cell })).collect();
+        trips.flat_map(|sub| sub.payloads().into_iter().map(move |cell| Row { sub, cell })).collect();
     // Stable: the order of the plan within a payload.
     rows.sort_by_key(|row| row.cell.payload_bytes);
-    let parts = match rows.is_empty() {
-        true => ["Nothing was measured.\n".to_owned(), notes(manifest, &subs, &rows), String::new()],
-        false => [caption(manifest) + "\n" + &table(&rows, &subs), notes(manifest, &subs, &rows), LEGEND.to_owned()],
-    };
-    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
+    let mut parts = Vec::new();
+    if rows.is_empty() && fans.is_empty() && loads.is_empty() && flows.is_empty() {
+        parts.push("Nothing was measured.\n".to_owned());
+    }
+    if !rows.is_empty() {
+        parts.push(caption(manifest, |sub| is_trips(sub) && !sub.is_fan_out(), "") + "\n" + &table(&rows, &subs));
+    }
+    if !fans.is_empty() {
+        let caption = caption(manifest, SubExperiment::is_fan_out, ", several followers");
+        parts.push(caption + "\n" + &fan_out::table(&fans));
+    }
+    if !loads.is_empty() {
+        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Throughput, "") + "\n" + &throughput::table(&loads));
+    }
+    if !flows.is_empty() {
+        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Channel, "") + "\n" + &channel::table(&flows));
+    }
+    parts.push(notes(manifest, &subs, &rows, &fans, [throughput::notes(&loads), channel::notes(&flows)].concat()));
+    parts.push(legend(&rows, &fans, &flows));
+    if !loads.is_empty() {
+        parts.push(throughput::LEGEND.to_owned());
+    }
+    parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
 
-fn caption(manifest: &Manifest) -> String {
-    let used = |pattern: &&Pattern| manifest.plan.sub_experiments.iter().any(|sub| sub.pattern == **pattern);
+fn is_trips(sub: &SubExperiment) -> bool {
+    !matches!(sub.pattern, Pattern::Throughput | Pattern::Channel)
+}
+
+fn has_one_way(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|row| row.one_way_median().is_some())
+}
+
+fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>]) -> String {
+    let parts = [
+        (LEGEND, !rows.is_empty()),
+        (ROUNDS_LEGEND, rows.iter().any(|row| row.sub.rounds > 1)),
+        (TOO_SMALL_LEGEND, rows.iter().any(|row| row.p99() == TOO_SMALL)),
+        (ONE_WAY_LEGEND, has_one_way(rows)),
+        (fan_out::LEGEND, !fans.is_empty()),
+        (channel::LEGEND, !flows.is_empty()),
+        (PROOF_LEGEND, !rows.is_empty() || !fans.is_empty() || !flows.is_empty()),
+    ];
+    parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
+}
+
+fn caption(manifest: &Manifest, is_of: fn(&SubExperiment) -> bool, what: &str) -> String {
+    let used =
+        |pattern: &&Pattern| manifest.plan.sub_experiments.iter().any(|sub| is_of(sub) && sub.pattern == **pattern);
     let patterns: Vec<_> = Pattern::ALL.iter().filter(used).map(|pattern| pattern.as_str()).collect();
-    let mut text = format!("All transports, pattern {}", patterns.join(", "));
+    let mut text = format!("All transports, pattern {}{what}", patterns.join(", "));
     if manifest.status != Status::Complete {
         text += ", INCOMPLETE";
     }
@@ -84,28 +181,41 @@ fn caption(manifest: &Manifest) -> String {
 fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    table.set_header(HEADER);
+    let mut header = HEADER.to_vec();
+    let one_way = has_one_way(rows);
+    if one_way {
+        header.insert(ONE_WAY_PLACE, ONE_WAY_HEADER);
+    }
+    let width = header.len();
+    table.set_header(header);
     let grouped = rows.chunk_by(|a, b| a.cell.payload_bytes == b.cell.payload_bytes).any(|group| group.len() > 1);
     let mut last_payload = None;
     for row in rows {
         if grouped && last_payload.is_some_and(|last| last != row.cell.payload_bytes) {
-            table.add_row([""; HEADER.len()]);
+            table.add_row(vec![""; width]);
         }
         last_payload = Some(row.cell.payload_bytes);
-        table.add_row(columns(row, subs));
+        let mut columns = columns(row, subs).to_vec();
+        if one_way {
+            columns.insert(ONE_WAY_PLACE, row.over_rounds(&row.cell.one_way(|figures| figures.median)));
+        }
+        table.add_row(columns);
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
-        if (3..11).contains(&index) {
+        column.set_padding((0, if index + 1 == width { 0 } else { 1 }));
+        if (3..width - 1).contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
+fn figure(ns: Option<f64>) -> String {
+    ns.map_or("-".to_owned(), micros)
+}
+
 fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
     let (sub, cell) = (row.sub, &row.cell);
-    let figure = |ns: Option<f64>| ns.map_or("-".to_owned(), micros);
     let short = if cell.shortfalls().is_empty() { "" } else { "*" };
     [
         label(sub, subs),
@@ -113,10 +223,10 @@ fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
         sub.planned.touch.to_string(),
         display_size(cell.payload_bytes),
         format!("{short}{}", cell.samples()),
-        figure(row.rtt_half_median()),
-        figure(median(&cell.rtt_half(|figures| figures.p99))),
+        row.over_rounds(&cell.rtt_half(|figures| figures.median)),
+        row.p99(),
         figure(largest(&cell.rtt_half(|figures| figures.max))),
-        figure(median(&cell.rtt(|figures| figures.median))),
+        row.over_rounds(&cell.rtt(|figures| figures.median)),
         distance(row, subs),
         cell.counts().lost.to_string(),
         proof(sub).to_owned(),
@@ -161,6 +271,7 @@ fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<(&'a Merged<'a>, f
         sub.planned.transport.system == FLOOR
             && sub.planned.pattern == row.sub.planned.pattern
             && same_factors(sub.planned, row.sub)
+            && !fan_out::is_of(sub)
             && !sub.same_process()
             && notes::failed_proof(sub).is_none()
     };
@@ -171,30 +282,39 @@ fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<(&'a Merged<'a>, f
     candidates.min_by_key(|(sub, _)| sub.planned.transport.given.len())
 }
 
-fn proof(sub: &Merged<'_>) -> &'static str {
-    match sub.proof().map(|(_, proof)| proof.verdict) {
-        Some(Verdict::Proven) => "ok",
-        Some(Verdict::Failed) => "FAILED",
-        Some(Verdict::NotVisible) => "not visible",
-        None => "-",
-    }
-}
-
-fn notes(manifest: &Manifest, subs: &[Merged<'_>], rows: &[Row<'_>]) -> String {
+fn notes(
+    manifest: &Manifest,
+    subs: &[Merged<'_>],
+    rows: &[Row<'_>],
+    fans: &[fan_out::Rows<'_>],
+    of_one_way: Vec<String>,
+) -> String {
+    let cells: Vec<(&Merged<'_>, &MergedCell<'_>)> =
+        rows.iter().map(|row| (row.sub, &row.cell)).chain(fans.iter().map(|fan| (fan.sub(), &fan.cell))).collect();
     let mut lines: Vec<String> = subs.iter().filter_map(notes::failed_proof).collect();
+    lines.extend(subs.iter().filter_map(notes::doubtful_security));
     lines.extend(subs.iter().flat_map(notes::unfinished));
     let mut reasons: Vec<&str> = Vec::new();
-    for reason in rows.iter().flat_map(|row| row.cell.shortfalls()) {
+    for reason in cells.iter().flat_map(|(_, cell)| cell.shortfalls()) {
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
     }
     lines.extend(reasons.iter().map(|reason| format!("* fewer samples than planned: {reason}")));
-    let odd = rows.iter().filter(|row| notes::odd(&row.cell.counts()));
-    lines.extend(odd.map(|row| notes::mishap_line(row.sub, &row.cell)));
-    if rows.iter().any(|row| row.cell.cells.iter().any(|cell| cell.from_histogram)) {
+    let odd = cells.iter().filter(|(_, cell)| notes::odd(&cell.counts()));
+    lines.extend(odd.map(|(sub, cell)| notes::mishap_line(sub, cell)));
+    let several = subs.iter().filter(|sub| fan_out::is_of(sub));
+    lines.extend(several.filter_map(|sub| {
+        let shared = manifest.plan.shared_processors(sub.planned)?;
+        Some(format!("{}: {shared}", sub.planned.name))
+    }));
+    lines.extend(of_one_way);
+    let cells_of =
+        |sub: &Merged<'_>| sub.results.iter().any(|result| result.cells.iter().any(|cell| cell.from_histogram));
+    if subs.iter().any(cells_of) {
         lines.push("raw samples were not kept: figures come from histograms of three digits".to_owned());
     }
+    lines.extend(audit::note(manifest));
     let by_name = |left_out| if manifest.plan.missing.contains(left_out) { "MISSING" } else { "left out" };
     lines.extend(manifest.plan.left_out.iter().map(|left_out| format!("{}: {left_out}", by_name(left_out))));
     lines.into_iter().map(|line| line + "\n").collect()
@@ -204,7 +324,7 @@ fn notes(manifest: &Manifest, subs: &[Merged<'_>], rows: &[Row<'_>]) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{self, add, result};
-    use tripmeter_model::manifest::PathProof;
+    use tripmeter_model::manifest::{Intruder, IntruderTrial, PathProof, Verdict};
     use tripmeter_model::{Touch, Wait};
 
     /// The table's lines of `transport`, without header and legend, single-spaced.
@@ -234,7 +354,22 @@ uds/stream  poll  none       64k  10000    20.000    40.000   200.000  40.000   
 shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500    floor     0  ok
 
 ";
-        assert_eq!(all(&manifest), expected.to_owned() + LEGEND);
+        assert_eq!(all(&manifest), expected.to_owned() + LEGEND + PROOF_LEGEND);
+    }
+
+    #[test]
+    fn one_way_has_a_column_where_it_was_measured() {
+        let mut manifest = fixture::manifest();
+        for name in ["mq", "pipe"] {
+            add(&mut manifest, name, &format!("{name}/one"), &[1024]).one_way = true;
+        }
+        let cell = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0];
+        cell.one_way_ns = cell.rtt_half_ns.map(|figures| figures.scaled(0.5));
+        result(&mut manifest, "pipe", 1, &[(1024, 1000.0)]);
+        let text = all(&manifest);
+        assert_eq!(rows_of(&text, "mq"), ["mq/one poll none 1k 10000 1.000 2.000 10.000 2.000 0.500 - 0 ok"], "{text}");
+        assert_eq!(rows_of(&text, "pipe"), ["pipe/one poll none 1k 10000 1.000 2.000 10.000 2.000 - - 0 ok"], "{text}");
+        assert!(text.contains(ONE_WAY_LEGEND), "{text}");
     }
 
     #[test]
@@ -288,6 +423,28 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         assert!(text.contains("; 3 rounds: median over rounds, max of all, n and lost are totals\n"), "{text}");
         let row = "uds/stream poll none 1k 30000 2.000 4.000 90.000 4.000 - 6 ok";
         assert_eq!(rows_of(&text, "uds/stream"), [row]);
+        // Three figures, and the legend.
+        assert_eq!(text.matches(TOO_SMALL).count(), 4, "{text}");
+        for round in 4..=6 {
+            result(&mut manifest, "uds_stream", round, &[(1024, 3000.0)]);
+        }
+        let text = all(&manifest);
+        let below = text.lines().find(|line| line.trim_start().starts_with("1.000..9.000"));
+        let expected = ["1.000..9.000", "2.000..18.000", "2.000..18.000"];
+        assert_eq!(below.unwrap().split_whitespace().collect::<Vec<_>>(), expected, "{text}");
+        assert!(text.contains(ROUNDS_LEGEND), "{text}");
+    }
+
+    #[test]
+    fn a_quantile_without_a_bound_is_none() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "mq", "mq/queue", &[1024]);
+        result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0].samples = 298;
+        let text = all(&manifest);
+        assert_eq!(rows_of(&text, "mq"), ["mq/queue poll none 1k *298 1.000 n too small 10.000 2.000 - 0 ok"]);
+        assert!(text.contains(TOO_SMALL_LEGEND), "{text}");
+        manifest.sub_experiments[0].cells[0].samples = 299;
+        assert!(!all(&manifest).contains(TOO_SMALL));
     }
 
     #[test]
@@ -325,6 +482,7 @@ NOT RUN: pipe, round 2
             claim: tripmeter_model::Path::SharedMemory,
             verdict: Verdict::Failed,
             evidence: "2048 bytes went over a socket".to_owned(),
+            intruders: Vec::new(),
         };
         manifest.sub_experiments[0].path_proof.as_mut().unwrap().verdict = Verdict::NotVisible;
         let text = all(&manifest);
@@ -333,6 +491,31 @@ NOT RUN: pipe, round 2
         assert!(text.contains(loud), "{text}");
         assert!(rows_of(&text, "shm")[0].ends_with(" - 0 FAILED"), "{text}");
         assert!(rows_of(&text, "mq")[0].ends_with(" - 0 not visible"), "{text}");
+    }
+
+    #[test]
+    fn a_secured_transport_says_whether_intruders_were_refused() {
+        let mut manifest = fixture::manifest();
+        for (name, refused) in [("tcp", Some(true)), ("udp", Some(false)), ("mq", None)] {
+            add(&mut manifest, name, &format!("{name}/loopback"), &[1024]);
+            let proof = result(&mut manifest, name, 1, &[(1024, 1000.0)]).path_proof.as_mut().unwrap();
+            let (waited_ns, why) = (2_000_000_000, "it crashed".to_owned());
+            proof.intruders = vec![IntruderTrial { kind: Intruder::Plain, refused, waited_ns, why }];
+            (proof.verdict, proof.evidence) = match refused {
+                Some(true) => (Verdict::Proven, "secured: a peer without security refused".to_owned()),
+                Some(false) => (Verdict::Failed, "a peer without security was let in".to_owned()),
+                None => (Verdict::NotVisible, "that a peer is refused is not proven: it crashed".to_owned()),
+            };
+        }
+        let text = all(&manifest);
+        assert!(rows_of(&text, "tcp")[0].ends_with(" 0 ok, secured"), "{text}");
+        assert!(rows_of(&text, "udp")[0].ends_with(" 0 FAILED"), "{text}");
+        assert!(rows_of(&text, "mq")[0].ends_with(" 0 not proven"), "{text}");
+        let loud = "PATH PROOF FAILED: udp (udp/loopback): claimed unix-stream, seen: a peer without security was let in; \
+                    its figures are not those of a secured transport\n";
+        assert!(text.contains(loud), "{text}");
+        let doubt = "NOT PROVEN: mq (mq/loopback): that a peer is refused is not proven: it crashed\n";
+        assert!(text.contains(doubt), "{text}");
     }
 
     #[test]

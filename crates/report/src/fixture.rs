@@ -1,5 +1,6 @@
 //! Manifests made by hand, for tests.
 
+use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
     Cell, Counts, Figures, Handovers, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
 };
@@ -38,6 +39,7 @@ pub fn manifest() -> Manifest {
         plan,
         environment: serde_json::from_value(environment).unwrap(),
         sub_experiments: Vec::new(),
+        over_rounds: Vec::new(),
     }
 }
 
@@ -59,8 +61,15 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         touch: Touch::None,
         payloads: payloads.to_vec(),
         samples: 10_000,
+        samples_above: Vec::new(),
+        one_way: false,
+        followers: 1,
+        follower_cpus: Vec::new(),
         warmup: 1000,
         time_cap_ns: None,
+        throughput: None,
+        channel: None,
+        environment: BTreeMap::new(),
         added_as_floor: false,
     });
     manifest.plan.sub_experiments.last_mut().unwrap()
@@ -85,9 +94,11 @@ pub fn result<'a>(
             claim: Path::UnixStream,
             verdict: Verdict::Proven,
             evidence: "20000 bytes went over unix-stream".to_owned(),
+            intruders: Vec::new(),
         }),
         memory_lock: None,
         cells: cells.iter().map(|&(payload, median)| cell(payload, median)).collect(),
+        processes: Vec::new(),
     });
     manifest.sub_experiments.last_mut().unwrap()
 }
@@ -114,8 +125,14 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         counts: Counts { sent: 11_000, received: 11_000, ..Counts::default() },
         rtt_ns: Some(rtt_half.scaled(2.0)),
         rtt_half_ns: Some(rtt_half),
+        rtt_half_within_run_ns: None,
+        one_way_ns: None,
+        one_way_last_ns: None,
+        followers: Vec::new(),
         from_histogram: false,
         handover_ns: Handovers::default(),
         duration_ns: 1_000_000,
+        trials: Vec::new(),
+        channel: Vec::new(),
     }
 }

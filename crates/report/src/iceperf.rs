@@ -43,7 +43,12 @@ fn table(sub: &Merged<'_>) -> String {
 }
 
 fn round_trips(sub: &Merged<'_>) -> String {
-    let trips = format!("{} round trips for each payload", sub.planned.samples);
+    let above = sub
+        .planned
+        .samples_above
+        .iter()
+        .map(|above| format!(", {} above {}", above.samples, display_size(above.payload_bytes)));
+    let trips = format!("{} round trips for each payload{}", sub.planned.samples, above.collect::<String>());
     match sub.rounds {
         0..=1 => format!("{trips}."),
         rounds => format!("{trips} in each of {rounds} rounds; mean over rounds."),
@@ -54,6 +59,12 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<String> {
     let mut lines: Vec<String> = notes::failed_proof(sub).into_iter().collect();
     if sub.same_process() {
         lines.push("Leader and follower were threads of one process.".to_owned());
+    }
+    if sub.planned.is_fan_out() {
+        let followers = sub.planned.followers;
+        lines.push(format!(
+            "Every message went to {followers} followers: half of the round trip until the last answer."
+        ));
     }
     lines.extend(notes::unfinished(sub));
     lines.extend(shortfalls(cells));

@@ -1,24 +1,59 @@
-//! Views of results: pure functions from a manifest to text. Nothing is measured, read or written here.
+//! Views of results: pure functions from figures to text and pictures. Nothing is measured, read or written here.
 //!
 //! | View | Shows |
 //! |---|---|
 //! | [`iceperf()`] | iceperf's two columns for each sub-experiment |
+//! | [`ecal()`] | eCAL's table: payloads against sub-experiments, of one or several experiments |
+//! | [`aimrt()`] | the columns of AimRT's channel benchmark |
 //! | [`all()`] | one table of everything |
+//! | [`ab()`] | two sides that were measured in pairs |
+//! | [`audit()`] | what of a machine disturbs measuring |
+//! | [`checks()`] | an experiment against its requirements |
+//! | [`comparison()`], [`runs_comparison()`] | an experiment against a reference, by one run or by several |
+//! | [`requirements()`] | limits |
+//! | [`steps()`] | steps in the history of figures |
+//! | [`plots`] | pictures, as PNG or SVG |
 //!
-//! Both end with a line break.
+//! The tables end with a line break.
 #![forbid(unsafe_code)]
 
+mod ab;
+mod aimrt;
 mod all;
+mod audit;
+mod channel;
+mod checks;
+mod comparison;
+mod ecal;
+mod fan_out;
 #[cfg(test)]
 mod fixture;
+mod grid;
 mod iceperf;
 mod merged;
 mod notes;
 mod number;
+pub mod plots;
+mod requirements;
+mod runs_comparison;
+mod steps;
+mod throughput;
+mod verdicts;
 
+pub use ab::{Ab, ab};
+pub use aimrt::aimrt;
 pub use all::all;
+pub use audit::{audit, audit_checks};
+pub use checks::checks;
+pub use comparison::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
+pub use ecal::ecal;
+pub use grid::counted;
 pub use iceperf::iceperf;
 pub use number::two_digits;
+pub use requirements::requirements;
+pub use runs_comparison::{RunsComparison, runs_comparison};
+pub use steps::{Step, steps};
+pub use verdicts::percent;
 
 /// The system whose transport is the floor: the distance of all others is shown against it.
 pub const FLOOR: &str = "shm";

@@ -90,20 +90,17 @@ impl MergedCell<'_> {
     }
 
     pub fn counts(&self) -> Counts {
-        self.cells.iter().map(|cell| cell.counts).fold(Counts::default(), |sum, counts| Counts {
-            sent: sum.sent + counts.sent,
-            received: sum.received + counts.received,
-            lost: sum.lost + counts.lost,
-            late: sum.late + counts.late,
-            duplicated: sum.duplicated + counts.duplicated,
-            reordered: sum.reordered + counts.reordered,
-            damaged: sum.damaged + counts.damaged,
-        })
+        self.cells.iter().map(|cell| cell.counts).fold(Counts::default(), |sum, counts| sum + counts)
     }
 
     /// One figure of `rtt_half` in nanoseconds, of each round that has samples.
     pub fn rtt_half(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
         self.cells.iter().filter_map(|cell| cell.rtt_half_ns.as_ref()).map(figure).collect()
+    }
+
+    /// One figure of `one_way` in nanoseconds, of each round that has it.
+    pub fn one_way(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
+        self.cells.iter().filter_map(|cell| cell.one_way_ns.as_ref()).map(figure).collect()
     }
 
     /// One figure of `rtt` in nanoseconds, of each round that has samples.

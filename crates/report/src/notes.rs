@@ -4,18 +4,41 @@ use crate::merged::{Merged, MergedCell};
 use tripmeter_model::manifest::{Counts, Status, Verdict};
 use tripmeter_model::payload::display_size;
 
+/// The outcome of a proof, in a word or two.
+pub fn proof(sub: &Merged<'_>) -> &'static str {
+    match sub.proof().map(|(_, proof)| (proof.verdict, proof.intruders.is_empty())) {
+        Some((Verdict::Proven, true)) => "ok",
+        Some((Verdict::Proven, false)) => "ok, secured",
+        Some((Verdict::Failed, _)) => "FAILED",
+        Some((Verdict::NotVisible, true)) => "not visible",
+        Some((Verdict::NotVisible, false)) => "not proven",
+        None => "-",
+    }
+}
+
 /// A loud line if the payload did not go the way that the transport claims.
 pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::Failed)?;
     let planned = sub.planned;
+    let let_in = proof.intruders.iter().any(|trial| trial.refused == Some(false));
+    let meaning = if let_in { "not those of a secured transport" } else { "of something else" };
     Some(format!(
-        "PATH PROOF FAILED: {} ({}){}: claimed {}, seen: {}; its figures are of something else",
+        "PATH PROOF FAILED: {} ({}){}: claimed {}, seen: {}; its figures are {meaning}",
         planned.name,
         planned.transport,
         in_round(sub, round),
         proof.claim,
         proof.evidence
     ))
+}
+
+/// A line if it was to be shown that intruders are refused, and could not be.
+pub fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
+    let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::NotVisible)?;
+    let is_secured = !proof.intruders.is_empty();
+    let Merged { planned, .. } = sub;
+    let place = in_round(sub, round);
+    is_secured.then(|| format!("NOT PROVEN: {} ({}){place}: {}", planned.name, planned.transport, proof.evidence))
 }
 
 /// A line for each round that failed, was interrupted or not run.

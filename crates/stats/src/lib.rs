@@ -1,6 +1,40 @@
 //! Pure functions from samples to figures: no I/O, no unsafe, nothing printed.
 #![forbid(unsafe_code)]
 
+pub mod autocorrelation;
+pub mod binomial;
+pub mod change;
+pub mod change_points;
+pub mod comparison;
+mod distribution;
+pub mod drift;
+mod error;
+pub mod family;
+#[cfg(test)]
+mod fixture;
+mod interval;
+mod latency;
+mod legacy;
+pub mod limits;
+pub mod modes;
+pub mod mser;
+pub mod multiplicity;
+pub mod order;
+pub mod pairs;
+mod pairwise;
+pub mod power;
+mod rank_counts;
+pub mod rounds;
+pub mod runs;
+mod select;
+pub mod shift;
+pub mod verdict;
+
+pub use error::Error;
+pub use interval::Interval;
+pub use latency::{interpolated, summary_row};
+pub use select::quantiles;
+
 use tripmeter_model::manifest::Figures;
 
 /// The `p` quantile of sorted samples, linearly interpolated between the two nearest.

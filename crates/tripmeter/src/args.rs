@@ -1,5 +1,16 @@
 //! The command line as typed.
 
+mod ab;
+mod doctor;
+pub mod plotting;
+mod process;
+mod verdicts;
+
+pub use ab::AbArgs;
+pub use doctor::DoctorArgs;
+pub use process::ProcessArgs;
+pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, JobArgs, Method, PruneArgs, RequirementsArgs};
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -14,7 +25,8 @@ use tripmeter_model::{Pattern, Touch, Wait};
 #[command(after_help = "Examples:
   tripmeter run                        every system here, in about a minute
   tripmeter run --preset iceperf       the benchmark of iceoryx
-  tripmeter transports                 what can be measured here, and what is missing")]
+  tripmeter transports                 what can be measured here, and what is missing
+  tripmeter doctor                     what of this machine disturbs measuring")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -23,11 +35,22 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     Run(RunArgs),
+    Ab(AbArgs),
     Leader(LeaderArgs),
     Follower(FollowerArgs),
     Transports(TransportsArgs),
+    Doctor(DoctorArgs),
+    Setup(SetupArgs),
     Presets(PresetsArgs),
     Table(TableArgs),
+    CompareSubexperiments(plotting::CompareSubexperimentsArgs),
+    Process(ProcessArgs),
+    Check(CheckArgs),
+    Requirements(RequirementsArgs),
+    Compare(CompareArgs),
+    History(HistoryArgs),
+    Prune(PruneArgs),
+    Job(JobArgs),
     Completions(CompletionsArgs),
     #[command(hide = true)]
     Worker,
@@ -45,14 +68,27 @@ pub enum Command {
   tripmeter run --preset iceperf -t iceoryx-cpp-api,iceoryx-c-api
   tripmeter run -t uds/*,tcp --payloads 1k,64k --wait block -o results/sockets
   tripmeter run -t 'mq?packet=4096' --payloads 1k..4M --json
+  tripmeter run -t fastdds/udp --profile mine.xml
   tripmeter run experiment.toml --rounds 5
+  tripmeter run -t shm --followers 3 --payloads 1k,64k
+  tripmeter run -t uds,shm --pattern throughput --payloads 1k,64k
+  tripmeter run -t udp --pattern throughput --loss-bound 0.5% --duration 2
+  tripmeter run -t tcp --pattern throughput --demand 100,1000 --recovery 5,10
+  tripmeter run -t uds,shm --pattern channel --payloads 1k --topics 4 -n 5000
+  tripmeter run -t tcp --pattern channel --payloads 1k --rate 100,1000,10000 --wait block
 
-Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such file, 69 something is missing,
-70 our fault, 73 cannot create, 75 some sub-experiments failed or were left out (the rest is there),
+Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no such file,
+69 something is missing, 70 our fault, 73 cannot create, 75 some sub-experiments failed, or one
+that was named is missing (the rest is there; what `*` leaves out is told and is no failure),
 130 interrupted.")]
 pub struct RunArgs {
     #[command(flatten)]
     pub experiment: ExperimentArgs,
+    /// Start nothing where an audit as `tripmeter doctor` makes it warns or fails; the exit code is 1 then
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
     #[command(flatten)]
     pub plugins: PluginArgs,
 }
@@ -69,9 +105,14 @@ pub struct LeaderArgs {
     pub rendezvous: RendezvousArgs,
     #[command(flatten)]
     pub experiment: ExperimentArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
     /// Seconds to wait for a follower
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub timeout: u32,
+    /// Start nothing where an audit as `tripmeter doctor` makes it warns or fails; the exit code is 1 then
+    #[arg(long)]
+    pub strict: bool,
     #[command(flatten)]
     pub plugins: PluginArgs,
 }
@@ -96,7 +137,7 @@ pub struct RendezvousArgs {
     pub name: String,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone, Default)]
 pub struct ExperimentArgs {
     /// An experiment; `tripmeter presets iceperf` prints an example
     #[arg(value_name = "FILE.toml", conflicts_with = "preset")]
@@ -108,15 +149,57 @@ pub struct ExperimentArgs {
     /// keeps its sub-experiments of these, and adds the others
     #[arg(short, long, value_name = "LIST")]
     pub transports: Vec<String>,
-    /// Payloads in bytes: 1k,64k,4M or 1k..4M (doubling); k = 1024
-    #[arg(long, value_name = "LIST")]
-    pub payloads: Option<String>,
-    /// Round trips per payload
-    #[arg(short = 'n', long, value_name = "N")]
-    pub samples: Option<u64>,
+    /// A profile in the system's own format, for every transport that has a setting `profile`
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
     /// What is done
     #[arg(long, value_parser = words::<Pattern>(&["pingpong", "channel", "rpc", "throughput", "log"]))]
     pub pattern: Option<Pattern>,
+    /// Note the follower's arrivals as well, for latency one way (`one_way`, a column of its own)
+    #[arg(long)]
+    pub one_way: bool,
+    /// Followers that every message is sent to, up to 64; latency to each of several, and to the last (`one_way`)
+    /// [default: 1]
+    #[arg(long, value_name = "N")]
+    pub followers: Option<u32>,
+    /// Under `throughput`: longest time of a trial [default: 1, or none with -n]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub duration: Option<f64>,
+    /// Under `throughput`: messages per second, or max; several make a trial of each [default: max]; under
+    /// `channel`: messages per second on each topic [default: 1000]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub rate: Option<String>,
+    /// Under `throughput`: search for the highest rate with no more loss than this: 0, 0.5%
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    pub loss_bound: Option<String>,
+    /// Under `throughput`: messages per burst; several make a trial of each
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub demand: Option<String>,
+    /// Under `throughput`: milliseconds from the begin of a burst to the begin of the next [default: 5]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub recovery: Option<String>,
+    /// Under `channel`: topics, each with a link and a publishing thread of its own [default: 1]
+    #[arg(long, value_name = "N")]
+    pub topics: Option<u32>,
+    /// How often everything is repeated, with fresh processes and in random order
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub rounds: Option<u32>,
+    /// Do not measure the floor, our own shared memory, beside the others
+    #[arg(long)]
+    pub no_floor: bool,
+}
+
+/// How round trips are measured, whatever the experiment.
+#[derive(Args, Clone, Default)]
+pub struct MeasuringArgs {
+    /// Payloads in bytes: 1k,64k,4M or 1k..4M (doubling); k = 1024
+    #[arg(long, value_name = "LIST")]
+    pub payloads: Option<String>,
+    /// Round trips per payload; under `channel` messages per topic, at each payload and rate
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
+    pub samples: Option<u64>,
     /// How both sides wait
     #[arg(long, value_parser = words::<Wait>(&["poll", "block", "callback"]))]
     pub wait: Option<Wait>,
@@ -124,7 +207,7 @@ pub struct ExperimentArgs {
     #[arg(long, value_parser = words::<Touch>(&["none", "header", "full"]))]
     pub touch: Option<Touch>,
     /// Round trips before those, not counted [default: 1000 or a tenth of the samples, whichever is less]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub warmup: Option<u64>,
     /// Most time that one payload may take
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
@@ -135,27 +218,26 @@ pub struct ExperimentArgs {
     /// The leader's processor, or `none` to leave it to the kernel [default: apart from the follower's]
     #[arg(long, value_name = "CPU")]
     pub leader_cpu: Option<Cpu>,
-    /// The follower's processor, or `none`
+    /// The follower's processor, or `none`; of several followers all have it
     #[arg(long, value_name = "CPU")]
     pub follower_cpu: Option<Cpu>,
-    /// How often everything is repeated, with fresh processes and in random order
-    #[arg(long, value_name = "N")]
-    pub rounds: Option<u32>,
-    /// The results folder; by default `results/<date and time>`
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
     /// Seed of the random order
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<u64>,
     /// What is kept of every sample, besides histograms
     #[arg(long, value_parser = words_of(&[("csv", Raw::Csv), ("none", Raw::None)]))]
     pub raw: Option<Raw>,
-    /// Do not measure the floor, our own shared memory, beside the others
-    #[arg(long)]
-    pub no_floor: bool,
     /// Start daemons that are not running (and stop them), or require that they run
     #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]))]
     pub daemons: Option<Daemons>,
+}
+
+/// Where results go and what is said.
+#[derive(Args)]
+pub struct OutputArgs {
+    /// The results folder; by default `results/<date and time>`
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
     /// Print the manifest as JSON instead of tables
     #[arg(long)]
     pub json: bool,
@@ -192,6 +274,31 @@ pub struct TransportsArgs {
     pub plugins: PluginArgs,
 }
 
+/// Install what a system needs from the Python package index, for this user, in a folder of tripmeter's own
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter setup ecal
+  tripmeter setup --all
+
+It makes a Python virtual environment with pinned packages in $XDG_DATA_HOME/tripmeter/python/SYSTEM
+(or ~/.local/share/tripmeter/python/SYSTEM), and prints that folder. What is there already is left
+alone; what was interrupted is made anew. To undo it, remove the folder. Needs python3 with its
+module venv (Debian: python3-venv) and the package index.
+
+Exit codes: 0 good, 64 wrong usage, 69 Python, its module venv or the network is missing, 73 cannot
+create.")]
+pub struct SetupArgs {
+    /// Systems, as `tripmeter transports` names them
+    #[arg(value_name = "SYSTEM", required_unless_present = "all", conflicts_with = "all")]
+    pub systems: Vec<String>,
+    /// All systems that need something from there
+    #[arg(long)]
+    pub all: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
 /// List the experiments that ship with tripmeter, or print one
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -206,14 +313,18 @@ pub struct PresetsArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter table results/2026-01-31_12-00-00
-  tripmeter table results/* --tables iceperf")]
+  tripmeter table results/* --tables iceperf
+  tripmeter table results/a results/b --tables ecal
+
+The table `ecal` takes its columns from all folders given, and says which is whose.")]
 pub struct TableArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
     /// Which tables [default: those of the run's preset, else all]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
-        value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("all", TableKind::All)]))]
+        value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
+            ("all", TableKind::All)]))]
     pub tables: Vec<TableKind>,
 }
 
@@ -239,6 +350,22 @@ impl FromStr for Cpu {
         match text {
             "none" => Ok(Cpu::Any),
             _ => text.parse().map(Cpu::Number).map_err(|_| "write the number of a processor, or none".to_owned()),
+        }
+    }
+}
+
+/// A share from 0 to below 1, written as `2%` or `0.02`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+        match number.parse::<f64>().map(|number| number / unit) {
+            Ok(share) if (0.0..1.0).contains(&share) => Ok(Self(share)),
+            _ => Err("write a share from 0 to below 1, as 2% or 0.02".to_owned()),
         }
     }
 }

@@ -1,6 +1,7 @@
 use std::fmt;
 use tripmeter_engine::registry::RegistryError;
 use tripmeter_engine::resolve::PlanError;
+use tripmeter_model::file::FileError;
 
 /// What ends a command: one line for people, and the exit code of its class.
 #[derive(Debug)]
@@ -23,6 +24,12 @@ impl fmt::Display for CliError {
 
 impl From<PlanError> for CliError {
     fn from(error: PlanError) -> Self {
+        Self::new(error.exit_code(), error.to_string())
+    }
+}
+
+impl From<FileError> for CliError {
+    fn from(error: FileError) -> Self {
         Self::new(error.exit_code(), error.to_string())
     }
 }

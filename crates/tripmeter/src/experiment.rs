@@ -4,7 +4,7 @@ use crate::args::{Cpu, ExperimentArgs, PluginArgs};
 use crate::error::CliError;
 use crate::{builtin, embedded};
 use std::path::{Path, PathBuf};
-use tripmeter_engine::registry::Registry;
+use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::{Unavailable, resolve};
 use tripmeter_model::exit;
 use tripmeter_model::experiment::{Experiment, SubExperimentFile};
@@ -13,7 +13,13 @@ use tripmeter_model::transport::Selector;
 
 /// All systems that can be found: built in, in the usual folders, and given by `--plugin`.
 pub fn registry(args: &PluginArgs, program: &Path) -> Result<Registry, CliError> {
-    Ok(Registry::new(embedded::sidecars(), builtin::systems(), &search_folders(program), &args.plugin, program)?)
+    registry_with(&[], &args.plugin, program.into())
+}
+
+/// The same, with folders that are searched before the usual ones.
+pub fn registry_with(first: &[PathBuf], plugins: &[PathBuf], prober: Prober) -> Result<Registry, CliError> {
+    let search = [first, &search_folders(&prober.program)].concat();
+    Ok(Registry::new(embedded::sidecars(), builtin::systems(), &search, plugins, prober)?)
 }
 
 /// This program's file, which the workers and probing processes are started from.
@@ -27,10 +33,15 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
     folders.extend(program.ancestors().skip(1).take(2).map(|folder| folder.join("transports")));
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-    let data = std::env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from).or_else(home);
-    folders.extend(data.map(|folder| folder.join("tripmeter/transports")));
+    folders.extend(data_folder().map(|folder| folder.join("transports")));
     folders
+}
+
+/// Where this user's files of ours are: `$XDG_DATA_HOME/tripmeter`, or `~/.local/share/tripmeter`.
+pub fn data_folder() -> Option<PathBuf> {
+    let given = |name| std::env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let home = || given("HOME").map(|home| home.join(".local/share"));
+    given("XDG_DATA_HOME").or_else(home).map(|folder| folder.join("tripmeter"))
 }
 
 /// Puts file or preset and flags together, and resolves them.
@@ -41,15 +52,31 @@ pub fn plan(args: &ExperimentArgs, registry: &Registry) -> Result<Plan, CliError
         unavailable = Unavailable::Refuse;
     }
     apply(&mut experiment, args);
+    if let Some(file) = &args.profile {
+        experiment.settings.insert("profile".to_owned(), profile(file)?);
+    }
     let mut plan = resolve(&experiment, &source, unavailable, registry)
         .map_err(|error| of_the_file(args, error.into(), registry))?;
-    if args.leader_cpu == Some(Cpu::Any) {
+    if args.measuring.leader_cpu == Some(Cpu::Any) {
         plan.leader_cpu = None;
     }
-    if args.follower_cpu == Some(Cpu::Any) {
+    if args.measuring.follower_cpu == Some(Cpu::Any) {
         plan.follower_cpu = None;
+        plan.sub_experiments.iter_mut().for_each(|sub_experiment| sub_experiment.follower_cpus.clear());
     }
     Ok(plan)
+}
+
+/// The path of a profile as leader and follower can open it, wherever they were started.
+fn profile(file: &Path) -> Result<String, CliError> {
+    let cannot =
+        |why: &str| CliError::new(exit::NO_INPUT, format!("profile '{}' cannot be read: {why}", file.display()));
+    let path = std::fs::canonicalize(file).map_err(|error| cannot(&error.to_string()))?;
+    if !path.is_file() {
+        return Err(cannot("it is not a file"));
+    }
+    std::fs::File::open(&path).map_err(|error| cannot(&error.to_string()))?;
+    path.into_os_string().into_string().map_err(|_| cannot("its path is not UTF-8 text"))
 }
 
 /// Names the file, if the experiment is wrong without any flags too; what was wrong usage is then wrong data.
@@ -156,22 +183,37 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
             }
         };
     }
+    let one_way = args.one_way.then_some(true);
+    let measuring = &args.measuring;
     everywhere!(
         pattern = &args.pattern,
-        payloads = &args.payloads,
-        samples = &args.samples,
-        warmup = &args.warmup,
-        time_cap_s = &args.time_cap,
-        wait = &args.wait,
-        touch = &args.touch
+        payloads = &measuring.payloads,
+        samples = &measuring.samples,
+        warmup = &measuring.warmup,
+        time_cap_s = &measuring.time_cap,
+        duration_s = &args.duration,
+        rate = &args.rate,
+        loss_bound = &args.loss_bound,
+        demand = &args.demand,
+        recovery_ms = &args.recovery,
+        topics = &args.topics,
+        wait = &measuring.wait,
+        touch = &measuring.touch,
+        one_way = &one_way,
+        followers = &args.followers
     );
+    if let Some(most) = measuring.samples {
+        let entries = experiment.sub_experiments.iter_mut().map(|entry| &mut entry.samples_above);
+        let ranges = entries.chain([&mut experiment.samples_above]).flatten().flatten();
+        ranges.for_each(|range| range.samples = range.samples.min(most));
+    }
     put(&mut experiment.rounds, &args.rounds);
-    put(&mut experiment.seed, &args.seed);
-    put(&mut experiment.raw, &args.raw);
-    put(&mut experiment.daemons, &args.daemons);
-    put(&mut experiment.loss_timeout_s, &args.loss_timeout);
+    put(&mut experiment.seed, &measuring.seed);
+    put(&mut experiment.raw, &measuring.raw);
+    put(&mut experiment.daemons, &measuring.daemons);
+    put(&mut experiment.loss_timeout_s, &measuring.loss_timeout);
     for (place, flag) in
-        [(&mut experiment.leader_cpu, args.leader_cpu), (&mut experiment.follower_cpu, args.follower_cpu)]
+        [(&mut experiment.leader_cpu, measuring.leader_cpu), (&mut experiment.follower_cpu, measuring.follower_cpu)]
     {
         match flag {
             Some(Cpu::Number(cpu)) => *place = Some(cpu),
@@ -225,6 +267,18 @@ mod tests {
         let transports = ["iceoryx-cpp-api", "mq", "uds/stream", "mq?packet=64"].map(str::to_owned);
         choose(&mut experiment, &transports, &registry());
         assert_eq!(titles(&experiment), ["ICEORYX", "MESSAGE QUEUE", "uds/stream", "mq?packet=64"]);
+    }
+
+    #[test]
+    fn fewer_samples_are_fewer_for_large_payloads_too() {
+        let samples = |line: &str| {
+            let (mut experiment, ..) = written(&args("--preset ecal")).unwrap();
+            apply(&mut experiment, &args(line));
+            (experiment.samples, experiment.samples_above.unwrap()[0].samples)
+        };
+        assert_eq!(samples(""), (Some(200_000), 10_000));
+        assert_eq!(samples("-n 50000"), (Some(50_000), 10_000));
+        assert_eq!(samples("-n 70"), (Some(70), 70));
     }
 
     #[test]

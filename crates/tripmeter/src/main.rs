@@ -3,11 +3,16 @@
 mod args;
 mod builtin;
 mod commands;
+mod database;
 mod embedded;
 mod error;
 mod experiment;
+mod many_runs;
 mod output;
+mod plotting;
 mod progress;
+mod summaries;
+mod verdicts;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -22,11 +27,22 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Ab(args) => commands::ab::ab(&args),
         Command::Leader(args) => commands::run::leader(&args),
         Command::Follower(args) => commands::run::follower(&args),
         Command::Transports(args) => commands::transports::transports(&args),
+        Command::Doctor(args) => commands::doctor::doctor(&args),
+        Command::Setup(args) => commands::setup::setup(&args),
         Command::Presets(args) => commands::presets::presets(&args),
         Command::Table(args) => commands::table::table(&args),
+        Command::CompareSubexperiments(args) => commands::compare_subexperiments::compare_subexperiments(&args),
+        Command::Process(args) => commands::process::process(&args),
+        Command::Check(args) => commands::check::check(&args),
+        Command::Requirements(args) => commands::requirements::requirements(&args),
+        Command::Compare(args) => commands::compare::compare(&args),
+        Command::History(args) => commands::history::history(&args),
+        Command::Prune(args) => commands::prune::prune(&args),
+        Command::Job(args) => commands::job::job(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Worker => Ok(tripmeter_engine::worker::main(&builtin::systems())),
         Command::DescribePlugin { file } => Ok(tripmeter_engine::registry::answer(&file)),

@@ -11,6 +11,7 @@ use tripmeter_engine::Event;
 use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::{Plan, SubExperiment};
+use tripmeter_model::throughput::Offer;
 
 /// What is drawn or written, from the engine's events.
 pub struct Progress<'a> {
@@ -36,12 +37,11 @@ struct Running<'a> {
 impl<'a> Progress<'a> {
     /// Progress of a plan; hidden if `quiet`.
     pub fn new(plan: &'a Plan, quiet: bool) -> Self {
-        let total: u64 = plan.sub_experiments.iter().map(weight_of_all).sum::<u64>() * u64::from(plan.rounds);
         let drawn = !quiet && std::io::stderr().is_terminal();
         let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {left:>9}  {msg}");
         let style = style.expect("the template is a constant").with_key("left", time_left).progress_chars("=> ");
-        let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
+        let bar = ProgressBar::with_draw_target(Some(total(plan, plan.rounds)), target).with_style(style);
         if drawn {
             bar.enable_steady_tick(Duration::from_secs(1));
         }
@@ -56,6 +56,7 @@ impl<'a> Progress<'a> {
             Event::Progress { done, planned } => self.advance(*done, *planned),
             Event::PayloadFinished(cell) => self.finish_payload(cell),
             Event::SubExperimentFinished { status, error } => self.finish(*status, error.as_deref()),
+            Event::RoundsWanted(rounds) => self.bar.set_length(total(self.plan, *rounds)),
             Event::Note(text) => self.say(text),
             Event::Results(folder) => self.say(&format!("results in '{}'", folder.display())),
         }
@@ -87,7 +88,8 @@ impl<'a> Progress<'a> {
         let Some(running) = &self.running else { return };
         let trips = done as f64 / planned.max(1) as f64;
         let elapsed_ns = running.payload_started.elapsed().as_nanos() as f64;
-        let time = running.sub_experiment.time_cap_ns.map_or(0.0, |cap| elapsed_ns / cap as f64);
+        let limit_ns = load_ns(running.sub_experiment, running.payload_bytes).or(running.sub_experiment.time_cap_ns);
+        let time = limit_ns.map_or(0.0, |limit| elapsed_ns / limit.max(1) as f64);
         let share = trips.max(time).min(1.0);
         let weight = weight(running.sub_experiment, running.payload_bytes);
         self.bar.set_position(self.done + (weight as f64 * share) as u64);
@@ -126,6 +128,15 @@ impl<'a> Progress<'a> {
     }
 }
 
+/// A bar of bytes read, on a terminal; hidden elsewhere, and if `quiet`.
+pub fn of_bytes(bytes: u64, quiet: bool) -> ProgressBar {
+    let drawn = !quiet && std::io::stderr().is_terminal();
+    let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {left:>9}  {bytes} of {total_bytes}");
+    let style = style.expect("the template is a constant").with_key("left", time_left).progress_chars("=> ");
+    ProgressBar::with_draw_target(Some(bytes), target).with_style(style)
+}
+
 /// The estimate, once there is something to make it from.
 fn time_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
     // A text that cannot be written is not drawn.
@@ -135,8 +146,26 @@ fn time_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
     };
 }
 
+fn total(plan: &Plan, rounds: u32) -> u64 {
+    plan.sub_experiments.iter().map(weight_of_all).sum::<u64>() * u64::from(rounds)
+}
+
 fn weight_of_all(sub_experiment: &SubExperiment) -> u64 {
     sub_experiment.payloads.iter().map(|payload| weight(sub_experiment, *payload)).sum()
+}
+
+/// How long the trials of a payload take, if that is bounded by time or follows from a rate.
+fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
+    /// A search needs so many times the length of a trial, by and large: most of its trials are short.
+    const SEARCH: u64 = 5;
+    if let Some(flow) = &sub_experiment.channel {
+        let messages = sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup;
+        let seconds = flow.rates_hz.iter().map(|rate_hz| messages as f64 / rate_hz).sum::<f64>();
+        return Some(((seconds * 1e9) as u64).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)));
+    }
+    let load = sub_experiment.throughput.as_ref()?;
+    let trials = load.offers.iter().map(|offer| if matches!(offer, Offer::Search { .. }) { SEARCH } else { 1 });
+    Some(load.duration_ns?.saturating_mul(trials.sum()).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)))
 }
 
 /// A guess of how long a payload takes, in microseconds; only its proportions matter.
@@ -144,7 +173,15 @@ fn weight(sub_experiment: &SubExperiment, payload_bytes: u64) -> u64 {
     const START_NS: u64 = 100_000_000;
     const TRIP_NS: u64 = 10_000;
     let trip_ns = TRIP_NS + payload_bytes / 2;
-    let trips = sub_experiment.samples.saturating_add(sub_experiment.warmup);
+    if let Some(load_ns) = load_ns(sub_experiment, payload_bytes) {
+        return START_NS.saturating_add(load_ns) / 1000;
+    }
+    let samples = sub_experiment
+        .throughput
+        .as_ref()
+        .and_then(|load| load.messages)
+        .unwrap_or(sub_experiment.samples_of(payload_bytes));
+    let trips = samples.saturating_add(sub_experiment.warmup);
     let cap_ns = sub_experiment.time_cap_ns.unwrap_or(u64::MAX);
     START_NS.saturating_add(trip_ns.saturating_mul(trips).min(cap_ns)) / 1000
 }

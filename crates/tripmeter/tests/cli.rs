@@ -5,6 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
+use tripmeter_model::audit::{Audit, Level};
+
+#[derive(serde::Deserialize)]
+struct CheckInfoRead {
+    name: String,
+}
 
 /// The program in a folder of its own, where no plugins lie beside it.
 fn program() -> &'static Path {
@@ -83,7 +89,24 @@ fn compile(compiler: &mut Command) {
 #[test]
 fn help_is_data_and_shows_examples() {
     assert!(prints(&["--version"]).starts_with("tripmeter "));
-    for command in ["run", "leader", "follower", "transports", "presets", "table", "completions"] {
+    for command in [
+        "run",
+        "ab",
+        "leader",
+        "follower",
+        "transports",
+        "doctor",
+        "setup",
+        "presets",
+        "table",
+        "completions",
+        "check",
+        "requirements",
+        "compare",
+        "history",
+        "prune",
+        "job",
+    ] {
         assert!(prints(&["--help"]).contains(&format!("  {command} ")), "{command}");
         assert!(prints(&[command, "--help"]).contains("Examples:"), "{command}");
     }
@@ -192,6 +215,40 @@ fn transports_are_listed_with_what_is_missing() {
     assert_eq!(row("uds")["description"]["variants"][0]["waits"], serde_json::json!(["poll", "block"]));
     assert_eq!((&row("iceoryx")["source"], &row("iceoryx")["available"]), (&"missing".into(), &false.into()));
     assert!(!row("iceoryx")["packages"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn doctor_audits_this_machine_and_strict_agrees_with_its_json() {
+    let checks: Vec<CheckInfoRead> = serde_json::from_str(&prints(&["doctor", "--list", "--json"])).unwrap();
+    let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+    for asked_for in ["frequency-governor", "smt-siblings", "affinity", "limit-memlock", "steal", "hiccups"] {
+        assert!(names.contains(&asked_for), "{asked_for}");
+    }
+    let output = tripmeter(&["doctor", "--json", "--strict", "--quiet", "--seconds", "0.05"]);
+    assert_eq!(stderr(&output), "");
+    let audit: Audit = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(audit.findings.iter().map(|finding| finding.check.as_str()).collect::<Vec<_>>(), names);
+    assert_eq!(output.status.code(), Some(i32::from(!audit.refused().is_empty())));
+    for finding in &audit.findings {
+        assert_eq!(finding.visible, !finding.value.starts_with("not visible here: "), "{finding:?}");
+        assert!(finding.visible || finding.level == Level::Info, "{finding:?}");
+        assert!(finding.level == Level::Info || finding.fix.is_some(), "{finding:?}");
+    }
+    assert_eq!(audit.hiccups.iter().map(|hiccups| hiccups.cpu).collect::<Vec<_>>(), audit.cpus);
+}
+
+#[test]
+fn doctor_prints_a_table_of_the_processors_asked_for() {
+    let cpu = tripmeter_engine::os::allowed_cpus()[0].to_string();
+    let output = tripmeter(&["doctor", "--cpus", &cpu, "--seconds", "0.01"]);
+    assert_eq!(output.status.code(), Some(0), "without --strict it only reports");
+    assert!(stderr(&output).contains(&format!("on processors {cpu} for 0.01 s")));
+    let text = stdout(&output);
+    assert!(text.starts_with("level") && text.contains("\ninfo ") && text.contains("not visible here and"), "{text}");
+    fails(&["doctor", "--cpus", "4711"], 64, &["processor 4711", "choose of "]);
+    fails(&["doctor", "--cpus", "first"], 64, &["2,3 or 0-3"]);
+    fails(&["doctor", "--seconds", "-1"], 64, &["0.01 to 60"]);
+    fails(&["doctor", "--list", "--strict"], 64, &["cannot be used with"]);
 }
 
 #[test]

@@ -175,36 +175,283 @@ fn skip_aloud(missing: &[String]) {
     assert!(missing.is_empty() || !required, "TRIPMETER_REQUIRE_ALL=1, and missing are {missing:#?}");
 }
 
-#[test]
-fn every_transport_keeps_the_contract() {
-    let _alone = alone();
-    let known = transports();
-    let (variants, missing) = sort_out(&known);
+/// Checks the results of one system, of which the named variants may lose messages; returns the number of cells.
+type Check = fn(&mut Faults, &Manifest, &Path, lossy: &[&str]) -> usize;
+
+/// Runs an experiment with the variants of each system, and checks what comes of it.
+fn hold_to(part: &str, variants: &[Here<'_>], experiment: fn(&[&Here<'_>]) -> String, check: Check) {
     let mut faults = Faults::default();
     let mut cells = 0;
-    for (system, variants) in by_system(&variants) {
+    for (system, variants) in by_system(variants) {
         let folder = folder();
-        let (file, results) = (folder.path().join("all.toml"), folder.path().join("results"));
+        let (file, results) = (folder.path().join("experiment.toml"), folder.path().join("results"));
         std::fs::write(&file, experiment(&variants)).unwrap();
         let arguments = ["run".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
         let finished = Tripmeter::new(arguments).run();
         let good = finished.code == Some(exit::GOOD.into()) && finished.stderr.is_empty();
         faults.check(good, || format!("{system}: exit code {:?}\n{}", finished.code, finished.stderr));
         if results.exists() {
-            cells += check_results(&mut faults, &manifest(&results), &results);
+            let may_lose = variants.iter().filter(|variant| variant.declared.lossy);
+            let lossy: Vec<&str> = may_lose.map(|variant| variant.here.variant.as_str()).collect();
+            cells += check(&mut faults, &manifest(&results), &results, &lossy);
         }
         faults.left(&finished, system);
-        aloud(&format!("conformance: {system}: {} variants, {:.1} s", variants.len(), finished.took.as_secs_f64()));
+        let took = finished.took.as_secs_f64();
+        aloud(&format!("conformance, {part}: {system}: {} variants, {took:.1} s", variants.len()));
     }
-    let systems = by_system(&variants).len();
-    aloud(&format!(
-        "conformance: {systems} transports, {} variants, {cells} cells, {} skipped, {} faults",
-        variants.len(),
-        missing.len(),
-        faults.0.len()
-    ));
-    skip_aloud(&missing);
+    let (variants, found) = (variants.len(), faults.0.len());
+    aloud(&format!("conformance, {part}: {variants} variants, {cells} cells, {found} faults"));
+    assert!(cells > 0, "the built-in transports have it");
     assert!(faults.0.is_empty(), "{:#?}", faults.0);
+}
+
+#[test]
+fn every_transport_keeps_the_contract() {
+    let _alone = alone();
+    let known = transports();
+    let (variants, missing) = sort_out(&known);
+    hold_to("round trips", &variants, experiment, |faults, manifest, results, _| {
+        check_results(faults, manifest, results)
+    });
+    skip_aloud(&missing);
+}
+
+/// One-way messages: every wait, everything touched; at a moderate rate where the transport may lose some.
+fn one_way_experiment(variants: &[&Here<'_>]) -> String {
+    let mut text = format!("floor = false\npattern = \"throughput\"\nsamples = {SAMPLES}\ntouch = \"full\"\n");
+    // Where messages get lost, the last ones are waited for; where they do not, the other side may be kept waiting.
+    let may_lose = variants.iter().any(|variant| variant.declared.lossy);
+    writeln!(text, "loss_timeout_s = {}", if may_lose { "2.0" } else { "15.0" }).unwrap();
+    for variant in variants {
+        let payloads = variant.payloads().into_iter().filter(|payload| [16, 4097, 65_537, 1 << 20].contains(payload));
+        let payloads = payloads.map(|payload| payload.to_string()).collect::<Vec<_>>().join(",");
+        let rate = if variant.declared.lossy { "500" } else { "max" };
+        for wait in &variant.declared.waits {
+            let name = variant.name();
+            writeln!(
+                text,
+                "[[sub_experiment]]\ntransport = \"{name}\"\nwait = \"{wait}\"\nrate = \"{rate}\"\npayloads = \"{payloads}\""
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
+/// Checks every cell, which has one trial; returns their number.
+fn check_trials(faults: &mut Faults, manifest: &Manifest, results: &Path, lossy: &[&str]) -> usize {
+    for (result, plan) in manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments) {
+        let name = &result.name;
+        let complete = result.status == Status::Complete && result.error.is_none();
+        faults.check(complete, || format!("{name}: {:?}, {:?}", result.status, result.error));
+        check_proof(faults, result);
+        let csv = std::fs::read_to_string(results.join(format!("throughput_{name}.csv"))).unwrap_or_default();
+        let rows = csv.lines().count();
+        faults.check(rows == 1 + plan.payloads.len(), || format!("{name}: {rows} lines of CSV"));
+        faults.check(result.cells.len() == plan.payloads.len(), || format!("{name}: {} payloads", result.cells.len()));
+        let may_lose = lossy.contains(&plan.transport.variant.as_str());
+        result.cells.iter().for_each(|cell| check_trial(faults, name, cell, may_lose));
+    }
+    manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
+}
+
+fn check_trial(faults: &mut Faults, name: &str, cell: &Cell, may_lose: bool) {
+    let place = format!("{name}, {} bytes", cell.payload_bytes);
+    let [trial] = &cell.trials[..] else {
+        return faults.check(false, || format!("{place}: {} trials", cell.trials.len()));
+    };
+    let arrival = &trial.followers[0];
+    let whole = arrival.received + arrival.lost + arrival.damaged == SAMPLES && trial.sent == SAMPLES;
+    faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
+    faults.check(arrival.lost == 0 || may_lose, || format!("{place}: {} lost", arrival.lost));
+    let odd = arrival.duplicated + arrival.reordered + arrival.damaged;
+    faults.check(odd == 0 && (arrival.received > 0 || may_lose), || format!("{place}: {arrival:?}"));
+    let slower = arrival.received_hz <= trial.published_hz * 1.001;
+    faults.check(slower, || format!("{place}: received faster than sent: {trial:?}"));
+}
+
+#[test]
+fn every_transport_counts_what_arrives_one_way() {
+    let _alone = alone();
+    let known = transports();
+    let (mut variants, _) = sort_out(&known);
+    variants.retain(|variant| variant.declared.patterns.contains(&Pattern::Throughput));
+    hold_to("one way", &variants, one_way_experiment, check_trials);
+}
+
+/// Messages in a row that are many for every queue, window and acknowledgement.
+const MANY: u64 = 2000;
+
+/// The way to wait that is farthest from a loop of ours: the system's own threads, where it calls back.
+fn many_experiment(variants: &[&Here<'_>]) -> String {
+    let mut text = format!("floor = false\nsamples = {MANY}\nloss_timeout_s = 15.0\n");
+    for variant in variants {
+        let (name, wait) = (variant.name(), variant.declared.waits.iter().max().unwrap());
+        let largest = variant.payloads().into_iter().filter(|payload| *payload <= 64 << 10).max().unwrap();
+        writeln!(text, "[[sub_experiment]]\ntransport = \"{name}\"\nwait = \"{wait}\"\npayloads = \"{largest}\"")
+            .unwrap();
+    }
+    text
+}
+
+/// Checks that all were answered; returns the number of cells.
+fn check_many(faults: &mut Faults, manifest: &Manifest) -> usize {
+    for result in &manifest.sub_experiments {
+        faults.check(result.cells.len() == 1, || format!("{}: {} payloads", result.name, result.cells.len()));
+        for cell in &result.cells {
+            let all = (cell.samples, cell.counts.received, cell.counts.lost);
+            faults.check(all == (MANY, MANY + cell.warmup, 0), || format!("{}: {:?}", result.name, cell.counts));
+        }
+    }
+    manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
+}
+
+#[test]
+fn every_transport_answers_many_messages_in_a_row() {
+    let _alone = alone();
+    let known = transports();
+    let (variants, _) = sort_out(&known);
+    hold_to("many in a row", &variants, many_experiment, |faults, manifest, _, _| check_many(faults, manifest));
+}
+
+/// Topics in the part for messages at a fixed rate.
+const TOPICS: u64 = 3;
+/// Messages of each.
+const PUBLISHED: u64 = 40;
+
+/// Messages at a fixed rate over several topics: every wait, everything touched.
+fn channel_experiment(variants: &[&Here<'_>]) -> String {
+    let mut text =
+        format!("floor = false\npattern = \"channel\"\ntopics = {TOPICS}\nsamples = {PUBLISHED}\nwarmup = 5\n");
+    // Where messages get lost, the last ones are waited for.
+    let may_lose = variants.iter().any(|variant| variant.declared.lossy);
+    let loss_timeout = if may_lose { "2.0" } else { "15.0" };
+    writeln!(text, "rate = \"200\"\ntouch = \"full\"\nloss_timeout_s = {loss_timeout}").unwrap();
+    for variant in variants {
+        let payloads = variant.payloads().into_iter().filter(|payload| [16, 4097].contains(payload));
+        let payloads = payloads.map(|payload| payload.to_string()).collect::<Vec<_>>().join(",");
+        for wait in &variant.declared.waits {
+            let name = variant.name();
+            writeln!(text, "[[sub_experiment]]\ntransport = \"{name}\"\nwait = \"{wait}\"\npayloads = \"{payloads}\"")
+                .unwrap();
+        }
+    }
+    text
+}
+
+/// Checks every cell, which has one trial; returns their number.
+fn check_channel(faults: &mut Faults, manifest: &Manifest, results: &Path, lossy: &[&str]) -> usize {
+    for (result, plan) in manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments) {
+        let name = &result.name;
+        let complete = result.status == Status::Complete && result.error.is_none();
+        faults.check(complete, || format!("{name}: {:?}, {:?}", result.status, result.error));
+        check_proof(faults, result);
+        let csv = std::fs::read_to_string(results.join(format!("channel_{name}.csv"))).unwrap_or_default();
+        let rows = csv.lines().count() as u64;
+        let expected = 1 + plan.payloads.len() as u64 * TOPICS * PUBLISHED;
+        faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
+        faults.check(result.cells.len() == plan.payloads.len(), || format!("{name}: {} payloads", result.cells.len()));
+        let may_lose = lossy.contains(&plan.transport.variant.as_str());
+        result.cells.iter().for_each(|cell| check_flow(faults, name, cell, may_lose, result.same_process));
+    }
+    manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
+}
+
+fn check_flow(faults: &mut Faults, name: &str, cell: &Cell, may_lose: bool, same_process: bool) {
+    let place = format!("{name}, {} bytes", cell.payload_bytes);
+    let [trial] = &cell.channel[..] else {
+        return faults.check(false, || format!("{place}: {} trials", cell.channel.len()));
+    };
+    let Counts { sent, received, lost, late, duplicated, reordered, damaged } = trial.counts;
+    let whole = sent == TOPICS * PUBLISHED && received + lost + late + damaged == sent;
+    faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
+    let odd = late + duplicated + reordered + damaged + trial.before_sent;
+    faults.check(odd == 0 && (lost == 0 || may_lose), || format!("{place}: {trial:?}"));
+    let (Some(response), Some(service), Some(lateness)) = (trial.response_ns, trial.service_ns, trial.lateness_ns)
+    else {
+        return faults.check(may_lose, || format!("{place}: no figures"));
+    };
+    let counted = (response.samples, service.samples, lateness.samples) == (received, received, sent);
+    faults.check(counted, || format!("{place}: samples of {trial:?}"));
+    for one in [response, service] {
+        let rising = 0.0 < one.min && one.min <= one.median && one.median <= one.p90 && one.p90 <= one.p99;
+        let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
+        faults.check(rising, || format!("{place}: {one:?}"));
+    }
+    faults.check(response.mean >= service.mean, || format!("{place}: {response:?}, {service:?}"));
+    let used = trial.publisher.cpu_time_ns > 0 && trial.publisher.peak_memory_bytes > 0;
+    faults.check(used && trial.subscriber.is_none() == same_process, || format!("{place}: {trial:?}"));
+}
+
+#[test]
+fn every_transport_publishes_at_a_fixed_rate_on_several_topics() {
+    let _alone = alone();
+    let known = transports();
+    let (mut variants, _) = sort_out(&known);
+    variants.retain(|variant| variant.declared.patterns.contains(&Pattern::Channel));
+    hold_to("several topics", &variants, channel_experiment, check_channel);
+}
+
+/// Followers in the part for transports that reach several.
+const FOLLOWERS: u32 = 3;
+
+/// Several followers, everything touched. They share processors: none of them polls where it can do without.
+fn several_experiment(variants: &[&Here<'_>]) -> String {
+    let mut text = format!("floor = false\nfollowers = {FOLLOWERS}\nsamples = {SAMPLES}\nwarmup = {WARMUP}\n");
+    text += "touch = \"full\"\nloss_timeout_s = 15.0\n";
+    for variant in variants {
+        let payloads = variant.payloads().into_iter().filter(|payload| [1024, 65_537].contains(payload));
+        let payloads = payloads.map(|payload| payload.to_string()).collect::<Vec<_>>().join(",");
+        let sleeps = variant.declared.waits.iter().filter(|wait| **wait != Wait::Poll);
+        let waits: Vec<&Wait> = if sleeps.clone().count() > 0 { sleeps.collect() } else { vec![&Wait::Poll] };
+        for wait in waits {
+            let name = variant.name();
+            writeln!(text, "[[sub_experiment]]\ntransport = \"{name}\"\nwait = \"{wait}\"\npayloads = \"{payloads}\"")
+                .unwrap();
+        }
+    }
+    text
+}
+
+/// Checks every cell; returns their number.
+fn check_several(faults: &mut Faults, manifest: &Manifest) -> usize {
+    for (result, plan) in manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments) {
+        let name = &result.name;
+        let complete = result.status == Status::Complete && result.error.is_none();
+        faults.check(complete, || format!("{name}: {:?}, {:?}", result.status, result.error));
+        check_proof(faults, result);
+        faults.check(result.cells.len() == plan.payloads.len(), || format!("{name}: {} payloads", result.cells.len()));
+        result.cells.iter().for_each(|cell| check_cell_of_several(faults, name, cell));
+    }
+    manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
+}
+
+fn check_cell_of_several(faults: &mut Faults, name: &str, cell: &Cell) {
+    check_cell(faults, name, cell);
+    let place = format!("{name}, {} bytes", cell.payload_bytes);
+    let indices: Vec<u32> = cell.followers.iter().map(|at| at.follower).collect();
+    faults.check(indices == [0, 1, 2], || format!("{place}: followers {indices:?}"));
+    let (Some(rtt), Some(last)) = (cell.rtt_ns, cell.one_way_last_ns) else {
+        return faults.check(false, || format!("{place}: no latency to the last"));
+    };
+    faults.check(last.mean < rtt.mean && last.max <= rtt.max, || format!("{place}: {last:?} is not within {rtt:?}"));
+    for at in &cell.followers {
+        faults.check(at.counts == cell.counts, || format!("{place}, follower {}: {:?}", at.follower, at.counts));
+        let within = at.one_way_ns.is_some_and(|to| 0.0 < to.min && to.mean <= last.mean && to.max <= last.max);
+        faults.check(within, || format!("{place}, follower {}: {:?}, last {last:?}", at.follower, at.one_way_ns));
+    }
+}
+
+#[test]
+fn every_transport_with_fan_out_reaches_several_followers() {
+    let _alone = alone();
+    let known = transports();
+    let (mut variants, missing) = sort_out(&known);
+    variants.retain(|variant| variant.declared.fan_out);
+    hold_to("several followers", &variants, several_experiment, |faults, manifest, _, _| {
+        check_several(faults, manifest)
+    });
+    skip_aloud(&missing);
 }
 
 #[test]
@@ -219,10 +466,12 @@ fn two_experiments_at_once_do_not_disturb_each_other() {
         let wait = if variant.declared.waits.contains(&Wait::Block) { Wait::Block } else { variant.declared.waits[0] };
         let wait = wait.as_str();
         let folders = [folder(), folder()];
+        let most = variant.here.max_payload_bytes.map_or(64 << 10, |most| most.min(64 << 10));
+        let payloads = format!("16,{most}");
         let start = |results: &Path| {
             let output = results.display().to_string();
             let words = ["run", "-q", "--no-floor", "-t", &name, "--wait", wait, "-o", &output];
-            let sizes = ["-n", "200", "--payloads", "16,64k", "--touch", "full", "--loss-timeout", "15"];
+            let sizes = ["-n", "200", "--payloads", &payloads, "--touch", "full", "--loss-timeout", "15"];
             Tripmeter::new(words.iter().chain(&sizes)).start()
         };
         let runs = folders.each_ref().map(|folder| start(folder.path()));
@@ -259,6 +508,9 @@ fn what_a_transport_does_not_declare_is_refused_by_the_plan() {
         }
         for pattern in Pattern::ALL.iter().filter(|pattern| !variant.declared.patterns.contains(pattern)) {
             refused("--pattern", pattern.as_str(), &[&format!("'{pattern}'"), "pingpong", "--pattern"]);
+        }
+        if !variant.declared.fan_out {
+            refused("--followers", "2", &[&name, "it reaches 1 follower", "2 were asked for", "--followers"]);
         }
         if let Some(most) = variant.here.max_payload_bytes.filter(|most| *most < LARGEST_BYTES) {
             refused("--payloads", &LARGEST_BYTES.to_string(), &[&name, &LARGEST_BYTES.to_string(), "bytes"]);

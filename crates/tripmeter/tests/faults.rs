@@ -4,8 +4,10 @@
 mod common;
 
 use common::{Tripmeter, alone, folder, manifest};
+use tripmeter_model::channel::ChannelTrial;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::manifest::{Cell, Counts, Figures};
+use tripmeter_model::throughput::Trial;
 
 const SAMPLES: u64 = 100;
 const WARMUP: u64 = 10;
@@ -88,5 +90,245 @@ fn a_stall_is_in_the_samples_and_one_beyond_the_time_out_is_late() {
         let rtt = cell.rtt_ns.unwrap();
         assert!(rtt.max >= 250e6 && rtt.mean * SAMPLES as f64 >= 250e6, "{wait}: {rtt:?}");
         check(&format!("stall={HIT}:1300ms"), wait, Counts { late: 1, ..Counts::default() });
+    }
+}
+
+/// The one trial of a run one way, which is good whatever was lost, and its row of the CSV.
+fn offered(settings: &str, wait: &str) -> (Trial, String) {
+    let folder = folder();
+    let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
+    let (samples, warmup, payload) = (SAMPLES.to_string(), WARMUP.to_string(), PAYLOAD.to_string());
+    let words = ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "throughput", "-n", &samples];
+    let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
+    let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let manifest = manifest(folder.path());
+    let result = &manifest.sub_experiments[0];
+    let text = std::fs::read_to_string(folder.path().join(format!("throughput_{}.csv", result.name))).unwrap();
+    (result.cells[0].trials[0].clone(), text.lines().nth(1).unwrap().to_owned())
+}
+
+#[test]
+fn one_way_messages_that_go_astray_are_counted_exactly() {
+    let _alone = alone();
+    let last = PROOF + WARMUP + SAMPLES;
+    for (wait, settings, [lost, duplicated, reordered, damaged]) in [
+        ("poll", "side=leader".to_owned(), [0; 4]),
+        ("poll", format!("lose={HIT},{},{last}", HIT + 17), [3, 0, 0, 0]),
+        ("block", format!("lose={},{last}", last - 1), [2, 0, 0, 0]),
+        ("callback", format!("lose={HIT},{last}&duplicate={}", HIT + 2), [2, 1, 0, 0]),
+        ("block", format!("reorder={HIT}&duplicate={},{last}", HIT + 9), [0, 2, 1, 0]),
+        ("callback", format!("damage={HIT}&damage_body={}", HIT + 5), [0, 0, 0, 2]),
+    ] {
+        let (trial, row) = offered(&settings, wait);
+        let arrival = &trial.followers[0];
+        let found = [arrival.lost, arrival.duplicated, arrival.reordered, arrival.damaged];
+        assert_eq!(found, [lost, duplicated, reordered, damaged], "{wait}, {settings}");
+        assert_eq!((trial.sent, arrival.received), (SAMPLES, SAMPLES - lost - damaged), "{wait}, {settings}");
+        let fields: Vec<&str> = row.split(',').collect();
+        let counts = [fields[3], fields[7], fields[8]].map(|field| field.parse::<u64>().unwrap());
+        assert_eq!(counts, [SAMPLES, arrival.received, lost + damaged], "{row}");
+    }
+}
+
+#[test]
+fn a_stalled_follower_shows_as_a_lower_rate_and_not_as_loss() {
+    let _alone = alone();
+    for wait in WAITS {
+        let (trial, _) = offered(&format!("stall={}:300ms", PROOF + WARMUP + SAMPLES - 3), wait);
+        let arrival = &trial.followers[0];
+        assert_eq!((arrival.received, arrival.lost), (SAMPLES, 0), "{wait}");
+        assert!(arrival.subscription_ns >= 300_000_000, "{wait}: {arrival:?}");
+        let rate = SAMPLES as f64 * 1e9 / arrival.subscription_ns as f64;
+        assert!((arrival.received_hz / rate - 1.0).abs() < 1e-9 && arrival.received_hz < trial.published_hz, "{wait}");
+    }
+}
+
+const FOLLOWERS: u64 = 3;
+/// Number of a message in the middle of the cell: each follower has its own proof, in which all get the messages.
+const HIT_OF_LEADER: u64 = FOLLOWERS * PROOF + WARMUP + 40;
+
+/// The one cell of a run with several followers and these settings, and its part of the table.
+fn at_several(settings: &str, loss_timeout_s: &str) -> (Cell, String) {
+    let folder = folder();
+    let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
+    let (samples, payload, followers) = (SAMPLES.to_string(), PAYLOAD.to_string(), FOLLOWERS.to_string());
+    let words = ["run", "-q", "-t", &transport, "--wait", "block", "--loss-timeout", loss_timeout_s, "-n", &samples];
+    let rest = ["--followers", &followers, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
+    let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let cell = manifest(folder.path()).sub_experiments[0].cells[0].clone();
+    assert_eq!((cell.samples, cell.followers.len() as u64), (SAMPLES, FOLLOWERS), "{settings}");
+    (cell, finished.stdout)
+}
+
+#[test]
+fn a_stall_at_one_follower_shows_there_and_at_the_last() {
+    let _alone = alone();
+    let (cell, table) = at_several(&format!("at=1&stall={HIT_OF_LEADER}:2s"), "20");
+    let [first, stalled, third] = &cell.followers[..] else { panic!("{:?}", cell.followers) };
+    let max = |figures: Option<Figures>| figures.unwrap().max;
+    assert!(max(stalled.one_way_ns) >= 2e9 && max(cell.one_way_last_ns) >= 2e9 && max(cell.rtt_ns) >= 2e9, "{cell:?}");
+    for other in [first, third] {
+        assert!(max(other.one_way_ns) < max(stalled.one_way_ns) / 2.0, "{cell:?}");
+    }
+    assert!(max(cell.one_way_last_ns) >= max(stalled.one_way_ns) && cell.one_way_ns.is_none());
+    for of in ["one_way to 0", "one_way to 1", "one_way to 2", "one_way to last", "rtt of last"] {
+        assert!(table.contains(of), "{table}");
+    }
+    // No message comes before it was sent, or later than its answer.
+    for at in &cell.followers {
+        assert!(max(at.one_way_ns) <= max(cell.one_way_last_ns) && max(at.one_way_ns) <= max(cell.rtt_ns));
+    }
+}
+
+#[test]
+fn what_happens_at_one_follower_is_counted_exactly_there() {
+    let _alone = alone();
+    let all = SAMPLES + WARMUP;
+    let none = Counts::default();
+    // A follower answers in the proof of its own only.
+    for (settings, at, unanswered, expected) in [
+        (format!("at=1&lose={HIT_OF_LEADER}"), 1, 1, Counts { lost: 1, ..none }),
+        (format!("at=2&side=follower&lose={HIT},{}", HIT + 7), 2, 2, Counts { lost: 2, ..none }),
+        (format!("at=0&side=follower&duplicate={HIT}"), 0, 0, Counts { duplicated: 1, ..none }),
+        (format!("at=1&side=follower&reorder={HIT}"), 1, 1, Counts { late: 1, reordered: 1, ..none }),
+        (format!("at=1&side=follower&damage={HIT}"), 1, 1, Counts { damaged: 1, ..none }),
+        (format!("at=2&side=follower&damage_body={HIT}"), 2, 1, Counts { damaged: 1, ..none }),
+    ] {
+        let (cell, _) = at_several(&settings, "1");
+        let sent = all + unanswered;
+        for found in &cell.followers {
+            let expected = if found.follower == at {
+                Counts { sent, received: sent - unanswered, ..expected }
+            } else {
+                Counts { sent, received: sent, ..none }
+            };
+            assert_eq!(found.counts, expected, "{settings}, follower {}", found.follower);
+        }
+        assert_eq!(cell.counts, Counts { sent, received: all, ..expected }, "{settings}");
+        let has_latencies = cell.followers.iter().all(|at| at.one_way_ns.is_some());
+        assert_eq!((has_latencies, cell.one_way_last_ns.is_some()), (unanswered == 0, unanswered == 0), "{settings}");
+    }
+}
+
+/// Numbers of the messages of a topic at a fixed rate.
+const RATE_HZ: u64 = 1000;
+
+/// A row of `channel_<name>.csv`.
+#[derive(Debug)]
+struct Row {
+    status: String,
+    intended_ns: u64,
+    actual_ns: u64,
+    received_ns: Option<u64>,
+}
+
+impl Row {
+    fn service_ns(&self) -> u64 {
+        self.received_ns.unwrap() - self.actual_ns
+    }
+
+    fn response_ns(&self) -> u64 {
+        self.received_ns.unwrap() - self.intended_ns
+    }
+}
+
+/// The one trial of a run at a fixed rate, which is good whatever was lost, and the rows of its first topic.
+fn published(settings: &str, wait: &str, topics: u64) -> (ChannelTrial, Vec<Row>) {
+    let folder = folder();
+    let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
+    let [samples, warmup, payload] = [SAMPLES, WARMUP, PAYLOAD].map(|number| number.to_string());
+    let [rate, topics_asked] = [RATE_HZ, topics].map(|number| number.to_string());
+    let words = ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "channel", "-n", &samples];
+    let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
+    let more = ["--rate", &rate, "--topics", &topics_asked];
+    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&more)).run().with(exit::GOOD).clean();
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let manifest = manifest(folder.path());
+    let result = &manifest.sub_experiments[0];
+    let text = std::fs::read_to_string(folder.path().join(format!("channel_{}.csv", result.name))).unwrap();
+    let fields = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let rows: Vec<Vec<&str>> = fields.collect();
+    assert_eq!(rows.len() as u64, SAMPLES * topics, "{text}");
+    let number = |text: &str| text.parse().unwrap();
+    let rows = rows.iter().filter(|fields| fields[2] == "0").enumerate().map(|(index, fields)| {
+        assert_eq!((fields[0], fields[1], number(fields[3])), ("1024", rate.as_str(), index as u64 + 1));
+        let (intended_ns, actual_ns) = (number(fields[5]), number(fields[6]));
+        let received_ns = (!fields[7].is_empty()).then(|| number(fields[7]));
+        Row { status: fields[4].to_owned(), intended_ns, actual_ns, received_ns }
+    });
+    let rows: Vec<Row> = rows.collect();
+    assert!(rows.iter().all(|row| row.actual_ns >= row.intended_ns), "{rows:?}");
+    (result.cells[0].channel[0].clone(), rows)
+}
+
+#[test]
+fn messages_at_a_fixed_rate_that_go_astray_are_counted_exactly() {
+    let _alone = alone();
+    let last = PROOF + WARMUP + SAMPLES;
+    for (wait, settings, topics, [lost, duplicated, reordered, damaged]) in [
+        ("poll", "side=leader".to_owned(), 1, [0; 4]),
+        ("poll", format!("lose={HIT},{},{last}", HIT + 17), 1, [3, 0, 0, 0]),
+        ("block", format!("lose={HIT}&duplicate={},{last}", HIT + 2), 1, [1, 2, 0, 0]),
+        ("callback", format!("reorder={HIT}&duplicate={}", HIT + 9), 1, [0, 1, 1, 0]),
+        ("callback", format!("damage={HIT}&damage_body={}", HIT + 5), 1, [0, 0, 0, 2]),
+        // Of the first topic only, with which the path is proven: the others never have so many messages.
+        ("poll", format!("lose={HIT}&duplicate={}", HIT + 1), 3, [1, 1, 0, 0]),
+        ("block", format!("lose={HIT}"), 3, [1, 0, 0, 0]),
+    ] {
+        let (trial, rows) = published(&settings, wait, topics);
+        let (counts, all) = (trial.counts, SAMPLES * topics);
+        let found = [counts.lost, counts.duplicated, counts.reordered, counts.damaged];
+        assert_eq!(found, [lost, duplicated, reordered, damaged], "{wait}, {settings}");
+        assert_eq!((counts.sent, counts.received), (all, all - lost - damaged), "{wait}, {settings}");
+        let of = |status: &str| rows.iter().filter(|row| row.status == status).count() as u64;
+        let came = rows.iter().filter(|row| row.received_ns.is_some()).count() as u64;
+        let first = SAMPLES - lost - damaged;
+        assert_eq!((of("duplicated"), of("reordered"), came), (duplicated, reordered, first), "{settings}");
+        assert_eq!(of("lost") + of("damaged"), lost + damaged, "{settings}");
+        let (response, service) = (trial.response_ns.unwrap(), trial.service_ns.unwrap());
+        assert_eq!((response.samples, service.samples), (counts.received, counts.received), "{settings}");
+        assert!(response.mean >= service.mean && service.min > 0.0, "{trial:?}");
+    }
+}
+
+#[test]
+fn a_stalled_sender_shows_in_the_response_of_all_that_waited_and_not_in_their_service() {
+    let _alone = alone();
+    const STALL_NS: u64 = 50_000_000;
+    for wait in WAITS {
+        let (trial, rows) = published(&format!("stall_sender={HIT}:50ms"), wait, 1);
+        let stalled = (HIT - PROOF - WARMUP) as usize - 1;
+        let end_ns = rows[stalled].actual_ns + STALL_NS;
+        let waited: Vec<&Row> = rows[stalled + 1..].iter().filter(|row| row.intended_ns < end_ns).collect();
+        assert!((49..=SAMPLES as usize).contains(&waited.len()), "{wait}: {}", waited.len());
+        for row in &waited {
+            assert!(row.actual_ns >= end_ns && row.response_ns() >= end_ns - row.intended_ns, "{wait}: {row:?}");
+        }
+        let median = |of: fn(&Row) -> u64| {
+            let mut times: Vec<u64> = waited.iter().map(|row| of(row)).collect();
+            times.sort_unstable();
+            times[times.len() / 2]
+        };
+        let (response, service) = (median(Row::response_ns), median(Row::service_ns));
+        assert!(service < response / 5, "{wait}: service {service} ns, response {response} ns");
+        assert!(trial.response_ns.unwrap().max >= (STALL_NS - 2_000_000) as f64 && trial.behind >= 40, "{trial:?}");
+        assert_eq!(trial.counts.received, SAMPLES, "{wait}");
+    }
+}
+
+#[test]
+fn a_message_kept_back_shows_in_both_times_and_one_beyond_the_time_out_is_late() {
+    let _alone = alone();
+    for (wait, stall_ms) in [("block", 50), ("callback", 1300)] {
+        let (trial, rows) = published(&format!("stall={HIT}:{stall_ms}ms"), wait, 1);
+        let stalled = &rows[(HIT - PROOF - WARMUP) as usize - 1];
+        assert!(stalled.service_ns() >= stall_ms * 1_000_000, "{wait}: {stalled:?}");
+        let late = rows.iter().filter(|row| row.service_ns() > 1_000_000_000).count() as u64;
+        let counts = trial.counts;
+        assert_eq!((counts.late, counts.received), (late, SAMPLES - late), "{wait}");
+        assert_eq!((late > 0, stalled.status == "late"), (stall_ms > 1000, stall_ms > 1000), "{wait}");
+        assert_eq!(trial.service_ns.unwrap().samples, counts.received, "{wait}");
     }
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{Tripmeter, alone, folder, manifest, plugin};
 use std::path::Path;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Intruder, Manifest, PathProof, Status, SubExperimentResult, Verdict};
 use tripmeter_model::plan::SubExperiment;
 
 fn run(transports: &str, wait: &str, results: &Path) -> common::Finished {
@@ -33,10 +33,14 @@ fn every_lie_is_found_out_and_no_honest_word_is_doubted() {
         let finished = run("liar/*", wait, folder.path()).with(exit::PARTIAL);
         let verdicts = verdicts(&manifest(folder.path()));
         let honest = verdicts.iter().filter(|(variant, ..)| variant.starts_with("honest-")).count();
-        assert!(honest >= 4 && verdicts.len() - honest >= 14, "{verdicts:#?}");
+        assert!(honest >= 6 && verdicts.len() - honest >= 16, "{verdicts:#?}");
         let mut faults = Vec::new();
         for (variant, verdict, evidence) in verdicts {
-            let expected = if variant.starts_with("honest-") { Verdict::Proven } else { Verdict::Failed };
+            let expected = match variant.split('-').next() {
+                Some("honest") => Verdict::Proven,
+                Some("doubtful") => Verdict::NotVisible,
+                _ => Verdict::Failed,
+            };
             let is_told = finished.stdout.contains(&format!("PATH PROOF FAILED: liar_{variant}_{wait} "));
             if verdict != expected || is_told != (expected == Verdict::Failed) || evidence.is_empty() {
                 faults.push(format!("{variant}, {wait}: {verdict:?}, told: {is_told}: {evidence}"));
@@ -57,6 +61,50 @@ fn one_lie_alone_is_exit_code_75_and_marked_in_the_table() {
     let manifest = manifest(folder.path());
     assert_eq!(manifest.sub_experiments[0].cells[0].samples, 50, "the figures are kept, and marked");
     finished.clean();
+}
+
+/// What came of the intruders of a variant, and what the run printed.
+fn intruders(variant: &str, wait: &str, code: u8) -> (PathProof, common::Finished) {
+    let folder = folder();
+    let finished = run(&format!("liar/{variant}"), wait, folder.path()).with(code);
+    let result = &manifest(folder.path()).sub_experiments[0];
+    assert_eq!((result.status, &result.error), (Status::Complete, &None), "the true pair is not disturbed");
+    let counts = result.cells[0].counts;
+    assert_eq!((counts.sent, counts.received), (55, 55), "{counts:?}");
+    let proof = result.path_proof.clone().unwrap();
+    (proof, finished.clean())
+}
+
+#[test]
+fn who_must_not_be_let_in_is_refused_and_that_is_recorded() {
+    let _alone = alone();
+    let (proof, finished) = intruders("honest-secured", "poll", exit::GOOD);
+    let kinds: Vec<_> = proof.intruders.iter().map(|trial| (trial.kind, trial.refused)).collect();
+    assert_eq!(kinds, [(Intruder::Plain, Some(true)), (Intruder::Foreign, Some(true))]);
+    assert!(proof.intruders.iter().all(|trial| trial.why.contains("connect failed")), "{proof:?}");
+    assert!(finished.stdout.contains("ok, secured"), "{}", finished.stdout);
+
+    let (proof, _) = intruders("honest-secured-leads", "block", exit::GOOD);
+    let [trial] = &proof.intruders[..] else { panic!("{proof:?}") };
+    assert_eq!((trial.kind, trial.refused), (Intruder::Foreign, Some(true)));
+    assert!(trial.waited_ns >= 2_000_000_000 && trial.why.contains("no follower within"), "{trial:?}");
+}
+
+#[test]
+fn an_intruder_that_is_let_in_fails_the_proof() {
+    let _alone = alone();
+    let (proof, finished) = intruders("secured-lets-in", "poll", exit::PARTIAL);
+    assert!(proof.intruders.iter().all(|trial| trial.refused == Some(false)), "{proof:?}");
+    assert!(finished.stdout.contains("a peer without security was let in"), "{}", finished.stdout);
+}
+
+#[test]
+fn an_intruder_that_crashes_proves_nothing() {
+    let _alone = alone();
+    let (proof, finished) = intruders("doubtful-secured", "poll", exit::GOOD);
+    assert_eq!(proof.verdict, Verdict::NotVisible);
+    assert!(proof.intruders.iter().all(|trial| trial.refused.is_none() && trial.why.contains("abort")), "{proof:?}");
+    assert!(finished.stdout.contains("not proven: the intruder process was ended by signal 6"), "{}", finished.stdout);
 }
 
 #[test]

@@ -18,8 +18,8 @@ use publish_subscribe::PublishSubscribe;
 use request_response::{Client, Server};
 use session::{Session, largest_payload_bytes};
 use tripmeter_abi::{
-    Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern, Result, Role,
-    Status, System, Variant, Wait, export_transport,
+    Description, Error, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Status, System,
+    Variant, Wait, export_transport,
 };
 use wake::{Events, Spin};
 
@@ -49,7 +49,10 @@ impl System for Iceoryx2 {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             system_version: format!("iceoryx2 {}", PackageVersion::get_str()),
             variants: vec![
-                zero_copy(PUBLISH_SUBSCRIBE, "a publisher and a subscriber in each direction", one_way_too),
+                Variant {
+                    fan_out: true,
+                    ..zero_copy(PUBLISH_SUBSCRIBE, "a publisher and a subscriber in each direction", one_way_too)
+                },
                 zero_copy(REQUEST_RESPONSE, "a client and a server", vec![Pattern::PingPong, Pattern::Rpc]),
             ],
             settings: Vec::new(),
@@ -59,7 +62,7 @@ impl System for Iceoryx2 {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         check(options)?;
-        Ok(Limits { max_payload_bytes: largest_payload_bytes(options)?, packet_bytes: 0 })
+        Ok(Limits { max_payload_bytes: largest_payload_bytes(options)?, packet_bytes: 0, intruders: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<Iceoryx2Node> {
@@ -79,6 +82,11 @@ fn check(options: &NodeOptions) -> Result<()> {
     if ![PUBLISH_SUBSCRIBE, REQUEST_RESPONSE].contains(&options.variant.as_str()) {
         return Err(Error::new(Status::Invalid, format!("iceoryx2 has no variant '{}'", options.variant)));
     }
+    if options.variant == REQUEST_RESPONSE && options.follower_count > 1 {
+        let message =
+            format!("{} followers: a request goes to 1 server; use {PUBLISH_SUBSCRIBE}", options.follower_count);
+        return Err(Error::new(Status::Limit, message));
+    }
     if options.wait == Wait::Callback {
         return Err(Error::new(Status::Invalid, "iceoryx2 cannot wait by callback; use poll or block"));
     }
@@ -91,46 +99,17 @@ pub struct Iceoryx2Node {
 }
 
 impl Node for Iceoryx2Node {
-    type Link = Iceoryx2Link;
+    type Link = Box<dyn Link>;
 
-    fn link(&mut self, options: &LinkOptions) -> Result<Iceoryx2Link> {
+    fn link(&mut self, options: &LinkOptions) -> Result<Box<dyn Link>> {
         let session = Session::open(&self.options, options.index)?;
-        Ok(Iceoryx2Link(match (self.options.wait, self.options.variant.as_str(), self.options.role) {
+        Ok(match (self.options.wait, self.options.variant.as_str(), self.options.role) {
             (Wait::Poll, PUBLISH_SUBSCRIBE, _) => Box::new(PublishSubscribe::open(session, Spin::open)?),
             (_, PUBLISH_SUBSCRIBE, _) => Box::new(PublishSubscribe::open(session, Events::open)?),
             (Wait::Poll, _, Role::Leader) => Box::new(Client::open(session, Spin::open)?),
             (_, _, Role::Leader) => Box::new(Client::open(session, Events::open)?),
             (Wait::Poll, _, Role::Follower) => Box::new(Server::open(session, Spin::open)?),
             (_, _, Role::Follower) => Box::new(Server::open(session, Events::open)?),
-        }))
-    }
-}
-
-/// A link; variant, role and wait are chosen once, at its opening.
-pub struct Iceoryx2Link(Box<dyn Link>);
-
-impl Link for Iceoryx2Link {
-    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        self.0.connect(peers, timeout_ns)
-    }
-
-    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
-        self.0.loan(length, in_reply_to)
-    }
-
-    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
-        self.0.publish(loan, timeout_ns)
-    }
-
-    fn discard(&mut self, loan: Loan) {
-        self.0.discard(loan);
-    }
-
-    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
-        self.0.take(timeout_ns)
-    }
-
-    fn release(&mut self, message: Message) {
-        self.0.release(message);
+        })
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct PublishSubscribe<W> {
     outward: PortFactory<Ipc, [u8], ()>,
     inward: PortFactory<Ipc, [u8], ()>,
     patience: Patience,
-    _session: Session,
+    session: Session,
 }
 
 // SAFETY: the ports share reference counts without atomics among themselves and with their samples. All of them, and the
@@ -32,12 +32,13 @@ pub(crate) struct PublishSubscribe<W> {
 unsafe impl<W: Wake> Send for PublishSubscribe<W> {}
 
 fn service(session: &Session, direction: &str) -> Result<PortFactory<Ipc, [u8], ()>> {
+    let [publishers, subscribers] = session.ends(direction);
     session
         .service(direction)?
         .publish_subscribe::<[u8]>()
-        .max_nodes(2)
-        .max_publishers(1)
-        .max_subscribers(1)
+        .max_nodes(publishers + subscribers)
+        .max_publishers(publishers)
+        .max_subscribers(subscribers)
         .history_size(0)
         .subscriber_max_buffer_size(queue_length(session.pattern))
         .subscriber_max_borrowed_samples(HELD)
@@ -71,7 +72,7 @@ impl<W: Wake> PublishSubscribe<W> {
             outward,
             inward,
             patience,
-            _session: session,
+            session,
         })
     }
 
@@ -86,15 +87,16 @@ impl<W: Wake> PublishSubscribe<W> {
         Ok(Some(message))
     }
 
+    /// All peers are, of several followers.
     fn peer_is_there(&self) -> bool {
-        self.outward.dynamic_config().number_of_subscribers() > 0
-            && self.inward.dynamic_config().number_of_publishers() > 0
+        self.outward.dynamic_config().number_of_subscribers() >= self.session.peers()
+            && self.inward.dynamic_config().number_of_publishers() >= self.session.peers()
     }
 }
 
 impl<W: Wake> Link for PublishSubscribe<W> {
     fn connect(&mut self, _peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        await_peer(timeout_ns, || Ok(self.peer_is_there() && self.wake.peer_is_there()))?;
+        await_peer(timeout_ns, || Ok(self.peer_is_there() && self.wake.peers_are_there(self.session.peers())))?;
         self.publisher.update_connections().map_err(failed("connecting to the subscriber"))?;
         self.subscriber.has_samples().map_err(failed("connecting to the publisher"))?;
         Ok(())

@@ -89,7 +89,7 @@ impl<W: Wake> Client<W> {
 
 impl<W: Wake> Link for Client<W> {
     fn connect(&mut self, _peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        await_peer(timeout_ns, || Ok(self.server_is_there() && self.wake.peer_is_there()))
+        await_peer(timeout_ns, || Ok(self.server_is_there() && self.wake.peers_are_there(1)))
     }
 
     fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
@@ -194,7 +194,7 @@ impl<W: Wake> Server<W> {
 
 impl<W: Wake> Link for Server<W> {
     fn connect(&mut self, _peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        await_peer(timeout_ns, || Ok(self.client_is_there() && self.wake.peer_is_there()))?;
+        await_peer(timeout_ns, || Ok(self.client_is_there() && self.wake.peers_are_there(1)))?;
         self.port.has_requests().map_err(failed("connecting to the client"))?;
         Ok(())
     }

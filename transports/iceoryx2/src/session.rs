@@ -25,6 +25,9 @@ const LONGEST_SOCKET_PATH: usize = 107;
 /// Longest name of an event's socket behind the prefix: 39 digits, and `.event`.
 const LONGEST_SOCKET_NAME: usize = 45;
 
+/// The direction from the leader.
+const TO_FOLLOWER: &str = "to-follower";
+
 /// What all ports of a link share.
 pub(crate) struct Session {
     node: Node<Ipc>,
@@ -33,6 +36,7 @@ pub(crate) struct Session {
     pub(crate) role: Role,
     pub(crate) pattern: Pattern,
     pub(crate) max_payload_bytes: usize,
+    pub(crate) followers: usize,
     // Dropped last: the node's files are reached through this descriptor.
     _scratch: File,
 }
@@ -66,6 +70,7 @@ impl Session {
             role: options.role,
             pattern: options.pattern,
             max_payload_bytes: usize::try_from(options.max_payload_bytes).map_err(failed("sizing the payload"))?,
+            followers: options.follower_count.max(1) as usize,
             _scratch: scratch,
         })
     }
@@ -76,11 +81,21 @@ impl Session {
         Ok(self.node.service_builder(&name))
     }
 
+    /// How many send in a direction, and how many receive.
+    pub(crate) fn ends(&self, direction: &str) -> [usize; 2] {
+        if direction == TO_FOLLOWER { [1, self.followers] } else { [self.followers, 1] }
+    }
+
+    /// Peers of this side.
+    pub(crate) fn peers(&self) -> usize {
+        if self.role == Role::Leader { self.followers } else { 1 }
+    }
+
     /// The names of the direction in which this side sends, and of that in which it receives.
     pub(crate) fn directions(&self) -> [&'static str; 2] {
         match self.role {
-            Role::Leader => ["to-follower", "to-leader"],
-            Role::Follower => ["to-leader", "to-follower"],
+            Role::Leader => [TO_FOLLOWER, "to-leader"],
+            Role::Follower => ["to-leader", TO_FOLLOWER],
         }
     }
 }
@@ -119,7 +134,8 @@ pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
         return Err(Error::last_os("asking for the free space of /dev/shm"));
     }
     // Waiting, held and loaned ones; a request is kept for its response, which makes one more.
-    let chunks = 2 * (queue_length(options.pattern) + HELD + 2) as u64 * u64::from(options.link_count.max(1));
+    let ends = 2 * u64::from(options.follower_count.max(1)) * u64::from(options.link_count.max(1));
+    let chunks = (queue_length(options.pattern) + HELD + 2) as u64 * ends;
     Ok((found.f_bavail * found.f_frsize / chunks).saturating_sub(CHUNK_HEADER_BYTES).min(LARGEST_PAYLOAD_BYTES))
 }
 

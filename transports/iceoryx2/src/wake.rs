@@ -13,8 +13,8 @@ use tripmeter_abi::Result;
 pub(crate) trait Wake {
     /// Does [`Wake::wait`] sleep?
     const SLEEPS: bool;
-    /// Is the peer's half there?
-    fn peer_is_there(&self) -> bool;
+    /// Are the halves of so many peers there?
+    fn peers_are_there(&self, count: usize) -> bool;
     /// After every message sent.
     fn notify(&self) -> Result<()>;
     /// Until the peer notified, the time-out, or a signal.
@@ -33,7 +33,7 @@ impl Spin {
 impl Wake for Spin {
     const SLEEPS: bool = false;
 
-    fn peer_is_there(&self) -> bool {
+    fn peers_are_there(&self, _count: usize) -> bool {
         true
     }
 
@@ -65,12 +65,13 @@ impl Events {
 }
 
 fn event(session: &Session, direction: &str) -> Result<PortFactory<Ipc>> {
+    let [notifiers, listeners] = session.ends(direction);
     session
         .service(&format!("wake-{direction}"))?
         .event()
-        .max_nodes(2)
-        .max_listeners(1)
-        .max_notifiers(1)
+        .max_nodes(notifiers + listeners)
+        .max_listeners(listeners)
+        .max_notifiers(notifiers)
         .event_id_max_value(0)
         .disable_notifier_created_event()
         .disable_notifier_dropped_event()
@@ -82,9 +83,9 @@ fn event(session: &Session, direction: &str) -> Result<PortFactory<Ipc>> {
 impl Wake for Events {
     const SLEEPS: bool = true;
 
-    fn peer_is_there(&self) -> bool {
-        self.outward.dynamic_config().number_of_listeners() > 0
-            && self.inward.dynamic_config().number_of_notifiers() > 0
+    fn peers_are_there(&self, count: usize) -> bool {
+        self.outward.dynamic_config().number_of_listeners() >= count
+            && self.inward.dynamic_config().number_of_notifiers() >= count
     }
 
     fn notify(&self) -> Result<()> {

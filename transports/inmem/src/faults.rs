@@ -52,7 +52,26 @@ pub(crate) struct Faults {
     pub(crate) damage: Picks,
     pub(crate) damage_body: Picks,
     pub(crate) stall: Vec<(Picks, u64)>,
+    pub(crate) stall_sender: Vec<(Picks, u64)>,
     pub(crate) delay_ns: u64,
+}
+
+/// Faults of both directions, and where they happen.
+#[derive(Clone, Debug)]
+pub(crate) struct FaultsAt {
+    pub(crate) directions: [Faults; 2],
+    /// The only follower that they hit; `None`: all.
+    pub(crate) only: Option<u32>,
+}
+
+impl FaultsAt {
+    /// What goes wrong in a direction between the leader and one follower.
+    pub(crate) fn of(&self, direction: usize, follower: usize) -> Faults {
+        match self.only {
+            Some(only) if only as usize != follower => Faults::default(),
+            _ => self.directions[direction].clone(),
+        }
+    }
 }
 
 impl Faults {
@@ -65,7 +84,8 @@ impl Faults {
             reorder: picks("reorder")?,
             damage: picks("damage")?,
             damage_body: picks("damage_body")?,
-            stall: stalls(get("stall"))?,
+            stall: stalls("stall", get("stall"))?,
+            stall_sender: stalls("stall_sender", get("stall_sender"))?,
             delay_ns: match get("delay") {
                 "" => 0,
                 text => duration_ns("delay", text, text, MAX_DELAY_NS)?,
@@ -79,15 +99,40 @@ impl Faults {
         }
     }
 
+    /// The only follower that they hit, from the setting `at`; `None`: all.
+    pub(crate) fn only(at: &str) -> Result<Option<u32>> {
+        match at {
+            "" | "all" => Ok(None),
+            index => match index.parse() {
+                Ok(index) => Ok(Some(index)),
+                Err(_) => Err(invalid("at", at, "it is all, or the index of a follower, from 0")),
+            },
+        }
+    }
+
     /// Nothing goes wrong.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
+    /// Some bits are flipped.
+    pub(crate) fn damages(&self) -> bool {
+        self.damage != Picks::default() || self.damage_body != Picks::default()
+    }
+
     /// How long message `number` is kept back.
     pub(crate) fn stall_ns(&self, number: u64) -> u64 {
-        self.stall.iter().filter(|(picks, _)| picks.contains(number)).map(|(_, stall_ns)| stall_ns).sum()
+        total_ns(&self.stall, number)
     }
+
+    /// How long the sender is kept from going on after message `number`.
+    pub(crate) fn stall_sender_ns(&self, number: u64) -> u64 {
+        total_ns(&self.stall_sender, number)
+    }
+}
+
+fn total_ns(stalls: &[(Picks, u64)], number: u64) -> u64 {
+    stalls.iter().filter(|(picks, _)| picks.contains(number)).map(|(_, stall_ns)| stall_ns).sum()
 }
 
 /// Index of the direction in which a role sends.
@@ -103,6 +148,7 @@ pub(crate) fn settings() -> Vec<Setting> {
     let numbers = "message numbers from 1, e.g. 3,17, or every:N";
     vec![
         Setting::new("side", "leader", "leader | follower | both", "whose messages the faults hit"),
+        Setting::new("at", "all", "all, or an index from 0", "of several followers, the one that the faults hit"),
         Setting::new("lose", "", numbers, "messages that vanish"),
         Setting::new("duplicate", "", numbers, "messages that are delivered twice"),
         Setting::new("reorder", "", numbers, "messages held back, one at a time, until the next one was delivered"),
@@ -114,19 +160,25 @@ pub(crate) fn settings() -> Vec<Setting> {
             "NUMBER:DURATION or every:N:DURATION, e.g. 11:50ms",
             "messages kept back, and all behind them",
         ),
+        Setting::new(
+            "stall_sender",
+            "",
+            "as of stall",
+            "messages whose sending returns late, once they are on their way",
+        ),
         Setting::new("delay", "0", "duration of at most 1s, e.g. 10us", "busy delay of every message"),
     ]
 }
 
-fn stalls(text: &str) -> Result<Vec<(Picks, u64)>> {
+fn stalls(setting: &str, text: &str) -> Result<Vec<(Picks, u64)>> {
     let words = text.split(',').filter(|_| !text.is_empty());
     let stall = |word: &str| {
         let (which, duration) = word
             .rsplit_once(':')
-            .ok_or_else(|| invalid("stall", text, &format!("'{word}' is not NUMBER:DURATION, e.g. 11:50ms")))?;
+            .ok_or_else(|| invalid(setting, text, &format!("'{word}' is not NUMBER:DURATION, e.g. 11:50ms")))?;
         let mut picks = Picks::default();
-        picks.add("stall", text, which)?;
-        Ok((picks, duration_ns("stall", text, duration, MAX_STALL_NS)?))
+        picks.add(setting, text, which)?;
+        Ok((picks, duration_ns(setting, text, duration, MAX_STALL_NS)?))
     };
     words.map(stall).collect()
 }
@@ -209,6 +261,7 @@ mod tests {
             ("stall", "11:50h"),
             ("stall", "11:99999s"),
             ("stall", "11:99999999999999999999s"),
+            ("stall_sender", "3:x"),
             ("delay", "2s"),
             ("delay", "fast"),
             ("side", "left"),

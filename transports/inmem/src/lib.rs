@@ -14,7 +14,7 @@ mod stage;
 pub use link::InmemLink;
 pub use scripted::{FakeClock, Script, ScriptedLink, scripted};
 
-use faults::Faults;
+use faults::{Faults, FaultsAt};
 use tripmeter_abi::{
     Description, Error, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, Status, System,
     Variant, Wait,
@@ -41,6 +41,7 @@ impl System for Inmem {
         queue.lossy = true;
         queue.same_process = true;
         queue.own_threads = true;
+        queue.fan_out = true;
         let depth = "messages on their way per direction";
         let mut settings = vec![Setting::new("depth", "16", "messages, 4 to 1024", depth)];
         settings.extend(faults::settings());
@@ -61,7 +62,7 @@ impl System for Inmem {
             let text = format!("a payload of {} bytes is over {MAX_PAYLOAD_BYTES} bytes", options.max_payload_bytes);
             return Err(Error::new(Status::Limit, text));
         }
-        Ok(Limits { max_payload_bytes: MAX_PAYLOAD_BYTES, packet_bytes: 0 })
+        Ok(Limits { max_payload_bytes: MAX_PAYLOAD_BYTES, packet_bytes: 0, intruders: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<InmemNode> {
@@ -73,15 +74,24 @@ impl System for Inmem {
     }
 }
 
-fn check(options: &NodeOptions) -> Result<(usize, [Faults; 2])> {
-    Ok((options.number("depth", DEPTH)? as usize, Faults::parse(|name| options.setting(name))?))
+fn check(options: &NodeOptions) -> Result<(usize, FaultsAt)> {
+    let faults = FaultsAt {
+        directions: Faults::parse(|name| options.setting(name))?,
+        only: Faults::only(options.setting("at"))?,
+    };
+    if options.follower_count > 1 && faults.directions[0].damages() {
+        let text = "several followers read the leader's messages in the same memory, which cannot be damaged for one of \
+                    them; take side=follower";
+        return Err(Error::new(Status::Invalid, text));
+    }
+    Ok((options.number("depth", DEPTH)? as usize, faults))
 }
 
 /// One end, a thread or more of the process.
 pub struct InmemNode {
     options: NodeOptions,
     depth: usize,
-    faults: [Faults; 2],
+    faults: FaultsAt,
 }
 
 impl Node for InmemNode {

@@ -1,11 +1,12 @@
 //! A link between two nodes of one process.
 
-use crate::faults::{Faults, direction_of};
-use crate::queue::{Direction, Receiver, Sender, now_ns};
+use crate::faults::{Faults, FaultsAt, direction_of};
+use crate::futex::Bed;
+use crate::queue::{Direction, Line, Receiver, Sender, now_ns};
 use crate::stage::{Next, Parcel, Source, Stage};
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -16,21 +17,58 @@ const CONNECT_STEP: Duration = Duration::from_micros(100);
 /// Between two looks of a delivery thread for its end.
 const DELIVERY_STEP_NS: u64 = 50_000_000;
 
-/// What leader and follower of a link share.
+/// What leader and followers of a link share.
 pub(crate) struct Shared {
-    directions: [Arc<Direction>; 2],
-    faults: [Faults; 2],
+    /// From the leader, to all.
+    out: Arc<Direction>,
+    /// From each follower.
+    back: Vec<Arc<Direction>>,
+    faults: FaultsAt,
     payload_bytes: usize,
-    is_taken: AtomicBool,
-    is_connected: AtomicBool,
+    is_taken: Vec<AtomicBool>,
+    connected: AtomicUsize,
 }
 
 impl Shared {
-    /// Says how one end waits; both have said so before either sends.
-    fn announce(&self, role: Role, wait: Wait) {
-        let outgoing = direction_of(role);
-        self.directions[1 - outgoing].receiver_sleeps.store(wait != Wait::Poll, Ordering::Relaxed);
-        self.directions[outgoing].sender_sleeps.store(wait != Wait::Poll, Ordering::Relaxed);
+    fn new(options: &NodeOptions, depth: usize, faults: FaultsAt) -> Result<Self> {
+        let payload_bytes = usize::try_from(options.max_payload_bytes).unwrap_or(usize::MAX);
+        let followers = options.follower_count.max(1) as usize;
+        let beds: Vec<Arc<Line<Bed>>> = (0..followers).map(|_| Arc::default()).collect();
+        let leaders_bed = [Arc::default()];
+        let direction = |beds: &[_]| Ok::<_, Error>(Arc::new(Direction::new(depth, payload_bytes, beds)?));
+        Ok(Self {
+            out: direction(&beds)?,
+            back: (0..followers).map(|_| direction(&leaders_bed)).collect::<Result<_>>()?,
+            faults,
+            payload_bytes,
+            is_taken: (0..followers).map(|_| AtomicBool::new(false)).collect(),
+            connected: AtomicUsize::new(0),
+        })
+    }
+
+    /// Says how the leader waits; all have said so before any of them sends.
+    fn announce_leader(&self, wait: Wait) {
+        let sleeps = wait != Wait::Poll;
+        self.out.sender_sleeps.store(sleeps, Ordering::Relaxed);
+        self.back.iter().for_each(|back| back.announce_receiver(0, sleeps));
+    }
+
+    fn announce_follower(&self, follower: usize, wait: Wait) {
+        let sleeps = wait != Wait::Poll;
+        self.out.announce_receiver(follower, sleeps);
+        self.back[follower].sender_sleeps.store(sleeps, Ordering::Relaxed);
+    }
+
+    /// What one end receives: the leader from each follower, a follower from the leader.
+    fn sources(&self, role: Role, follower: usize) -> Vec<(Stage, Receiver)> {
+        let direction = 1 - direction_of(role);
+        let source = |from: &Arc<Direction>, index, at| {
+            (Stage::new(self.faults.of(direction, at)), Receiver::new(from.clone(), index))
+        };
+        match role {
+            Role::Leader => self.back.iter().enumerate().map(|(at, back)| source(back, 0, at)).collect(),
+            Role::Follower => vec![source(&self.out, follower, follower)],
+        }
     }
 }
 
@@ -48,16 +86,12 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(options: &NodeOptions, index: u32, depth: usize, faults: [Faults; 2]) -> Result<Self> {
+    fn new(options: &NodeOptions, index: u32, depth: usize, faults: FaultsAt) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let address = format!("{}-{index}-{}-{count}", options.run_id, std::process::id()).into_bytes();
-        let payload_bytes = usize::try_from(options.max_payload_bytes).unwrap_or(usize::MAX);
-        let direction = || Ok::<_, Error>(Arc::new(Direction::new(depth, payload_bytes)?));
-        let directions = [direction()?, direction()?];
-        let [is_taken, is_connected] = [false; 2].map(AtomicBool::new);
-        let shared = Arc::new(Shared { directions, faults, payload_bytes, is_taken, is_connected });
-        shared.announce(Role::Leader, options.wait);
+        let shared = Arc::new(Shared::new(options, depth, faults)?);
+        shared.announce_leader(options.wait);
         leaders().insert(address.clone(), shared.clone());
         Ok(Self { address, shared })
     }
@@ -69,61 +103,97 @@ impl Drop for Entry {
     }
 }
 
-/// Receives behind the faults.
+/// Receives behind the faults, from one sender or several.
 struct Intake {
-    stage: Stage,
-    receiver: Receiver,
+    sources: Vec<(Stage, Receiver)>,
+    /// Whose message came last; the one behind it is looked at first.
+    latest: usize,
+    bed: Arc<Line<Bed>>,
+    sleeps: bool,
 }
 
 impl Intake {
+    fn new(sources: Vec<(Stage, Receiver)>) -> Self {
+        let receiver = &sources[0].1;
+        let (bed, sleeps) = (receiver.bed(), receiver.sleeps());
+        Self { sources, latest: 0, bed, sleeps }
+    }
+
     #[inline]
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
-        match self.stage.next(&mut self.receiver, now_ns) {
+        match self.next() {
             Next::Deliver(parcel) => Ok(Some(self.deliver(parcel))),
             Next::Ended => Err(Error::closed("the sender of this link has gone")),
-            Next::Nothing | Next::NotBefore(_) if !self.receiver.sleeps() || timeout_ns == 0 => Ok(None),
+            Next::Nothing | Next::NotBefore(_) if !self.sleeps || timeout_ns == 0 => Ok(None),
             Next::Nothing => self.sleep(timeout_ns),
             Next::NotBefore(due_ns) => self.sleep(timeout_ns.min(due_ns.saturating_sub(now_ns()))),
         }
     }
 
+    /// What there is first of all sources; the source is then the latest.
+    #[inline]
+    fn next(&mut self) -> Next {
+        let mut found = Next::Nothing;
+        for step in 1..=self.sources.len() {
+            let at = (self.latest + step) % self.sources.len();
+            let (stage, receiver) = &mut self.sources[at];
+            match (stage.next(receiver, now_ns), found) {
+                (next @ (Next::Deliver(_) | Next::Ended), _) => {
+                    self.latest = at;
+                    return next;
+                }
+                (Next::NotBefore(due_ns), Next::NotBefore(other_ns)) => found = Next::NotBefore(due_ns.min(other_ns)),
+                (Next::NotBefore(due_ns), _) => found = Next::NotBefore(due_ns),
+                (Next::Nothing, _) => {}
+            }
+        }
+        found
+    }
+
     fn sleep(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
-        let stage = &mut self.stage;
-        let found = self.receiver.sleep(timeout_ns, |receiver| match stage.next(receiver, now_ns) {
-            Next::Nothing | Next::NotBefore(_) => None,
-            found => Some(found),
-        });
-        match found.unwrap_or_else(|| stage.next(&mut self.receiver, now_ns)) {
+        self.bed.0.lie_down();
+        let mut next = self.next();
+        let is_nothing = matches!(next, Next::Nothing | Next::NotBefore(_));
+        if is_nothing {
+            self.bed.0.sleep(timeout_ns);
+        }
+        self.bed.0.get_up();
+        if is_nothing {
+            next = self.next();
+        }
+        match next {
             Next::Deliver(parcel) => Ok(Some(self.deliver(parcel))),
             _ => Ok(None),
         }
     }
 
     fn deliver(&self, parcel: Parcel) -> Message {
-        if self.stage.delay_ns() > 0 {
-            let end_ns = now_ns() + self.stage.delay_ns();
+        let (stage, receiver) = &self.sources[self.latest];
+        if stage.delay_ns() > 0 {
+            let end_ns = now_ns() + stage.delay_ns();
             while now_ns() < end_ns {
                 std::hint::spin_loop();
             }
         }
         let token = ptr::without_provenance_mut(parcel.buffer as usize);
-        Message { data: self.receiver.data(&parcel), length: parcel.length, token }
+        Message { data: receiver.data(&parcel), length: parcel.length, token }
     }
 
+    /// Gives the message back that was taken last.
     fn release(&mut self, message: &Message) {
-        self.receiver.give_back(message.token.addr() as u32);
+        self.sources[self.latest].1.give_back(message.token.addr() as u32);
     }
 }
 
 /// The thread that calls the host.
 struct Delivery {
     stop: Arc<AtomicBool>,
-    direction: Arc<Direction>,
+    directions: Vec<Arc<Direction>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Delivery {
-    fn start(mut intake: Intake, direction: Arc<Direction>, callback: Callback) -> Result<Self> {
+    fn start(mut intake: Intake, directions: Vec<Arc<Direction>>, callback: Callback) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let deliver = move || {
@@ -140,14 +210,14 @@ impl Delivery {
         };
         let thread = thread::Builder::new().name("inmem-delivery".into()).spawn(deliver);
         let thread = Some(thread.map_err(|error| Error::os("starting the delivery thread", error))?);
-        Ok(Self { stop, direction, thread })
+        Ok(Self { stop, directions, thread })
     }
 }
 
 impl Drop for Delivery {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.direction.rouse_receiver();
+        self.directions.iter().for_each(|direction| direction.rouse_receivers());
         if let Some(thread) = self.thread.take() {
             // A panic was printed by the thread itself, and there is nothing else to do about it here.
             let _ = thread.join();
@@ -160,6 +230,7 @@ pub struct InmemLink {
     /// The leader's.
     entry: Option<Entry>,
     role: Role,
+    follower: usize,
     wait: Wait,
     callback: Option<Callback>,
     payload_bytes: usize,
@@ -167,6 +238,9 @@ pub struct InmemLink {
     delivery: Option<Delivery>,
     sender: Option<Sender>,
     intake: Option<Intake>,
+    /// Of what it sends.
+    faults: Faults,
+    sent: u64,
 }
 
 impl InmemLink {
@@ -175,26 +249,31 @@ impl InmemLink {
         index: u32,
         callback: Option<Callback>,
         depth: usize,
-        faults: [Faults; 2],
+        faults: FaultsAt,
     ) -> Result<Self> {
+        let sent_by = faults.clone();
         let entry = match options.role {
             Role::Leader => Some(Entry::new(options, index, depth, faults)?),
             Role::Follower => None,
         };
-        let (role, wait) = (options.role, options.wait);
+        let (role, follower, wait) = (options.role, options.follower_index as usize, options.wait);
         if wait == Wait::Callback && callback.is_none() {
             return Err(Error::new(Status::Invalid, "wait 'callback' needs a function to call"));
         }
-        Ok(Self { entry, role, wait, callback, payload_bytes: 0, delivery: None, sender: None, intake: None })
+        let (delivery, sender, intake, payload_bytes, sent) = (None, None, None, 0, 0);
+        let faults = sent_by.of(direction_of(role), follower);
+        Ok(Self { entry, role, follower, wait, callback, payload_bytes, delivery, sender, intake, faults, sent })
     }
 
     fn attach(&mut self, shared: &Shared) -> Result<()> {
-        let outgoing = direction_of(self.role);
-        let [out, back] = [outgoing, 1 - outgoing].map(|at| shared.directions[at].clone());
+        let (out, back) = match self.role {
+            Role::Leader => (shared.out.clone(), shared.back.clone()),
+            Role::Follower => (shared.back[self.follower].clone(), vec![shared.out.clone()]),
+        };
         self.payload_bytes = shared.payload_bytes;
-        self.sender = Some(Sender::new(out, !shared.faults[outgoing].stall.is_empty()));
-        let stage = Stage::new(shared.faults[1 - outgoing].clone());
-        let intake = Intake { stage, receiver: Receiver::new(back.clone()) };
+        let stamps = !shared.faults.directions[direction_of(self.role)].stall.is_empty();
+        self.sender = Some(Sender::new(out, stamps));
+        let intake = Intake::new(shared.sources(self.role, self.follower));
         match self.callback.filter(|_| self.wait == Wait::Callback) {
             Some(callback) => self.delivery = Some(Delivery::start(intake, back, callback)?),
             None => self.intake = Some(intake),
@@ -204,9 +283,11 @@ impl InmemLink {
 
     fn connect_leader(&self, shared: &Shared, timeout: Duration) -> Result<()> {
         let start = Instant::now();
-        while !shared.is_connected.load(Ordering::Acquire) {
+        while shared.connected.load(Ordering::Acquire) < shared.back.len() {
             if start.elapsed() >= timeout {
-                return Err(Error::failed(format!("no follower of this process connected within {timeout:?}")));
+                let (count, all) = (shared.connected.load(Ordering::Acquire), shared.back.len());
+                let text = format!("{count} of {all} followers of this process connected within {timeout:?}");
+                return Err(Error::failed(text));
             }
             thread::sleep(CONNECT_STEP);
         }
@@ -220,12 +301,14 @@ impl InmemLink {
                 "no leader '{address}' in this process; system 'inmem' needs both ends in one process"
             ))
         })?;
-        if shared.is_taken.swap(true, Ordering::AcqRel) {
-            let text = "the leader has a follower already; system 'inmem' connects 1 follower per leader";
+        let (follower, count) = (self.follower, shared.is_taken.len());
+        if shared.is_taken.get(follower).is_none_or(|is_taken| is_taken.swap(true, Ordering::AcqRel)) {
+            let text =
+                format!("the leader has a follower {follower} already, or none: it connects {count} follower(s)");
             return Err(Error::new(Status::Invalid, text));
         }
-        shared.announce(Role::Follower, self.wait);
-        shared.is_connected.store(true, Ordering::Release);
+        shared.announce_follower(follower, self.wait);
+        shared.connected.fetch_add(1, Ordering::AcqRel);
         Ok(shared)
     }
 
@@ -242,8 +325,9 @@ impl Link for InmemLink {
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let [peer] = peers else {
-            let text = format!("system 'inmem' connects 1 follower per leader, not {}", peers.len());
+        let expected = self.entry.as_ref().map_or(1, |entry| entry.shared.back.len());
+        let Some(peer) = peers.first().filter(|_| peers.len() == expected) else {
+            let text = format!("this end connects {expected} peer(s), not {}", peers.len());
             return Err(Error::new(Status::Invalid, text));
         };
         let shared = match &self.entry {
@@ -266,10 +350,13 @@ impl Link for InmemLink {
     }
 
     fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
-        match &mut self.sender {
-            Some(sender) => sender.publish(loan.token.addr() as u32, loan.length, timeout_ns),
-            None => Ok(false),
+        let Some(sender) = &mut self.sender else { return Ok(false) };
+        let is_sent = sender.publish(loan.token.addr() as u32, loan.length, timeout_ns)?;
+        if is_sent && !self.faults.stall_sender.is_empty() {
+            self.sent += 1;
+            thread::sleep(Duration::from_nanos(self.faults.stall_sender_ns(self.sent)));
         }
+        Ok(is_sent)
     }
 
     fn discard(&mut self, loan: Loan) {

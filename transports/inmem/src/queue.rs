@@ -67,19 +67,26 @@ impl Queue {
 #[expect(dead_code, reason = "accessed through pointers only")]
 struct Block([u8; CACHE_LINE]);
 
-/// What both ends of a direction share.
+/// What all ends of a direction share: one sender, and one receiver or several, each of which gets every message.
 pub(crate) struct Direction {
     blocks: Box<[UnsafeCell<Block>]>,
     stride: usize,
     ready: Queue,
-    free: Queue,
-    receiver: Line<Bed>,
+    receivers: Box<[Reader]>,
     sender: Line<Bed>,
-    /// How each end waits; known before both are connected.
-    pub(crate) receiver_sleeps: AtomicBool,
+    /// How the sender waits; known before both ends are connected.
     pub(crate) sender_sleeps: AtomicBool,
     sender_has_gone: AtomicBool,
-    receiver_has_gone: AtomicBool,
+}
+
+/// What a receiver shares with the sender.
+struct Reader {
+    /// Buffers that it is done with.
+    free: Queue,
+    /// One for all directions that it receives from.
+    bed: Arc<Line<Bed>>,
+    sleeps: AtomicBool,
+    has_gone: AtomicBool,
 }
 
 // SAFETY: a buffer is used by the end that holds its number, which passes through the queues with release and acquire.
@@ -88,8 +95,8 @@ unsafe impl Sync for Direction {}
 unsafe impl Send for Direction {}
 
 impl Direction {
-    /// `depth` messages on their way, and one buffer more for the loan.
-    pub(crate) fn new(depth: usize, payload_bytes: usize) -> Result<Self> {
+    /// `depth` messages on their way, and one buffer more for the loan; a receiver for each bed.
+    pub(crate) fn new(depth: usize, payload_bytes: usize, beds: &[Arc<Line<Bed>>]) -> Result<Self> {
         let stride = payload_bytes.div_ceil(CACHE_LINE).max(1);
         let count = stride.checked_mul(depth + 1);
         let mut blocks = Vec::new();
@@ -106,13 +113,10 @@ impl Direction {
             blocks: blocks.into_boxed_slice(),
             stride,
             ready: Queue::new(depth + 1),
-            free: Queue::new(depth + 1),
-            receiver: Line::default(),
+            receivers: beds.iter().map(|bed| Reader::new(depth, bed)).collect(),
             sender: Line::default(),
-            receiver_sleeps: AtomicBool::new(false),
             sender_sleeps: AtomicBool::new(false),
             sender_has_gone: AtomicBool::new(false),
-            receiver_has_gone: AtomicBool::new(false),
         })
     }
 
@@ -126,9 +130,21 @@ impl Direction {
         UnsafeCell::raw_get(self.blocks.as_ptr().wrapping_add(buffer as usize * self.stride)).cast()
     }
 
-    /// Wakes a receiver that sleeps without a message.
-    pub(crate) fn rouse_receiver(&self) {
-        self.receiver.0.wake();
+    /// Wakes receivers that sleep without a message.
+    pub(crate) fn rouse_receivers(&self) {
+        self.receivers.iter().for_each(|receiver| receiver.bed.0.wake());
+    }
+
+    /// Says how a receiver waits; to be called before anything is sent.
+    pub(crate) fn announce_receiver(&self, index: usize, sleeps: bool) {
+        self.receivers[index].sleeps.store(sleeps, Ordering::Relaxed);
+    }
+}
+
+impl Reader {
+    fn new(depth: usize, bed: &Arc<Line<Bed>>) -> Self {
+        let [sleeps, has_gone] = [false; 2].map(AtomicBool::new);
+        Self { free: Queue::new(depth + 1), bed: bed.clone(), sleeps, has_gone }
     }
 }
 
@@ -139,14 +155,19 @@ pub(crate) struct Sender {
     spare: Option<u32>,
     /// Free at the start, not used yet.
     fresh: u32,
-    popped: u64,
+    /// From the free buffers of each receiver.
+    popped: Box<[u64]>,
+    /// How many receivers are done with each buffer.
+    returned: Box<[usize]>,
     /// Messages carry the time they were sent.
     stamps: bool,
 }
 
 impl Sender {
     pub(crate) fn new(direction: Arc<Direction>, stamps: bool) -> Self {
-        Self { direction, spare: Some(0), fresh: 1, popped: 0, stamps }
+        let popped = vec![0; direction.receivers.len()].into();
+        let returned = vec![0; direction.buffers() as usize].into();
+        Self { direction, spare: Some(0), fresh: 1, popped, returned, stamps }
     }
 
     pub(crate) fn loan(&mut self) -> Result<(u32, *mut u8)> {
@@ -160,7 +181,7 @@ impl Sender {
 
     /// Sends a buffer, once there is another for the next loan.
     pub(crate) fn publish(&mut self, buffer: u32, length: usize, timeout_ns: u64) -> Result<bool> {
-        if self.direction.receiver_has_gone.load(Ordering::Relaxed) {
+        if self.direction.receivers.iter().any(|receiver| receiver.has_gone.load(Ordering::Relaxed)) {
             self.spare = Some(buffer);
             return Err(Error::closed("the receiver of this link has gone"));
         }
@@ -171,8 +192,8 @@ impl Sender {
         }
         let due_ns = if self.stamps { now_ns() } else { 0 };
         self.direction.ready.push(Parcel { buffer, length, due_ns });
-        if self.direction.receiver_sleeps.load(Ordering::Relaxed) {
-            self.direction.receiver.0.wake();
+        for receiver in self.direction.receivers.iter().filter(|receiver| receiver.sleeps.load(Ordering::Relaxed)) {
+            receiver.bed.0.wake();
         }
         Ok(true)
     }
@@ -182,7 +203,18 @@ impl Sender {
             self.fresh += 1;
             return Some(self.fresh - 1);
         }
-        self.direction.free.pop(&mut self.popped).map(|parcel| parcel.buffer)
+        let receivers = &self.direction.receivers;
+        for (receiver, popped) in receivers.iter().zip(&mut self.popped) {
+            while let Some(Parcel { buffer, .. }) = receiver.free.pop(popped) {
+                let returned = &mut self.returned[buffer as usize];
+                *returned += 1;
+                if *returned == receivers.len() {
+                    *returned = 0;
+                    return Some(buffer);
+                }
+            }
+        }
+        None
     }
 
     #[cold]
@@ -222,41 +254,41 @@ impl Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         self.direction.sender_has_gone.store(true, Ordering::Release);
-        self.direction.receiver.0.wake();
+        self.direction.rouse_receivers();
     }
 }
 
 /// The receiving end, before the faults.
 pub(crate) struct Receiver {
     direction: Arc<Direction>,
+    /// Which of its receivers.
+    index: usize,
     popped: u64,
     /// Deliveries of each buffer that were not given back.
     shares: Box<[u32]>,
 }
 
 impl Receiver {
-    pub(crate) fn new(direction: Arc<Direction>) -> Self {
+    pub(crate) fn new(direction: Arc<Direction>, index: usize) -> Self {
         let shares = vec![0; direction.buffers() as usize].into_boxed_slice();
-        Self { direction, popped: 0, shares }
+        Self { direction, index, popped: 0, shares }
+    }
+
+    fn reader(&self) -> &Reader {
+        &self.direction.receivers[self.index]
     }
 
     pub(crate) fn sleeps(&self) -> bool {
-        self.direction.receiver_sleeps.load(Ordering::Relaxed)
+        self.reader().sleeps.load(Ordering::Relaxed)
+    }
+
+    /// Where it sleeps.
+    pub(crate) fn bed(&self) -> Arc<Line<Bed>> {
+        self.reader().bed.clone()
     }
 
     pub(crate) fn data(&self, parcel: &Parcel) -> *const u8 {
         self.direction.data(parcel.buffer)
-    }
-
-    /// Sleeps until something is sent, unless `found` says that it has been, for `timeout_ns` at most.
-    pub(crate) fn sleep<T>(&mut self, timeout_ns: u64, found: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        self.direction.receiver.0.lie_down();
-        let found = found(self);
-        if found.is_none() {
-            self.direction.receiver.0.sleep(timeout_ns);
-        }
-        self.direction.receiver.0.get_up();
-        found
     }
 }
 
@@ -280,7 +312,7 @@ impl Source for Receiver {
         let shares = &mut self.shares[buffer as usize];
         *shares -= 1;
         if *shares == 0 {
-            self.direction.free.push(Parcel { buffer, length: 0, due_ns: 0 });
+            self.reader().free.push(Parcel { buffer, length: 0, due_ns: 0 });
             if self.direction.sender_sleeps.load(Ordering::Relaxed) {
                 self.direction.sender.0.wake();
             }
@@ -295,7 +327,7 @@ impl Source for Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.direction.receiver_has_gone.store(true, Ordering::Relaxed);
+        self.reader().has_gone.store(true, Ordering::Relaxed);
     }
 }
 

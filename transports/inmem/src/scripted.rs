@@ -59,13 +59,25 @@ impl Script {
 ///
 /// | call | effect on the clock |
 /// |---|---|
-/// | `publish` | none |
+/// | `publish` | none, but for `stall_sender` |
 /// | `take` that delivers | moves to the service time after the message was sent, plus stalls and delay, if that is later |
 /// | `take` that does not | moves by its time-out (`block`), or by 1 µs (`poll`) |
 pub fn scripted(script: Script, clock: FakeClock) -> ScriptedLink {
     let Script { faults, service_ns, wait } = script;
+    let stalls = faults[0].clone();
     let [out, back] = faults.map(|faults| Lane { stage: Stage::new(faults), sent: VecDeque::new() });
-    ScriptedLink { out, back, store: Store::default(), service_ns, wait, clock, reached_ns: 0, answer: |_| () }
+    ScriptedLink {
+        out,
+        back,
+        store: Store::default(),
+        service_ns,
+        wait,
+        clock,
+        reached_ns: 0,
+        answer: |_| (),
+        stalls,
+        sent: 0,
+    }
 }
 
 /// Made by [`scripted`].
@@ -79,6 +91,9 @@ pub struct ScriptedLink {
     /// When the last message reached the follower.
     reached_ns: u64,
     answer: fn(&mut [u8]),
+    /// Of the sending.
+    stalls: Faults,
+    sent: u64,
 }
 
 /// One direction.
@@ -202,6 +217,8 @@ impl Link for ScriptedLink {
     fn publish(&mut self, loan: Loan, _timeout_ns: u64) -> Result<bool> {
         let parcel = Parcel { buffer: loan.token.addr() as u32, length: loan.length, due_ns: self.clock.now_ns() };
         self.out.sent.push_back(parcel);
+        self.sent += 1;
+        self.clock.advance(self.stalls.stall_sender_ns(self.sent));
         Ok(true)
     }
 

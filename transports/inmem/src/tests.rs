@@ -26,6 +26,7 @@ fn options(wait: Wait, settings: &[(&str, &str)]) -> NodeOptions {
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
+        intruder: None,
     }
 }
 
@@ -299,6 +300,73 @@ fn bad_settings_are_refused_by_probe_and_open() {
     assert_eq!(link(&huge, None).err().unwrap().status, Status::Limit);
 }
 
+/// A leader with several followers, all connected, in one thread.
+fn several(options: &NodeOptions, count: u32) -> (InmemLink, Vec<InmemLink>) {
+    let options = NodeOptions { follower_count: count, ..options.clone() };
+    let mut leader = link(&options, None).unwrap();
+    let address = leader.address().unwrap();
+    let mut others = Vec::new();
+    for index in 0..count {
+        let mut one = link(&NodeOptions { follower_index: index, ..follower(&options) }, None).unwrap();
+        one.connect(std::slice::from_ref(&address), TIMEOUT_NS).unwrap();
+        others.push(one);
+    }
+    leader.connect(&vec![Vec::new(); count as usize], TIMEOUT_NS).unwrap();
+    (leader, others)
+}
+
+#[test]
+fn one_message_reaches_all_followers_and_all_answers_come_back() {
+    for wait in [Wait::Poll, Wait::Block] {
+        let (mut leader, mut others) = several(&options(wait, &[("depth", "4")]), 3);
+        for trip in 0..20 {
+            assert!(send(&mut leader, &[trip], 0).unwrap());
+            for (index, other) in others.iter_mut().enumerate() {
+                assert_eq!(drain(other), [trip]);
+                assert!(send(other, &[index as u8], 0).unwrap());
+            }
+            let mut answers = drain(&mut leader);
+            answers.sort_unstable();
+            assert_eq!(answers, [0, 1, 2]);
+        }
+    }
+}
+
+#[test]
+fn the_slowest_follower_keeps_the_queue_full() {
+    let (mut leader, mut others) = several(&options(Wait::Block, &[("depth", "4")]), 2);
+    for number in 0..4 {
+        assert!(send(&mut leader, &[number], 0).unwrap());
+    }
+    assert_eq!(drain(&mut others[0]), [0, 1, 2, 3]);
+    assert!(!send(&mut leader, &[4], SHORT_NS).unwrap());
+    assert_eq!(drain(&mut others[1]), [0, 1, 2, 3]);
+    assert!(send(&mut leader, &[4], 0).unwrap());
+}
+
+#[test]
+fn faults_hit_the_follower_that_was_named() {
+    for (side, lost) in [("leader", [vec![1, 2, 3], vec![1, 3]]), ("follower", [vec![1, 2, 3], vec![1, 3]])] {
+        let settings = [("lose", "2"), ("side", side), ("at", "1")];
+        let (mut leader, mut others) = several(&options(Wait::Poll, &settings), 2);
+        for (index, expected) in lost.iter().enumerate() {
+            let found = if side == "leader" {
+                if index == 0 {
+                    (1..=3).for_each(|number| assert!(send(&mut leader, &[number], 0).unwrap()));
+                }
+                drain(&mut others[index])
+            } else {
+                (1..=3).for_each(|number| assert!(send(&mut others[index], &[number], 0).unwrap()));
+                drain(&mut leader)
+            };
+            assert_eq!(&found, expected, "side={side}, follower {index}");
+        }
+    }
+    let damaged = NodeOptions { follower_count: 2, ..options(Wait::Poll, &[("damage", "2")]) };
+    assert_eq!(Inmem.probe(&damaged).unwrap_err().status, Status::Invalid);
+    assert!(Inmem.probe(&options(Wait::Poll, &[("at", "first")])).unwrap_err().message.contains("'at=first'"));
+}
+
 mod scripted_link {
     use super::*;
 
@@ -340,6 +408,16 @@ mod scripted_link {
             let stalled: Vec<_> = took.iter().filter(|took_ns| **took_ns != 1_000).collect();
             assert_eq!((stalled, took[10]), (vec![&50_001_000], 50_001_000), "side={side}");
         }
+    }
+
+    #[test]
+    fn a_stalled_sender_comes_back_late_and_its_message_does_not() {
+        let (mut link, clock) = start(Wait::Block, &[("stall_sender", "2:50ms")]);
+        let mut at = |number: u8| {
+            assert!(send(&mut link, &[number; 20], 0).unwrap());
+            clock.now_ns()
+        };
+        assert_eq!([at(1), at(2), at(3)], [5_000, 50_005_000, 50_005_000]);
     }
 
     #[test]

@@ -74,10 +74,14 @@ impl FifoPair {
         set_buffer(writer.as_raw_fd(), self.buffer)?;
         let reader = open_when_there(&self.a, libc::O_RDONLY, deadline)?;
         let mut hello = [0];
-        deadline.wait(reader.as_raw_fd(), libc::POLLIN, "the leader's greeting")?;
-        match os::read(reader.as_raw_fd(), &mut hello) {
-            Ok(1) if hello == HELLO => {}
-            _ => return Err(Error::closed("the leader went away while connecting; see its log")),
+        loop {
+            deadline.wait(reader.as_raw_fd(), libc::POLLIN, "the leader's greeting")?;
+            match os::read(reader.as_raw_fd(), &mut hello) {
+                Ok(1) if hello == HELLO => break,
+                // While a writer opens a FIFO, poll(2) may take it for one that has closed it.
+                Err(libc::EAGAIN) => {}
+                _ => return Err(Error::closed("the leader went away while connecting; see its log")),
+            }
         }
         (self.reader, self.writer) = (Some(reader), Some(writer));
         Ok(())

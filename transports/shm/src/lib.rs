@@ -3,6 +3,7 @@
 //! Messages are written in place, in distinct chunks of a shared segment, and handed over by storing one word. Nothing is
 //! copied, and with wait `poll` nothing is asked of the kernel. See `ring` for how.
 
+mod fan;
 mod futex;
 mod link;
 mod ring;
@@ -20,6 +21,9 @@ use tripmeter_abi::{
 /// Messages on their way per direction.
 const DEPTH: std::ops::RangeInclusive<u64> = 2..=1024;
 
+/// Followers of a link: they have a bit each.
+const MOST_FOLLOWERS: u64 = u64::BITS as u64;
+
 /// The system `shm`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shm;
@@ -35,6 +39,7 @@ impl System for Shm {
         );
         ring.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput];
         ring.zero_copy = true;
+        ring.fan_out = true;
         Description {
             system: "shm".into(),
             summary: "zero-copy reference: the floor".into(),
@@ -55,10 +60,10 @@ impl System for Shm {
         let sizes = Sizes::of(options)?;
         let links = u64::from(options.link_count.max(1));
         let free_bytes = free_bytes()?;
-        let largest = Geometry::largest_payload(free_bytes / links, sizes.depth, sizes.directions);
+        let largest = Geometry::largest_payload(free_bytes / links, sizes.depth, sizes.directions, sizes.followers);
         let payload = options.max_payload_bytes;
         if payload <= largest && largest > 0 {
-            return Ok(Limits { max_payload_bytes: largest, packet_bytes: 0 });
+            return Ok(Limits { max_payload_bytes: largest, packet_bytes: 0, intruders: 0 });
         }
         let needed = sizes.geometry(payload)?.bytes().saturating_mul(links);
         Err(Error::new(
@@ -88,16 +93,23 @@ impl System for Shm {
 struct Sizes {
     depth: u64,
     directions: u64,
+    followers: u64,
 }
 
 impl Sizes {
     fn of(options: &NodeOptions) -> Result<Self> {
-        let directions = if matches!(options.pattern, Pattern::PingPong | Pattern::Rpc) { 2 } else { 1 };
-        Ok(Self { depth: options.number("depth", DEPTH)?, directions })
+        let followers = u64::from(options.follower_count.max(1));
+        if followers > MOST_FOLLOWERS {
+            let text =
+                format!("{followers} followers are more than {MOST_FOLLOWERS}, the most that one leader connects");
+            return Err(Error::new(Status::Limit, text));
+        }
+        let answers = if matches!(options.pattern, Pattern::PingPong | Pattern::Rpc) { followers } else { 0 };
+        Ok(Self { depth: options.number("depth", DEPTH)?, directions: 1 + answers, followers })
     }
 
     fn geometry(&self, payload_bytes: u64) -> Result<Geometry> {
-        Geometry::new(payload_bytes, self.depth, self.directions).ok_or_else(|| {
+        Geometry::new(payload_bytes, self.depth, self.directions, self.followers).ok_or_else(|| {
             let depth = self.depth;
             let text = format!("a payload of {payload_bytes} bytes at depth {depth} is more than can be addressed");
             Error::new(Status::Limit, text)

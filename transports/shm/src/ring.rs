@@ -36,10 +36,19 @@ pub(crate) struct Control {
     producer: Line<Bed>,
 }
 
+impl Control {
+    /// Where the consumer sleeps.
+    pub(crate) fn bed(&self) -> *const Bed {
+        &raw const self.consumer.0
+    }
+}
+
 /// Where a ring lies and how its ends wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) control: *const Control,
+    /// Where the consumer sleeps: its own bed, or one for all rings that it reads.
+    pub(crate) bed: *const Bed,
     /// The first chunk.
     pub(crate) chunks: *mut u8,
     pub(crate) stride: usize,
@@ -94,6 +103,7 @@ impl Cursor {
 pub(crate) struct Producer {
     cursor: Cursor,
     control: *const Control,
+    bed: *const Bed,
     depth: u64,
     /// Messages known to be given back.
     released: u64,
@@ -109,6 +119,7 @@ impl Producer {
             // SAFETY: the caller's contract.
             cursor: unsafe { Cursor::new(&place) },
             control: place.control,
+            bed: place.bed,
             depth: place.depth as u64,
             released: 0,
             sleeps: place.sleeps,
@@ -133,18 +144,24 @@ impl Producer {
         if self.is_full() && !self.wait_for_room(timeout_ns) {
             return false;
         }
-        let head = self.cursor.head();
-        head.length.store(length as u64, Ordering::Relaxed);
-        head.sequence.store(self.cursor.sequence, Ordering::Release);
-        self.cursor.advance();
+        self.hand_over(length);
         if self.peer_sleeps {
-            self.control().consumer.0.wake();
+            // SAFETY: mapped as long as the producer lives, by the contract of `new`.
+            unsafe { &*self.bed }.wake();
         }
         true
     }
 
     #[inline(always)]
-    fn is_full(&self) -> bool {
+    fn hand_over(&mut self, length: usize) {
+        let head = self.cursor.head();
+        head.length.store(length as u64, Ordering::Relaxed);
+        head.sequence.store(self.cursor.sequence, Ordering::Release);
+        self.cursor.advance();
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
         self.cursor.sequence - self.released > self.depth
     }
 
@@ -153,8 +170,19 @@ impl Producer {
         !self.is_full()
     }
 
+    /// The same message has been handed over to this ring's consumer, too, by the producer of another ring with the same
+    /// chunks.
+    pub(crate) fn follow(&mut self) {
+        self.cursor.advance();
+        if self.peer_sleeps {
+            // SAFETY: as in `publish`.
+            unsafe { &*self.bed }.wake();
+        }
+    }
+
+    /// True once there is room for one message more.
     #[inline(never)]
-    fn wait_for_room(&mut self, timeout_ns: u64) -> bool {
+    pub(crate) fn wait_for_room(&mut self, timeout_ns: u64) -> bool {
         if self.look_for_room() {
             return true;
         }
@@ -196,10 +224,9 @@ impl Producer {
 pub(crate) struct Consumer {
     cursor: Cursor,
     control: *const Control,
+    bed: *const Bed,
     /// Messages given back.
     released: u64,
-    /// Messages given back before an earlier one was.
-    early: u64,
     sleeps: bool,
     peer_sleeps: bool,
 }
@@ -212,8 +239,8 @@ impl Consumer {
             // SAFETY: the caller's contract.
             cursor: unsafe { Cursor::new(&place) },
             control: place.control,
+            bed: place.bed,
             released: 0,
-            early: 0,
             sleeps: place.sleeps,
             peer_sleeps: place.peer_sleeps,
         }
@@ -222,6 +249,11 @@ impl Consumer {
     fn control(&self) -> &Control {
         // SAFETY: mapped as long as the consumer lives, by the contract of `new`.
         unsafe { &*self.control }
+    }
+
+    fn bed(&self) -> &Bed {
+        // SAFETY: as above.
+        unsafe { &*self.bed }
     }
 
     #[inline(always)]
@@ -243,34 +275,53 @@ impl Consumer {
                 return None;
             }
         }
+        Some(self.next())
+    }
+
+    /// The message that is ready.
+    #[inline(always)]
+    fn next(&mut self) -> Message {
         let length = self.cursor.head().length.load(Ordering::Relaxed) as usize;
-        let token = ptr::without_provenance_mut(self.cursor.sequence as usize);
-        let message = Message { data: self.cursor.message(), length, token };
+        let message = Message { data: self.cursor.message(), length, token: ptr::null_mut() };
         self.cursor.advance();
-        Some(message)
+        message
+    }
+
+    /// The next message if it is there.
+    pub(crate) fn look(&mut self) -> Option<Message> {
+        self.is_ready().then(|| self.next())
     }
 
     /// True once a message is there.
     #[inline(never)]
     fn sleep(&self, timeout_ns: u64) -> bool {
-        let bed = &self.control().consumer.0;
-        bed.lie_down();
-        if !self.is_ready() && timeout_ns > 0 {
-            bed.sleep(timeout_ns);
-        }
-        bed.get_up();
+        self.sleep_unless(timeout_ns, || self.is_ready());
         self.is_ready()
     }
 
-    /// Gives a message back. Of two that are held, the later one may come first.
-    #[inline(always)]
-    pub(crate) fn release(&mut self, message: &Message) {
-        if message.token.addr() as u64 != self.released + 1 {
-            self.early += 1;
-            return;
+    /// Sleeps in the consumer's bed until woken, unless there is something.
+    fn sleep_unless(&self, timeout_ns: u64, is_ready: impl FnOnce() -> bool) {
+        let bed = self.bed();
+        bed.lie_down();
+        if !is_ready() && timeout_ns > 0 {
+            bed.sleep(timeout_ns);
         }
-        self.released += 1 + self.early;
-        self.early = 0;
+        bed.get_up();
+    }
+
+    /// Sleeps until one of several rings, whose consumers have one bed, has a message.
+    pub(crate) fn sleep_for_any(consumers: &[Consumer], timeout_ns: u64) {
+        if let Some(first) = consumers.first().filter(|first| first.sleeps) {
+            first.sleep_unless(timeout_ns, || consumers.iter().any(Consumer::is_ready));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Gives the message that is held back.
+    #[inline(always)]
+    pub(crate) fn release(&mut self) {
+        self.released += 1;
         self.control().released.0.store(self.released, Ordering::Release);
         if self.peer_sleeps {
             self.control().producer.0.wake();

@@ -1,5 +1,6 @@
 //! The shared segment of one link: a front page, then the chunks of both directions.
 
+use crate::futex::Bed;
 use crate::ring::{Control, HEAD_BYTES, Place};
 use std::ffi::CString;
 use std::io;
@@ -11,7 +12,7 @@ use tripmeter_abi::{Error, Result, Role, Status};
 const PAGE: u64 = 4096;
 const CACHE_LINE: u64 = 64;
 /// Tells a finished segment of this layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"tripshm1");
+const MAGIC: u64 = u64::from_le_bytes(*b"tripshm2");
 
 /// The first page of a segment.
 #[repr(C, align(64))]
@@ -22,15 +23,22 @@ struct Front {
     stride: AtomicU64,
     leader_sleeps: AtomicU32,
     follower_sleeps: AtomicU32,
-    /// Followers that wanted to connect.
-    followers: AtomicU32,
-    /// The follower is ready.
+    /// Followers that are ready.
     connected: AtomicU32,
+    /// Bits of the followers that wanted to connect.
+    followers: AtomicU64,
+    controls: Controls,
+}
+
+/// The words of the rings of one follower. Those of the first are in the front page; those of the others come behind it.
+#[repr(C, align(64))]
+struct Controls {
     to_follower: Control,
     to_leader: Control,
 }
 
 const _: () = assert!(size_of::<Front>() as u64 <= PAGE);
+const CONTROLS_BYTES: u64 = size_of::<Controls>() as u64;
 
 /// The sizes that make up a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,23 +47,24 @@ pub(crate) struct Geometry {
     pub(crate) depth: u64,
     /// Bytes from chunk to chunk.
     stride: u64,
-    /// 1 or 2.
+    /// Rows of chunks: that of the leader, and one of each follower that answers.
     directions: u64,
+    followers: u64,
 }
 
 impl Geometry {
     /// `None` if the numbers are beyond any memory.
-    pub(crate) fn new(payload_bytes: u64, depth: u64, directions: u64) -> Option<Self> {
+    pub(crate) fn new(payload_bytes: u64, depth: u64, directions: u64, followers: u64) -> Option<Self> {
         let whole = payload_bytes.checked_add(HEAD_BYTES as u64)?.checked_next_multiple_of(PAGE)?;
         // One line more than whole pages: the heads of all chunks would fall into one set of the cache otherwise.
-        let geometry = Self { depth, stride: whole.checked_add(CACHE_LINE)?, directions };
+        let geometry = Self { depth, stride: whole.checked_add(CACHE_LINE)?, directions, followers };
         let chunks = geometry.stride.checked_mul(geometry.chunks())?;
-        (chunks.checked_add(PAGE)? <= isize::MAX as u64).then_some(geometry)
+        (chunks.checked_add(geometry.front_bytes())? <= isize::MAX as u64).then_some(geometry)
     }
 
     /// The largest message that fits into `free_bytes`, 0 if there is none.
-    pub(crate) fn largest_payload(free_bytes: u64, depth: u64, directions: u64) -> u64 {
-        let stride = free_bytes.saturating_sub(PAGE) / ((depth + 1) * directions);
+    pub(crate) fn largest_payload(free_bytes: u64, depth: u64, directions: u64, followers: u64) -> u64 {
+        let stride = free_bytes.saturating_sub(front_bytes(followers)) / ((depth + 1) * directions);
         let whole = stride.saturating_sub(CACHE_LINE) / PAGE * PAGE;
         whole.saturating_sub(HEAD_BYTES as u64)
     }
@@ -66,13 +75,22 @@ impl Geometry {
 
     /// Bytes of the whole segment.
     pub(crate) fn bytes(&self) -> u64 {
-        PAGE + self.chunks() * self.stride
+        self.front_bytes() + self.chunks() * self.stride
+    }
+
+    fn front_bytes(&self) -> u64 {
+        front_bytes(self.followers)
     }
 
     /// Longest message of a chunk.
     pub(crate) fn payload_bytes(&self) -> usize {
         (self.stride - CACHE_LINE) as usize - HEAD_BYTES
     }
+}
+
+/// Bytes in front of the chunks, in whole pages.
+fn front_bytes(followers: u64) -> u64 {
+    PAGE + (followers.saturating_sub(1) * CONTROLS_BYTES).next_multiple_of(PAGE)
 }
 
 /// A mapped segment; the leader's removes its name when dropped.
@@ -104,8 +122,8 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Maps the leader's segment and tells it so. Only the first follower may.
-    pub(crate) fn join(name: &str, sleeps: bool) -> Result<Self> {
+    /// Maps the leader's segment, as one of so many followers, and tells it so. Each may once.
+    pub(crate) fn join(name: &str, sleeps: bool, follower: u32, followers: u64) -> Result<Self> {
         let file = open(&shm_name(name)?, 0)
             .map_err(|error| Error::os(&format!("opening the leader's shared memory '{name}'"), error))?;
         let length = std::fs::File::from(file.try_clone().map_err(|error| Error::os("dup", error))?)
@@ -119,22 +137,23 @@ impl Segment {
         }
         let mut segment = Self { memory: ptr::null_mut(), geometry: Geometry::whole(length), name: None };
         segment.map(&file)?;
-        segment.geometry = segment.read_geometry(length).ok_or_else(foreign)?;
-        if segment.front().followers.fetch_add(1, Ordering::AcqRel) != 0 {
-            return Err(Error::new(
-                Status::Invalid,
-                format!("shared memory '{name}' has a follower already; system 'shm' connects 1 follower per leader"),
-            ));
+        segment.geometry = segment.read_geometry(length, followers).ok_or_else(foreign)?;
+        let bit = 1 << follower;
+        if segment.front().followers.fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+            let text = format!(
+                "shared memory '{name}' has a follower {follower} already; this leader connects {followers} follower(s)"
+            );
+            return Err(Error::new(Status::Invalid, text));
         }
         segment.touch();
         segment.front().follower_sleeps.store(sleeps.into(), Ordering::Relaxed);
-        segment.front().connected.store(1, Ordering::Release);
+        segment.front().connected.fetch_add(1, Ordering::AcqRel);
         Ok(segment)
     }
 
-    /// The follower is there.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.front().connected.load(Ordering::Acquire) == 1
+    /// Followers that are there.
+    pub(crate) fn connected(&self) -> u64 {
+        self.front().connected.load(Ordering::Acquire).into()
     }
 
     /// Sizes of this segment.
@@ -142,18 +161,20 @@ impl Segment {
         self.geometry
     }
 
-    /// The ring that `role` writes, and the one it reads; the same memory if there is only one direction, which is then
-    /// the leader's to write and the follower's to read.
-    pub(crate) fn rings(&self, role: Role) -> (Option<Place>, Option<Place>) {
+    /// The ring between the leader and a follower that `role` writes, and the one it reads; the same memory if there is
+    /// only one direction, which is then the leader's to write and the follower's to read. What the leader writes has the
+    /// same chunks for all followers.
+    pub(crate) fn rings(&self, role: Role, follower: u32) -> (Option<Place>, Option<Place>) {
         let front = self.front();
         let sleepers = [&front.leader_sleeps, &front.follower_sleeps].map(|word| word.load(Ordering::Relaxed) != 0);
         let (sleeps, peer_sleeps) = match role {
             Role::Leader => (sleepers[0], sleepers[1]),
             Role::Follower => (sleepers[1], sleepers[0]),
         };
-        let place = |control: *const Control, direction: u64| {
+        let place = |control: &Control, bed: *const Bed, direction: u64| {
             (direction < self.geometry.directions).then(|| Place {
                 control,
+                bed,
                 // SAFETY: the geometry was checked against the size of the mapping.
                 chunks: unsafe { self.memory.add(self.geometry.direction_offset(direction)) },
                 stride: self.geometry.stride as usize,
@@ -162,11 +183,23 @@ impl Segment {
                 peer_sleeps,
             })
         };
-        let (out, back) = (place(&raw const front.to_follower, 0), place(&raw const front.to_leader, 1));
+        let controls = self.controls(follower);
+        // The leader sleeps in one bed, whoever of its followers is to wake it.
+        let leaders_bed = front.controls.to_leader.bed();
+        let out = place(&controls.to_follower, controls.to_follower.bed(), 0);
+        let back = place(&controls.to_leader, leaders_bed, 1 + u64::from(follower));
         match role {
             Role::Leader => (out, back),
             Role::Follower => (back, out),
         }
+    }
+
+    fn controls(&self, follower: u32) -> &Controls {
+        let Some(behind) = u64::from(follower).checked_sub(1) else { return &self.front().controls };
+        debug_assert!(u64::from(follower) < self.geometry.followers);
+        // SAFETY: the front of a segment has room for all followers, in the mapping; they consist of atomics, all zeros at
+        // the start.
+        unsafe { &*self.memory.add((PAGE + behind * CONTROLS_BYTES) as usize).cast::<Controls>() }
     }
 
     fn front(&self) -> &Front {
@@ -174,13 +207,14 @@ impl Segment {
         unsafe { &*self.memory.cast::<Front>() }
     }
 
-    fn read_geometry(&self, length: u64) -> Option<Geometry> {
+    fn read_geometry(&self, length: u64, followers: u64) -> Option<Geometry> {
         let front = self.front();
         if front.magic.load(Ordering::Acquire) != MAGIC {
             return None;
         }
         let (depth, stride) = (front.depth.load(Ordering::Relaxed), front.stride.load(Ordering::Relaxed));
-        [1, 2].map(|directions| Geometry { depth, stride, directions }).into_iter().find(|it| it.bytes() == length)
+        let geometries = [1, 1 + followers].map(|directions| Geometry { depth, stride, directions, followers });
+        geometries.into_iter().find(|geometry| geometry.bytes() == length)
     }
 
     fn map(&mut self, file: &OwnedFd) -> Result<()> {
@@ -197,9 +231,10 @@ impl Segment {
 
     /// Gives every chunk contents that no memory saving can share, and a head that says free.
     fn fill(&self) {
-        let words = (self.geometry.bytes() - PAGE) as usize / size_of::<u64>();
-        // SAFETY: the chunks lie behind the front page; no other process has been told of the segment yet.
-        let words = unsafe { std::slice::from_raw_parts_mut(self.memory.add(PAGE as usize).cast::<u64>(), words) };
+        let front_bytes = self.geometry.front_bytes() as usize;
+        let words = (self.geometry.bytes() as usize - front_bytes) / size_of::<u64>();
+        // SAFETY: the chunks lie behind the front; no other process has been told of the segment yet.
+        let words = unsafe { std::slice::from_raw_parts_mut(self.memory.add(front_bytes).cast::<u64>(), words) };
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         for word in &mut *words {
             state ^= state << 13;
@@ -224,11 +259,11 @@ impl Segment {
 impl Geometry {
     /// Stands for all of a segment before its front page could be read.
     fn whole(length: u64) -> Self {
-        Self { depth: 0, stride: length - PAGE, directions: 1 }
+        Self { depth: 0, stride: length - PAGE, directions: 1, followers: 1 }
     }
 
     fn direction_offset(&self, direction: u64) -> usize {
-        (PAGE + direction * (self.depth + 1) * self.stride) as usize
+        (self.front_bytes() + direction * (self.depth + 1) * self.stride) as usize
     }
 }
 

@@ -48,7 +48,7 @@ impl System for Udp {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let packet = packet_bytes(options)?;
         let room = Room::find(options, packet)?;
-        Ok(Limits { max_payload_bytes: room.max_payload_bytes(), packet_bytes: packet as u64 })
+        Ok(Limits { max_payload_bytes: room.max_payload_bytes(), packet_bytes: packet as u64, intruders: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<UdpNode> {

@@ -54,7 +54,7 @@ impl System for Uds {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         os::check(&self.description(), options)?;
         let packet = packet_bytes(options)?;
-        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: packet.unwrap_or(0) as u64 })
+        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: packet.unwrap_or(0) as u64, intruders: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<UdsNode> {

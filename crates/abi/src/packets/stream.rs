@@ -120,10 +120,13 @@ impl<E: Endpoint> Link for StreamLink<E> {
         while sent < window.len() {
             let end = sent.saturating_add(self.packet).min(window.len());
             match self.endpoint.send(&window[sent..end]) {
-                Ok(count) => sent += count,
+                Ok(count) => {
+                    sent += count;
+                    patience.renew();
+                }
                 Err(errno) if patience.again(errno)? => {}
                 Err(_) if sent == 0 => return Ok(false),
-                Err(_) => return Err(sent_in_part(sent.saturating_sub(PREFIX_BYTES), loan.length)),
+                Err(_) => return Err(sent_in_part(sent.saturating_sub(PREFIX_BYTES), loan.length, timeout_ns)),
             }
         }
         Ok(true)

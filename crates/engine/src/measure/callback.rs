@@ -1,6 +1,8 @@
 //! Both sides under wait `callback`: messages are handled in the system's own thread.
 
+use super::answers::{Answers, Step};
 use super::echo;
+use super::stamps::Stamps;
 use super::trips::Trips;
 use super::{End, Failure, Shared, Watch};
 use crate::clock::Clock;
@@ -93,19 +95,21 @@ unsafe extern "C" fn deliver(context: *mut c_void, message: *const Message) {
 }
 
 /// The leader's loop: the system's thread receives an answer, stamps it, and sends the next message.
-struct Chain<'t, 'a, L, C, const ON: bool> {
-    trips: &'t mut Trips<'a, L, C, ON>,
+struct Chain<'t, 'a, L, C, A, const ON: bool> {
+    trips: &'t mut Trips<'a, L, C, A, ON>,
     samples: &'t mut [u64],
     stored: usize,
     previous: u64,
     deadline: u64,
     end: Option<Result<End, Failure>>,
+    /// Answers that still come belong to no trip, also once the main thread has taken the end.
+    is_over: bool,
     waiter: std::thread::Thread,
 }
 
-impl<L: Link, C: Clock, const ON: bool> Chain<'_, '_, L, C, ON> {
+impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
     fn finish(&mut self, end: Result<End, Failure>) {
-        self.end = Some(end);
+        (self.end, self.is_over) = (Some(end), true);
         self.waiter.unpark();
     }
 
@@ -138,26 +142,28 @@ impl<L: Link, C: Clock, const ON: bool> Chain<'_, '_, L, C, ON> {
 
     fn handle<T: TouchKind>(&mut self, message: &Message) {
         self.trips.link.seen(message);
-        if self.end.is_some() {
-            self.trips.tracker.stray::<T>(message, self.trips.sequence + 1, self.trips.answered);
+        let (sequence, length) = (self.trips.sequence, self.trips.length);
+        if self.is_over {
+            self.trips.answers.step::<T>(message, sequence + 1, length);
             return;
         }
-        if self.trips.is_answer::<T>(message) {
-            let stamp = self.trips.clock.now();
-            self.samples[self.stored] = stamp - self.previous;
-            self.stored += 1;
-            self.trips.answer_received();
-            self.next::<T>(stamp);
-        } else if self.trips.tracker.stray::<T>(message, self.trips.sequence, self.trips.answered) {
-            self.next::<T>(self.trips.clock.now());
+        match self.trips.answers.step::<T>(message, sequence, length) {
+            Step::Answered => {
+                let stamp = self.trips.clock.now();
+                self.samples[self.stored] = stamp - self.previous;
+                self.stored += 1;
+                self.next::<T>(stamp);
+            }
+            Step::Over => self.next::<T>(self.trips.clock.now()),
+            Step::On => {}
         }
     }
 
     /// Looks after the chain from the main thread.
     fn watch<T: TouchKind>(&mut self, shared: &Shared) {
-        if self.end.is_some() {
+        if self.is_over {
         } else if shared.stop.load(Relaxed) {
-            self.trips.tracker.abandon(self.trips.sequence);
+            self.trips.answers.abandon(self.trips.sequence);
             self.finish(Ok(End::Stopped));
         } else if shared.peer_gone.load(Relaxed) {
             self.finish(Err(Failure::PeerGone));
@@ -171,9 +177,9 @@ impl<L: Link, C: Clock, const ON: bool> Chain<'_, '_, L, C, ON> {
 ///
 /// # Errors
 /// As there.
-pub fn trips<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
     inbox: &Inbox,
-    trips: &mut Trips<'_, L, C, ON>,
+    trips: &mut Trips<'_, L, C, A, ON>,
     samples: &mut [u64],
     deadline: u64,
 ) -> Result<(usize, End), Failure> {
@@ -183,8 +189,9 @@ pub fn trips<L: Link, C: Clock, T: TouchKind, const ON: bool>(
     let shared = trips.shared;
     let pause = Duration::from_nanos(trips.loss_timeout_ns / 4);
     let previous = trips.clock.now();
+    trips.began = previous;
     let waiter = std::thread::current();
-    let mut chain = Chain { trips, samples, stored: 0, previous, deadline, end: None, waiter };
+    let mut chain = Chain { trips, samples, stored: 0, previous, deadline, end: None, is_over: false, waiter };
     inbox.serve(&mut chain, Chain::handle::<T>, |turns| {
         turns.with(|chain| chain.send::<T>());
         loop {
@@ -201,9 +208,12 @@ pub fn trips<L: Link, C: Clock, T: TouchKind, const ON: bool>(
 }
 
 /// As [`Trips::drain`], under wait `callback`.
-pub fn drain<L: Link, C: Clock, T: TouchKind, const ON: bool>(inbox: &Inbox, trips: &mut Trips<'_, L, C, ON>) {
-    let handle = |trips: &mut &mut Trips<'_, L, C, ON>, message: &Message| {
-        trips.tracker.stray::<T>(message, trips.sequence + 1, trips.answered);
+pub fn drain<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
+    inbox: &Inbox,
+    trips: &mut Trips<'_, L, C, A, ON>,
+) {
+    let handle = |trips: &mut &mut Trips<'_, L, C, A, ON>, message: &Message| {
+        trips.answers.step::<T>(message, trips.sequence + 1, trips.length);
     };
     let mut state = trips;
     inbox.serve(&mut state, handle, |_| std::thread::sleep(Duration::from_millis(5)));
@@ -213,23 +223,25 @@ pub fn drain<L: Link, C: Clock, T: TouchKind, const ON: bool>(inbox: &Inbox, tri
 ///
 /// # Errors
 /// As there.
-pub fn echo<L: Link, T: TouchKind, const ON: bool>(
+pub fn echo<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
     inbox: &Inbox,
     link: &mut Watch<'_, L, ON>,
     shared: &Shared,
     timeout_ns: u64,
+    stamps: &mut S,
     listening: impl FnOnce(),
 ) -> Result<(), Failure> {
-    struct Answering<'a, 'w, L, const ON: bool> {
+    struct Answering<'a, 'w, L, S, const ON: bool> {
         link: &'a mut Watch<'w, L, ON>,
         timeout_ns: u64,
+        stamps: &'a mut S,
         result: Result<(), Failure>,
     }
-    let mut state = Answering { link, timeout_ns, result: Ok(()) };
-    let handle = |state: &mut Answering<'_, '_, L, ON>, message: &Message| {
+    let mut state = Answering { link, timeout_ns, stamps, result: Ok(()) };
+    let handle = |state: &mut Answering<'_, '_, L, S, ON>, message: &Message| {
         state.link.seen(message);
         if state.result.is_ok() {
-            state.result = echo::answer::<_, T>(state.link, message, state.timeout_ns);
+            state.result = echo::answer::<_, T>(state.link, message, state.timeout_ns, state.stamps);
         }
     };
     inbox.serve(&mut state, handle, |turns| {
@@ -240,4 +252,40 @@ pub fn echo<L: Link, T: TouchKind, const ON: bool>(
         }
     });
     state.result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Tracker;
+    use crate::message::{Header, Kind, TouchNone};
+    use std::ptr::null_mut;
+    use tripmeter_transport_inmem::{FakeClock, Script, scripted};
+
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn an_answer_that_comes_after_the_end_begins_no_trip() {
+        let script = Script::new(tripmeter_abi::Wait::Block, 0, &[]).unwrap();
+        let (mut link, shared) = (scripted(script, FakeClock::default()), Shared::default());
+        let mut trips = Trips::new(Watch::off(&mut link), Still, Tracker::default(), &shared, (1, 1), 0);
+        trips.begin(16);
+        let (mut samples, waiter) = ([0; 4], std::thread::current());
+        let (trips, samples, deadline) = (&mut trips, &mut samples[..], u64::MAX);
+        let mut chain = Chain { trips, samples, stored: 0, previous: 0, deadline, end: None, is_over: false, waiter };
+        chain.send::<TouchNone>();
+        shared.stop.store(true, Relaxed);
+        chain.watch::<TouchNone>(&shared);
+        assert!(matches!(chain.end.take(), Some(Ok(End::Stopped))));
+        let header = Header::new(1, Kind::Pong, 16);
+        chain.handle::<TouchNone>(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() });
+        assert_eq!((chain.trips.sequence, chain.stored), (1, 0));
+        assert_eq!((chain.trips.answers.abandoned(), chain.trips.answers.counts()), (1, Default::default()));
+    }
 }

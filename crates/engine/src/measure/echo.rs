@@ -1,5 +1,6 @@
 //! The follower's loop under `pingpong`.
 
+use super::stamps::Stamps;
 use super::{Failure, Shared, TAKE_TIMEOUT_NS};
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,10 +12,15 @@ use tripmeter_abi::{Link, Message};
 /// # Errors
 /// If the transport fails.
 #[inline(never)]
-pub fn run<L: Link, T: TouchKind>(link: &mut L, shared: &Shared, timeout_ns: u64) -> Result<(), Failure> {
+pub fn run<L: Link, T: TouchKind>(
+    link: &mut L,
+    shared: &Shared,
+    timeout_ns: u64,
+    stamps: &mut impl Stamps,
+) -> Result<(), Failure> {
     loop {
         if let Some(message) = link.take(timeout_ns.min(TAKE_TIMEOUT_NS))? {
-            let answered = answer::<L, T>(link, &message, timeout_ns);
+            let answered = answer::<L, T>(link, &message, timeout_ns, stamps);
             link.release(message);
             answered?;
         } else if shared.stop.load(Relaxed) || shared.peer_gone.load(Relaxed) {
@@ -25,18 +31,27 @@ pub fn run<L: Link, T: TouchKind>(link: &mut L, shared: &Shared, timeout_ns: u64
 
 /// Sends a message of the same size back.
 ///
-/// An intact header is answered in kind; a damaged one goes back as it came, so that the leader counts it. A message too
-/// short for a header cannot be answered and is lost.
+/// An intact header is answered in kind; a damaged one goes back as it came, so that the leader counts it; one of several
+/// followers says that it was damaged, so that the leader counts it there. A message too short for a header cannot be
+/// answered and is lost.
 ///
 /// # Errors
 /// If the transport fails.
 #[inline(always)]
-pub fn answer<L: Link, T: TouchKind>(link: &mut L, message: &Message, timeout_ns: u64) -> Result<(), Failure> {
+pub fn answer<L: Link, T: TouchKind>(
+    link: &mut L,
+    message: &Message,
+    timeout_ns: u64,
+    stamps: &mut impl Stamps,
+) -> Result<(), Failure> {
     let Some(header) = message::header(message) else { return Ok(()) };
+    stamps.arrived(header.sequence);
     let reply = if header == Header::new(header.sequence, Kind::Ping, message.length) {
         let intact = message::body_intact::<T>(message, header.sequence);
         let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
-        Header::new(header.sequence, kind, message.length)
+        Header::of(header.sequence, kind, message.length, stamps.follower().unwrap_or(0))
+    } else if let Some(follower) = stamps.follower() {
+        Header::of(header.sequence, Kind::PongToUnreadable, message.length, follower)
     } else {
         header
     };

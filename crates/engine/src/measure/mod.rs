@@ -4,8 +4,15 @@
 //! so that nothing between two samples is left out, and the samples add up to the time that passed.
 
 pub mod alarm;
+pub mod answers;
+pub mod arrivals;
 pub mod callback;
 pub mod echo;
+pub mod notes;
+pub mod publish;
+pub mod sink;
+pub mod stamps;
+pub mod stream;
 mod tracker;
 pub mod trips;
 mod watch;
@@ -26,6 +33,8 @@ pub const TAKE_TIMEOUT_NS: u64 = 50_000_000;
 pub struct Shared {
     /// Ask it to end as soon as it can.
     pub stop: AtomicBool,
+    /// Number of the last message of a stream; valid once [`Shared::stop`] is set.
+    pub last: AtomicU64,
     /// The other side has gone.
     pub peer_gone: AtomicBool,
     /// The transport's blocking calls may be, and need to be, interrupted by a signal.
@@ -51,15 +60,29 @@ pub enum Failure {
     /// The transport failed.
     #[error("{0}")]
     Transport(#[from] tripmeter_abi::Error),
+    /// The other side takes no messages.
+    #[error("no message was taken for {count} times {timeout_ms} ms: the transport is full")]
+    Full {
+        /// Times that it was refused.
+        count: u32,
+        /// The time-out of each.
+        timeout_ms: u64,
+    },
     /// The other process has ended.
     #[error("the other side has gone")]
     PeerGone,
     /// The other process lives but does not answer.
-    #[error("no answer to {count} messages in a row, each waited for {timeout_ms} ms")]
+    #[error("no answer{} to {count} messages in a row, each waited for {timeout_ms} ms", of(*follower))]
     Silent {
+        /// Who was silent, of several followers.
+        follower: Option<u32>,
         /// Messages without an answer.
         count: u32,
         /// The time-out of each.
         timeout_ms: u64,
     },
+}
+
+fn of(follower: Option<u32>) -> String {
+    follower.map_or_else(String::new, |follower| format!(" of follower {follower}"))
 }

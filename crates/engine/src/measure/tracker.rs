@@ -1,18 +1,64 @@
-use crate::message::{self, Kind, TouchKind};
+use super::answers::{Answers, Step};
+use crate::message::{self, Header, Kind, TouchKind};
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
 
-/// Accounts for every message that is not simply the next answer. Only touched off the fast path.
+/// Accounts for every message from one follower. What is not simply the next answer is only touched off the fast path.
 #[derive(Debug, Default)]
 pub struct Tracker {
     /// So far, except `sent` and `received`, which the loop knows.
     pub counts: Counts,
+    /// Latest message answered intact, of this cell.
+    answered: u64,
     /// Messages given up as lost, ascending.
     given_up: Vec<u64>,
     /// Messages up to this one belong to an earlier cell.
     earlier: u64,
     /// The message that was in flight when the user asked to stop; 0 if none was.
     abandoned: u64,
+    /// Messages in a row without an answer.
+    silent: u32,
+}
+
+impl Answers for Tracker {
+    fn begin(&mut self, sequence: u64) {
+        *self = Self::after(sequence);
+    }
+
+    #[inline(always)]
+    fn sent(&mut self) {}
+
+    #[inline(always)]
+    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> Step {
+        let expected = message.length == length
+            && message::header(message) == Some(Header::new(sequence, Kind::Pong, length))
+            && message::body_intact::<T>(message, sequence);
+        if expected {
+            self.answer(sequence);
+            return Step::Answered;
+        }
+        // A copy is passed on, so that the message itself stays in registers.
+        if self.stray::<T>(&{ *message }, sequence) { Step::Over } else { Step::On }
+    }
+
+    fn give_up(&mut self, sequence: u64) -> u32 {
+        self.counts.lost += 1;
+        self.given_up.push(sequence);
+        self.silent += 1;
+        self.silent
+    }
+
+    fn abandon(&mut self, sequence: u64) {
+        self.abandoned = sequence;
+    }
+
+    fn abandoned(&self) -> u64 {
+        self.abandoned.min(1)
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
 }
 
 impl Tracker {
@@ -21,44 +67,51 @@ impl Tracker {
         Self { earlier: sequence, ..Self::default() }
     }
 
-    /// The message was not answered in time.
-    pub fn give_up(&mut self, sequence: u64) {
-        self.counts.lost += 1;
-        self.given_up.push(sequence);
+    /// The message was answered in time and intact.
+    #[inline(always)]
+    pub(super) fn answer(&mut self, sequence: u64) {
+        self.answered = sequence;
+        self.silent = 0;
     }
 
-    /// The user asked to stop while this message was in flight: it counts for nothing.
-    pub fn abandon(&mut self, sequence: u64) {
-        self.abandoned = sequence;
+    /// The latest answer was to this message.
+    pub(super) fn is_answered(&self, sequence: u64) -> bool {
+        self.answered == sequence
     }
 
-    /// Messages that count for nothing: 1 at most.
-    pub fn abandoned(&self) -> u64 {
-        self.abandoned.min(1)
-    }
-
-    /// Accounts for a message that is not the intact answer to `awaited`; `answered` is the latest sequence number with an
-    /// answer. True if it is the damaged answer to `awaited`, so that the trip is over.
+    /// Accounts for a message that is not the intact answer to `awaited`. True if it is the damaged answer to `awaited`, so
+    /// that the trip is over.
     #[cold]
-    pub fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64, answered: u64) -> bool {
+    fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64) -> bool {
         let header = message::header(message);
         let Some((header, kind)) = header.and_then(|header| Some((header, header.intact(message.length)?))) else {
             // Whose answer it was cannot be told; with one message in flight it is that one's.
             self.counts.damaged += 1;
             return true;
         };
-        if header.sequence < awaited {
-            self.old(header.sequence, answered);
+        self.readable::<T>(message, header.sequence, kind, awaited)
+    }
+
+    /// The same of a message with an intact header.
+    pub(super) fn readable<T: TouchKind>(
+        &mut self,
+        message: &Message,
+        sequence: u64,
+        kind: Kind,
+        awaited: u64,
+    ) -> bool {
+        if sequence < awaited {
+            self.old(sequence);
             return false;
         }
-        let damaged = kind != Kind::Pong || !message::body_intact::<T>(message, header.sequence);
+        let damaged = kind != Kind::Pong || !message::body_intact::<T>(message, sequence);
         if damaged {
             self.counts.damaged += 1;
         }
-        damaged && header.sequence == awaited
+        damaged && sequence == awaited
     }
 
-    fn old(&mut self, sequence: u64, answered: u64) {
+    fn old(&mut self, sequence: u64) {
         if sequence == self.abandoned {
             return;
         }
@@ -73,7 +126,7 @@ impl Tracker {
         self.given_up.remove(place);
         self.counts.lost -= 1;
         self.counts.late += 1;
-        if answered > sequence {
+        if self.answered > sequence {
             self.counts.reordered += 1;
         }
     }
@@ -82,12 +135,13 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Header, TouchNone};
+    use crate::message::TouchNone;
     use std::ptr::null_mut;
 
     fn stray(tracker: &mut Tracker, header: Header, awaited: u64, answered: u64) -> bool {
         let message = Message { data: (&raw const header).cast(), length: 16, token: null_mut() };
-        tracker.stray::<TouchNone>(&message, awaited, answered)
+        tracker.answered = answered;
+        tracker.stray::<TouchNone>(&message, awaited)
     }
 
     #[test]

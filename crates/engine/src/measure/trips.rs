@@ -1,13 +1,14 @@
 //! The leader's loop under `pingpong`, waiting by `poll` or `block`.
 
-use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker, Watch};
+use super::answers::{Answers, Step};
+use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Watch};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
-use tripmeter_abi::{Link, Message};
+use tripmeter_abi::Link;
 
 /// The leader's side of a link, over all payloads of a sub-experiment.
-pub struct Trips<'a, L, C, const ON: bool> {
+pub struct Trips<'a, L, C, A, const ON: bool> {
     /// The link, used by this loop alone.
     pub link: Watch<'a, L, ON>,
     /// Where stamps come from.
@@ -16,10 +17,8 @@ pub struct Trips<'a, L, C, const ON: bool> {
     pub length: usize,
     /// Sequence number of the latest message sent.
     pub sequence: u64,
-    /// Sequence number of the latest message answered intact.
-    pub answered: u64,
-    /// Messages that are not simply the next answer.
-    pub tracker: Tracker,
+    /// Who is to answer, and every message that is not simply the next answer.
+    pub answers: A,
     /// What watchers see.
     pub shared: &'a Shared,
     /// How long an answer is waited for.
@@ -28,7 +27,8 @@ pub struct Trips<'a, L, C, const ON: bool> {
     pub loss_timeout_ticks: u64,
     /// A try to receive that finds nothing leads to a look at the clock if its number has none of these bits.
     pub idle_mask: u32,
-    silent: u32,
+    /// When the first message of the latest [`Trips::run`] was sent, in ticks.
+    pub began: u64,
 }
 
 /// Tries to receive between two looks at the clock under `poll`; a look costs as much as a few tries.
@@ -41,22 +41,28 @@ enum Trip {
     Stopped,
 }
 
-impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
+impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     /// No message sent yet. Loss time-out as nanoseconds and ticks of `clock`.
-    pub fn new(link: Watch<'a, L, ON>, clock: C, shared: &'a Shared, loss_timeout: (u64, u64), idle_mask: u32) -> Self {
+    pub fn new(
+        link: Watch<'a, L, ON>,
+        clock: C,
+        answers: A,
+        shared: &'a Shared,
+        loss_timeout: (u64, u64),
+        idle_mask: u32,
+    ) -> Self {
         let (loss_timeout_ns, loss_timeout_ticks) = loss_timeout;
         Self {
             link,
             clock,
             length: 0,
             sequence: 0,
-            answered: 0,
-            tracker: Tracker::default(),
+            answers,
             shared,
             loss_timeout_ns,
             loss_timeout_ticks,
             idle_mask,
-            silent: 0,
+            began: 0,
         }
     }
 
@@ -70,6 +76,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
     pub fn run<T: TouchKind>(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, End), Failure> {
         let mut stored = 0;
         let mut previous = self.clock.now();
+        self.began = previous;
         while stored < samples.len() {
             let sent = self.send::<T>()?;
             let trip = if sent { self.receive::<T>(previous)? } else { self.unsent()? };
@@ -81,7 +88,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
                 }
                 Trip::Unanswered => {}
                 Trip::Stopped => {
-                    self.tracker.abandon(self.sequence);
+                    self.answers.abandon(self.sequence);
                     return Ok((stored, End::Stopped));
                 }
             }
@@ -97,6 +104,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
     pub(super) fn send<T: TouchKind>(&mut self) -> Result<bool, Failure> {
         self.sequence += 1;
         self.shared.sequence.store(self.sequence, Relaxed);
+        self.answers.sent();
         let loan = self.link.loan(self.length, None)?;
         message::write::<T>(&loan, Header::new(self.sequence, Kind::Ping, self.length));
         Ok(self.link.publish(loan, self.loss_timeout_ns)?)
@@ -108,16 +116,12 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
         let timeout_ns = self.loss_timeout_ns.min(TAKE_TIMEOUT_NS);
         loop {
             if let Some(message) = self.link.take(timeout_ns)? {
-                let expected = self.is_answer::<T>(&message);
-                // A copy is passed on, so that the message itself stays in registers.
-                let over = expected || self.tracker.stray::<T>(&{ message }, self.sequence, self.answered);
+                let step = self.answers.step::<T>(&message, self.sequence, self.length);
                 self.link.release(message);
-                if expected {
-                    self.answer_received();
-                    return Ok(Trip::Answered);
-                }
-                if over {
-                    return Ok(Trip::Unanswered);
+                match step {
+                    Step::Answered => return Ok(Trip::Answered),
+                    Step::Over => return Ok(Trip::Unanswered),
+                    Step::On => {}
                 }
             } else {
                 idle = idle.wrapping_add(1);
@@ -128,20 +132,6 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
                 }
             }
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn answer_received(&mut self) {
-        self.answered = self.sequence;
-        self.silent = 0;
-    }
-
-    /// True if the message is the intact answer to the one in flight.
-    #[inline(always)]
-    pub(super) fn is_answer<T: TouchKind>(&self, message: &Message) -> bool {
-        message.length == self.length
-            && message::header(message) == Some(Header::new(self.sequence, Kind::Pong, self.length))
-            && message::body_intact::<T>(message, self.sequence)
     }
 
     #[cold]
@@ -174,19 +164,18 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
     /// Counts the message in flight as lost.
     #[cold]
     pub(super) fn give_up(&mut self) -> Result<(), Failure> {
-        self.tracker.give_up(self.sequence);
-        self.silent += 1;
-        if self.silent < MOST_SILENT {
+        let count = self.answers.give_up(self.sequence);
+        if count < MOST_SILENT {
             return Ok(());
         }
-        Err(Failure::Silent { count: self.silent, timeout_ms: self.loss_timeout_ns / 1_000_000 })
+        let (follower, timeout_ms) = (self.answers.silent(), self.loss_timeout_ns / 1_000_000);
+        Err(Failure::Silent { follower, count, timeout_ms })
     }
 
     /// Begins a cell: messages of `length` bytes, nothing counted yet.
     pub fn begin(&mut self, length: usize) {
         self.length = length;
-        self.silent = 0;
-        self.tracker = Tracker::after(self.sequence);
+        self.answers.begin(self.sequence);
     }
 
     /// Takes what still comes, until nothing has come for a moment: duplicates and answers that were given up.
@@ -198,7 +187,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> Trips<'a, L, C, ON> {
         let mut last = crate::clock::monotonic_ns();
         while crate::clock::monotonic_ns() - last < QUIET_NS {
             if let Some(message) = self.link.take(QUIET_NS)? {
-                self.tracker.stray::<T>(&message, self.sequence + 1, self.answered);
+                self.answers.step::<T>(&message, self.sequence + 1, self.length);
                 self.link.release(message);
                 last = crate::clock::monotonic_ns();
             }

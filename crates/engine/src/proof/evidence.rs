@@ -32,6 +32,8 @@ pub struct Evidence {
     pub(super) received: Vec<Address>,
     /// Messages sent, with or without an address kept.
     pub(super) sent_messages: u64,
+    /// The same of those received.
+    pub(super) received_messages: u64,
 }
 
 /// A descriptor that the transport opened and that can carry messages.

@@ -1,7 +1,7 @@
 //! The verdict: a claim against what both sides saw.
 
 use super::evidence::{Evidence, Place};
-use super::scene::{Common, Scene, amount, is_little, is_most};
+use super::scene::{Common, Flow, Scene, amount, is_little, is_most};
 use super::{Claim, LEAST_BYTES};
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::{PathProof, Verdict};
@@ -32,7 +32,7 @@ pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof
         Verdict::Failed => format!("{} was claimed, but {finding}; seen: {seen}", claimed(claim)),
         Verdict::NotVisible => format!("{} was claimed; {finding}; seen: {seen}", claimed(claim)),
     };
-    PathProof { claim: claim.path, verdict, evidence }
+    PathProof { claim: claim.path, verdict, evidence, intruders: Vec::new() }
 }
 
 fn claimed(claim: &Claim) -> String {
@@ -99,8 +99,10 @@ fn carried_by_kernel(scene: &Scene) -> Option<String> {
 /// Those of some kinds that both sides hold, and that could have carried the payload.
 fn carriers(scene: &Scene, kinds: &[Path]) -> Vec<Path> {
     let mut held: Vec<_> = kinds.iter().copied().filter(|&path| scene.both_hold(path) != Some(false)).collect();
-    // Datagrams of everybody together that were too few for the payload were too few for ours.
-    if scene.loopback_bytes().is_some_and(|bytes| is_little(bytes, scene.all_bytes())) {
+    // Bytes or datagrams of everybody together that were too few for the messages were too few for ours.
+    let is_quiet = scene.loopback_bytes().is_some_and(|bytes| is_little(bytes, scene.all_bytes()));
+    let has_few = scene.udp_datagrams().is_some_and(|datagrams| is_little(datagrams, scene.least_datagrams()));
+    if is_quiet || has_few {
         held.retain(|&path| path != Path::Udp);
     }
     held
@@ -274,7 +276,22 @@ fn unread(scene: &Scene, path: Path) -> Finding {
         let bytes = amount(scene.parked_bytes(path).unwrap_or(0));
         return proven(format!("{bytes} of the first message waited in {path}, and nothing else carried any"));
     }
+    if is_all_there_is(scene, path) {
+        return proven(format!("{path} is all that both hold, neither memory nor anything else could carry a payload"));
+    }
     not_visible(format!("bytes sent through {path} without read and write are not counted, and none were seen waiting"))
+}
+
+/// Whether nothing but sockets of this kind can have carried the payload: a library's own threads may take the first
+/// message too soon for it to be seen waiting.
+fn is_all_there_is(scene: &Scene, path: Path) -> bool {
+    let is_socket = matches!(path, Path::UnixStream | Path::UnixDatagram | Path::UnixSeqpacket | Path::Udp);
+    let counted = [scene.by_own_counter(Path::Tcp), scene.by_read_write()];
+    let is_small = |flow: &Option<Flow>| flow.is_some_and(|flow| is_little(flow.most, scene.expected_bytes));
+    is_socket
+        && counted.iter().all(is_small)
+        && scene.shares_memory() == Some(false)
+        && carriers(scene, UNCOUNTED) == [path]
 }
 
 fn message_queue(scene: &Scene) -> Finding {
@@ -289,7 +306,11 @@ fn udp(scene: &Scene) -> Finding {
     let (Some(bytes), Some(datagrams)) = (scene.loopback_bytes(), scene.udp_datagrams()) else {
         return not_visible("the counters of the loopback could not be read");
     };
-    let (expected, messages) = (scene.all_bytes(), scene.all_messages);
+    let messages = scene.arrived_messages();
+    if messages == 0 {
+        return not_visible("no message arrived");
+    }
+    let expected = messages.saturating_mul(scene.claim.payload_bytes);
     let there = format!("{} of {} and {datagrams} datagrams", amount(bytes), amount(expected));
     if !is_most(bytes, expected) || !is_most(datagrams, messages) {
         return failed(format!("only {there} went over the loopback, of all programs together"));
@@ -315,6 +336,11 @@ fn udp(scene: &Scene) -> Finding {
         .filter(|common| !scene.is_touch_telling() || common.touched_bytes.is_none());
     if let Some(common) = unclear {
         return not_visible(format!("{there} over the loopback, of all programs, but {} is in common", named(&common)));
+    }
+    if is_all_there_is(scene, Path::Udp) {
+        return proven(format!(
+            "{there} over the loopback, of all programs, and UDP is all that both hold to carry it"
+        ));
     }
     if bytes > expected.saturating_mul(CROWD) {
         return not_visible(format!("{there} over the loopback: others were busy there at the same time"));

@@ -25,31 +25,38 @@
 //! | loopback bytes, UDP datagrams | network namespace | an upper limit of what went over UDP |
 //!
 //! The counters of the namespace include what other programs did at the same time. They alone can refute a claim (UDP,
-//! and the loopback carried nothing). They prove one only where nothing of the processes themselves speaks against it and
-//! the loopback was not crowded. That nothing went over the loopback is never concluded from them where a counter of
-//! the process itself can say it.
+//! and the loopback carried nothing). They prove one only where nothing of the processes themselves speaks against it, and
+//! the loopback was not crowded or there is nothing else that they hold. A UDP socket that both hold is ruled out by them
+//! only where the bytes, or the datagrams, of all programs together are too few for the messages.
 //!
 //! Objects that existed before the transport was opened, such as the engine's own control socket and hand-over page, are in
 //! the [`Baseline`] and count for nothing.
 //!
 //! # Limits
 //!
-//! A Unix socket used with `sendmsg` and a message queue have no byte counters. They are proven only by the first
-//! message seen waiting in them, and a system whose own threads take it at once shows nothing: the verdict then is
-//! [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible).
+//! A Unix socket used with `sendmsg` and a message queue have no byte counters. They are proven by the first message seen
+//! waiting in them. A system whose own threads take it at once shows nothing; then a Unix socket is proven only where both
+//! sides hold nothing else that could have carried the payload, no shared memory of any size either, and the loopback was
+//! quiet. UDP on a crowded loopback is proven in the same way. Otherwise the verdict is
+//! [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible). As the traffic of others passes, the engine then
+//! looks again, twice at most.
 
 mod evidence;
+mod followers;
 mod judge;
 mod maps;
 mod observer;
+mod refusal;
 mod scene;
 mod sys;
 #[cfg(test)]
 mod tests;
 
 pub use evidence::Evidence;
+pub use followers::of_all;
 pub use judge::judge;
 pub use observer::{Baseline, Observer};
+pub use refusal::with_intruders;
 
 use tripmeter_abi::Path;
 

@@ -142,6 +142,7 @@ impl Observer {
             looked_for_parked: self.parked.is_some(),
             shared,
             sent_messages: self.sent.count,
+            received_messages: self.received.count,
             sent: self.sent.resolve(&maps),
             received: self.received.resolve(&maps),
         }

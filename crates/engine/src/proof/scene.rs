@@ -25,6 +25,9 @@ pub(super) fn is_little(part: u64, whole: u64) -> bool {
     part.saturating_mul(LITTLE_PART) < whole
 }
 
+/// Most that one datagram carries over IPv4.
+const MOST_DATAGRAM_BYTES: u64 = 65_507;
+
 /// Bytes for people.
 pub(super) fn amount(bytes: u64) -> String {
     match bytes {
@@ -98,6 +101,16 @@ impl<'a> Scene<'a> {
     /// Payload bytes in both directions.
     pub fn all_bytes(&self) -> u64 {
         self.all_messages.saturating_mul(self.claim.payload_bytes)
+    }
+
+    /// Messages of both directions that arrived: a counter of what arrives does not show those that were lost.
+    pub fn arrived_messages(&self) -> u64 {
+        (self.leader.received_messages + self.follower.received_messages).min(self.all_messages)
+    }
+
+    /// Datagrams that the messages need at least: where each one waits for its answer, no two go in one datagram.
+    pub fn least_datagrams(&self) -> u64 {
+        if self.is_answered { self.all_messages } else { self.all_bytes().div_ceil(MOST_DATAGRAM_BYTES) }
     }
 
     fn flow(
@@ -189,6 +202,15 @@ impl<'a> Scene<'a> {
             .collect();
         common.sort_by_key(|common| std::cmp::Reverse((common.is_used, common.touched_bytes, common.bytes)));
         Some(common)
+    }
+
+    /// Whether both sides mapped an object that one of them can write, however small. `None`: not visible.
+    pub fn shares_memory(&self) -> Option<bool> {
+        let (ours, theirs) = (self.leader.shared.as_ref()?, self.follower.shared.as_ref()?);
+        let is_common = |our: &SharedObject| {
+            theirs.iter().any(|their| their.object == our.object && (our.is_writable || their.is_writable))
+        };
+        Some(ours.iter().any(is_common))
     }
 
     /// An object that both sides used as if the payload went through it.

@@ -48,7 +48,27 @@ pub(super) fn clear_touched() -> io::Result<()> {
     let mut own = own();
     File::options().write(true).open("/proc/self/clear_refs")?.write_all(b"3")?;
     own.written_bytes += 1;
+    forget_translations();
     Ok(())
+}
+
+/// Makes the processors look every page up again. They note a touch only then, and the kernel leaves what they remember
+/// when it forgets the notes. Unmapping more pages than it cares to name one by one makes it drop everything.
+fn forget_translations() {
+    const BYTES: usize = 1 << 20;
+    const PAGE: usize = 4096;
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return;
+    }
+    for offset in (0..BYTES).step_by(PAGE) {
+        // SAFETY: inside the mapping, which is writable and ours alone.
+        unsafe { memory.cast::<u8>().add(offset).write_volatile(1) };
+    }
+    // SAFETY: made above, and nothing points into it any more.
+    unsafe { libc::munmap(memory, BYTES) };
 }
 
 /// Counters at one time.
@@ -146,11 +166,21 @@ fn socket_path(fd: RawFd) -> Option<Path> {
         (libc::AF_UNIX, libc::SOCK_SEQPACKET) => Some(Path::UnixSeqpacket),
         (libc::AF_INET | libc::AF_INET6, _) => match option(libc::SO_PROTOCOL)? {
             libc::IPPROTO_TCP => Some(Path::Tcp),
-            libc::IPPROTO_UDP => Some(Path::Udp),
+            // Sending or receiving gives it a port: one without has carried nothing. Some libraries leave such behind.
+            libc::IPPROTO_UDP => has_port(fd).then_some(Path::Udp),
             _ => None,
         },
         _ => None,
     }
+}
+
+fn has_port(fd: RawFd) -> bool {
+    let mut address = MaybeUninit::<libc::sockaddr_in6>::zeroed();
+    let mut length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+    // SAFETY: getsockname(2) writes at most `length` bytes, the size of `address`.
+    let result = unsafe { libc::getsockname(fd, address.as_mut_ptr().cast(), &raw mut length) };
+    // SAFETY: any bytes are an address, and those not written are zero. The port of IPv4 is at the same place.
+    result == 0 && unsafe { address.assume_init() }.sin6_port != 0
 }
 
 fn file_status(fd: RawFd) -> Option<libc::stat> {
@@ -241,6 +271,18 @@ mod tests {
         assert_eq!(udp_datagrams(snmp, "Udp6InDatagrams                 \t5\n"), Some(12));
         assert_eq!(udp_datagrams(snmp, ""), Some(7));
         assert_eq!(udp_datagrams("", ""), None);
+    }
+
+    #[test]
+    fn a_udp_socket_counts_once_it_has_a_port() {
+        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+        // SAFETY: socket(2) touches no memory; the descriptor is owned by nobody else.
+        let unbound = unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)) };
+        assert_eq!(socket_path(unbound.as_raw_fd()), None);
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(bound) = std::net::UdpSocket::bind(address) else { continue };
+            assert_eq!(socket_path(bound.as_raw_fd()), Some(Path::Udp), "{address}");
+        }
     }
 
     #[test]

@@ -104,8 +104,8 @@ ways! {
     unix_seqpacket: "unix seqpacket" => [(UnixSeqpacket, false)];
     unix_stream: "unix stream" => [(UnixStream, false)];
     unix_stream_beside_a_segment: "unix stream by send, beside a segment" => [(UnixStream, false)];
-    // No counter sees these bytes, and none wait: not proven, and nothing else is either.
-    unix_datagram_taken_by_a_thread: "unix datagram with a thread" => [];
+    // No counter sees these bytes, and none wait: there is nothing else that they could have gone through.
+    unix_datagram_taken_by_a_thread: "unix datagram with a thread" => [(UnixDatagram, false)];
     loan_that_is_copied: "loan that is copied" => [(SharedMemory, false)];
     data_sharing_under_udp: "udp beside zero-copy" => [(SharedMemory, true), (SharedMemory, false)];
     data_sharing_with_a_copy_under_udp: "udp beside shared memory" => [(SharedMemory, false)];

@@ -3,7 +3,7 @@
 //! The child is this program, started with `describe-plugin FILE`. Its standard input is a socket: one request comes in as
 //! JSON, one reply goes out. Whatever the plugin writes to standard output and error is kept apart, for its last words.
 
-use super::RegistryError;
+use super::{Prober, RegistryError};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -106,10 +106,10 @@ fn reply_to(file: &Path, request: &Request) -> Reply {
 }
 
 /// The parent's half: starts `prober` for the plugin `file` and puts one question to it.
-pub(super) fn ask(prober: &Path, file: &Path, transport: &str, request: &Request) -> Result<Reply, RegistryError> {
+pub(super) fn ask(prober: &Prober, file: &Path, transport: &str, request: &Request) -> Result<Reply, RegistryError> {
     let no_prober = |error: std::io::Error| RegistryError::NoProber {
         transport: transport.to_owned(),
-        program: prober.to_path_buf(),
+        program: prober.program.clone(),
         reason: error.to_string(),
     };
     let died = |how: String, words: String| RegistryError::Died {
@@ -135,12 +135,13 @@ pub(super) fn ask(prober: &Path, file: &Path, transport: &str, request: &Request
     }
 }
 
-fn start(prober: &Path, file: &Path, noise: &File) -> std::io::Result<(Child, UnixStream)> {
+fn start(prober: &Prober, file: &Path, noise: &File) -> std::io::Result<(Child, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     // A process group of its own: Ctrl-C is for us, who then end the child.
-    let child = Command::new(prober)
+    let child = Command::new(&prober.program)
         .arg("describe-plugin")
         .arg(file)
+        .envs(&prober.environment)
         .stdin(OwnedFd::from(theirs))
         .stdout(noise.try_clone()?)
         .stderr(noise.try_clone()?)

@@ -59,6 +59,22 @@ pub enum Problem {
     LossTimeout(f64),
     #[error("a time cap of {0} s per payload is not above 0 and up to 1000000 s (--time-cap)")]
     TimeCap(f64),
+    #[error("{0} followers were asked for; ask for 1 to {most} (--followers)", most = super::MOST_FOLLOWERS)]
+    Followers(u32),
+    #[error(
+        "pattern '{pattern}' has 1 follower, {followers} were asked for; leave --followers out, or measure pingpong"
+    )]
+    FollowersOneWay { pattern: Pattern, followers: u32 },
+    #[error(
+        "{0} followers need the arrivals of all samples in memory; leave out `--raw none`, or ask for 1 (--followers)"
+    )]
+    FollowersWithoutRaw(u32),
+    #[error(
+        "it reaches 1 follower with a message, {0} were asked for; choose one that `tripmeter transports` shows with          'fan-out', or ask for 1 (--followers)"
+    )]
+    NoFanOut(u32),
+    #[error("latency one way needs all samples in memory; leave out `--raw none` or `one_way`")]
+    OneWayWithoutRaw,
     #[error("0 samples were asked for; ask for 1 or more (-n)")]
     NoSamples,
     #[error("{samples} round trips per payload were asked for, the limit is {most}; ask for fewer (-n, --warmup)")]
@@ -84,8 +100,34 @@ pub enum Problem {
     UnknownVariant { variant: String, known: String, hint: String },
     #[error("there is no setting '{setting}'{hint}; {known}")]
     UnknownSetting { setting: String, known: String, hint: String },
+    #[error("none of the transports has a setting '{0}'; `tripmeter transports` lists what they have")]
+    UnusedSetting(String),
     #[error("pattern '{0}' cannot be run by this version, which runs {list}; use --pattern {list}", list = runnable())]
     NotRunnable(Pattern),
+    #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
+    NotThroughput { flag: &'static str, pattern: Pattern },
+    #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
+    NotChannel { flag: &'static str, pattern: Pattern },
+    #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
+    Topics { topics: u32, most: u32 },
+    #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
+    OneWayAlready,
+    #[error("pattern 'throughput' has no latencies: leave 'one_way' (--one-way) and 'samples_above' out")]
+    NotOneWay,
+    #[error("{0} exclude each other; give one of them")]
+    OffersExclude(String),
+    #[error("a recovery time was given, but no burst that it belongs to; add --demand, or leave --recovery out")]
+    RecoveryAlone,
+    #[error("'{text}' is not {what}")]
+    NotALoad { text: String, what: &'static str },
+    #[error(
+        "{count} trials of each payload were asked for, the limit is {most}; ask for fewer (--rate, --demand, --recovery)"
+    )]
+    TooManyOffers { count: usize, most: usize },
+    #[error("trial {trial} is the same as one before it; write each only once ({flags}), --rounds N repeats them all")]
+    OfferTwice { flags: &'static str, trial: usize },
+    #[error("a trial of {0} s is not above 0 and up to 86400 s (--duration)")]
+    Duration(f64),
     #[error("it cannot carry pattern '{pattern}', only {can}; choose one of those (--pattern)")]
     Pattern { pattern: Pattern, can: String },
     #[error("it cannot wait by '{wait}', only by {can}; choose one of those (--wait)")]

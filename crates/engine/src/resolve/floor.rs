@@ -22,7 +22,11 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
         let has_floor = |payload: &u64| {
             let others = made.iter().map(|made| &made.sub_experiment).chain(&floors);
             others.filter(|other| other.transport.system == FLOOR).any(|other| {
-                Some(other.wait) == task.wait && other.touch == task.touch && other.payloads.contains(payload)
+                let same_load = other.pattern == task.pattern && other.throughput == task.throughput;
+                let same_load = same_load && other.channel == task.channel;
+                let same_way = Some(other.wait) == task.wait && other.touch == task.touch;
+                let same_way = same_way && other.followers == task.followers;
+                same_load && same_way && other.payloads.contains(payload)
             })
         };
         let payloads: Vec<u64> = task.payloads.iter().copied().filter(|payload| !has_floor(payload)).collect();
@@ -50,17 +54,39 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
 fn tasks(made: &[Made]) -> Vec<Task> {
     let mut tasks: Vec<Task> = Vec::new();
     for Made { sub_experiment: one, .. } in made {
-        let key = |task: &Task| (task.pattern, task.wait, task.touch, task.samples, task.warmup, task.time_cap_ns);
+        let key = |task: &Task| {
+            let Task { pattern, wait, touch, samples, warmup, one_way, followers, time_cap_ns, .. } = *task;
+            (
+                pattern,
+                wait,
+                touch,
+                samples,
+                warmup,
+                one_way,
+                followers,
+                time_cap_ns,
+                task.throughput.clone(),
+                task.channel.clone(),
+            )
+        };
         let new = Task {
             pattern: one.pattern,
             payloads: one.payloads.clone(),
             samples: one.samples,
+            samples_above: one.samples_above.clone(),
             warmup: one.warmup,
+            one_way: one.one_way,
+            followers: one.followers,
             time_cap_ns: one.time_cap_ns,
+            throughput: one.throughput.clone(),
+            channel: one.channel.clone(),
             wait: Some(one.wait),
             touch: one.touch,
         };
-        match tasks.iter_mut().find(|task| key(task) == key(&new)) {
+        let is_same = |task: &&mut Task| {
+            key(task) == key(&new) && task.time_cap_ns == new.time_cap_ns && task.samples_above == new.samples_above
+        };
+        match tasks.iter_mut().find(is_same) {
             Some(task) => {
                 let more = new.payloads.into_iter().filter(|payload| !task.payloads.contains(payload));
                 let more: Vec<u64> = more.collect();

@@ -2,6 +2,7 @@
 
 use super::Problem;
 use super::error::listed;
+use crate::audit::cpu_list;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -24,7 +25,7 @@ impl Machine {
     pub fn this() -> Result<Self, Problem> {
         let status = std::fs::read_to_string("/proc/self/status").map_err(|e| Problem::NoProcessors(e.to_string()))?;
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        let allowed = parse_list(allowed.unwrap_or_default());
+        let allowed = cpu_list(allowed.unwrap_or_default()).unwrap_or_default();
         if allowed.is_empty() {
             return Err(Problem::NoProcessors("/proc/self/status lists none".to_owned()));
         }
@@ -44,6 +45,18 @@ impl Machine {
         Ok((leader, follower.unwrap_or_else(|| self.apart_from(leader))))
     }
 
+    /// The processors of several followers: `asked` for all, or else those that are not the leader's, those of other cores
+    /// first, and over again if there are too few.
+    pub fn spread(&self, leader: usize, asked: Option<usize>, followers: u32) -> Vec<usize> {
+        let others = || self.processors.iter().filter(|other| other.number != leader);
+        let (apart, siblings): (Vec<_>, Vec<_>) = others().partition(|other| !other.core.contains(&leader));
+        let mut free: Vec<usize> = apart.into_iter().chain(siblings).map(|processor| processor.number).collect();
+        if free.is_empty() {
+            free.push(leader);
+        }
+        free.into_iter().cycle().map(|cpu| asked.unwrap_or(cpu)).take(followers as usize).collect()
+    }
+
     /// The first processor of another core, or else another one, or else the same.
     fn apart_from(&self, cpu: usize) -> usize {
         let others = || self.processors.iter().filter(|other| other.number != cpu);
@@ -54,16 +67,7 @@ impl Machine {
 
 fn core_of(cpu: usize) -> Vec<usize> {
     let file = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    std::fs::read_to_string(file).map(|text| parse_list(&text)).unwrap_or_default()
-}
-
-/// Reads `0-2,5`; what is malformed is left out.
-fn parse_list(text: &str) -> Vec<usize> {
-    let ranges = text.trim().split(',').filter_map(|item| {
-        let (first, last) = item.split_once('-').unwrap_or((item, item));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    });
-    ranges.flatten().collect()
+    std::fs::read_to_string(file).ok().and_then(|text| cpu_list(&text)).unwrap_or_default()
 }
 
 fn has_program(program: &str) -> bool {
@@ -91,6 +95,15 @@ mod tests {
     }
 
     #[test]
+    fn several_followers_are_spread_and_share_only_where_they_must() {
+        let machine = machine(&[&[0, 1], &[2, 3]]);
+        assert_eq!(machine.spread(0, None, 3), [2, 3, 1]);
+        assert_eq!(machine.spread(0, None, 5), [2, 3, 1, 2, 3]);
+        assert_eq!(machine.spread(3, Some(1), 2), [1, 1]);
+        assert_eq!(self::machine(&[&[7]]).spread(7, None, 2), [7, 7]);
+    }
+
+    #[test]
     fn leader_and_follower_are_on_different_cores_where_there_are_two() {
         assert_eq!(machine(&[&[0, 1], &[2, 3]]).place(None, None).unwrap(), (0, 2));
         assert_eq!(machine(&[&[0, 2], &[1, 3]]).place(None, None).unwrap(), (0, 1));
@@ -113,10 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_lists_are_read() {
-        assert_eq!(parse_list(" 0-2,5\n"), [0, 1, 2, 5]);
-        assert_eq!(parse_list("3"), [3]);
-        assert!(parse_list("").is_empty());
+    fn this_machine_has_processors() {
         assert!(!Machine::this().unwrap().processors.is_empty());
     }
 

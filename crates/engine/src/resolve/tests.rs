@@ -29,7 +29,7 @@ impl System for Planned {
         assert_eq!(options.settings.len(), self.description.settings.len(), "defaults are filled in");
         match self.refusal {
             Some(status) => Err(Error::new(status, "not today")),
-            None => Ok(Limits { max_payload_bytes: self.limit, packet_bytes: 0 }),
+            None => Ok(Limits { max_payload_bytes: self.limit, packet_bytes: 0, intruders: 0 }),
         }
     }
 
@@ -146,6 +146,16 @@ fn what_is_left_open_has_its_default() {
     assert!(one.transport.given.is_empty());
     assert_eq!((plan.rounds, plan.leader_cpu, plan.follower_cpu), (1, Some(0), Some(1)));
     assert_eq!((plan.loss_timeout_ns, plan.tables.as_slice()), (1_000_000_000, [TableKind::All].as_slice()));
+}
+
+#[test]
+fn large_payloads_may_have_other_numbers_of_samples() {
+    let ranges = "[{ payload = '4k', samples = 1 }, { payload = '1k', samples = 10 }]";
+    let plan = plan(&format!("samples = 100\nsamples_above = {ranges}\nfloor = false\n{}", of(&["uds"]))).unwrap();
+    let one = &plan.sub_experiments[0];
+    assert_eq!([1024, 1025, 4096, 4097].map(|payload| one.samples_of(payload)), [100, 10, 10, 1]);
+    refuses(&format!("samples_above = [{{ payload = '1k', samples = 0 }}]\n{}", of(&["uds"])), 64, &["0 samples"]);
+    refuses(&format!("one_way = true\nraw = 'none'\n{}", of(&["uds"])), 64, &["one way", "--raw none"]);
 }
 
 #[test]
@@ -323,4 +333,47 @@ fn there_is_no_floor_for_what_the_floor_cannot_do() {
     systems[1].description.variants[0].waits = vec![Wait::Callback];
     let plan = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap();
     assert_eq!(names(&plan), ["uds_datagram_callback"]);
+}
+
+/// `systems` with a `shm` that can reach several followers.
+fn reaching() -> Vec<Planned> {
+    let mut systems = systems();
+    systems[0].description.variants[0].fan_out = true;
+    systems
+}
+
+#[test]
+fn several_followers_are_planned_where_the_transport_reaches_them() {
+    let several = |rest: &str| {
+        let text = format!("followers = 3\n{rest}{}", of(&["shm"]));
+        plan_of(&text, Unavailable::Refuse, reaching())
+    };
+    let plan = several("").unwrap();
+    assert_eq!(names(&plan), ["shm_ring_block_followers-3"], "who shares a processor does not poll by itself");
+    let one = &plan.sub_experiments[0];
+    assert_eq!((one.followers, one.follower_cpus.as_slice(), one.one_way), (3, [1, 1, 1].as_slice(), true));
+    assert!(plan.shared_processors(one).unwrap().contains("3 followers share processor 1:"));
+    let polling = several("wait = 'poll'\nfollower_cpu = 0\nleader_cpu = 0\n").unwrap();
+    let one = &polling.sub_experiments[0];
+    assert_eq!((one.wait, one.follower_cpus.as_slice()), (Wait::Poll, [0, 0, 0].as_slice()));
+    assert!(polling.shared_processors(one).unwrap().contains("one with the leader"));
+    let text = serde_json::to_string(&plan_of(&of(&["shm"]), Unavailable::Refuse, reaching()).unwrap()).unwrap();
+    assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
+}
+
+#[test]
+fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
+    let several = |count: u32, rest: &str| format!("followers = {count}\n{rest}{}", of(&["uds"]));
+    refuses(&several(3, ""), 64, &["'uds'", "it reaches 1 follower", "3 were asked for", "fan-out", "--followers"]);
+    refuses(&several(0, ""), 64, &["0 followers", "1 to 64", "--followers"]);
+    refuses(&several(65, ""), 64, &["65 followers", "1 to 64", "--followers"]);
+    refuses(&several(2, "pattern = 'throughput'\n"), 64, &["'throughput' has 1 follower", "2 were asked for"]);
+    refuses(&several(2, "raw = 'none'\n"), 64, &["2 followers", "--raw none"]);
+    refuses(&several(2, "samples = 60_000_000\n"), 64, &["60000000 samples", "50000000"]);
+    assert!(plan(&several(1, "")).is_ok());
+    let by_star = plan_of(&format!("followers = 2\n{}", of(&["*"])), Unavailable::Refuse, reaching()).unwrap();
+    assert_eq!(names(&by_star), ["shm_ring_block_followers-2"]);
+    assert!(
+        by_star.left_out.iter().any(|line| line.contains("uds/datagram") && line.contains("it reaches 1 follower"))
+    );
 }

@@ -4,7 +4,7 @@ use super::error::listed;
 use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean};
 use crate::registry::RegistryError;
 use std::collections::BTreeMap;
-use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
+use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
 use tripmeter_model::plan::{Daemons, SubExperiment};
 use tripmeter_model::transport::{Selector, Transport};
 
@@ -37,7 +37,13 @@ impl Planner<'_> {
         if !variant.patterns.contains(&task.pattern) {
             return Err(Problem::Pattern { pattern: task.pattern, can: listed(&variant.patterns) });
         }
-        let wait = wait_of(variant, task.wait)?;
+        if task.followers > 1 && !variant.fan_out {
+            return Err(Problem::NoFanOut(task.followers));
+        }
+        let follower_cpus = self.processors(task.followers);
+        let takes_turns = follower_cpus.iter().enumerate().any(|(at, cpu)| follower_cpus[..at].contains(cpu));
+        // At a fixed rate, little is there to be waited for busily.
+        let wait = wait_of(variant, task.wait, takes_turns || task.pattern == Pattern::Channel)?;
         self.probe(candidate, &transport, task, wait)?;
         let mut sub_experiment = SubExperiment {
             name: String::new(),
@@ -48,12 +54,25 @@ impl Planner<'_> {
             touch: task.touch,
             payloads: task.payloads.clone(),
             samples: task.samples,
+            samples_above: task.samples_above.clone(),
             warmup: task.warmup,
+            one_way: task.one_way,
+            followers: task.followers,
+            follower_cpus,
             time_cap_ns: task.time_cap_ns,
+            throughput: task.throughput.clone(),
+            channel: task.channel.clone(),
+            environment: BTreeMap::new(),
             added_as_floor: false,
         };
         sub_experiment.name = default_name(&sub_experiment);
         Ok(sub_experiment)
+    }
+
+    /// The processors of several followers; none of one, which has the plan's.
+    fn processors(&self, followers: u32) -> Vec<usize> {
+        let leader = self.plan.leader_cpu.unwrap_or_default();
+        if followers > 1 { self.machine.spread(leader, self.follower_cpu, followers) } else { Vec::new() }
     }
 
     fn probe(&self, candidate: &Candidate, transport: &Transport, task: &Task, wait: Wait) -> Result<(), Problem> {
@@ -67,9 +86,10 @@ impl Planner<'_> {
             run_id: self.run_id.clone(),
             scratch_dir: self.scratch.to_path_buf(),
             max_payload_bytes: largest,
-            link_count: 1,
-            follower_count: 1,
+            link_count: task.channel.as_ref().map_or(1, |flow| flow.topics),
+            follower_count: task.followers,
             follower_index: 0,
+            intruder: None,
         };
         match candidate.entry.probe(&options) {
             Ok(limits) if limits.max_payload_bytes < largest => {
@@ -132,11 +152,16 @@ fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Tra
     Ok(transport)
 }
 
-/// The way asked for, or else the first that it can do of poll, block, callback.
-fn wait_of(variant: &Variant, asked: Option<Wait>) -> Result<Wait, Problem> {
+/// The way asked for, or else the first that it can do of poll, block, callback; if it is to sleep, as where followers share
+/// a processor, which none may keep for itself, of block, callback, poll.
+fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait, Problem> {
+    let mut order = Wait::ALL.to_vec();
+    if sleeps {
+        order.sort_by_key(|wait| *wait == Wait::Poll);
+    }
     match asked {
         Some(wait) if variant.waits.contains(&wait) => Ok(wait),
         Some(wait) => Err(Problem::Wait { wait, can: listed(&variant.waits) }),
-        None => Wait::ALL.iter().copied().find(|wait| variant.waits.contains(wait)).ok_or(Problem::NoWait),
+        None => order.into_iter().find(|wait| variant.waits.contains(wait)).ok_or(Problem::NoWait),
     }
 }

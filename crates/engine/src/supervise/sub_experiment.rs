@@ -1,6 +1,6 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
-use super::{Event, Run};
+use super::{Event, Run, intrusion};
 use crate::control::{FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
 use crate::registry::Entry;
 use crate::scratch::Part;
@@ -19,8 +19,10 @@ use tripmeter_model::plan::SubExperiment;
 const ENDING_TIME: Duration = Duration::from_secs(5);
 /// How long a leader may take to notice that its follower has ended, besides the loss time-out.
 const NOTICING_TIME: Duration = Duration::from_secs(5);
-/// The same if the follower has said why.
+/// The same if the follower has said why; and, besides the loss time-out, if a signal ended it, so that it cannot.
 const EXPLAINING_TIME: Duration = Duration::from_secs(1);
+/// How often it is looked whether a silent leader has had its time, once a follower has ended.
+const LOOKING_TIME: Duration = Duration::from_millis(100);
 /// How long a leader may take to stop when asked to, besides the loss time-out.
 const STOPPING_TIME: Duration = Duration::from_secs(5);
 /// How long a transport may take to open and connect, whatever the watchdog says of measuring.
@@ -33,15 +35,14 @@ const WRITING_TIME: Duration = Duration::from_secs(600);
 /// # Errors
 /// Why it failed, in one line.
 pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<Status, String> {
-    let registry = run.registry;
-    let entry = registry.get(&plan.transport.system).map_err(|error| error.to_string())?;
+    let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
     let part = run.scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
     let logs = run.results.round(round).join("logs");
     let result = ensure_daemon(run, plan, entry, &logs).and_then(|daemon| {
         let log_file = logs.join(format!("{}.log", plan.name));
-        let mut pair = Pair::start(run, plan, entry, &part, round, &log_file)?;
-        let outcome = pair.watch(run);
-        let status = pair.end(run, outcome, &log_file)?;
+        let mut team = Team::start(run, plan, entry, &part, round, &log_file)?;
+        let outcome = team.watch(run);
+        let status = team.end(run, outcome, &log_file)?;
         let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options));
         match ended {
             // Even if the transport went on without it.
@@ -72,10 +73,11 @@ fn ensure_daemon(
         settings: plan.transport.settings.clone(),
         run_id: String::new(),
         scratch_dir: run.scratch.folder().to_path_buf(),
-        max_payload_bytes: largest_with_daemon(run, name).max(largest(plan)),
-        link_count: 1,
-        follower_count: 1,
+        max_payload_bytes: most_with_daemon(run, name, largest).max(largest(plan)),
+        link_count: most_with_daemon(run, name, SubExperiment::links).max(plan.links()),
+        follower_count: most_with_daemon(run, name, |plan| plan.followers).max(plan.followers),
         follower_index: 0,
+        intruder: None,
     };
     let note = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs).map_err(|error| error.to_string())?;
     if let Some(note) = note {
@@ -84,14 +86,14 @@ fn ensure_daemon(
     Ok(Some((name.clone(), options)))
 }
 
-/// The largest message of all sub-experiments that use this daemon: it is started once.
-fn largest_with_daemon(run: &Run<'_>, name: &str) -> u64 {
+/// The most of all sub-experiments that use this daemon: it is started once.
+fn most_with_daemon<T: Ord + Default>(run: &Run<'_>, name: &str, of: fn(&SubExperiment) -> T) -> T {
     let uses = |plan: &&SubExperiment| {
-        let entry = run.registry.get(&plan.transport.system).ok();
+        let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).ok();
         let description = entry.and_then(|entry| entry.describe().ok());
         description.is_some_and(|description| description.daemon.as_deref() == Some(name))
     };
-    run.plan.sub_experiments.iter().filter(uses).map(largest).max().unwrap_or(0)
+    run.plan.sub_experiments.iter().filter(uses).map(of).max().unwrap_or_default()
 }
 
 fn largest(plan: &SubExperiment) -> u64 {
@@ -99,16 +101,20 @@ fn largest(plan: &SubExperiment) -> u64 {
 }
 
 /// The processes of a sub-experiment.
-struct Pair {
+struct Team {
+    /// What its processes print.
+    log: File,
     leader: Worker,
     reader: BufReader<UnixStream>,
-    /// `None` if it is a thread of the leader, or started by hand.
-    follower: Option<Worker>,
-    /// When it was seen to have ended, and what it said last.
-    follower_ended: Option<(Instant, Option<String>)>,
+    /// By index; none if they are threads of the leader, or started by hand.
+    followers: Vec<Worker>,
+    /// The first that was seen to have ended: which, when, and what it said last.
+    follower_ended: Option<(usize, Instant, Option<String>)>,
     told_to_stop: Option<Instant>,
     phase: String,
     transport: String,
+    plan: SubExperiment,
+    /// Samples of the payload that is being measured.
     planned: u64,
 }
 
@@ -123,7 +129,7 @@ enum Outcome {
     Killed(String),
 }
 
-impl Pair {
+impl Team {
     fn start(
         run: &mut Run<'_>,
         plan: &SubExperiment,
@@ -144,27 +150,33 @@ impl Pair {
             .ok()
             .and_then(|description| description.variant(&plan.transport.variant))
             .is_some_and(|variant| variant.same_process);
-        let program = &run.options.tripmeter;
-        let mut leader = Worker::spawn(program, Some(&log)).map_err(|error| failed("leader", error))?;
-        let control = job.control.clone();
+        let spawn = || Worker::spawn(&run.options.tripmeter, &plan.environment, Some(&log));
+        let mut leader = spawn().map_err(|error| failed("leader", error))?;
+        let controls = job.controls.clone();
         leader.send(&ToWorker::Lead(Box::new(job))).map_err(|error| failed("leader", error))?;
-        let follower = match &mut run.meeting {
-            _ if same_process => None,
-            Some(meeting) => {
-                meeting.start(&control).map_err(|error| error.to_string())?;
-                None
-            }
+        let mut followers = Vec::new();
+        match &mut run.meeting {
+            _ if same_process => {}
+            Some(meeting) => meeting.start(&controls[0]).map_err(|error| error.to_string())?,
             None => {
-                let mut follower = Worker::spawn(program, Some(&log)).map_err(|error| failed("follower", error))?;
-                follower.send(&ToWorker::Follow(control)).map_err(|error| failed("follower", error))?;
-                Some(follower)
+                for control in controls {
+                    let mut follower = spawn().map_err(|error| failed("follower", error))?;
+                    follower.send(&ToWorker::Follow(control)).map_err(|error| failed("follower", error))?;
+                    followers.push(follower);
+                }
             }
-        };
+        }
         let reader = leader.stream.try_clone().map_err(|error| failed("leader", error))?;
         let reader = BufReader::new(reader);
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
-        let planned = plan.samples;
-        Ok(Self { leader, reader, follower, follower_ended: None, told_to_stop: None, phase, transport, planned })
+        let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
+        let plan = plan.clone();
+        Ok(Self { log, leader, reader, followers, follower_ended, told_to_stop, phase, transport, plan, planned })
+    }
+
+    /// A follower, for people.
+    fn who(&self, follower: usize) -> String {
+        if self.plan.is_fan_out() { format!("follower {follower}") } else { "the follower".to_owned() }
     }
 
     /// Hears the leader out.
@@ -177,7 +189,8 @@ impl Pair {
                 let _ = self.leader.send(&ToWorker::Stop);
             }
             if self.reader.buffer().is_empty() {
-                let ready = crate::os::wait_readable(&[&self.leader.stream], Duration::from_secs(1));
+                let wait = if self.follower_ended.is_some() { LOOKING_TIME } else { Duration::from_secs(1) };
+                let ready = crate::os::wait_readable(&[&self.leader.stream], wait);
                 if !ready.is_ok_and(|ready| ready[0]) {
                     if let Some(outcome) = self.overdue(run, heard) {
                         return outcome;
@@ -185,7 +198,6 @@ impl Pair {
                     continue;
                 }
             }
-            heard = Instant::now();
             match receive::<FromLeader>(&mut self.reader) {
                 Ok(Some(event)) => {
                     if let Some(outcome) = self.take_note(run, event) {
@@ -194,10 +206,11 @@ impl Pair {
                 }
                 Ok(None) | Err(_) => return Outcome::Vanished,
             }
+            heard = Instant::now();
         }
     }
 
-    fn overdue(&mut self, run: &Run<'_>, heard: Instant) -> Option<Outcome> {
+    fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
         let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns);
         if self.told_to_stop.is_some_and(|told| told.elapsed() > STOPPING_TIME + loss_timeout) {
             return Some(Outcome::Interrupted);
@@ -216,25 +229,40 @@ impl Pair {
                 self.transport, self.phase
             )));
         }
-        if !self.follower.as_mut().is_some_and(Worker::has_ended) {
-            return None;
+        if self.follower_ended.is_none() {
+            let index = self.followers.iter_mut().position(Worker::has_ended)?;
+            let word = self.hear_out(run, index);
+            self.follower_ended = Some((index, Instant::now(), word));
         }
-        let last_word = || match self.follower.as_ref()?.last_word()? {
-            FromFollower::Failed(why) => Some(why),
-            _ => None,
+        let (index, ended, word) = self.follower_ended.as_ref()?;
+        let limit = match word {
+            Some(_) => EXPLAINING_TIME,
+            None if self.followers[*index].was_signalled() => EXPLAINING_TIME + loss_timeout,
+            None => NOTICING_TIME + loss_timeout,
         };
-        let (ended, word) = self.follower_ended.get_or_insert_with(|| (Instant::now(), last_word()));
-        let limit = if word.is_some() { EXPLAINING_TIME } else { NOTICING_TIME + loss_timeout };
         if ended.elapsed() <= limit {
             return None;
         }
+        let (who, transport, phase) = (self.who(*index), &self.transport, &self.phase);
         Some(Outcome::Killed(match word {
-            Some(why) => {
-                let transport = &self.transport;
-                format!("transport '{transport}' failed to {}: the follower failed: {why}", self.phase)
-            }
-            None => format!("the follower ended while the leader was to {}", self.phase),
+            Some(why) => format!("transport '{transport}' failed to {phase}: {who} failed: {why}"),
+            None => format!("{who} ended while the leader was to {phase}"),
         }))
+    }
+
+    /// Takes note of what a follower told last. Returns why it failed, if it did.
+    fn hear_out(&self, run: &mut Run<'_>, index: usize) -> Option<String> {
+        match self.followers[index].last_word()? {
+            FromFollower::Failed(why) => return Some(why),
+            FromFollower::Used(mut activity) => {
+                if self.plan.is_fan_out() {
+                    activity.who = self.who(index);
+                }
+                run.current().processes.push(activity);
+            }
+            _ => {}
+        }
+        None
     }
 
     fn take_note(&mut self, run: &mut Run<'_>, event: FromLeader) -> Option<Outcome> {
@@ -245,8 +273,18 @@ impl Pair {
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
             }
+            FromLeader::Intrude(intrusions) => {
+                let (environment, log) = (&self.plan.environment, &self.log);
+                let trials = intrusions.iter().map(|one| intrusion::attempt(run, one, environment, log)).collect();
+                if self.leader.send(&ToWorker::Intruded(trials)).is_err() {
+                    return Some(Outcome::Vanished);
+                }
+            }
             FromLeader::Proof(proof) => run.current().path_proof = Some(proof),
-            FromLeader::CellStarted { payload_bytes } => (run.watch)(&Event::PayloadStarted { payload_bytes }),
+            FromLeader::CellStarted { payload_bytes } => {
+                self.planned = self.plan.samples_of(payload_bytes);
+                (run.watch)(&Event::PayloadStarted { payload_bytes });
+            }
             FromLeader::Progress { samples } => {
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
@@ -261,6 +299,7 @@ impl Pair {
                     return Some(Outcome::Vanished);
                 }
             }
+            FromLeader::Used(activity) => run.current().processes.push(activity),
             FromLeader::Done => return Some(Outcome::Done),
             FromLeader::Interrupted => return Some(Outcome::Interrupted),
             FromLeader::Failed(why) => return Some(Outcome::Failed(why)),
@@ -272,22 +311,26 @@ impl Pair {
     fn end(&mut self, run: &mut Run<'_>, outcome: Outcome, log_file: &Path) -> Result<Status, String> {
         let patience = if matches!(outcome, Outcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
         let leader_hung = self.leader.end(patience);
-        let follower_hung = self.follower.as_mut().is_some_and(|follower| follower.end(patience));
+        // They end beside each other: one that has its time has had that of the others, too.
+        let hung: Vec<bool> = self.followers.iter_mut().map(|follower| follower.end(patience)).collect();
         if let Some(meeting) = &mut run.meeting {
             meeting.finish();
         }
         let why = match outcome {
             Outcome::Done => {
-                for (hung, who) in [(leader_hung, "leader"), (follower_hung, "follower")] {
-                    if hung {
-                        let note = format!("the {who} did not end by itself after its work, and was killed");
-                        (run.watch)(&Event::Note(note));
-                    }
+                for index in 0..self.followers.len() {
+                    self.hear_out(run, index);
+                }
+                let followers = hung.iter().enumerate().map(|(index, hung)| (*hung, self.who(index)));
+                let all = [(leader_hung, "the leader".to_owned())].into_iter().chain(followers);
+                for (_, who) in all.filter(|(hung, _)| *hung) {
+                    let note = format!("{who} did not end by itself after its work, and was killed");
+                    (run.watch)(&Event::Note(note));
                 }
                 return Ok(Status::Complete);
             }
             Outcome::Interrupted => return Ok(Status::Interrupted),
-            Outcome::Failed(why) | Outcome::Killed(why) => self.with_crash(why, follower_hung),
+            Outcome::Failed(why) | Outcome::Killed(why) => self.with_crash(why, &hung),
             Outcome::Vanished => {
                 let how = self.leader.crash().unwrap_or_else(|| "ended without a word".to_owned());
                 format!("the leader process {how} while it was to {}", self.phase)
@@ -297,11 +340,13 @@ impl Pair {
         Err(if log { format!("{why}; its log is '{}'", log_file.display()) } else { why })
     }
 
-    /// Adds how the follower ended, if that was the cause.
-    fn with_crash(&self, why: String, killed_by_us: bool) -> String {
-        match self.follower.as_ref().and_then(Worker::crash) {
-            Some(how) if !killed_by_us => format!("{why}; the follower process {how}"),
-            _ => why,
+    /// Adds how a follower ended, if that was the cause.
+    fn with_crash(&self, why: String, killed_by_us: &[bool]) -> String {
+        let ended = self.followers.iter().zip(killed_by_us).enumerate().filter(|(_, (_, killed))| !**killed);
+        match ended.filter_map(|(index, (follower, _))| Some((index, follower.crash()?))).next() {
+            Some((index, how)) if self.plan.is_fan_out() => format!("{why}; the process of follower {index} {how}"),
+            Some((_, how)) => format!("{why}; the follower process {how}"),
+            None => why,
         }
     }
 }
@@ -313,11 +358,14 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         run_id: part.run_id.clone(),
         scratch_dir: part.folder.clone(),
         results_dir: run.results.round(round),
-        control: part.folder.join("control"),
+        controls: (0..plan.followers).map(|follower| part.folder.join(format!("control-{follower}"))).collect(),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,
         loss_timeout_ns: run.plan.loss_timeout_ns,
         leader_cpu: run.plan.leader_cpu,
-        follower_cpu: run.plan.follower_cpu,
+        follower_cpus: match plan.is_fan_out() {
+            true => (0..plan.followers as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect(),
+            false => vec![run.plan.follower_cpu],
+        },
     }
 }

@@ -1,17 +1,19 @@
 //! One payload, measured by the leader.
 
-use super::leader::{Leader, Session};
-use super::{ANSWER_TIMEOUT, Error, Result};
+use super::leader::{Leader, Output, Session};
+use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
 use crate::clock::Clock;
 use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
+use crate::measure::answers::Answers;
+use crate::measure::stamps::{self, Row};
 use crate::measure::trips::Trips;
 use crate::measure::{End, Failure, Watch, callback};
 use crate::message::TouchKind;
-use crate::record::{Recorded, Recorder};
+use crate::record::{OneWay, Recorded, Recorder};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::{Link, Wait};
-use tripmeter_model::manifest::{Cell, Counts, Handover, Handovers};
+use tripmeter_model::manifest::{AtFollower, Cell, Counts, Handover, Handovers};
 use tripmeter_model::plan::Raw;
 
 /// Between two signs of life.
@@ -20,53 +22,93 @@ const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
 const WARMUP_SHARE: f64 = 0.2;
 
 /// So many take seconds to sort and to write.
-const MANY_SAMPLES: u64 = 1_000_000;
+pub(super) const MANY_SAMPLES: u64 = 1_000_000;
 
 /// What came of the trips of a cell.
 struct Outcome {
     recorded: Recorded,
     counts: Counts,
+    /// At each of several followers.
+    at_followers: Vec<Counts>,
     warmup: u64,
     duration_ns: u64,
     end: End,
+    stamped: Option<Stamped>,
+}
+
+/// When the messages of a cell were sent, for latency one way.
+struct Stamped {
+    rows: Vec<Row>,
+    /// Of the round trips.
+    ticks: Vec<u64>,
+    /// Messages of the cell before the first sample.
+    before: usize,
+}
+
+/// Whose latency one way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Latency {
+    /// To the only follower.
+    Only,
+    /// To one of several.
+    At(u32),
+    /// To the last of them.
+    Last,
+}
+
+impl Latency {
+    /// Of its histogram.
+    fn tag(self, payload_bytes: u64) -> String {
+        match self {
+            Latency::Only => format!("one_way_{payload_bytes}"),
+            Latency::At(follower) => format!("one_way_{payload_bytes}_follower_{follower}"),
+            Latency::Last => format!("one_way_{payload_bytes}_last"),
+        }
+    }
 }
 
 impl Leader {
-    /// `None` if both sides have one processor, where handing over would wait for the scheduler.
-    fn handover<L, C>(&mut self, session: &Session<'_, L, C>) -> Result<Option<Handover>> {
-        let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpu;
+    /// With the first follower. `None` if both sides have one processor, where handing over would wait for the scheduler.
+    pub(super) fn handover<L, C>(&mut self, session: &Session<'_, L, C>) -> Result<Option<Handover>> {
+        let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
         if shared_cpu || crate::os::online_cpus() == 1 {
             return Ok(None);
         }
-        self.ask_ready(&ToFollower::Handover)?;
+        self.ask_one_ready(0, &ToFollower::Handover)?;
         Ok(session.page.lead(&self.job.timebase))
     }
 
     /// Measures one payload, writes it, and reports it.
-    pub(super) fn measure<L: Link, C: Clock + Copy, T: TouchKind>(
+    pub(super) fn measure<L: Link, C: Clock + Copy, A: Answers, T: TouchKind>(
         &mut self,
         session: &mut Session<'_, L, C>,
+        answers: A,
         payload_bytes: u64,
     ) -> Result<()> {
         let before = self.begin(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (wait, warmup, cap_ns) = (plan.wait, plan.warmup, plan.time_cap_ns);
         let (base, shared) = (self.job.timebase, self.shared.clone());
-        let mut recorder = Recorder::new(base, self.job.raw, plan.samples);
+        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes));
         let mut warm = Recorder::new(base, Raw::None, warmup);
         let link = Watch::off(&mut *session.link);
-        let mut trips = Trips::new(link, session.clock, &shared, session.loss_timeout, session.idle_mask);
-        (trips.sequence, trips.answered) = (session.sequence, session.answered);
+        let mut trips = Trips::new(link, session.clock, answers, &shared, session.loss_timeout, session.idle_mask);
+        trips.sequence = session.sequence;
         trips.begin(payload_bytes as usize);
         self.arm();
         // Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
-        let mut record = |trips: &mut Trips<'_, L, C, false>, recorder: &mut Recorder, deadline: u64, is_shown| {
+        let mut rows = Vec::new();
+        let mut record = |trips: &mut Trips<'_, L, C, A, false>, recorder: &mut Recorder, deadline: u64, is_shown| {
+            rows.clear();
             while !recorder.free().is_empty() {
                 let pause = deadline.min(base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
                 let (stored, end) = match wait {
-                    Wait::Callback => callback::trips::<L, C, T, false>(session.inbox, trips, recorder.free(), pause)?,
+                    Wait::Callback => {
+                        callback::trips::<L, C, A, T, false>(session.inbox, trips, recorder.free(), pause)?
+                    }
                     Wait::Poll | Wait::Block => trips.run::<T>(recorder.free(), pause)?,
                 };
+                rows.push(Row { first_sample: recorder.count() as usize, began: trips.began });
                 recorder.advance(stored);
                 match end {
                     End::Full => {}
@@ -82,17 +124,19 @@ impl Leader {
         let first = trips.sequence;
         let start = base.now();
         let end_of = |share: f64| cap_ns.map_or(u64::MAX, |cap| start + base.to_ticks((cap as f64 * share) as u64));
-        let mut begin = start;
+        let (mut begin, mut warmed) = (start, first);
         let result = record(&mut trips, &mut warm, end_of(WARMUP_SHARE), false).and_then(|end| {
-            begin = base.now();
+            (begin, warmed) = (base.now(), trips.sequence);
             if end == End::Stopped { Ok(end) } else { record(&mut trips, &mut recorder, end_of(1.0), true) }
         });
         let duration_ns = base.to_ns(base.now() - begin);
         self.arm_briefly();
-        let result = result.and_then(|found| drain::<L, C, T>(session.inbox, wait, &mut trips).map(|()| found));
+        let result = result.and_then(|found| drain::<L, C, A, T>(session.inbox, wait, &mut trips).map(|()| found));
         self.disarm();
-        (session.sequence, session.answered) = (trips.sequence, trips.answered);
-        let (sent, tracked) = (trips.sequence - first - trips.tracker.abandoned(), trips.tracker.counts);
+        session.sequence = trips.sequence;
+        let abandoned = trips.answers.abandoned();
+        let (sent, tracked) = (trips.sequence - first - abandoned, trips.answers.counts());
+        let at_followers = trips.answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts }).collect();
         let end = result.map_err(|failure| self.blame(failure))?;
         if end == End::Stopped {
             self.shared.stop.store(false, Relaxed);
@@ -100,9 +144,16 @@ impl Leader {
         if recorder.count() > MANY_SAMPLES {
             self.phase(WRITING);
         }
+        // A message without an answer would move all that follow.
+        let is_whole = trips.sequence - abandoned == warmed + recorder.count();
+        let stamped = (self.job.sub_experiment.one_way && is_whole).then(|| {
+            let (ticks, before) = (recorder.ticks().to_vec(), (warmed - first) as usize);
+            Stamped { rows, ticks, before }
+        });
         let (recorded, warmup) = (recorder.finish(), warm.count());
         let counts = Counts { sent, received: warmup + recorded.count, ..tracked };
-        self.finish(session, payload_bytes, before, &Outcome { recorded, counts, warmup, duration_ns, end })
+        let outcome = Outcome { recorded, counts, at_followers, warmup, duration_ns, end, stamped };
+        self.finish(session, payload_bytes, before, &outcome)
     }
 
     /// Makes the follower ready; returns the hand-over probe before the cell.
@@ -110,7 +161,9 @@ impl Leader {
         self.phase(&format!("measure {payload_bytes} bytes"));
         self.report(&FromLeader::CellStarted { payload_bytes });
         let before = self.handover(session)?;
-        self.ask_ready(&ToFollower::Cell { payload_bytes })?;
+        let plan = &self.job.sub_experiment;
+        let noted = if plan.one_way { plan.warmup + plan.samples_of(payload_bytes) } else { 0 };
+        self.ask_ready(&ToFollower::Cell { payload_bytes, first: session.sequence + 1, noted })?;
         Ok(before)
     }
 
@@ -123,17 +176,57 @@ impl Leader {
         outcome: &Outcome,
     ) -> Result<()> {
         self.tell(&ToFollower::Stop)?;
-        let FromFollower::Stopped = self.hear(ANSWER_TIMEOUT)? else {
+        if !self.hear(ANSWER_TIMEOUT)?.iter().all(|heard| matches!(heard, FromFollower::Stopped)) {
             return Err(Error::Failed("the follower's messages are out of order".to_owned()));
-        };
+        }
         let after = self.handover(session)?;
-        let cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
-        self.files
-            .append(payload_bytes, &outcome.recorded, Duration::from_nanos(outcome.duration_ns))
-            .map_err(|error| Error::of("results cannot be written", error))?;
+        if outcome.end == End::Stopped && outcome.recorded.count == 0 {
+            return Err(Error::Interrupted);
+        }
+        let one_way = self.one_way(outcome)?;
+        let mut cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
+        let figures = |of: &Latency| one_way.iter().find(|one| one.0 == *of).and_then(|one| one.1.figures);
+        cell.one_way_ns = figures(&Latency::Only);
+        cell.one_way_last_ns = figures(&Latency::Last);
+        cell.followers = (0..)
+            .zip(&outcome.at_followers)
+            .map(|(follower, counts)| {
+                let one_way_ns = figures(&Latency::At(follower));
+                AtFollower { follower, counts: *counts, one_way_ns }
+            })
+            .collect();
+        if let Output::Samples(files) = &mut self.files {
+            let duration = Duration::from_nanos(outcome.duration_ns);
+            let others: Vec<_> = one_way.iter().map(|(of, one_way)| (of.tag(payload_bytes), one_way)).collect();
+            let appended = files.append(payload_bytes, &outcome.recorded, &others, duration);
+            appended.map_err(|error| Error::of("results cannot be written", error))?;
+        }
         self.report(&FromLeader::CellFinished(Box::new(cell)));
         self.await_noted()?;
         if outcome.end == End::Stopped { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Latencies one way, from our stamps and the followers'; none if a message was not answered.
+    fn one_way(&self, outcome: &Outcome) -> Result<Vec<(Latency, OneWay)>> {
+        let Some(Stamped { rows, ticks, before }) = &outcome.stamped else { return Ok(Vec::new()) };
+        let mut each = Vec::new();
+        for follower in 0..self.followers() {
+            let file = arrivals_file(&self.job.scratch_dir, follower);
+            let bytes =
+                std::fs::read(&file).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
+            let (words, _) = bytes.as_chunks::<8>();
+            let arrived: Vec<u64> = words.iter().skip(*before).map(|word| u64::from_le_bytes(*word)).collect();
+            let Some(latencies) = stamps::one_way(rows, ticks, &arrived) else { return Ok(Vec::new()) };
+            each.push(latencies);
+        }
+        let in_ns =
+            |ticks: Vec<u64>| OneWay::of(ticks.into_iter().map(|ticks| self.job.timebase.to_ns(ticks)).collect());
+        if let [_] = each[..] {
+            return Ok(each.into_iter().map(|latencies| (Latency::Only, in_ns(latencies))).collect());
+        }
+        let last = (Latency::Last, in_ns(stamps::last(&each)));
+        let each = (0..).zip(each).map(|(follower, latencies)| (Latency::At(follower), in_ns(latencies)));
+        Ok(each.chain([last]).collect())
     }
 
     fn cell(&self, payload_bytes: u64, packet_bytes: u64, outcome: &Outcome, handover_ns: Handovers) -> Cell {
@@ -146,27 +239,33 @@ impl Leader {
         Cell {
             payload_bytes,
             samples: outcome.recorded.count,
-            samples_planned: plan.samples,
+            samples_planned: plan.samples_of(payload_bytes),
             warmup: outcome.warmup,
             cut_short,
             packet_bytes,
             counts: outcome.counts,
             rtt_ns: outcome.recorded.figures,
             rtt_half_ns: outcome.recorded.figures.map(|figures| figures.scaled(0.5)),
+            rtt_half_within_run_ns: outcome.recorded.within_run.map(|within| within.scaled(0.5)),
+            one_way_ns: None,
+            one_way_last_ns: None,
+            followers: Vec::new(),
             from_histogram: self.job.raw == Raw::None,
             handover_ns,
             duration_ns: outcome.duration_ns,
+            trials: Vec::new(),
+            channel: Vec::new(),
         }
     }
 }
 
-fn drain<L: Link, C: Clock, T: TouchKind>(
+fn drain<L: Link, C: Clock, A: Answers, T: TouchKind>(
     inbox: &callback::Inbox,
     wait: Wait,
-    trips: &mut Trips<'_, L, C, false>,
+    trips: &mut Trips<'_, L, C, A, false>,
 ) -> std::result::Result<(), Failure> {
     if wait == Wait::Callback {
-        callback::drain::<L, C, T, false>(inbox, trips);
+        callback::drain::<L, C, A, T, false>(inbox, trips);
         return Ok(());
     }
     trips.drain::<T>()

@@ -1,9 +1,13 @@
 //! The process that answers. All its settings come from the leader.
 
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, OPEN_TIMEOUT, Result, find, probe};
-use crate::control::{Channel, FromFollower, PROTOCOL, Setup, ToFollower};
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, find, probe};
+use crate::clock::{Clock, Monotonic, Source, Tsc};
+use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower};
 use crate::handover::Page;
+use crate::measure::arrivals;
 use crate::measure::callback::{self, Inbox};
+use crate::measure::sink::Sink;
+use crate::measure::stamps::{Arrived, NoStamps, Numbered, Stamps};
 use crate::measure::{Failure, Shared, Watch, echo};
 use crate::message::{TouchKind, with_touch};
 use crate::os::{self, Target};
@@ -12,7 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_abi::{Link, LinkOptions, Node, System, Wait};
+use tripmeter_abi::{Link, LinkOptions, Node, Pattern, System, Wait};
 
 /// Longest that a follower has nothing to do: the leader may be writing a million samples.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -42,8 +46,12 @@ impl Follower {
     /// If the leader goes away, or speaks another protocol.
     pub fn start(stream: UnixStream) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let is_stop = |message: &ToFollower| matches!(message, ToFollower::Stop);
-        let control = Channel::new(stream, shared.clone(), Target::current(), is_stop)
+        let stops = |message: &ToFollower| match message {
+            ToFollower::Stop => Some(0),
+            ToFollower::StopAfter { last } => Some(*last),
+            _ => None,
+        };
+        let control = Channel::new(stream, shared.clone(), Target::current(), stops)
             .map_err(|error| Error::of("control channel", error))?;
         match control.receive(ANSWER_TIMEOUT)? {
             ToFollower::Setup(setup) if setup.protocol == PROTOCOL => {
@@ -70,7 +78,7 @@ impl Follower {
         result
     }
 
-    fn say(&mut self, message: &FromFollower) -> Result<()> {
+    pub(super) fn say(&mut self, message: &FromFollower) -> Result<()> {
         self.control.send(message).map_err(|error| Error::of("the leader has gone", error))
     }
 
@@ -85,59 +93,123 @@ impl Follower {
     ///
     /// # Errors
     /// What ended it.
-    pub fn run<S: System>(&mut self, system: &S) -> Result<()> {
+    pub fn run<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
         let page = Page::open(&self.setup.handover).map_err(|error| Error::of("hand-over page", error))?;
         let baseline = Observer::baseline();
-        let inbox = Box::<Inbox>::default();
+        let links = self.setup.options.link_count;
+        if links > MANY_LINKS {
+            os::raise_file_limit();
+        }
+        let inboxes: Vec<Box<Inbox>> = (0..links).map(|_| Box::default()).collect();
         self.pin(!self.setup.own_threads)?;
         let mut node = system.open(&self.setup.options).map_err(|error| Error::of("open", error))?;
         self.pin(self.setup.own_threads)?;
-        let callback = (self.setup.options.wait == Wait::Callback).then(|| inbox.callback());
-        let options = LinkOptions { index: 0, callback };
-        let mut link = node.link(&options).map_err(|error| Error::of("open", error))?;
-        self.connect(&mut link)?;
-        self.serve(&mut link, &inbox, &page, &baseline)
+        let mut links = Vec::new();
+        for (index, inbox) in (0..).zip(&inboxes) {
+            let callback = self.is_called_back().then(|| inbox.callback());
+            let link = node.link(&LinkOptions { index, callback });
+            links.push(link.map_err(|error| Error::of("open", error))?);
+        }
+        self.connect(&mut links)?;
+        self.serve(&mut links, clock, &inboxes, &page, &baseline)
     }
 
-    fn connect<L: Link>(&mut self, link: &mut L) -> Result<()> {
-        let address = link.address().map_err(|error| Error::of("open", error))?;
-        self.say(&FromFollower::Opened { address })?;
-        let ToFollower::Connect(peer) = self.control.receive(OPEN_TIMEOUT)? else {
+    fn connect<L: Link>(&mut self, links: &mut [L]) -> Result<()> {
+        let addresses: tripmeter_abi::Result<_> = links.iter_mut().map(Link::address).collect();
+        let addresses = addresses.map_err(|error| Error::of("open", error))?;
+        self.say(&FromFollower::Opened { addresses })?;
+        let ToFollower::Connect(peers) = self.control.receive(OPEN_TIMEOUT)? else {
             return Err(Error::Failed("the leader did not send its address".to_owned()));
         };
         let timeout_ns = OPEN_TIMEOUT.as_nanos() as u64;
-        link.connect(&[peer], timeout_ns).map_err(|error| Error::of("connect", error))?;
+        for (link, peer) in links.iter_mut().zip(peers) {
+            link.connect(&[peer], timeout_ns).map_err(|error| Error::of("connect", error))?;
+        }
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
         self.say(&FromFollower::Connected { memory_lock })
     }
 
-    fn serve<L: Link>(&mut self, link: &mut L, inbox: &Inbox, page: &Page, baseline: &Baseline) -> Result<()> {
+    /// The clock to measure with.
+    pub fn clock(&self) -> Source {
+        self.setup.timebase.source
+    }
+
+    fn serve<L: Link, C: Clock + Copy>(
+        &mut self,
+        links: &mut [L],
+        clock: C,
+        inboxes: &[Box<Inbox>],
+        page: &Page,
+        baseline: &Baseline,
+    ) -> Result<()> {
         loop {
+            let (Some(link), Some(inbox)) = (links.first_mut(), inboxes.first()) else {
+                return Err(Error::Failed("the leader asked for no link".to_owned()));
+            };
             match self.control.receive(IDLE_TIMEOUT)? {
                 ToFollower::Handover => {
                     self.say(&FromFollower::Ready)?;
                     page.follow();
                 }
-                ToFollower::Cell { .. } => {
-                    self.ready()?;
-                    let mut link = Watch::off(link);
-                    with_touch!(self.setup.touch, T => self.answer::<L, T, false>(&mut link, inbox))?;
+                ToFollower::Cell { first, noted, .. } => {
+                    match self.setup.arrivals {
+                        None => self.cell(link, inbox, &mut NoStamps)?,
+                        Some(Source::Tsc) => self.noted_cell(link, inbox, Arrived::new(Tsc, first, noted))?,
+                        Some(Source::Monotonic) => {
+                            self.noted_cell(link, inbox, Arrived::new(Monotonic, first, noted))?
+                        }
+                    }
                     self.say(&FromFollower::Stopped)?;
                 }
-                ToFollower::Probe(plan) => probe::follow(self, link, inbox, baseline, plan)?,
+                ToFollower::Count { first } => {
+                    self.ready()?;
+                    let mut link = Watch::off(link);
+                    let arrived = with_touch!(self.setup.touch, T => self.count::<L, C, T, false>(&mut link, clock, inbox, first))?;
+                    self.say(&FromFollower::Arrived(arrived))?;
+                }
+                ToFollower::Receive { first, messages } => {
+                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, messages))?;
+                }
+                ToFollower::Probe(plan) => probe::follow(self, link, clock, inbox, baseline, plan)?,
                 ToFollower::Bye => return Ok(()),
-                ToFollower::Setup(_) | ToFollower::Connect(_) | ToFollower::Stop => {
+                ToFollower::Setup(_)
+                | ToFollower::Connect(_)
+                | ToFollower::Stop
+                | ToFollower::StopAfter { .. }
+                | ToFollower::Sent { .. } => {
                     return Err(Error::Failed("the leader's messages are out of order".to_owned()));
                 }
             }
         }
     }
 
+    fn cell<L: Link, S: Stamps>(&mut self, link: &mut L, inbox: &Inbox, stamps: &mut S) -> Result<()> {
+        self.ready()?;
+        let mut link = Watch::off(link);
+        with_touch!(self.setup.touch, T => self.answer::<L, T, S, false>(&mut link, inbox, stamps))
+    }
+
+    /// A cell whose arrivals are noted, and left in a file for the leader.
+    fn noted_cell<L: Link, C: Clock>(&mut self, link: &mut L, inbox: &Inbox, mut arrived: Arrived<C>) -> Result<()> {
+        if let Some(follower) = self.number() {
+            let mut numbered = Numbered { follower, stamps: arrived };
+            self.cell(link, inbox, &mut numbered)?;
+            arrived = numbered.stamps;
+        } else {
+            self.cell(link, inbox, &mut arrived)?;
+        }
+        let bytes: Vec<u8> = arrived.ticks().iter().flat_map(|ticks| ticks.to_le_bytes()).collect();
+        let options = &self.setup.options;
+        let file = arrivals_file(&options.scratch_dir, options.follower_index);
+        std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))
+    }
+
     /// Answers messages until the leader says stop, or has gone.
-    pub(super) fn answer<L: Link, T: TouchKind, const ON: bool>(
+    pub(super) fn answer<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
         &mut self,
         link: &mut Watch<'_, L, ON>,
         inbox: &Inbox,
+        stamps: &mut S,
     ) -> Result<()> {
         let timeout_ns = self.setup.loss_timeout_ns;
         let result = match self.setup.options.wait {
@@ -145,9 +217,9 @@ impl Follower {
                 let control = &mut self.control;
                 // A leader that has gone ends the loop.
                 let listening = || drop(control.send(&FromFollower::Ready));
-                callback::echo::<L, T, ON>(inbox, link, &self.shared, timeout_ns, listening)
+                callback::echo::<L, T, S, ON>(inbox, link, &self.shared, timeout_ns, stamps, listening)
             }
-            Wait::Poll | Wait::Block => echo::run::<_, T>(link, &self.shared, timeout_ns),
+            Wait::Poll | Wait::Block => echo::run::<_, T>(link, &self.shared, timeout_ns, stamps),
         };
         self.shared.stop.store(false, Relaxed);
         match result {
@@ -155,6 +227,49 @@ impl Follower {
             Err(Failure::Transport(error)) => Err(Error::of("answer", error)),
             Err(failure) => Err(Error::Failed(failure.to_string())),
         }
+    }
+
+    /// Counts messages until the leader says how many there are, and they have come, or it has gone.
+    pub(super) fn count<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+        &mut self,
+        link: &mut Watch<'_, L, ON>,
+        clock: C,
+        inbox: &Inbox,
+        first: u64,
+    ) -> Result<arrivals::Arrived> {
+        let shared = self.shared.clone();
+        let mut sink = Sink::new(link, clock, &shared, first);
+        sink.loss_timeout_ns = self.setup.loss_timeout_ns;
+        sink.ticks_per_ns = self.setup.timebase.ticks_per_ns();
+        let result = if self.is_called_back() {
+            let control = &mut self.control;
+            // A leader that has gone ends the loop.
+            sink.run_called_back::<T>(inbox, || drop(control.send(&FromFollower::Ready)))
+        } else {
+            sink.run::<T>()
+        };
+        self.shared.stop.store(false, Relaxed);
+        result.map_err(|failure| Error::of("take messages", failure))
+    }
+
+    /// Its index, if there are several.
+    pub(super) fn number(&self) -> Option<u32> {
+        let options = &self.setup.options;
+        (options.follower_count > 1).then_some(options.follower_index)
+    }
+
+    pub(super) fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The next word of the leader.
+    pub(super) fn hear(&self, time: Duration) -> std::result::Result<ToFollower, NoMessage> {
+        self.control.receive(time)
+    }
+
+    /// The pattern that this is.
+    pub(super) fn pattern(&self) -> Pattern {
+        self.setup.options.pattern
     }
 
     /// Messages may come from now on. Under wait `callback` they may only once [`answer`](Self::answer) handles them,

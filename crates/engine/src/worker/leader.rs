@@ -1,36 +1,39 @@
 //! The process that drives and records.
 
 use super::follower::Follower;
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, OPEN_TIMEOUT, Result, find, probe};
+use super::intruder::TruePair;
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, find, probe};
 use crate::any::AnySystem;
+use crate::audit;
 use crate::clock::{Clock, Source};
 use crate::control::{Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, send};
-use crate::files::Files;
+use crate::files::{ChannelFiles, Files, TrialFile};
 use crate::handover::Page;
 use crate::measure::alarm::Alarm;
+use crate::measure::answers::Several;
 use crate::measure::callback::Inbox;
 use crate::measure::trips::POLL_IDLE_MASK;
-use crate::measure::{Failure, Shared};
+use crate::measure::{Failure, Shared, Tracker};
 use crate::message::with_touch;
-use crate::os::{self, Target};
-use crate::proof::Observer;
+use crate::os::{self, Target, Whose};
+use crate::proof::{self, Observer};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Description, Link, LinkOptions, Node, NodeOptions, Role, System, Variant, Wait};
+use tripmeter_abi::{Description, Link, LinkOptions, Node, NodeOptions, Pattern, Role, System, Variant, Wait};
 use tripmeter_model::plan::Raw;
 
-const FOLLOWER_GONE: &str = "the follower has gone";
+const GONE: &str = "has gone";
 
-/// A leader that has its job and its follower.
+/// A leader that has its job and its followers.
 pub struct Leader {
     pub(super) job: Job,
     pub(super) shared: Arc<Shared>,
-    pub(super) files: Files,
+    pub(super) files: Output,
     supervisor: Channel<ToWorker>,
-    control: Channel<FromFollower>,
+    controls: Vec<Channel<FromFollower>>,
     alarm: Alarm,
     phase: String,
     variant: Variant,
@@ -40,6 +43,8 @@ pub struct Leader {
 /// What the leader measures with, over all payloads.
 pub(super) struct Session<'a, L, C> {
     pub link: &'a mut L,
+    /// Of the other topics.
+    pub others: &'a mut [L],
     pub clock: C,
     pub inbox: &'a Inbox,
     pub page: Page,
@@ -49,8 +54,6 @@ pub(super) struct Session<'a, L, C> {
     pub packet_bytes: u64,
     /// Latest message sent.
     pub sequence: u64,
-    /// Latest message answered.
-    pub answered: u64,
 }
 
 /// Does a job; the supervisor, at the other end of `stream`, is told how it ended.
@@ -59,30 +62,34 @@ pub(super) struct Session<'a, L, C> {
 /// If the supervisor cannot be told.
 pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
-    let led = prepare(job, stream, built_in).and_then(|(system, mut leader, thread)| {
+    let led = prepare(job, stream, built_in).and_then(|(system, mut leader, threads)| {
         let result = system.lead(&mut leader);
         drop(leader);
-        if let Some(thread) = thread {
+        for thread in threads {
             // Its errors have come over the control channel.
             let _ = thread.join();
         }
         result
     });
     let ending = match led {
-        Ok(()) => FromLeader::Done,
+        Ok(()) => {
+            let used = audit::this_thread("leader", Whose::Process);
+            send(&mut supervisor, &FromLeader::Used(used)).map_err(|error| Error::of("supervisor's channel", error))?;
+            FromLeader::Done
+        }
         Err(Error::Interrupted) => FromLeader::Interrupted,
         Err(Error::Failed(why)) => FromLeader::Failed(why),
     };
     send(&mut supervisor, &ending).map_err(|error| Error::of("supervisor's channel", error))
 }
 
-/// What a leader is made of: its system, itself, and its follower, if that is a thread.
-type Prepared = (Arc<dyn AnySystem>, Leader, Option<JoinHandle<()>>);
+/// What a leader is made of: its system, itself, and its followers, if they are threads.
+type Prepared = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
 
 fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Prepared> {
     let shared = Arc::new(Shared::default());
-    let is_stop = |message: &ToWorker| matches!(message, ToWorker::Stop);
-    let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), is_stop)
+    let stops = |message: &ToWorker| matches!(message, ToWorker::Stop).then_some(0);
+    let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), stops)
         .map_err(|error| Error::of("supervisor's channel", error))?;
     let transport = &job.sub_experiment.transport;
     let system = find(&transport.system, job.plugin.as_deref(), built_in)?;
@@ -90,26 +97,23 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let variant = description.variant(&transport.variant).cloned();
     let variant = variant.ok_or_else(|| Error::Failed(format!("transport '{transport}' has no such variant")))?;
     shared.interrupt.store(variant.interrupt, Relaxed);
-    let (stream, thread) = meet_follower(&job, &system, variant.same_process)?;
-    let control = Channel::new(stream, shared.clone(), Target::current(), |_| false)
-        .map_err(|error| Error::of("control channel", error))?;
-    let files = Files::create(&job.results_dir, &job.sub_experiment.name, job.raw == Raw::Csv)
-        .map_err(|error| Error::of("results folder", error))?;
+    let (streams, threads) =
+        if variant.same_process { start_followers(&job, &system)? } else { (meet_followers(&job)?, Vec::new()) };
+    let channel = |stream| Channel::new(stream, shared.clone(), Target::current(), |_| None);
+    let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
+    let controls = controls.map_err(|error| Error::of("control channel", error))?;
+    let files = Output::create(&job).map_err(|error| Error::of("results folder", error))?;
     let alarm = Alarm::new(shared.clone(), Target::current());
     let phase = String::new();
-    let leader = Leader { job, shared, files, supervisor, control, alarm, phase, variant, description };
-    Ok((system, leader, thread))
+    let leader = Leader { job, shared, files, supervisor, controls, alarm, phase, variant, description };
+    Ok((system, leader, threads))
 }
 
-/// The follower's end of the control channel: a process that comes to the socket, or a thread of this process.
-fn meet_follower(
-    job: &Job,
-    system: &Arc<dyn AnySystem>,
-    same_process: bool,
-) -> Result<(UnixStream, Option<JoinHandle<()>>)> {
-    let failed = |error| Error::of("control socket", error);
-    if same_process {
-        let (own, other) = UnixStream::pair().map_err(failed)?;
+/// Followers that are threads of this process, and the control channels to them.
+fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixStream>, Vec<JoinHandle<()>>)> {
+    let (mut streams, mut threads) = (Vec::new(), Vec::new());
+    for _ in &job.controls {
+        let (own, other) = UnixStream::pair().map_err(|error| Error::of("control socket", error))?;
         let system = system.clone();
         let follow = move || {
             // An error has been sent to the leader, which reports it.
@@ -118,14 +122,26 @@ fn meet_follower(
                 follower.report(result)
             });
         };
-        return Ok((own, Some(std::thread::spawn(follow))));
+        streams.push(own);
+        threads.push(std::thread::spawn(follow));
     }
-    let listener = UnixListener::bind(&job.control).map_err(failed)?;
-    let ready = os::wait_readable(&[&listener], ANSWER_TIMEOUT * 3).map_err(failed)?;
-    if !ready[0] {
-        return Err(Error::Failed("the follower process did not come".to_owned()));
+    Ok((streams, threads))
+}
+
+/// The control channels to the processes that come to the sockets, each to its own.
+fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
+    let failed = |error| Error::of("control socket", error);
+    let listeners: std::io::Result<Vec<_>> = job.controls.iter().map(UnixListener::bind).collect();
+    let mut streams = Vec::new();
+    for (index, listener) in listeners.map_err(failed)?.iter().enumerate() {
+        let ready = os::wait_readable(&[listener], ANSWER_TIMEOUT * 3).map_err(failed)?;
+        if !ready[0] {
+            let which = if job.controls.len() > 1 { format!(" {index}") } else { String::new() };
+            return Err(Error::Failed(format!("the follower process{which} did not come")));
+        }
+        streams.push(listener.accept().map_err(failed)?.0);
     }
-    Ok((listener.accept().map_err(failed)?.0, None))
+    Ok(streams)
 }
 
 impl Leader {
@@ -142,30 +158,79 @@ impl Leader {
 
     /// Waits until the supervisor has noted a finished cell.
     pub(super) fn await_noted(&self) -> Result<()> {
-        match self.supervisor.receive(ANSWER_TIMEOUT)? {
+        match self.hear_supervisor(ANSWER_TIMEOUT)? {
             ToWorker::Continue => Ok(()),
             _ => Err(self.failed("the supervisor's messages are out of order")),
         }
     }
 
-    pub(super) fn tell(&mut self, message: &ToFollower) -> Result<()> {
-        let sent = self.control.send(message);
-        sent.map_err(|_| self.blame(Failure::PeerGone))
+    /// Leader and follower are threads of one process.
+    pub(super) fn is_same_process(&self) -> bool {
+        self.variant.same_process
     }
 
-    pub(super) fn hear(&mut self, time: Duration) -> Result<FromFollower> {
-        match self.control.receive(time) {
-            Ok(FromFollower::Failed(why)) => Err(self.failed(&format!("the follower failed: {why}"))),
-            Ok(message) => Ok(message),
-            Err(NoMessage::Closed) => Err(self.failed(FOLLOWER_GONE)),
-            Err(NoMessage::TimedOut) => Err(self.failed("the follower does not answer")),
+    pub(super) fn hear_supervisor(&self, time: Duration) -> Result<ToWorker> {
+        Ok(self.supervisor.receive(time)?)
+    }
+
+    /// Followers of this leader.
+    pub(super) fn followers(&self) -> u32 {
+        self.controls.len() as u32
+    }
+
+    /// A follower, for people.
+    fn who(&self, follower: usize) -> String {
+        match self.controls.len() {
+            1 => "the follower".to_owned(),
+            count => format!("follower {follower} (of 0 to {})", count - 1),
         }
     }
 
-    /// Sends a message that the follower answers with `Ready`.
+    /// Tells all followers.
+    pub(super) fn tell(&mut self, message: &ToFollower) -> Result<()> {
+        (0..self.followers()).try_for_each(|follower| self.tell_one(follower, message))
+    }
+
+    pub(super) fn tell_one(&mut self, follower: u32, message: &ToFollower) -> Result<()> {
+        let sent = self.controls[follower as usize].send(message);
+        sent.map_err(|_| self.blame(Failure::PeerGone))
+    }
+
+    /// The next message of each follower, by index.
+    pub(super) fn hear(&mut self, time: Duration) -> Result<Vec<FromFollower>> {
+        (0..self.followers()).map(|follower| self.hear_one(follower, time)).collect()
+    }
+
+    pub(super) fn hear_one(&mut self, follower: u32, time: Duration) -> Result<FromFollower> {
+        let heard = self.hear_within(follower, time)?;
+        heard.ok_or_else(|| self.failed(&format!("{} does not answer", self.who(follower as usize))))
+    }
+
+    /// A follower's next message; `None` if there was none in time.
+    pub(super) fn hear_within(&mut self, follower: u32, time: Duration) -> Result<Option<FromFollower>> {
+        let who = || self.who(follower as usize);
+        match self.controls[follower as usize].receive(time) {
+            Ok(FromFollower::Failed(why)) => Err(self.failed(&format!("{} failed: {why}", who()))),
+            Ok(message) => Ok(Some(message)),
+            Err(NoMessage::Closed) => Err(self.failed(&format!("{} {GONE}", who()))),
+            Err(NoMessage::TimedOut) => Ok(None),
+        }
+    }
+
+    /// Sends a message to all that each answers with `Ready`.
     pub(super) fn ask_ready(&mut self, message: &ToFollower) -> Result<()> {
         self.tell(message)?;
-        match self.hear(ANSWER_TIMEOUT)? {
+        (0..self.followers()).try_for_each(|follower| self.hear_ready(follower))
+    }
+
+    /// The same to one.
+    pub(super) fn ask_one_ready(&mut self, follower: u32, message: &ToFollower) -> Result<()> {
+        self.tell_one(follower, message)?;
+        self.hear_ready(follower)
+    }
+
+    fn hear_ready(&mut self, follower: u32) -> Result<()> {
+        match self.hear_one(follower, ANSWER_TIMEOUT)? {
             FromFollower::Ready => Ok(()),
             _ => Err(self.failed("the follower's messages are out of order")),
         }
@@ -180,17 +245,31 @@ impl Leader {
         self.failed(&error.message)
     }
 
-    /// Names the cause: the follower's own word, if it has one, tells more than what the leader saw of it.
+    /// Names the cause: a follower's own word, if it has one, tells more than what the leader saw of it; one that ended
+    /// without a word tells more than what others say of that.
     pub(super) fn blame(&mut self, failure: Failure) -> Error {
+        const LOOK: Duration = Duration::from_millis(1);
         let deadline = Instant::now() + Duration::from_millis(300);
+        let mut said = vec![None; self.controls.len()];
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.control.receive(left) {
-                Ok(FromFollower::Failed(why)) => return self.failed(&format!("the follower failed: {why}")),
-                Ok(_) => {}
-                Err(_) if matches!(failure, Failure::PeerGone) => return self.failed(FOLLOWER_GONE),
-                Err(NoMessage::Closed) => return self.failed(&format!("{FOLLOWER_GONE}: {failure}")),
-                Err(NoMessage::TimedOut) => return self.failed(&failure.to_string()),
+            let is_second_look = said.iter().any(Option::is_some);
+            for (index, control) in self.controls.iter().enumerate() {
+                match control.receive(LOOK) {
+                    Ok(FromFollower::Failed(why)) => said[index] = Some(why),
+                    Err(NoMessage::Closed) if said[index].is_none() => {
+                        let gone = format!("{} {GONE}", self.who(index));
+                        let is_all = matches!(failure, Failure::PeerGone);
+                        return self.failed(&if is_all { gone } else { format!("{gone}: {failure}") });
+                    }
+                    _ => {}
+                }
+            }
+            let word = said.iter().enumerate().find_map(|(index, why)| Some((index, why.as_ref()?)));
+            if let Some((index, why)) = word.filter(|_| is_second_look) {
+                return self.failed(&format!("{} failed: {why}", self.who(index)));
+            }
+            if Instant::now() > deadline {
+                return self.failed(&failure.to_string());
             }
         }
     }
@@ -218,7 +297,8 @@ impl Leader {
         if self.shared.stop.swap(false, Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    fn node_options(&self, role: Role) -> NodeOptions {
+    /// Options of the leader's node, or of a follower's, for `follower`.
+    pub(super) fn node_options(&self, role: Role, follower: u32) -> NodeOptions {
         let plan = &self.job.sub_experiment;
         NodeOptions {
             role,
@@ -229,22 +309,25 @@ impl Leader {
             run_id: self.job.run_id.clone(),
             scratch_dir: self.job.scratch_dir.clone(),
             max_payload_bytes: largest_message(&plan.payloads),
-            link_count: 1,
-            follower_count: 1,
-            follower_index: 0,
+            link_count: plan.links(),
+            follower_count: plan.followers,
+            follower_index: follower,
+            intruder: None,
         }
     }
 
-    fn setup(&self, page: &Page) -> Setup {
+    fn setup(&self, page: &Page, follower: u32) -> Setup {
         Setup {
             protocol: PROTOCOL,
             system: self.job.sub_experiment.transport.system.clone(),
             plugin: self.job.plugin.clone(),
-            options: self.node_options(Role::Follower),
+            arrivals: self.job.sub_experiment.one_way.then_some(self.job.timebase.source),
+            options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,
-            cpu: self.job.follower_cpu,
+            cpu: self.job.follower_cpus[follower as usize],
             own_threads: self.variant.own_threads,
             interrupt: self.variant.interrupt,
+            timebase: self.job.timebase,
             handover: page.path(),
             loss_timeout_ns: self.job.loss_timeout_ns,
         }
@@ -262,22 +345,35 @@ impl Leader {
     pub fn run<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
         self.phase("open");
         let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
-        let setup = self.setup(&page);
-        self.tell(&ToFollower::Setup(Box::new(setup)))?;
+        for follower in 0..self.followers() {
+            let setup = self.setup(&page, follower);
+            self.tell_one(follower, &ToFollower::Setup(Box::new(setup)))?;
+        }
         let baseline = Observer::baseline();
+        if self.job.sub_experiment.links() > MANY_LINKS {
+            os::raise_file_limit();
+        }
         let inbox = Box::<Inbox>::default();
         self.pin(!self.variant.own_threads)?;
-        let options = self.node_options(Role::Leader);
+        let options = self.node_options(Role::Leader, 0);
         let limits = system.probe(&options).map_err(|error| self.transport_failed(&error))?;
+        let begin = Instant::now();
         let mut node = system.open(&options).map_err(|error| self.transport_failed(&error))?;
         self.pin(self.variant.own_threads)?;
         let callback = (options.wait == Wait::Callback).then(|| inbox.callback());
-        let link_options = LinkOptions { index: 0, callback };
-        let mut link = node.link(&link_options).map_err(|error| self.transport_failed(&error))?;
-        self.connect(&mut link)?;
+        let mut links = Vec::new();
+        for index in 0..options.link_count {
+            let link = node.link(&LinkOptions { index, callback });
+            links.push(link.map_err(|error| self.transport_failed(&error))?);
+        }
+        let (leader, follower) = self.connect(&mut links)?;
+        let pair = TruePair { leader, follower, took: begin.elapsed() };
+        let trials = self.prove_refusal(limits.intruders, &pair)?;
         let loss_timeout_ns = self.job.loss_timeout_ns;
+        let Some((link, others)) = links.split_first_mut() else { return Err(self.failed("the plan has no topic")) };
         let mut session = Session {
-            link: &mut link,
+            link,
+            others,
             clock,
             inbox: &inbox,
             page,
@@ -285,14 +381,24 @@ impl Leader {
             idle_mask: if options.wait == Wait::Poll { POLL_IDLE_MASK } else { 0 },
             packet_bytes: limits.packet_bytes,
             sequence: 0,
-            answered: 0,
         };
         let variant = self.variant.clone();
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
-        self.report(&FromLeader::Proof(proof));
+        self.report(&FromLeader::Proof(proof::with_intruders(proof, trials)));
         for payload_bytes in self.job.sub_experiment.payloads.clone() {
             self.check_stop()?;
-            with_touch!(self.job.sub_experiment.touch, T => self.measure::<_, C, T>(&mut session, payload_bytes))?;
+            let touch = self.job.sub_experiment.touch;
+            if self.job.sub_experiment.channel.is_some() {
+                with_touch!(touch, T => self.measure_channel::<_, C, T>(&mut session, payload_bytes))?;
+            } else if is_one_way(self.job.sub_experiment.pattern) {
+                with_touch!(touch, T => self.measure_load::<_, C, T>(&mut session, payload_bytes))?;
+            } else if self.followers() > 1 {
+                let answers = Several::new(self.followers());
+                with_touch!(touch, T => self.measure::<_, C, _, T>(&mut session, answers, payload_bytes))?;
+            } else {
+                let answers = Tracker::default();
+                with_touch!(touch, T => self.measure::<_, C, _, T>(&mut session, answers, payload_bytes))?;
+            }
         }
         self.phase("close");
         self.tell(&ToFollower::Bye)
@@ -307,28 +413,76 @@ impl Leader {
         }
     }
 
-    fn connect<L: Link>(&mut self, link: &mut L) -> Result<()> {
-        let address = link.address().map_err(|error| self.transport_failed(&error))?;
-        let FromFollower::Opened { address: peer } = self.hear(OPEN_TIMEOUT)? else {
-            return Err(self.failed("the follower's messages are out of order"));
-        };
+    /// The addresses of the leader and of the first follower, once all are connected.
+    fn connect<L: Link>(&mut self, links: &mut [L]) -> Result<(Vec<u8>, Vec<u8>)> {
+        let out_of_order = |leader: &Self| leader.failed("the follower's messages are out of order");
+        let addresses: tripmeter_abi::Result<Vec<_>> = links.iter_mut().map(Link::address).collect();
+        let mut addresses = addresses.map_err(|error| self.transport_failed(&error))?;
+        // Of each follower, those of its links.
+        let mut peers = Vec::new();
+        for opened in self.hear(OPEN_TIMEOUT)? {
+            let FromFollower::Opened { addresses: peer } = opened else { return Err(out_of_order(self)) };
+            peers.push(peer);
+        }
         self.phase("connect");
-        self.tell(&ToFollower::Connect(address))?;
-        let connected = link.connect(&[peer], OPEN_TIMEOUT.as_nanos() as u64);
-        connected.map_err(|error| self.blame(Failure::Transport(error)))?;
-        let FromFollower::Connected { memory_lock: other } = self.hear(OPEN_TIMEOUT)? else {
-            return Err(self.failed("the follower's messages are out of order"));
-        };
+        if peers.iter().any(|peer| peer.len() != links.len()) {
+            return Err(out_of_order(self));
+        }
+        self.tell(&ToFollower::Connect(addresses.clone()))?;
+        for (index, link) in links.iter_mut().enumerate() {
+            let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer[index].clone()).collect();
+            let connected = link.connect(&peers, OPEN_TIMEOUT.as_nanos() as u64);
+            connected.map_err(|error| self.blame(Failure::Transport(error)))?;
+            // A sign of life.
+            self.report(&FromLeader::Phase(self.phase.clone()));
+        }
+        let mut others = Vec::new();
+        for connected in self.hear(OPEN_TIMEOUT)? {
+            let FromFollower::Connected { memory_lock } = connected else { return Err(out_of_order(self)) };
+            others.push(memory_lock);
+        }
         let own = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
-        let memory_lock = if own == other { own } else { format!("leader: {own}; follower: {other}") };
+        others.dedup();
+        let memory_lock = match &others[..] {
+            [other] if *other == own => own,
+            others => format!("leader: {own}; follower: {}", others.join(", ")),
+        };
         self.report(&FromLeader::Opened {
             transport_version: self.description.version.clone(),
             system_version: self.description.system_version.clone(),
             same_process: self.variant.same_process,
             memory_lock,
         });
-        Ok(())
+        Ok((addresses.swap_remove(0), peers.swap_remove(0).swap_remove(0)))
     }
+}
+
+/// What is written of a sub-experiment besides the manifest.
+pub(super) enum Output {
+    /// Round trips.
+    Samples(Files),
+    /// Trials of one-way messages.
+    Trials(TrialFile),
+    /// Messages at a fixed rate.
+    Channel(ChannelFiles),
+}
+
+impl Output {
+    fn create(job: &Job) -> std::io::Result<Self> {
+        let name = &job.sub_experiment.name;
+        if job.sub_experiment.channel.is_some() {
+            return ChannelFiles::create(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Channel);
+        }
+        if is_one_way(job.sub_experiment.pattern) {
+            return TrialFile::create(&job.results_dir, name).map(Output::Trials);
+        }
+        Files::create(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Samples)
+    }
+}
+
+/// The follower does not answer, but counts.
+pub(super) fn is_one_way(pattern: Pattern) -> bool {
+    matches!(pattern, Pattern::Throughput | Pattern::Channel)
 }
 
 /// The largest message of a sub-experiment, which the path proof does not exceed.

@@ -1,17 +1,24 @@
-//! The two measuring processes. Everything they do is told to them over their standard input, which is a socket.
+//! The two measuring processes, and those that try to intrude. Everything they do is told to them over their standard input, which is a socket.
 
 pub mod cell;
+mod channel;
+mod crew;
 pub mod follower;
+pub mod intruder;
 pub mod leader;
+mod load;
 pub mod probe;
+mod receive;
+mod search;
 
 use crate::any::AnySystem;
+use crate::audit;
 use crate::control::{FromFollower, NoMessage, ToWorker, receive, send};
-use crate::os;
+use crate::os::{self, Whose};
 use std::io::{self, BufReader};
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -22,6 +29,14 @@ use tripmeter_model::exit;
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(35);
 /// Longest wait for an answer that takes the other side no work.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// With more links than this, a process may need more files than it usually may open.
+const MANY_LINKS: u32 = 64;
+
+/// File in the scratch folder by which a follower hands its stamps to the leader: ticks of 8 bytes, little-endian.
+fn arrivals_file(scratch_dir: &Path, follower: u32) -> PathBuf {
+    scratch_dir.join(format!("arrivals-{follower}"))
+}
 
 /// Why a half of a sub-experiment ended early.
 #[derive(Debug, Error)]
@@ -66,7 +81,8 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     let played = match part {
         Ok(Some(ToWorker::Lead(job))) => leader::lead(*job, stream, built_in),
         Ok(Some(ToWorker::Follow(control))) => follow(&control, stream, built_in),
-        Ok(Some(ToWorker::Stop | ToWorker::Continue) | None) => Ok(()),
+        Ok(Some(ToWorker::Intrude(intrusion))) => intruder::intrude(&intrusion, stream, built_in),
+        Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::Intruded(_)) | None) => Ok(()),
         Err(error) => Err(Error::of("no part to play", error)),
     };
     match played {
@@ -82,10 +98,13 @@ fn follow(control: &Path, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> 
     let result = connect(control, ANSWER_TIMEOUT)
         .map_err(|error| Error::of("the leader cannot be reached", error))
         .and_then(|stream| follower::follow(stream, built_in));
-    if let Err(error) = &result {
+    let last_word = match &result {
+        Ok(()) => FromFollower::Used(audit::this_thread("follower", Whose::Process)),
         // Read if the leader cannot pass it on, because it waits within its transport.
-        let _ = send(&mut supervisor, &FromFollower::Failed(error.to_string()));
-    }
+        Err(error) => FromFollower::Failed(error.to_string()),
+    };
+    // A follower that is started by hand is not listened to.
+    let _ = send(&mut supervisor, &last_word);
     result
 }
 

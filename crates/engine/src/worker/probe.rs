@@ -1,22 +1,30 @@
 //! The proof of the path, run by both sides before anything is measured.
 
 use super::follower::Follower;
-use super::leader::{Leader, Session};
+use super::leader::{Leader, Session, is_one_way};
 use super::{Error, Result};
 use crate::clock::Clock;
-use crate::control::{FromFollower, ProbePlan, ToFollower};
+use crate::control::{FromFollower, FromLeader, ProbePlan, ToFollower};
+use crate::measure::answers::{Answers, Several};
 use crate::measure::callback::Inbox;
+use crate::measure::stamps::{NoStamps, Numbered};
+use crate::measure::stream::{Even, Extent, Stream, Unspaced};
 use crate::measure::trips::Trips;
-use crate::measure::{Watch, callback};
+use crate::measure::{Tracker, Watch, callback};
 use crate::message::TouchFull;
 use crate::proof::{self, Baseline, Claim, Evidence, Observer};
+use std::time::Duration;
 use tripmeter_abi::{Link, Variant, Wait};
-use tripmeter_model::manifest::PathProof;
+use tripmeter_model::manifest::{PathProof, Verdict};
+
+/// Other programs' traffic on the loopback may hide a path for a moment: so often is looked for it.
+const MOST_TRIES: u32 = 3;
 
 /// The follower's half.
-pub(super) fn follow<L: Link>(
+pub(super) fn follow<L: Link, C: Clock>(
     follower: &mut Follower,
     link: &mut L,
+    clock: C,
     inbox: &Inbox,
     baseline: &Baseline,
     plan: ProbePlan,
@@ -27,52 +35,131 @@ pub(super) fn follow<L: Link>(
     if !follower.is_called_back() {
         observer.parked();
     }
-    follower.answer::<L, TouchFull, true>(&mut Watch::on(link, &mut observer), inbox)?;
+    let mut watched = Watch::on(link, &mut observer);
+    if is_one_way(follower.pattern()) {
+        follower.count::<L, C, TouchFull, true>(&mut watched, clock, inbox, 1)?;
+    } else if let Some(number) = follower.number() {
+        let mut stamps = Numbered { follower: number, stamps: NoStamps };
+        follower.answer::<L, TouchFull, _, true>(&mut watched, inbox, &mut stamps)?;
+    } else {
+        follower.answer::<L, TouchFull, NoStamps, true>(&mut watched, inbox, &mut NoStamps)?;
+    }
     follower.finish_probe(observer.finish())
 }
 
-/// The leader's half: the verdict over both sides' evidence.
+/// The leader's half: the verdict over both sides' evidence; of several followers one after the other.
 pub(super) fn lead<L: Link, C: Clock + Copy>(
     leader: &mut Leader,
     session: &mut Session<'_, L, C>,
     baseline: &Baseline,
     variant: &Variant,
 ) -> Result<PathProof> {
+    let sign_of_life = |leader: &mut Leader| leader.report(&FromLeader::Phase("prove its path".to_owned()));
     leader.phase("prove its path");
+    let mut proofs = Vec::new();
+    for follower in 0..leader.followers() {
+        let mut proof = prove(leader, session, baseline, variant, follower)?;
+        let mut tries = 1;
+        while proof.verdict == Verdict::NotVisible && tries < MOST_TRIES {
+            sign_of_life(leader);
+            proof = prove(leader, session, baseline, variant, follower)?;
+            tries += 1;
+        }
+        sign_of_life(leader);
+        proofs.push(proof);
+    }
+    Ok(proof::of_all(proofs))
+}
+
+/// What shows between the leader and one follower, while the others take the same messages and keep quiet.
+fn prove<L: Link, C: Clock + Copy>(
+    leader: &mut Leader,
+    session: &mut Session<'_, L, C>,
+    baseline: &Baseline,
+    variant: &Variant,
+    follower: u32,
+) -> Result<PathProof> {
     let largest = leader.job.sub_experiment.payloads.iter().copied().max().unwrap_or(proof::MOST_PAYLOAD_BYTES);
     let payload_bytes = largest.min(proof::MOST_PAYLOAD_BYTES);
     let plan = ProbePlan { messages: proof::messages_for(payload_bytes), payload_bytes };
     let mut observer = Observer::start(baseline);
-    leader.ask_ready(&ToFollower::Probe(plan))?;
-    exchange(leader, session, &mut observer, plan)?;
+    let others: Vec<u32> = (0..leader.followers()).filter(|other| *other != follower).collect();
+    for other in &others {
+        leader.ask_one_ready(*other, &ToFollower::Count { first: session.sequence + 1 })?;
+    }
+    leader.ask_one_ready(follower, &ToFollower::Probe(plan))?;
+    if is_one_way(leader.job.sub_experiment.pattern) {
+        send(leader, session, &mut observer, plan)?;
+    } else if others.is_empty() {
+        exchange(leader, session, Tracker::default(), &mut observer, plan)?;
+    } else {
+        exchange(leader, session, Several::only(leader.followers(), follower), &mut observer, plan)?;
+    }
     let own = observer.finish();
-    leader.tell(&ToFollower::Stop)?;
-    let FromFollower::Evidence(other) = leader.hear(super::ANSWER_TIMEOUT)? else {
+    leader.tell(&ToFollower::StopAfter { last: session.sequence })?;
+    let time = super::ANSWER_TIMEOUT + Duration::from_nanos(leader.job.loss_timeout_ns);
+    let FromFollower::Evidence(other) = leader.hear_one(follower, time)? else {
         return Err(Error::Failed("the follower sent no evidence of its path".to_owned()));
     };
+    for other in others {
+        let FromFollower::Arrived(_) = leader.hear_one(other, time)? else {
+            return Err(Error::Failed("the follower's messages are out of order".to_owned()));
+        };
+    }
     Ok(verdict(variant, plan, &own, &other))
 }
 
-fn exchange<L: Link, C: Clock + Copy>(
+fn exchange<L: Link, C: Clock + Copy, A: Answers>(
     leader: &mut Leader,
     session: &mut Session<'_, L, C>,
+    answers: A,
     observer: &mut Observer,
     plan: ProbePlan,
 ) -> Result<()> {
     let mut ticks = vec![0; plan.messages as usize];
     let watched = Watch::on(&mut *session.link, observer);
-    let mut trips = Trips::new(watched, session.clock, &leader.shared, session.loss_timeout, session.idle_mask);
+    let mut trips =
+        Trips::new(watched, session.clock, answers, &leader.shared, session.loss_timeout, session.idle_mask);
     trips.sequence = session.sequence;
     trips.begin(plan.payload_bytes as usize);
     leader.arm();
     let result = match leader.job.sub_experiment.wait {
-        Wait::Callback => callback::trips::<_, _, TouchFull, true>(session.inbox, &mut trips, &mut ticks, u64::MAX),
+        Wait::Callback => callback::trips::<_, _, _, TouchFull, true>(session.inbox, &mut trips, &mut ticks, u64::MAX),
         Wait::Poll | Wait::Block => trips.run::<TouchFull>(&mut ticks, u64::MAX),
     };
     leader.disarm();
     session.sequence = trips.sequence;
-    session.answered = trips.answered;
     drop(trips);
+    match result {
+        Ok(_) => leader.check_stop(),
+        Err(failure) => Err(leader.blame(failure)),
+    }
+}
+
+/// One way, slowly: nothing is to be lost, and the follower looks where the first message waits.
+fn send<L: Link, C: Clock + Copy>(
+    leader: &mut Leader,
+    session: &mut Session<'_, L, C>,
+    observer: &mut Observer,
+    plan: ProbePlan,
+) -> Result<()> {
+    /// The follower looks for 20 ms at most.
+    const LOOK_NS: u64 = 40_000_000;
+    const REST_NS: u64 = 400_000_000;
+    let base = leader.job.timebase;
+    let mut links = [Watch::on(&mut *session.link, observer)];
+    let (shared, length) = (leader.shared.clone(), plan.payload_bytes as usize);
+    let mut stream = Stream::new(&mut links, session.clock, &shared, length, session.sequence);
+    stream.timeout_ns = session.loss_timeout.0;
+    leader.arm();
+    let to = |count| Extent { burst: 1, last: session.sequence + count, deadline: u64::MAX };
+    let mut even = Even::new((base.to_ticks(REST_NS) / plan.messages) as f64);
+    let result = stream.run::<TouchFull, _>(&mut Unspaced, to(1)).and_then(|_| {
+        stream.due = base.now() + base.to_ticks(LOOK_NS);
+        stream.run::<TouchFull, _>(&mut even, to(plan.messages))
+    });
+    leader.disarm();
+    session.sequence = stream.sequence;
     match result {
         Ok(_) => leader.check_stop(),
         Err(failure) => Err(leader.blame(failure)),

@@ -1,30 +1,32 @@
 use super::table;
-use crate::args::{ExperimentArgs, FollowerArgs, LeaderArgs, PluginArgs, RunArgs};
+use crate::args::{ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
 use crate::progress::Progress;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Followers, RunError, RunOptions, by_hand};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, Status, Verdict};
+use tripmeter_model::plan::Plan;
 
 /// How long a measuring process may show no sign of life; it shows one per second.
-const WATCHDOG: Duration = Duration::from_secs(20);
+pub const WATCHDOG: Duration = Duration::from_secs(20);
 
 /// `tripmeter run`
 pub fn run(args: &RunArgs) -> Result<u8, CliError> {
-    measure(&args.experiment, &args.plugins, Followers::Local)
+    measure(&args.experiment, &args.output, &args.plugins, Followers::Local, args.strict)
 }
 
 /// `tripmeter leader`
 pub fn leader(args: &LeaderArgs) -> Result<u8, CliError> {
     let rendezvous = rendezvous(&args.rendezvous.name)?;
     let wait = Duration::from_secs(args.timeout.into());
-    measure(&args.experiment, &args.plugins, Followers::ByHand { rendezvous, wait })
+    measure(&args.experiment, &args.output, &args.plugins, Followers::ByHand { rendezvous, wait }, args.strict)
 }
 
 /// `tripmeter follower`
@@ -37,30 +39,77 @@ pub fn follower(args: &FollowerArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-fn measure(args: &ExperimentArgs, plugins: &PluginArgs, followers: Followers) -> Result<u8, CliError> {
-    let stop = stop_on_signals()?;
-    let program = experiment::program()?;
-    let registry = experiment::registry(plugins, &program)?;
-    let plan = experiment::plan(args, &registry)?;
-    if !args.quiet {
-        plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
+fn measure(
+    args: &ExperimentArgs,
+    output: &OutputArgs,
+    plugins: &PluginArgs,
+    followers: Followers,
+    strict: bool,
+) -> Result<u8, CliError> {
+    let prepared = Prepared { strict, ..Prepared::new(args, plugins, output.quiet)? };
+    if matches!(followers, Followers::ByHand { .. })
+        && let Some(several) = prepared.plan.sub_experiments.iter().find(|one| one.is_fan_out())
+    {
+        let (transport, count) = (&several.transport, several.followers);
+        let text = format!(
+            "transport '{transport}': {count} followers were asked for, but only 1 can be started by hand; ask for 1 \
+             (--followers), or let `tripmeter run` start them"
+        );
+        return Err(CliError::new(exit::USAGE, text));
     }
-    let options = RunOptions { output: args.output.clone(), followers, stop, tripmeter: program, watchdog: WATCHDOG };
-    let mut progress = Progress::new(&plan, args.quiet);
-    let outcome = tripmeter_engine::run(&plan, &registry, &options, &mut |event| progress.watch(event));
-    progress.end();
-    let manifest = outcome?;
-    let text = if args.json {
+    let manifest = prepared.run(output.output.as_deref(), followers, output.quiet)?;
+    let text = if output.json {
         serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"
     } else {
-        table::text(&manifest, &plan.tables)
+        table::text(&manifest, &prepared.plan.tables)
     };
     output::print(&text)?;
     Ok(exit_code(&manifest))
 }
 
+/// All that a run needs; it can be run more than once.
+pub struct Prepared {
+    /// What will be run.
+    pub plan: Plan,
+    registry: Registry,
+    program: PathBuf,
+    stop: Arc<AtomicBool>,
+    /// Whether to start nothing where the audit of the machine warns or fails.
+    strict: bool,
+}
+
+impl Prepared {
+    /// Finds the systems and resolves the experiment; says what is left out unless `quiet`.
+    pub fn new(args: &ExperimentArgs, plugins: &PluginArgs, quiet: bool) -> Result<Self, CliError> {
+        let stop = stop_on_signals()?;
+        let program = experiment::program()?;
+        let registry = experiment::registry(plugins, &program)?;
+        let plan = experiment::plan(args, &registry)?;
+        if !quiet {
+            plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
+        }
+        Ok(Self { plan, registry, program, stop, strict: false })
+    }
+
+    /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
+    pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
+        let options = RunOptions {
+            output: output.map(Path::to_owned),
+            followers,
+            stop: self.stop.clone(),
+            tripmeter: self.program.clone(),
+            watchdog: WATCHDOG,
+            strict: self.strict,
+        };
+        let mut progress = Progress::new(&self.plan, quiet);
+        let outcome = tripmeter_engine::run(&self.plan, &self.registry, &options, &mut |event| progress.watch(event));
+        progress.end();
+        Ok(outcome?)
+    }
+}
+
 /// A flag that is set by Ctrl-C and its like; the engine then ends what runs and keeps what was measured.
-fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -71,7 +120,7 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
 }
 
 /// What a finished run means to a script.
-fn exit_code(manifest: &Manifest) -> u8 {
+pub fn exit_code(manifest: &Manifest) -> u8 {
     if manifest.status == Status::Interrupted {
         return exit::INTERRUPTED;
     }

@@ -8,13 +8,26 @@ use tripmeter_model::manifest::{Manifest, SCHEMA_VERSION};
 
 /// `tripmeter table`
 pub fn table(args: &TableArgs) -> Result<u8, CliError> {
-    for folder in &args.folders {
-        let manifest = read(folder)?;
+    let manifests = args.folders.iter().map(|folder| read(folder)).collect::<Result<Vec<_>, _>>()?;
+    let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.clone() };
+    // With several folders, the table that takes columns from all of them comes first, and once.
+    let is_together = |kind: &TableKind| *kind == TableKind::Ecal && manifests.len() > 1;
+    let names: Vec<String> = args.folders.iter().map(|folder| folder.display().to_string()).collect();
+    let named = names.iter().map(String::as_str).zip(&manifests);
+    let together: Vec<(&str, &Manifest)> =
+        named.filter(|(_, manifest)| kinds_of(manifest).iter().any(is_together)).collect();
+    if !together.is_empty() {
+        output::print(&tripmeter_report::ecal(&together))?;
+    }
+    for (folder, manifest) in args.folders.iter().zip(&manifests) {
+        let kinds: Vec<TableKind> = kinds_of(manifest).into_iter().filter(|kind| !is_together(kind)).collect();
+        if kinds.is_empty() {
+            continue;
+        }
         if args.folders.len() > 1 {
             output::print(&format!("{}\n\n", folder.display()))?;
         }
-        let kinds = if args.tables.is_empty() { usual(&manifest) } else { args.tables.clone() };
-        output::print(&text(&manifest, &kinds))?;
+        output::print(&text(manifest, &kinds))?;
     }
     Ok(exit::GOOD)
 }
@@ -23,6 +36,8 @@ pub fn table(args: &TableArgs) -> Result<u8, CliError> {
 pub fn text(manifest: &Manifest, kinds: &[TableKind]) -> String {
     let tables = kinds.iter().map(|kind| match kind {
         TableKind::Iceperf => tripmeter_report::iceperf(manifest),
+        TableKind::Ecal => tripmeter_report::ecal(&[("", manifest)]),
+        TableKind::Aimrt => tripmeter_report::aimrt(manifest),
         TableKind::All => tripmeter_report::all(manifest),
     });
     tables.collect::<Vec<_>>().join("\n")
@@ -34,7 +49,8 @@ fn usual(manifest: &Manifest) -> Vec<TableKind> {
     preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::All])
 }
 
-fn read(folder: &Path) -> Result<Manifest, CliError> {
+/// The manifest in a folder.
+pub fn read(folder: &Path) -> Result<Manifest, CliError> {
     let file = folder.join("manifest.json");
     let text = std::fs::read_to_string(&file).map_err(|error| {
         let text = format!("'{}' is no results folder: {} cannot be read: {error}", folder.display(), file.display());

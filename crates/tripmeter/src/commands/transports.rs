@@ -38,8 +38,8 @@ struct Row<'a> {
 struct Here<'a> {
     variant: &'a str,
     available: bool,
-    /// False if its daemon must be started first, which `run` does.
-    daemon_running: bool,
+    /// Whether its daemon must be started first, which `run` does.
+    daemon_missing: bool,
     reason: Option<String>,
     max_payload_bytes: Option<u64>,
     /// Most bytes per system send; 0 if messages are not split.
@@ -122,13 +122,14 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
+        intruder: None,
     });
     let no_daemon = matches!(&probed, Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon);
     let limits = probed.as_ref().ok();
     Here {
         variant: &variant.name,
         available: limits.is_some() || no_daemon,
-        daemon_running: description.daemon.is_some() && !no_daemon,
+        daemon_missing: no_daemon,
         max_payload_bytes: limits.map(|limits| limits.max_payload_bytes),
         packet_bytes: limits.map(|limits| limits.packet_bytes),
         reason: probed.err().map(|error| error.to_string()),

@@ -52,6 +52,20 @@ pub fn plugin(name: &str) -> PathBuf {
     make("tests/plugins", "plugins", &[]).join(format!("tripmeter_{name}.so"))
 }
 
+/// The plugin of a middleware; `None`, aloud, if it has not been built here.
+pub fn built(system: &str) -> Option<PathBuf> {
+    let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&given).collect();
+    folders.push(repository().join("target/transports"));
+    let found = folders.iter().map(|folder| folder.join(format!("tripmeter_{system}.so"))).find(|file| file.exists());
+    if found.is_none() {
+        let required = std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1");
+        assert!(!required, "TRIPMETER_REQUIRE_ALL=1, and the plugin {system} is missing");
+        aloud(&format!("SKIPPED: {system}: its plugin is not built"));
+    }
+    found
+}
+
 /// A command line of `tripmeter`, with folders of its own.
 pub struct Tripmeter {
     command: Command,
@@ -296,6 +310,7 @@ pub struct Known {
 pub struct KnownVariant {
     pub variant: String,
     pub available: bool,
+    pub daemon_missing: bool,
     pub reason: Option<String>,
     pub max_payload_bytes: Option<u64>,
 }

@@ -6,16 +6,16 @@ use crate::{cells_on_disk, daemon_of, long_and_after, run_file};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
 
-/// Systems that can run here with a daemon that nobody has started, and the daemon's name.
+/// Transports that can run here with a daemon that nobody has started, and the daemon's name.
 fn with_daemon() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for row in transports() {
         let Some(daemon) = daemon_of(&row) else { continue };
         if let Some(pid) = running(&daemon) {
             aloud(&format!("SKIPPED: trouble with {daemon} of {}: one runs already, process {pid}", row.system));
-        } else if row.available {
-            found.push((row.system, daemon));
         }
+        let waiting = row.variants.iter().filter(|here| here.daemon_missing);
+        found.extend(waiting.map(|here| (format!("{}/{}", row.system, here.variant), daemon.clone())));
     }
     found
 }
@@ -23,19 +23,19 @@ fn with_daemon() -> Vec<(String, String)> {
 #[test]
 fn a_daemon_that_must_run_and_does_not_is_told() {
     let _alone = alone();
-    for (system, daemon) in with_daemon() {
-        let words = ["run", "-t", &system, "-n", "10", "--daemons", "require"];
+    for (transport, daemon) in with_daemon() {
+        let words = ["run", "-t", &transport, "-n", "10", "--daemons", "require"];
         let finished = Tripmeter::new(words).at(folder().path()).run().with(exit::UNAVAILABLE);
-        finished.one_line(&[&system, &daemon, "not running", "--daemons start"]).clean();
+        finished.one_line(&[&transport, &daemon, "not running", "--daemons start"]).clean();
     }
 }
 
 #[test]
 fn a_daemon_is_started_and_stopped() {
     let _alone = alone();
-    for (system, daemon) in with_daemon() {
+    for (transport, daemon) in with_daemon() {
         let folder = folder();
-        let words = ["run", "-t", &system, "-n", "100", "--payloads", "1k", "--no-floor", "-o"];
+        let words = ["run", "-t", &transport, "-n", "100", "--payloads", "1k", "--no-floor", "-o"];
         let output = folder.path().display().to_string();
         let finished = Tripmeter::new(words.iter().chain(&[output.as_str()])).run().with(exit::GOOD);
         finished.says(&["started", &daemon, "stopped at the end"]).clean();
@@ -46,17 +46,17 @@ fn a_daemon_is_started_and_stopped() {
 #[test]
 fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
     let _alone = alone();
-    for (system, daemon) in with_daemon() {
+    for (transport, daemon) in with_daemon() {
         for wait in ["poll", "block"] {
             let folder = folder();
             let results = folder.path().join("results");
-            let mut run = run_file(&long_and_after(folder.path(), &system, wait), &results).start();
+            let mut run = run_file(&long_and_after(folder.path(), &transport, wait), &results).start();
             run.until("a first cell", |_| cells_on_disk(&results) > 0);
             // Another experiment's daemon is not ours to kill.
             let pid = running(&daemon).filter(|pid| marked(run.mark()).contains(pid));
             signal(pid.expect("it was started by this run"), "KILL");
             let finished = run.wait(LONGEST);
-            aloud(&format!("killed {daemon}: {system} {wait}: exit code {:?}, {:?}", finished.code, finished.took));
+            aloud(&format!("killed {daemon}: {transport} {wait}: exit code {:?}, {:?}", finished.code, finished.took));
             let manifest = manifest(&results);
             let long = result(&manifest, "long");
             // The transport itself may have gone on without it; it is told all the same.
@@ -65,7 +65,7 @@ fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
             assert_eq!(result(&manifest, "after").status, Status::Complete);
             finished.clean();
             let words =
-                ["run", "-q", "-t", &system, "--wait", wait, "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
+                ["run", "-q", "-t", &transport, "--wait", wait, "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
             let again = folder.path().join("again").display().to_string();
             Tripmeter::new(words.iter().chain(&[again.as_str()])).run().with(exit::GOOD).clean();
         }
@@ -75,10 +75,10 @@ fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
 #[test]
 fn a_daemon_of_a_killed_supervisor_is_stopped_by_the_next_run() {
     let _alone = alone();
-    for (system, daemon) in with_daemon() {
+    for (transport, daemon) in with_daemon() {
         let folder = folder();
         let results = folder.path().join("results");
-        let mut run = run_file(&long_and_after(folder.path(), &system, "poll"), &results).start();
+        let mut run = run_file(&long_and_after(folder.path(), &transport, "poll"), &results).start();
         run.until("a first cell", |_| cells_on_disk(&results) > 0);
         run.signal("KILL");
         let killed = run.wait(LONGEST);

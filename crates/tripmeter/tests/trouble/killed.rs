@@ -65,6 +65,28 @@ fn a_killed_follower_ends_its_sub_experiment_only() {
 }
 
 #[test]
+fn one_of_several_followers_that_is_killed_ends_its_sub_experiment_only_and_is_named() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let file = long_and_after(folder.path(), "shm/ring", "block");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("name = \"long\"\n", "name = \"long\"\nfollowers = 3\n")).unwrap();
+    let mut run = run_file(&file, &results).start();
+    let (_, follower) = in_the_middle(&mut run, &results);
+    signal(follower, "KILL");
+    let finished = run.wait(LONGEST);
+    // The leader knows it by its channel, the supervisor by its process.
+    let named = |index: u32| {
+        finished.stderr.contains(&format!("follower {index} (of 0 to 2) has gone"))
+            && finished.stderr.contains(&format!("the process of follower {index} was ended by signal 9 (kill)"))
+    };
+    assert_eq!((0..3).filter(|index| named(*index)).count(), 1, "{}", finished.stderr);
+    one_complaint(finished, &["1/2 long"]);
+    check_kept(&results);
+}
+
+#[test]
 fn a_killed_leader_ends_its_sub_experiment_only() {
     let _alone = alone();
     for (transport, wait) in variants(&transports()) {
@@ -144,4 +166,34 @@ fn a_stopped_worker_is_found_out() {
     let finished = run.wait(Duration::from_secs(120));
     one_complaint(finished, &["1/2 long", "no sign of life", "while it was to "]);
     check_kept(&results);
+}
+
+#[test]
+fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
+    let _alone = alone();
+    for (transport, wait, victim) in
+        [("uds/stream", "block", "follower"), ("shm/ring", "block", "leader"), ("uds/datagram", "poll", "follower")]
+    {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let file = long_and_after(folder.path(), transport, wait);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let long = "name = \"long\"\npattern = \"channel\"\ntopics = 3\nrate = \"2000\"\n";
+        std::fs::write(&file, text.replace("name = \"long\"\n", long)).unwrap();
+        let mut run = run_file(&file, &results).start();
+        let (leader, follower) = in_the_middle(&mut run, &results);
+        signal(if victim == "leader" { leader } else { follower }, "KILL");
+        let killed = Instant::now();
+        let finished = run.wait(LONGEST);
+        aloud(&format!("killed {victim}: {transport} {wait} channel: {:.1} s", killed.elapsed().as_secs_f64()));
+        one_complaint(finished, &["1/2 long", victim, "signal 9 (kill)"]);
+        let manifest = manifest(&results);
+        let long = result(&manifest, "long");
+        assert_eq!((manifest.status, long.status), (Status::Failed, Status::Failed), "{:?}", long.error);
+        assert!((1..MANY_PAYLOADS as usize).contains(&long.cells.len()), "{} cells", long.cells.len());
+        let rows = std::fs::read_to_string(results.join("channel_long.csv")).unwrap().lines().count();
+        assert!(rows > long.cells.len() * SAMPLES * 3, "{rows} rows");
+        let after = result(&manifest, "after");
+        assert_eq!((after.status, after.cells.len()), (Status::Complete, 1), "{:?}", after.error);
+    }
 }

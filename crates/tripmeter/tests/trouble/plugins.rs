@@ -1,5 +1,7 @@
 //! Plugins that fail, hang, crash or talk.
 
+use crate::cells_on_disk;
+use crate::common::traces::{signal, workers};
 use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, manifest, plugin, result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -159,6 +161,28 @@ fn a_call_that_hangs_is_ended() {
         assert!(finished.took < Duration::from_secs(100), "{}: {:?}", troubles[0].name(), finished.took);
         check(finished, &folder.path().join("results"), &troubles, |_| Vec::new());
     }
+}
+
+#[test]
+fn a_leader_that_hangs_after_its_follower_was_killed_is_ended_before_the_watchdog_does_it() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
+    // After the first payload.
+    let transport = "trouble?mode=take-hang&side=leader&after=160";
+    let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "--wait", "block", "-n", "100", "--warmup", "10"];
+    let sizes = ["--payloads", "64k,128k", "--loss-timeout", "0.3", "--no-floor", "-o", &output];
+    let mut run = Tripmeter::new(words.iter().chain(&sizes)).start();
+    run.until("a first cell", |_| cells_on_disk(&results) > 0);
+    // By then it hangs; a leader that is slower fails by itself.
+    std::thread::sleep(Duration::from_millis(500));
+    signal(workers(run.pid()).follower.unwrap(), "KILL");
+    // Not by the watchdog, that asks for more silence.
+    let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["follower", "signal 9 (kill)"]);
+    assert!(!finished.stderr.contains("no sign of life"), "{}", finished.stderr);
+    finished.clean();
+    assert_eq!(manifest(&results).sub_experiments[0].cells.len(), 1);
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn quiet(process_id: u32) -> Evidence {
         looked_for_parked: true,
         shared: Some(Vec::new()),
         sent_messages: messages_for(BYTES),
+        received_messages: messages_for(BYTES),
         sent: addresses.clone(),
         received: addresses,
     }
@@ -99,16 +100,27 @@ fn what_cannot_be_read_is_not_visible() {
 }
 
 #[test]
-fn a_crowded_loopback_proves_no_udp() {
-    let with = |bytes| {
+fn a_crowded_loopback_proves_no_udp_where_there_is_another_way() {
+    let with = |bytes, other: Option<Path>| {
         both(move |side| {
-            side.channels = Some(vec![hold(Path::Udp, 0)]);
+            side.channels = Some([Some(Path::Udp), other].into_iter().flatten().map(|path| hold(path, 0)).collect());
             over_loopback(side, bytes);
         })
     };
-    assert_verdict(&of(Path::Udp), &with(all_bytes()), Verdict::Proven, "loopback");
-    assert_verdict(&of(Path::Udp), &with(all_bytes() / 2), Verdict::Failed, "only 2.1 MB of 4.2 MB");
-    assert_verdict(&of(Path::Udp), &with(all_bytes() * 10), Verdict::NotVisible, "others were busy");
+    for other in [None, Some(Path::UnixStream)] {
+        assert_verdict(&of(Path::Udp), &with(all_bytes(), other), Verdict::Proven, "loopback");
+        assert_verdict(&of(Path::Udp), &with(all_bytes() / 2, other), Verdict::Failed, "only 2.1 MB of 4.2 MB");
+    }
+    let crowded = with(all_bytes() * 10, None);
+    assert_verdict(&of(Path::Udp), &crowded, Verdict::Proven, "all that both hold");
+    let crowded = with(all_bytes() * 10, Some(Path::UnixStream));
+    assert_verdict(&of(Path::Udp), &crowded, Verdict::NotVisible, "others were busy");
+    let beside_memory = both(|side| {
+        side.channels = Some(vec![hold(Path::Udp, 0)]);
+        over_loopback(side, all_bytes() * 10);
+        map(side, Some(0));
+    });
+    assert_verdict(&of(Path::Udp), &beside_memory, Verdict::NotVisible, "others were busy");
 }
 
 #[test]
@@ -119,6 +131,21 @@ fn udp_without_datagrams_is_no_udp() {
         side.udp_datagrams = Some(3);
     });
     assert_verdict(&of(Path::Udp), &sides, Verdict::Failed, "3 datagrams");
+}
+
+#[test]
+fn messages_that_were_lost_do_not_refute_udp() {
+    let with = |arrived| {
+        both(move |side| {
+            side.channels = Some(vec![hold(Path::Udp, 0)]);
+            over_loopback(side, all_bytes() / 2);
+            side.udp_datagrams = Some(messages_for(BYTES));
+            side.received_messages = arrived;
+        })
+    };
+    assert_verdict(&of(Path::Udp), &with(messages_for(BYTES)), Verdict::Failed, "only 2.1 MB of 4.2 MB");
+    assert_verdict(&of(Path::Udp), &with(messages_for(BYTES) / 2), Verdict::Proven, "2.1 MB of 2.1 MB");
+    assert_verdict(&of(Path::Udp), &with(0), Verdict::NotVisible, "no message arrived");
 }
 
 #[test]
@@ -162,6 +189,21 @@ fn a_mapping_alone_proves_shared_memory_only_where_nothing_else_is_held() {
 }
 
 #[test]
+fn others_over_tcp_do_not_hide_shared_memory_beside_a_udp_socket() {
+    let with = |datagrams| {
+        both(move |side| {
+            map(side, None);
+            side.channels = Some(vec![hold(Path::Udp, 0)]);
+            over_loopback(side, all_bytes() * 10);
+            side.udp_datagrams = Some(datagrams);
+        })
+    };
+    let messages = 2 * messages_for(BYTES);
+    assert_verdict(&of(Path::SharedMemory), &with(messages / 8), Verdict::Proven, "nothing else");
+    assert_verdict(&of(Path::SharedMemory), &with(messages), Verdict::NotVisible, "also hold udp");
+}
+
+#[test]
 fn a_mapping_that_nobody_can_write_carries_nothing() {
     let sides = both(|side| {
         map(side, Some(BYTES));
@@ -181,6 +223,29 @@ fn two_kinds_at_once_are_told_apart_by_what_waits() {
     assert_verdict(&of(Path::UnixDatagram), &with(0, 0), Verdict::NotVisible, "or unix-stream");
     assert_verdict(&of(Path::UnixDatagram), &with(0, 4096), Verdict::Proven, "waited in unix-datagram");
     assert_verdict(&of(Path::UnixDatagram), &with(BYTES, 0), Verdict::Failed, "waited in unix-stream");
+}
+
+#[test]
+fn what_no_counter_sees_is_proven_only_where_nothing_else_is_left() {
+    let claim = of(Path::UnixStream);
+    let only = |side: &mut Evidence| side.channels.get_or_insert_default().push(hold(Path::UnixStream, 0));
+    assert_verdict(&claim, &both(only), Verdict::Proven, "all that both hold");
+    let beside_a_ring = both(|side| {
+        only(side);
+        map(side, None);
+        side.shared.iter_mut().flatten().for_each(|segment| segment.bytes = 4096);
+    });
+    assert_verdict(&claim, &beside_a_ring, Verdict::NotVisible, "none were seen waiting");
+    let beside_another = both(|side| {
+        only(side);
+        side.channels.get_or_insert_default().push(hold(Path::UnixSeqpacket, 0));
+    });
+    assert_verdict(&claim, &beside_another, Verdict::NotVisible, "none were seen waiting");
+    let blind = both(|side| {
+        only(side);
+        side.shared = None;
+    });
+    assert_verdict(&claim, &blind, Verdict::NotVisible, "none were seen waiting");
 }
 
 #[test]

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Shows that pattern `channel` is not limited by our own threads: 1, 10, 100 and 1000 topics at 1 kHz in total.
+
+For each transport and number of topics one line: the rate that was offered and kept on each topic, how late messages were
+sent, and what both processes needed. Exit code 1 if a rate was missed or a message lost.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOTAL_HZ = 1000
+TOPICS = [1, 10, 100, 1000]
+
+
+def measure(arguments, transport, topics):
+    """The one trial of a run."""
+    rate = TOTAL_HZ / topics
+    with tempfile.TemporaryDirectory() as folder:
+        command = [arguments.tripmeter, "run", "-q", "--json", "--no-floor", "-t", transport, "--pattern", "channel"]
+        command += ["--payloads", arguments.payload, "--topics", str(topics), "--rate", f"{rate:g}", "--wait", "block"]
+        command += ["-n", str(max(1, round(rate * arguments.seconds))), "--warmup", "1", "--raw", "none"]
+        command += ["-o", str(Path(folder) / "results")]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)["sub_experiments"][0]["cells"][0]["channel"][0]
+
+
+def percent(used):
+    return 100 * used["cpu_time_ns"] / used["window_ns"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tripmeter", default=str(ROOT / "target/release/tripmeter"))
+    parser.add_argument("--transports", default="uds,shm")
+    parser.add_argument("--payload", default="1k")
+    parser.add_argument("--seconds", type=float, default=5)
+    arguments = parser.parse_args()
+    print("transport  topics  offered_hz  achieved_hz  slowest_hz  late_p50_us  late_p99_us  lost  cpu_publisher  cpu_subscriber")
+    bad = False
+    for transport in arguments.transports.split(","):
+        for topics in TOPICS:
+            trial = measure(arguments, transport, topics)
+            late, lost = trial["lateness_ns"], trial["counts"]["sent"] - trial["counts"]["received"]
+            bad |= trial["rate_missed"] or lost > 0
+            print(
+                f"{transport:9}  {topics:6}  {trial['offered_hz']:10.1f}  {trial['achieved_hz']:11.3f}"
+                f"  {trial['slowest_hz']:10.3f}  {late['median'] / 1000:11.1f}  {late['p99'] / 1000:11.1f}  {lost:4}"
+                f"  {percent(trial['publisher']):11.1f} %  {percent(trial['subscriber']):12.1f} %"
+                f"{'  RATE MISSED' if trial['rate_missed'] else ''}",
+                flush=True,
+            )
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

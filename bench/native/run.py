@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Compares Tripmeter with each system's own measuring tool, or a minimal loop on its interface, run in turns.
+
+Standard library only. A table goes to stdout as Markdown, progress to stderr, everything measured to --output. Each
+file of references/ is one system; a new one there is found by itself (see references/common.py).
+
+  bench/native/run.py                          all systems whose plugin and tool are there
+  bench/native/run.py --systems cyclonedds --rounds 5 --payloads 1k 64k
+  bench/native/run.py --table docs/results/native.json
+
+Exit code: 0 everything measured, 69 something is missing, 75 some runs failed, 130 interrupted.
+"""
+
+import argparse
+import importlib
+import json
+import random
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE))
+
+from references.common import RunFailed, call, parse_payload, payload_name  # noqa: E402
+
+
+def references(names):
+    """The modules of references/, by system, in the order of their names."""
+    found = sorted(file.stem for file in (HERE / "references").glob("*.py") if file.stem not in ("__init__", "common"))
+    unknown = sorted(set(names or []) - set(found))
+    if unknown:
+        sys.exit(f"unknown system {', '.join(unknown)}; there are {', '.join(found)}")
+    return {name: importlib.import_module(f"references.{name}") for name in found if not names or name in names}
+
+
+def run_tripmeter(options, cell, payload_bytes):
+    """Median rtt_half of one run of Tripmeter, in nanoseconds."""
+    leader_cpu, follower_cpu = (options.leader_cpu, options.follower_cpu) if cell["bound"] else ("none", "none")
+    with tempfile.TemporaryDirectory(prefix="tripmeter-native-") as scratch:
+        output = call([
+            str(options.tripmeter), "run", "-t", cell["transport"], "--wait", cell["wait"], "--touch", "none",
+            "--payloads", payload_name(payload_bytes), "-n", str(options.samples), "--warmup", str(options.warmup),
+            "--leader-cpu", str(leader_cpu), "--follower-cpu", str(follower_cpu),
+            "--no-floor", "--raw", "none", "-o", str(Path(scratch) / "results"), "--json", "--quiet",
+        ])
+    document = json.loads(output)
+    try:
+        [result] = document.get("manifest", document)["sub_experiments"]
+        [figures] = result["cells"]
+        return figures["rtt_half_ns"]["median"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunFailed(f"tripmeter's JSON has no such cell ({error!r})") from None
+
+
+def measure_pair(options, module, cell, rng):
+    """The reference and Tripmeter one after the other, in random order."""
+    runs = {"native_ns": lambda: module.run(options, cell, cell["payload_bytes"]),
+            "tripmeter_ns": lambda: run_tripmeter(options, cell, cell["payload_bytes"])}
+    record = {**cell, "error": None}
+    try:
+        for side in rng.sample(sorted(runs), len(runs)):
+            record[side] = runs[side]()
+    except RunFailed as failure:
+        record["error"] = str(failure)
+        print(f"failed: {failure}", file=sys.stderr)
+    return record
+
+
+def measure(options, modules, rng):
+    """Per round every cell once, in random order. Returns the records, and how many were planned."""
+    cells = [{**cell, "system": name, "payload_bytes": payload} for name, module in modules.items()
+             for cell in module.CELLS for payload in options.payloads]
+    records, total = [], options.rounds * len(cells)
+    print(f"{options.rounds} rounds of {len(cells)} pairs", file=sys.stderr, flush=True)
+    try:
+        for number in range(1, options.rounds + 1):
+            for cell in rng.sample(cells, len(cells)):
+                records.append({"round": number, **measure_pair(options, modules[cell["system"]], cell, rng)})
+                print(f"{len(records)} of {total} pairs", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    return records, total
+
+
+def summarise(records):
+    """One row per cell: medians over rounds, and the range of the pairs' ratios."""
+    def key(record):
+        return record["system"], record["transport"], record["wait"], record["payload_bytes"]
+
+    rows = []
+    for cell in sorted({key(record) for record in records}):
+        pairs = [record for record in records if key(record) == cell]
+        good = [record for record in pairs if record["error"] is None]
+        row = dict(zip(("system", "transport", "wait", "payload_bytes"), cell))
+        row |= {"native": pairs[0]["native"], "pairs": len(good), "failed": len(pairs) - len(good), "ratio": None}
+        if good:
+            ratios = [pair["tripmeter_ns"] / pair["native_ns"] for pair in good]
+            row |= {side: statistics.median(pair[side] for pair in good) for side in ("native_ns", "tripmeter_ns")}
+            row["ratio"] = {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+        rows.append(row)
+    return rows
+
+
+def print_table(document):
+    print("| Transport | Wait | Payload | Against | Its own [µs] | Tripmeter [µs] | Ratio | Range | Pairs |\n"
+          "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
+    for row in document["summary"]:
+        figures, ratio = "- | - | - | -", row["ratio"]
+        if ratio:
+            figures = (f"{row['native_ns'] / 1000:.3f} | {row['tripmeter_ns'] / 1000:.3f} | {ratio['median']:.2f} | "
+                       f"{ratio['min']:.2f}..{ratio['max']:.2f}")
+        failed = f" + {row['failed']} failed" if row["failed"] else ""
+        print(f"| {row['transport']} | {row['wait']} | {payload_name(row['payload_bytes'])} | {row['native']} | "
+              f"{figures} | {row['pairs']}{failed} |")
+    options = document["options"]
+    print(f"\nMedians of half a round trip over {options['rounds']} rounds; ratio: Tripmeter's over its own, pair by "
+          f"pair. {options['samples']} samples of Tripmeter each, touch none; seed {options['seed']}.")
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--systems", nargs="+", help="default: all whose plugin and tool are there")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--samples", type=int, default=20000)
+    parser.add_argument("--warmup", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of a tool that counts time instead of samples")
+    parser.add_argument("--payloads", nargs="+", type=parse_payload, default=[1 << 10, 64 << 10, 1 << 20])
+    parser.add_argument("--leader-cpu", type=int, default=0)
+    parser.add_argument("--follower-cpu", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    parser.add_argument("--tripmeter", type=Path, default=ROOT / "target" / "release" / "tripmeter")
+    parser.add_argument("--output", type=Path, help="JSON file for everything measured")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="measure nothing, print the table of such a file")
+    options = parser.parse_args()
+    if min(options.rounds, options.samples) < 1 or options.warmup < 0 or options.seconds < 2:
+        parser.error("--rounds and --samples must be at least 1, --warmup at least 0, --seconds at least 2")
+    return options
+
+
+def main():
+    options = parse_options()
+    if options.table:
+        print_table(json.loads(options.table.read_text()))
+        return 0
+    if shutil.which(str(options.tripmeter)) is None:
+        print(f"tripmeter not found at {options.tripmeter}; build it (cargo build --release) or name it with "
+              "--tripmeter", file=sys.stderr)
+        return 69
+    modules = references(options.systems)
+    for name, module in list(modules.items()):
+        missing = module.missing()
+        if missing:
+            print(f"skipped: {name}: {missing}", file=sys.stderr)
+            del modules[name]
+        else:
+            module.build()
+    if not modules or options.systems and len(modules) < len(set(options.systems)):
+        return 69
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    records, total = measure(options, modules, random.Random(options.seed))
+    settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    document = {"schema_version": 1, "options": settings, "summary": summarise(records), "records": records}
+    print_table(document)
+    if options.output:
+        options.output.write_text(json.dumps(document, indent=1) + "\n")
+    if len(records) < total:
+        return 130
+    return 75 if any(record["error"] for record in records) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+//! What others did to the processors meanwhile.
+
+use super::counters::control_groups;
+use super::parse::TICK_NS;
+use super::root::Hidden;
+use super::{Check, Reading, Scene, percent, share};
+use tripmeter_model::audit::{CheckInfo, Interrupts};
+
+/// Time counted in ticks may be wrong by one at each end.
+const BLUR_NS: u64 = 2 * TICK_NS;
+/// Processors that leader and follower use while both poll.
+const NEEDED_CPUS: f64 = 2.0;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        info: CheckInfo {
+            name: "steal",
+            source: "/proc/stat: steal of the processors, difference",
+            limit: "warn above 1 % of the time, fail above 10 %",
+            fix: "measure where processors are not shared, or on hardware; no command here can mend it",
+        },
+        read: steal,
+    },
+    Check {
+        info: CheckInfo {
+            name: "pressure",
+            source: "/proc/pressure/{cpu,memory,io}: some, difference",
+            limit: "warn if for more than 10 % of the time something waits for a processor, or for 1 % for memory",
+            fix: "see who runs and stop it: top -b -n 1 | head -n 20",
+        },
+        read: pressure,
+    },
+    Check {
+        info: CheckInfo {
+            name: "cgroup-throttling",
+            source: "cpu.stat, cpu.max (cpu.cfs_quota_us) of the process's control groups, difference",
+            limit: "warn if a quota gives less than two processors, fail if it was used up",
+            fix: "sudo systemctl set-property --runtime UNIT CPUQuota= (docker: docker update --cpus 0 CONTAINER)",
+        },
+        read: throttling,
+    },
+    Check {
+        info: CheckInfo {
+            name: "interrupts",
+            source: "/proc/interrupts of the processors, difference",
+            limit: "warn above 100 per second by devices",
+            fix: "for irq in /proc/irq/*/smp_affinity_list; do echo OTHERS | sudo tee $irq; done",
+        },
+        read: interrupts,
+    },
+    Check {
+        info: CheckInfo {
+            name: "load",
+            source: "/proc/stat less our own time, and /proc/*/stat, difference",
+            limit: "warn if others use more than 10 % of a processor, fail above half of all processors",
+            fix: "stop what else runs, or bind it elsewhere: taskset -pc OTHERS PID",
+        },
+        read: load,
+    },
+];
+
+fn steal(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let stolen: Option<Vec<u64>> = scene.activity.cpus.iter().map(|cpu| cpu.steal_ns).collect();
+    let most_ns = stolen.ok_or("/proc/stat does not show the processors")?.into_iter().max().unwrap_or(0);
+    let value = format!("{} of the time", percent(most_ns, scene.activity.duration_ns));
+    let share = if most_ns > BLUR_NS { share(most_ns, scene.activity.duration_ns) } else { 0.0 };
+    Ok(Reading::by_limits(share, 0.01, 0.1, value))
+}
+
+fn pressure(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let (pressure, duration_ns) = (&scene.activity.pressure, scene.activity.duration_ns);
+    let cpu_ns = pressure.cpu_ns.ok_or("/proc/pressure/cpu cannot be read; boot with psi=1 to have it")?;
+    let shown = |ns: Option<u64>| ns.map_or("not visible here".to_owned(), |ns| percent(ns, duration_ns));
+    let value = format!(
+        "processor {}, memory {}, disk {}",
+        shown(Some(cpu_ns)),
+        shown(pressure.memory_ns),
+        shown(pressure.io_ns)
+    );
+    let for_memory = share(pressure.memory_ns.unwrap_or(0), duration_ns);
+    Ok(Reading::good_if(share(cpu_ns, duration_ns) <= 0.1 && for_memory <= 0.01, value))
+}
+
+fn throttling(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let groups = control_groups(scene.root);
+    if groups.is_empty() {
+        return Err("no control group of this process shows its limits".to_owned());
+    }
+    let quotas = groups.iter().filter_map(|group| Some((group.quota?, group.name.as_str())));
+    let least = quotas.min_by(|one, other| one.0.total_cmp(&other.0));
+    let quota = least.map_or("no quota".to_owned(), |(cpus, name)| format!("quota of {cpus:.2} processors ({name})"));
+    let throttled = scene.activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
+    let (periods, time_ns) = (throttled.periods, throttled.time_ns);
+    if periods > 0 {
+        let share = percent(time_ns, scene.activity.duration_ns);
+        return Ok(Reading::fail(format!("throttled {periods} times, for {share} of the time; {quota}")));
+    }
+    let is_enough = least.is_none_or(|(cpus, _)| cpus >= NEEDED_CPUS);
+    Ok(Reading::good_if(is_enough, format!("not throttled; {quota}")))
+}
+
+fn interrupts(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let counts: Option<Vec<_>> = scene.activity.cpus.iter().map(|cpu| cpu.interrupts).collect();
+    let counts = counts.ok_or("/proc/interrupts does not show the processors")?;
+    let seconds = scene.activity.duration_ns.max(1) as f64 / 1e9;
+    let most = |of: fn(&Interrupts) -> u64| counts.iter().map(of).max().unwrap_or(0) as f64 / seconds;
+    let (device, timer, other) = (most(|count| count.device), most(|count| count.timer), most(|count| count.other));
+    let value = format!("up to {device:.0}/s by devices, {timer:.0}/s by the timer, {other:.0}/s others");
+    Ok(Reading::good_if(device <= 100.0, value))
+}
+
+fn load(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    if scene.by_hand {
+        return Err("a follower that is started by hand cannot be told from others".to_owned());
+    }
+    let duration_ns = scene.activity.duration_ns;
+    let others_ns = scene.activity.others_ns.ok_or("/proc/stat does not show the processors")?;
+    let busiest = scene.activity.busiest.iter();
+    let busiest = busiest
+        .map(|process| format!("{} ({}) {}", process.name, process.pid, percent(process.cpu_time_ns, duration_ns)));
+    let busiest = busiest.collect::<Vec<_>>().join(", ");
+    let named = if busiest.is_empty() { "no other process is visible here".to_owned() } else { busiest };
+    let value = format!("others used {} of a processor: {named}", percent(others_ns, duration_ns));
+    let share = if others_ns > BLUR_NS { share(others_ns, duration_ns) } else { 0.0 };
+    let half = crate::os::online_cpus() as f64 / 2.0;
+    Ok(Reading::by_limits(share, 0.1, half, value))
+}

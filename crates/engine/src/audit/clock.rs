@@ -1,0 +1,92 @@
+//! The clock, and the noise that it sees.
+
+use super::root::Hidden;
+use super::{Check, Reading, Scene, percent, share};
+use tripmeter_model::audit::{CheckInfo, Level};
+
+/// Name of the check that needs a spin.
+pub(super) const HICCUPS: &str = "hiccups";
+const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// These ask a device over a slow bus.
+const SLOW_SOURCES: [&str; 3] = ["hpet", "acpi_pm", "jiffies"];
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        info: CheckInfo {
+            name: "clock-source",
+            source: "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            limit: "warn if tripmeter cannot use the processor's counter, fail if the kernel asks a slow device",
+            fix: "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        },
+        read: source,
+    },
+    Check {
+        info: CheckInfo {
+            name: "clock-cost",
+            source: "measured: median time of a reading",
+            limit: "warn above 100 ns, fail above 1000 ns",
+            fix: "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        },
+        read: cost,
+    },
+    Check {
+        info: CheckInfo {
+            name: "clock-granularity",
+            source: "measured: smallest difference of two readings",
+            limit: "warn above 100 ns, fail above 1000 ns",
+            fix: "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        },
+        read: granularity,
+    },
+    Check {
+        info: CheckInfo {
+            name: HICCUPS,
+            source: "measured: gaps above 1 µs in reading the clock on all of the processors at once",
+            limit: "warn above 1 ms, or 1 % of the time in all; fail above 10 % of the time",
+            fix: "mend what warns above; then boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS",
+        },
+        read: hiccups,
+    },
+];
+
+fn source(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let kernel = scene.root.text(SOURCE)?;
+    let value = match &scene.clock.reason {
+        Some(reason) => format!("kernel {kernel}, ours {}: {reason}", scene.clock.source),
+        None => format!("kernel {kernel}, ours {}", scene.clock.source),
+    };
+    let is_counter = scene.clock.source == "tsc" || kernel == "arch_sys_counter";
+    Ok(if SLOW_SOURCES.contains(&kernel.as_str()) { Reading::fail(value) } else { Reading::good_if(is_counter, value) })
+}
+
+fn cost(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let ns = scene.clock.read_cost_ns;
+    Ok(Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns")))
+}
+
+fn granularity(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let ns = scene.clock.granularity_ns;
+    Ok(Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns")))
+}
+
+fn hiccups(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let hiccups = scene.hiccups.unwrap_or_default();
+    if hiccups.len() < scene.cpus.len() {
+        return Err("a thread for each of the processors could not be started".to_owned());
+    }
+    if let Some(not) = hiccups.iter().find_map(|one| Some((one.cpu, one.not_bound.as_ref()?))) {
+        return Err(format!("processor {} cannot be used: {}", not.0, not.1));
+    }
+    let microseconds = |ns: u64| ns as f64 / 1e3;
+    let each = hiccups.iter().map(|one| {
+        let lost = percent(one.lost_ns, one.duration_ns);
+        let (gaps, p99, max) = (one.gaps, microseconds(one.p99_ns), microseconds(one.max_ns));
+        format!("{}: {gaps} gaps, p99 {p99:.1} µs, max {max:.1} µs, {lost} lost", one.cpu)
+    });
+    let value = each.collect::<Vec<_>>().join("; ");
+    let longest_ns = hiccups.iter().map(|one| one.max_ns).max().unwrap_or(0);
+    let lost = hiccups.iter().map(|one| share(one.lost_ns, one.duration_ns)).fold(0.0, f64::max);
+    let reading = Reading::by_limits(lost, 0.01, 0.1, value);
+    let is_long = longest_ns > 1_000_000 && reading.level == Level::Info;
+    Ok(if is_long { Reading::warn(reading.value) } else { reading })
+}

@@ -1,0 +1,59 @@
+//! How fast the processors run.
+
+use super::root::{Hidden, cpu_folder};
+use super::{Check, Reading, Scene, of_each};
+use tripmeter_model::audit::CheckInfo;
+
+const NO_TURBO: &str = "sys/devices/system/cpu/intel_pstate/no_turbo";
+const BOOST: &str = "sys/devices/system/cpu/cpufreq/boost";
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        info: CheckInfo {
+            name: "frequency-governor",
+            source: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+            limit: "warn if not 'performance'",
+            fix: "sudo cpupower -c CPUS frequency-set -g performance",
+        },
+        read: governor,
+    },
+    Check {
+        info: CheckInfo {
+            name: "turbo",
+            source: "/sys/devices/system/cpu/cpufreq/boost, …/intel_pstate/no_turbo",
+            limit: "warn if on",
+            fix: "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
+        },
+        read: turbo,
+    },
+    Check {
+        info: CheckInfo {
+            name: "thermal-throttling",
+            source: "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count, difference",
+            limit: "fail above 0",
+            fix: "let it cool, or run slower: sudo cpupower -c CPUS frequency-set -u 2GHz",
+        },
+        read: thermal,
+    },
+];
+
+fn governor(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let read = |cpu| scene.root.text(&(cpu_folder(cpu) + "/cpufreq/scaling_governor"));
+    let (governors, text) = of_each(scene.cpus, read, String::clone)?;
+    Ok(Reading::good_if(governors.iter().all(|governor| governor == "performance"), text))
+}
+
+fn turbo(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    if let Ok(off) = scene.root.number(NO_TURBO) {
+        let fix = format!("echo 1 | sudo tee /{NO_TURBO}");
+        return Ok(if off == 1 { Reading::good("off") } else { Reading::warn("on").mended_by(fix) });
+    }
+    let on = scene.root.number(BOOST)?;
+    Ok(if on == 0 { Reading::good("off") } else { Reading::warn("on") })
+}
+
+fn thermal(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let counts: Option<Vec<u64>> = scene.activity.cpus.iter().map(|cpu| cpu.thermal_throttles).collect();
+    let times = counts.ok_or("no counts in cpu*/thermal_throttle")?.iter().sum::<u64>();
+    Ok(if times == 0 { Reading::good("0 times") } else { Reading::fail(format!("{times} times")) })
+}

@@ -1,0 +1,124 @@
+//! What this process may use at most.
+
+use super::root::Hidden;
+use super::{Check, Reading, Scene, parse};
+use crate::os;
+use tripmeter_model::audit::CheckInfo;
+use tripmeter_model::payload::display_size;
+
+const MIB: u64 = 1 << 20;
+/// What both processes lock: themselves, their libraries and the buffers of a usual run.
+const LEAST_LOCKED: u64 = 64 * MIB;
+/// Docker gives 64 MiB, which large payloads exceed.
+const LEAST_SHARED: u64 = 256 * MIB;
+/// What Linux gives by default, for 24 queues of 8 messages of 4 KiB.
+const LEAST_QUEUES: u64 = 819_200;
+const LEAST_MESSAGES: u64 = 10;
+const LEAST_MESSAGE_BYTES: u64 = 8192;
+/// Linux's own default. Middleware for UDP asks for several MiB.
+const LEAST_SOCKET_BYTES: u64 = 212_992;
+const AMPLE_SOCKET_BYTES: u64 = 4 * MIB;
+/// May lock memory beyond any limit.
+const CAP_IPC_LOCK: u32 = 14;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        info: CheckInfo {
+            name: "limit-memlock",
+            source: "/proc/self/limits: Max locked memory; /proc/self/status: CapEff",
+            limit: "warn below 64M",
+            fix: "ulimit -l unlimited (as root, or by 'memlock' in /etc/security/limits.conf)",
+        },
+        read: locked,
+    },
+    Check {
+        info: CheckInfo {
+            name: "limit-rtprio",
+            source: "/proc/self/limits: Max realtime priority",
+            limit: "info only: tripmeter asks for no priority, but middleware may",
+            fix: "ulimit -r 99 (as root, or by 'rtprio' in /etc/security/limits.conf)",
+        },
+        read: priority,
+    },
+    Check {
+        info: CheckInfo {
+            name: "limit-message-queues",
+            source: "/proc/self/limits: Max msgqueue size; /proc/sys/fs/mqueue/{msg_max,msgsize_max}",
+            limit: "warn below Linux's defaults: 819200 bytes, 10 messages, 8192 bytes each",
+            fix: "ulimit -q 819200; sudo sysctl fs.mqueue.msg_max=10 fs.mqueue.msgsize_max=8192",
+        },
+        read: queues,
+    },
+    Check {
+        info: CheckInfo {
+            name: "limit-shared-memory",
+            source: "size of and space in /dev/shm",
+            limit: "warn if less than 256M are free",
+            fix: "sudo mount -o remount,size=2G /dev/shm (docker: --shm-size=2g)",
+        },
+        read: shared,
+    },
+    Check {
+        info: CheckInfo {
+            name: "limit-socket-buffers",
+            source: "/proc/sys/net/core/{rmem_max,wmem_max}",
+            limit: "warn below Linux's default, 212992; middleware for UDP asks for 4M and more",
+            fix: "sudo sysctl net.core.rmem_max=8388608 net.core.wmem_max=8388608",
+        },
+        read: sockets,
+    },
+];
+
+/// A soft limit; `None` is unlimited.
+fn soft(scene: &Scene<'_>, name: &str) -> Result<Option<u64>, Hidden> {
+    scene.root.parsed("proc/self/limits", |text| parse::limit(text, name))
+}
+
+fn locked(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let capabilities = scene.root.parsed("proc/self/status", |text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    });
+    if capabilities.is_ok_and(|bits| bits & (1 << CAP_IPC_LOCK) != 0) {
+        return Ok(Reading::good("unlimited, by the capability CAP_IPC_LOCK"));
+    }
+    Ok(match soft(scene, "Max locked memory")? {
+        None => Reading::good("unlimited"),
+        Some(bytes) => Reading::good_if(bytes >= LEAST_LOCKED, display_size(bytes)),
+    })
+}
+
+fn priority(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    Ok(match soft(scene, "Max realtime priority")? {
+        None => Reading::good("unlimited"),
+        Some(0) => Reading::note("0: no real-time priority"),
+        Some(most) => Reading::good(most.to_string()),
+    })
+}
+
+fn queues(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let all = soft(scene, "Max msgqueue size")?.unwrap_or(u64::MAX);
+    let messages = scene.root.number("proc/sys/fs/mqueue/msg_max")?;
+    let bytes = scene.root.number("proc/sys/fs/mqueue/msgsize_max")?;
+    let total = if all == u64::MAX { "unlimited".to_owned() } else { format!("{all} bytes") };
+    let value = format!("{total} in all; {messages} messages of {bytes} bytes per queue");
+    let is_good = all >= LEAST_QUEUES && messages >= LEAST_MESSAGES && bytes >= LEAST_MESSAGE_BYTES;
+    Ok(Reading::good_if(is_good, value))
+}
+
+fn shared(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let (size_bytes, free_bytes) = os::space(&scene.root.path("dev/shm")).ok_or("/dev/shm is not there")?;
+    let value = format!("{} MiB, of which {} are free", size_bytes / MIB, free_bytes / MIB);
+    Ok(Reading::good_if(free_bytes >= LEAST_SHARED, value))
+}
+
+fn sockets(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let receive = scene.root.number("proc/sys/net/core/rmem_max")?;
+    let send = scene.root.number("proc/sys/net/core/wmem_max")?;
+    let value = format!("{} to receive, {} to send", display_size(receive), display_size(send));
+    Ok(match receive.min(send) {
+        least if least < LEAST_SOCKET_BYTES => Reading::warn(value),
+        least if least < AMPLE_SOCKET_BYTES => Reading::note(value),
+        _ => Reading::good(value),
+    })
+}

@@ -1,0 +1,226 @@
+//! The audit: what about this machine disturbs measuring, and what would mend it. It changes nothing.
+//!
+//! A check is a function from what was seen to a `Reading`. What the machine hides is an error of that function, and
+//! becomes a finding that is not visible; it is never taken to be good. To add a check, write the function into the module
+//! of its group and a line into that module's list.
+
+mod activity;
+mod clock;
+mod counters;
+mod frequency;
+mod kernel;
+mod limits;
+mod parse;
+mod process;
+mod root;
+mod spin;
+mod topology;
+
+pub use counters::Snapshot;
+pub use parse::cpu_list;
+pub use process::this_thread;
+pub use root::Root;
+
+use crate::clock::Calibration;
+use crate::os;
+use root::Hidden;
+use std::time::Duration;
+use tripmeter_model::audit::{Activity, Audit, CheckInfo, Finding, Hiccups, Level, NOT_VISIBLE, ProcessActivity};
+use tripmeter_model::manifest::ClockInfo;
+
+/// All groups of checks.
+const GROUPS: [&[Check]; 7] = [
+    frequency::CHECKS,
+    topology::CHECKS,
+    process::CHECKS,
+    limits::CHECKS,
+    kernel::CHECKS,
+    activity::CHECKS,
+    clock::CHECKS,
+];
+
+/// A check.
+struct Check {
+    info: CheckInfo,
+    read: fn(&Scene<'_>) -> Result<Reading, Hidden>,
+}
+
+/// All that checks look at.
+struct Scene<'a> {
+    root: &'a Root,
+    cpus: &'a [usize],
+    clock: &'a ClockInfo,
+    activity: &'a Activity,
+    /// `None` after an experiment: there was no spin.
+    hiccups: Option<&'a [Hiccups]>,
+    processes: &'a [ProcessActivity],
+    /// Processes of this experiment that are not children of this one cannot be told from others.
+    by_hand: bool,
+}
+
+/// What a check has read.
+#[derive(Debug, PartialEq)]
+struct Reading {
+    level: Level,
+    value: String,
+    fix: Fix,
+}
+
+/// What would mend it.
+#[derive(Debug, PartialEq)]
+enum Fix {
+    None,
+    /// As the check says.
+    Usual,
+    This(String),
+}
+
+impl Reading {
+    /// As it should be.
+    fn good(value: impl Into<String>) -> Self {
+        Self { level: Level::Info, value: value.into(), fix: Fix::None }
+    }
+
+    /// It may disturb, or could be better.
+    fn note(value: impl Into<String>) -> Self {
+        Self { fix: Fix::Usual, ..Self::good(value) }
+    }
+
+    fn warn(value: impl Into<String>) -> Self {
+        Self { level: Level::Warn, ..Self::note(value) }
+    }
+
+    fn fail(value: impl Into<String>) -> Self {
+        Self { level: Level::Fail, ..Self::note(value) }
+    }
+
+    /// Good, or a warning.
+    fn good_if(is_good: bool, value: impl Into<String>) -> Self {
+        if is_good { Self::good(value) } else { Self::warn(value) }
+    }
+
+    /// Good up to the first limit, a failure above the second.
+    fn by_limits(figure: f64, warn_above: f64, fail_above: f64, value: impl Into<String>) -> Self {
+        match figure {
+            _ if figure > fail_above => Self::fail(value),
+            _ if figure > warn_above => Self::warn(value),
+            _ => Self::good(value),
+        }
+    }
+
+    /// With this command instead of the usual one.
+    fn mended_by(self, fix: String) -> Self {
+        Self { fix: Fix::This(fix), ..self }
+    }
+}
+
+/// What all checks are about, in order.
+pub fn checks() -> impl Iterator<Item = CheckInfo> {
+    GROUPS.into_iter().flatten().map(|check| check.info)
+}
+
+/// Audits before an experiment, with a hiccup spin of that length on all of the processors at once.
+pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Duration) -> Audit {
+    let clock = calibration.info();
+    let start = Snapshot::take(root, cpus);
+    let (hiccups, processes) = spin::spin(cpus, length, &calibration.timebase, &clock);
+    let activity = start.until(&Snapshot::take(root, cpus), cpus);
+    let scene = Scene {
+        root,
+        cpus,
+        clock: &clock,
+        activity: &activity,
+        hiccups: Some(&hiccups),
+        processes: &processes,
+        by_hand: false,
+    };
+    let findings = findings(&scene);
+    Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes }
+}
+
+/// Audits after an experiment that began at `start`, whose processes are given.
+pub fn after(
+    root: &Root,
+    cpus: &[usize],
+    clock: &ClockInfo,
+    start: &Snapshot,
+    processes: &[ProcessActivity],
+    by_hand: bool,
+) -> Audit {
+    let activity = start.until(&Snapshot::take(root, cpus), cpus);
+    let findings = findings(&Scene { root, cpus, clock, activity: &activity, hiccups: None, processes, by_hand });
+    Audit { cpus: cpus.to_vec(), findings, activity, hiccups: Vec::new(), processes: Vec::new() }
+}
+
+fn findings(scene: &Scene<'_>) -> Vec<Finding> {
+    let checks = GROUPS.into_iter().flatten();
+    let checks = checks.filter(|check| check.info.name != clock::HICCUPS || scene.hiccups.is_some());
+    checks.map(|check| finding(check, scene)).collect()
+}
+
+fn finding(check: &Check, scene: &Scene<'_>) -> Finding {
+    let CheckInfo { name, limit, fix, .. } = check.info;
+    let (visible, reading) = match (check.read)(scene) {
+        Ok(reading) => (true, reading),
+        Err(why) => (false, Reading::good(format!("{NOT_VISIBLE}: {why}"))),
+    };
+    let fix = match reading.fix {
+        Fix::None => None,
+        Fix::Usual => Some(for_processors(fix, scene.cpus)),
+        Fix::This(fix) => Some(for_processors(&fix, scene.cpus)),
+    };
+    let (level, value) = (reading.level, reading.value);
+    Finding { check: name.to_owned(), level, visible, value, limit: limit.to_owned(), fix }
+}
+
+/// Puts the processors' numbers into a command.
+fn for_processors(fix: &str, cpus: &[usize]) -> String {
+    let others: Vec<usize> = (0..os::online_cpus()).filter(|cpu| !cpus.contains(cpu)).collect();
+    if fix.contains("OTHERS") && others.is_empty() {
+        return "stop what else runs, or take a machine with more processors".to_owned();
+    }
+    fix.replace("CPUS", &parse::written(cpus)).replace("OTHERS", &parse::written(&others))
+}
+
+/// `5.3 %`
+fn percent(part_ns: u64, whole_ns: u64) -> String {
+    format!("{:.1} %", share(part_ns, whole_ns) * 100.0)
+}
+
+fn share(part_ns: u64, whole_ns: u64) -> f64 {
+    part_ns as f64 / whole_ns.max(1) as f64
+}
+
+/// What each of the processors shows, as `0: this, 1: that`, or once if they all show the same; an error if any shows
+/// nothing.
+fn of_each<T: PartialEq>(
+    cpus: &[usize],
+    read: impl Fn(usize) -> Result<T, Hidden>,
+    write: impl Fn(&T) -> String,
+) -> Result<(Vec<T>, String), Hidden> {
+    let values = cpus.iter().map(|&cpu| read(cpu)).collect::<Result<Vec<T>, Hidden>>()?;
+    let text = match values.first() {
+        Some(first) if values.iter().all(|value| value == first) => write(first),
+        _ => {
+            let each = cpus.iter().zip(&values).map(|(cpu, value)| format!("{cpu}: {}", write(value)));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    Ok((values, text))
+}
+
+/// A prepared tree of files.
+#[cfg(test)]
+fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in files {
+        let file = folder.path().join(name);
+        std::fs::create_dir_all(file.parent().expect("it is in the folder")).expect("folders");
+        std::fs::write(file, text).expect("a file");
+    }
+    let root = Root::at(folder.path());
+    (folder, root)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! The processes that measure: where they run, and how often they were disturbed.
+
+use super::root::{Hidden, Root};
+use super::{Check, Reading, Scene, parse};
+use crate::os::{self, Whose};
+use tripmeter_model::audit::{CheckInfo, ProcessActivity};
+
+/// Per second of processor time. Now and then the kernel itself has something to do.
+const MOST_SWITCHES_PER_S: f64 = 50.0;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        info: CheckInfo {
+            name: "affinity",
+            source: "/proc/self/status: Cpus_allowed_list; the same of each process or thread that measured",
+            limit: "warn if there is one processor only, fail if a process could leave its own",
+            fix: "start it with more processors: taskset -pc 0-1 $$ (docker: --cpuset-cpus=0-1)",
+        },
+        read: affinity,
+    },
+    Check {
+        info: CheckInfo {
+            name: "scheduling-policy",
+            source: "/proc/self/stat; the same of each process or thread that measured",
+            limit: "warn if not 'other' with nice 0 or less",
+            fix: "in the shell that starts it: chrt --other -p 0 $$; sudo renice -n 0 -p $$",
+        },
+        read: policy,
+    },
+    Check {
+        info: CheckInfo {
+            name: "context-switches",
+            source: "getrusage of each process or thread that measured",
+            limit: "warn above 50 involuntary ones per second of processor time",
+            fix: "stop what else runs, or bind it elsewhere: taskset -pc OTHERS PID",
+        },
+        read: switches,
+    },
+    Check {
+        info: CheckInfo {
+            name: "page-faults",
+            source: "getrusage of each process or thread that measured",
+            limit: "warn if any waited for a disk",
+            fix: "give it more memory, or sudo swapoff -a; and ulimit -l unlimited",
+        },
+        read: faults,
+    },
+];
+
+/// What this process or thread did so far, and how this thread is scheduled.
+pub fn this_thread(who: &str, whose: Whose) -> ProcessActivity {
+    let used = os::usage(whose);
+    let root = Root::machine();
+    ProcessActivity {
+        who: who.to_owned(),
+        cpus: allowed(&root, "proc/thread-self").ok(),
+        policy: scheduling(&root, "proc/thread-self").ok().map(|(text, _)| text),
+        cpu_time_ns: used.cpu_time_ns,
+        voluntary_switches: used.voluntary_switches,
+        involuntary_switches: used.involuntary_switches,
+        minor_faults: used.minor_faults,
+        major_faults: used.major_faults,
+    }
+}
+
+/// # Source
+/// `Cpus_allowed_list` of proc_pid_status(5).
+fn allowed(root: &Root, folder: &str) -> Result<Vec<usize>, Hidden> {
+    root.parsed(&format!("{folder}/status"), |text| {
+        let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        parse::cpu_list(list).filter(|cpus| !cpus.is_empty())
+    })
+}
+
+/// In words, and whether it is the usual one.
+///
+/// # Source
+/// sched(7) and the kernel's uapi/linux/sched.h for the numbers.
+fn scheduling(root: &Root, folder: &str) -> Result<(String, bool), Hidden> {
+    let process = root.parsed(&format!("{folder}/stat"), parse::process)?;
+    let policy = match process.policy {
+        0 => "other",
+        1 => "fifo",
+        2 => "rr",
+        3 => "batch",
+        5 => "idle",
+        6 => "deadline",
+        _ => "unknown",
+    };
+    Ok(match process.policy {
+        1 | 2 => (format!("{policy}, priority {}", process.priority), false),
+        0 => (format!("{policy}, nice {}", process.nice), process.nice <= 0),
+        _ => (format!("{policy}, nice {}", process.nice), false),
+    })
+}
+
+fn affinity(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let elsewhere = |process: &&ProcessActivity| {
+        process.cpus.as_ref().is_some_and(|cpus| cpus.iter().any(|cpu| !scene.cpus.contains(cpu)))
+    };
+    if let Some(process) = scene.processes.iter().find(elsewhere) {
+        let cpus = parse::written(process.cpus.as_deref().unwrap_or_default());
+        let value = format!("{} could run on processors {cpus}", process.who);
+        let fix = format!("tripmeter run --leader-cpu N --follower-cpu M with two of {}", parse::written(scene.cpus));
+        return Ok(Reading::fail(value).mended_by(fix));
+    }
+    let allowed = allowed(scene.root, "proc/self")?;
+    let value = format!("processors {} allowed, {} used", parse::written(&allowed), parse::written(scene.cpus));
+    Ok(Reading::good_if(allowed.len() > 1, value))
+}
+
+fn policy(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let (own, is_usual) = scheduling(scene.root, "proc/self")?;
+    let other = scene.processes.iter().find(|process| process.policy.as_ref().is_some_and(|policy| *policy != own));
+    let value = match other {
+        Some(process) => format!("{own}; {}: {}", process.who, process.policy.as_deref().unwrap_or_default()),
+        None => own,
+    };
+    Ok(Reading::good_if(is_usual && other.is_none(), value))
+}
+
+/// Switches per second of processor time.
+fn rate(process: &ProcessActivity) -> f64 {
+    // A process that hardly ran was hardly disturbed.
+    process.involuntary_switches as f64 / (process.cpu_time_ns as f64 / 1e9).max(0.1)
+}
+
+fn switches(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let worst = scene.processes.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)));
+    let worst = worst.ok_or("no process or thread said how it went")?;
+    let voluntary: u64 = scene.processes.iter().map(|process| process.voluntary_switches).sum();
+    let involuntary: u64 = scene.processes.iter().map(|process| process.involuntary_switches).sum();
+    let value = format!(
+        "{involuntary} involuntary, {voluntary} voluntary; most: {}, {:.0} involuntary per second",
+        worst.who,
+        rate(worst)
+    );
+    Ok(Reading::good_if(rate(worst) <= MOST_SWITCHES_PER_S, value))
+}
+
+fn faults(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    if scene.processes.is_empty() {
+        return Err("no process or thread said how it went".to_owned());
+    }
+    let sum = |of: fn(&ProcessActivity) -> u64| scene.processes.iter().map(of).sum::<u64>();
+    let (minor, major) = (sum(|process| process.minor_faults), sum(|process| process.major_faults));
+    Ok(Reading::good_if(major == 0, format!("{major} waited for a disk, {minor} did not")))
+}

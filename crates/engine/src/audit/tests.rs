@@ -1,0 +1,293 @@
+//! Whole audits of prepared machines.
+
+use super::*;
+use tripmeter_model::audit::{CpuActivity, Interrupts, Throttled};
+
+const STATUS: &str = "Name:\ttripmeter\nCapEff:\t0000000000000000\nCpus_allowed_list:\t0-3\n";
+const LIMITS: &str = "\
+Limit                     Soft Limit           Hard Limit           Units
+Max locked memory         8388608              8388608              bytes
+Max msgqueue size         819200               819200               bytes
+Max realtime priority     0                    0
+";
+const STAT: &str = "9 (tripmeter) R 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 25 5 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0";
+
+/// A laptop as it is delivered: the processors 0 and 2, 1 and 3 share cores.
+const LAPTOP: &[(&str, &str)] = &[
+    ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+    ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
+    ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
+    ("sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,2\n"),
+    ("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "1,3\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "0\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state0/name", "POLL\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state1/latency", "300\n"),
+    ("sys/devices/system/cpu/cpu0/cpuidle/state1/name", "C6\n"),
+    ("sys/devices/system/cpu/cpu1/cpuidle/state0/latency", "0\n"),
+    ("sys/devices/system/cpu/cpu1/cpuidle/state0/name", "POLL\n"),
+    ("sys/devices/system/cpu/cpu1/cpuidle/state1/latency", "300\n"),
+    ("sys/devices/system/cpu/cpu1/cpuidle/state1/name", "C6\n"),
+    ("sys/devices/system/cpu/cpu1/cpuidle/state1/disable", "1\n"),
+    ("sys/devices/system/cpu/isolated", "\n"),
+    ("sys/devices/system/cpu/nohz_full", "(null)\n"),
+    ("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
+    ("sys/devices/system/cpu/vulnerabilities/srbds", "Not affected\n"),
+    ("sys/devices/system/node/node0/cpulist", "0-3\n"),
+    ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+    ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
+    ("sys/fs/cgroup/cpu.stat", "usage_usec 1\n"),
+    ("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu tsc\n"),
+    ("proc/cmdline", "quiet splash mitigations=auto intel_idle.max_cstate=9 isolcpu=1\n"),
+    ("proc/self/status", STATUS),
+    ("proc/self/limits", LIMITS),
+    ("proc/self/stat", STAT),
+    ("proc/self/cgroup", "0::/\n"),
+    ("proc/sys/fs/mqueue/msg_max", "10\n"),
+    ("proc/sys/fs/mqueue/msgsize_max", "8192\n"),
+    ("proc/sys/net/core/rmem_max", "4096\n"),
+    ("proc/sys/net/core/wmem_max", "4194304\n"),
+];
+
+fn clock() -> ClockInfo {
+    ClockInfo {
+        source: "tsc".to_owned(),
+        reason: None,
+        frequency_hz: 2e9,
+        read_cost_ns: 20.0,
+        granularity_ns: 1.0,
+        drift_ppm: None,
+    }
+}
+
+/// All findings on that tree, if `activity` happened meanwhile.
+fn audited(files: &[(&str, &str)], cpus: &[usize], activity: &Activity) -> Vec<Finding> {
+    let (_folder, root) = tree(files);
+    let (clock, hiccups, processes) = (clock(), None, &[]);
+    findings(&Scene { root: &root, cpus, clock: &clock, activity, hiccups, processes, by_hand: false })
+}
+
+fn quiet(cpus: &[usize]) -> Activity {
+    let cpu = |&cpu: &usize| CpuActivity {
+        cpu,
+        steal_ns: Some(0),
+        sibling_busy_ns: Some(0),
+        interrupts: Some(Interrupts { device: 0, timer: 250, other: 3 }),
+        thermal_throttles: Some(0),
+    };
+    Activity { duration_ns: 1_000_000_000, cpus: cpus.iter().map(cpu).collect(), ..Activity::default() }
+}
+
+fn of<'a>(findings: &'a [Finding], check: &str) -> &'a Finding {
+    findings.iter().find(|finding| finding.check == check).expect("there is a finding of every check")
+}
+
+#[test]
+fn a_laptop_is_told_what_is_wrong_and_what_would_mend_it() {
+    let findings = audited(LAPTOP, &[0, 1], &quiet(&[0, 1]));
+    for (check, level, value, fix) in [
+        (
+            "frequency-governor",
+            Level::Warn,
+            "0: powersave, 1: performance",
+            "cpupower -c 0-1 frequency-set -g performance",
+        ),
+        ("turbo", Level::Warn, "on", "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo"),
+        ("thermal-throttling", Level::Info, "0 times", ""),
+        (
+            "smt-siblings",
+            Level::Info,
+            "siblings 2-3 share their cores, busy for 0.0 %",
+            "sudo tee /sys/devices/system/cpu/cpu2/online /sys/devices/system/cpu/cpu3/online",
+        ),
+        ("c-states", Level::Warn, "0: deepest C6, 300 µs to wake, 1: deepest POLL, 0 µs to wake", "idle-set -D 10"),
+        ("isolation", Level::Info, "not isolated, not without tick", "isolcpus=0-1"),
+        ("numa", Level::Info, "node0 of 1 nodes; balancing not visible here", ""),
+        ("affinity", Level::Info, "processors 0-3 allowed, 0-1 used", ""),
+        ("scheduling-policy", Level::Warn, "other, nice 5", "renice -n 0"),
+        ("limit-memlock", Level::Warn, "8M", "ulimit -l unlimited"),
+        ("limit-rtprio", Level::Info, "0: no real-time priority", "ulimit -r 99"),
+        ("limit-message-queues", Level::Info, "819200 bytes in all; 10 messages of 8192 bytes per queue", ""),
+        ("limit-socket-buffers", Level::Warn, "4k to receive, 4M to send", "net.core.rmem_max"),
+        ("hypervisor", Level::Info, "none; its name is not visible here", ""),
+        ("kernel-command-line", Level::Info, "mitigations=auto intel_idle.max_cstate=9", ""),
+        ("mitigations", Level::Info, "1 of 2 mitigated, 0 vulnerable: meltdown", "mitigations=off"),
+        ("transparent-hugepages", Level::Warn, "always; defrag not visible here", "echo madvise"),
+        ("steal", Level::Info, "0.0 % of the time", ""),
+        ("interrupts", Level::Info, "up to 0/s by devices, 250/s by the timer, 3/s others", ""),
+        ("clock-source", Level::Info, "kernel tsc, ours tsc", ""),
+        ("clock-cost", Level::Info, "20.0 ns", ""),
+    ] {
+        let finding = of(&findings, check);
+        assert_eq!((finding.level, finding.value.as_str(), finding.visible), (level, value, true), "{check}");
+        let given = finding.fix.as_deref().unwrap_or_default();
+        assert!(given.contains(fix) && given.is_empty() == fix.is_empty(), "{check}: {given}");
+    }
+    // A control group without any limit cannot throttle, but it does not say so.
+    for check in ["cgroup-throttling", "load", "pressure", "page-faults", "limit-shared-memory"] {
+        assert!(!of(&findings, check).visible, "{check}");
+    }
+}
+
+#[test]
+fn a_machine_that_hides_everything_is_never_assumed_fine() {
+    let findings =
+        audited(&[], &[0, 1], &Activity { duration_ns: 1, ..Snapshot::default().until(&Snapshot::default(), &[0, 1]) });
+    for finding in &findings {
+        let is_measured = finding.check.starts_with("clock-") && finding.check != "clock-source";
+        assert_eq!(finding.visible, is_measured, "{finding:?}");
+        assert_eq!(finding.value.starts_with("not visible here: "), !is_measured, "{finding:?}");
+        assert_eq!((finding.level, finding.fix.as_ref()), (Level::Info, None), "{finding:?}");
+    }
+    assert!(findings.len() >= 25);
+}
+
+#[test]
+fn nonsense_is_not_visible_either() {
+    let nonsense: Vec<(&str, &str)> = LAPTOP.iter().map(|(name, _)| (*name, "\u{0}what? -1 ::: [\n")).collect();
+    let findings = audited(&nonsense, &[0, 1], &quiet(&[0, 1]));
+    for check in ["smt-siblings", "c-states", "isolation", "numa", "affinity", "scheduling-policy", "limit-memlock"] {
+        assert!(!of(&findings, check).visible, "{:?}", of(&findings, check));
+    }
+}
+
+#[test]
+fn processors_of_one_core_or_of_two_nodes_are_warned_of() {
+    let mut files = LAPTOP.to_vec();
+    files.push(("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n"));
+    let findings = audited(&files, &[0, 2], &quiet(&[0, 2]));
+    let finding = of(&findings, "smt-siblings");
+    assert_eq!((finding.level, finding.value.as_str()), (Level::Warn, "processors 0,2 share a core"));
+    files.retain(|(name, _)| !name.contains("/node0/"));
+    files.extend([
+        ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+        ("sys/devices/system/node/node1/cpulist", "2-3\n"),
+        ("proc/sys/kernel/numa_balancing", "1\n"),
+    ]);
+    let finding = of(&audited(&files, &[0, 2], &quiet(&[0, 2])), "numa").clone();
+    assert_eq!((finding.level, finding.value.as_str()), (Level::Warn, "node0, node1 of 2 nodes; balancing on"));
+    let finding = of(&audited(&files, &[0, 1], &quiet(&[0, 1])), "numa").clone();
+    assert_eq!((finding.level, finding.fix.is_some()), (Level::Info, true));
+}
+
+#[test]
+fn what_happened_meanwhile_warns_and_fails_by_its_share() {
+    let happened = |change: &dyn Fn(&mut Activity)| {
+        let mut activity = quiet(&[0, 1]);
+        activity.others_ns = Some(0);
+        activity.pressure.cpu_ns = Some(0);
+        activity.throttled = Some(Throttled::default());
+        change(&mut activity);
+        audited(LAPTOP, &[0, 1], &activity)
+    };
+    let level = |check: &str, change: &dyn Fn(&mut Activity)| of(&happened(change), check).level;
+    for check in ["steal", "pressure", "interrupts", "load", "smt-siblings", "thermal-throttling"] {
+        assert_eq!(level(check, &|_| ()), Level::Info, "{check}");
+    }
+    assert_eq!(level("steal", &|activity| activity.cpus[1].steal_ns = Some(50_000_000)), Level::Warn);
+    assert_eq!(level("steal", &|activity| activity.cpus[1].steal_ns = Some(500_000_000)), Level::Fail);
+    assert_eq!(level("pressure", &|activity| activity.pressure.cpu_ns = Some(200_000_000)), Level::Warn);
+    assert_eq!(level("pressure", &|activity| activity.pressure.memory_ns = Some(20_000_000)), Level::Warn);
+    assert_eq!(level("load", &|activity| activity.others_ns = Some(150_000_000)), Level::Warn);
+    assert_eq!(level("load", &|activity| activity.others_ns = Some(u64::MAX / 2)), Level::Fail);
+    assert_eq!(level("smt-siblings", &|activity| activity.cpus[0].sibling_busy_ns = Some(60_000_000)), Level::Warn);
+    assert_eq!(level("thermal-throttling", &|activity| activity.cpus[0].thermal_throttles = Some(1)), Level::Fail);
+    let device = |activity: &mut Activity| {
+        activity.cpus[0].interrupts = Some(Interrupts { device: 1000, timer: 0, other: 0 });
+    };
+    assert_eq!(level("interrupts", &device), Level::Warn);
+    let mut files = LAPTOP.to_vec();
+    files.push(("sys/fs/cgroup/cpu.max", "150000 100000\n"));
+    let throttled = |periods| {
+        let mut activity = quiet(&[0, 1]);
+        activity.throttled = Some(Throttled { periods, time_ns: periods * 1_000_000 });
+        of(&audited(&files, &[0, 1], &activity), "cgroup-throttling").clone()
+    };
+    assert_eq!(throttled(0).value, "not throttled; quota of 1.50 processors (/sys/fs/cgroup)");
+    assert_eq!((throttled(0).level, throttled(9).level), (Level::Warn, Level::Fail));
+}
+
+#[test]
+fn processes_that_left_their_processors_or_were_disturbed_are_named() {
+    let (_folder, root) = tree(LAPTOP);
+    let process = |who: &str, cpus: &[usize], involuntary_switches, major_faults| ProcessActivity {
+        who: who.to_owned(),
+        cpus: Some(cpus.to_vec()),
+        policy: Some("other, nice 5".to_owned()),
+        cpu_time_ns: 2_000_000_000,
+        involuntary_switches,
+        major_faults,
+        ..ProcessActivity::default()
+    };
+    let audited = |processes: &[ProcessActivity]| {
+        let (clock, activity) = (clock(), quiet(&[0, 1]));
+        let (root, activity) = (&root, &activity);
+        findings(&Scene { root, cpus: &[0, 1], clock: &clock, activity, hiccups: None, processes, by_hand: false })
+    };
+    let good = audited(&[process("leader of uds", &[0], 10, 0), process("follower of uds", &[1], 0, 0)]);
+    for check in ["affinity", "context-switches", "page-faults"] {
+        assert_eq!(of(&good, check).level, Level::Info, "{check}");
+    }
+    let bad = audited(&[process("leader of uds", &[0], 400, 3), process("follower of uds", &[0, 1, 2], 0, 0)]);
+    assert_eq!(of(&bad, "affinity").level, Level::Fail);
+    assert_eq!(of(&bad, "affinity").value, "follower of uds could run on processors 0-2");
+    let switches = "400 involuntary, 0 voluntary; most: leader of uds, 200 involuntary per second";
+    assert_eq!(
+        (of(&bad, "context-switches").level, of(&bad, "context-switches").value.as_str()),
+        (Level::Warn, switches)
+    );
+    assert_eq!(of(&bad, "page-faults").level, Level::Warn);
+}
+
+#[test]
+fn hiccups_count_by_their_longest_and_their_sum() {
+    let hiccups = |max_ns, lost_ns| {
+        let one = Hiccups {
+            cpu: 0,
+            duration_ns: 1_000_000_000,
+            threshold_ns: 1000,
+            gaps: 1,
+            p99_ns: max_ns,
+            max_ns,
+            lost_ns,
+            not_bound: None,
+        };
+        let (_folder, root) = tree(&[]);
+        let (activity, clock) = (Activity::default(), clock());
+        let one = [one];
+        let (root, activity, clock, hiccups) = (&root, &activity, &clock, Some(&one[..]));
+        let scene = Scene { root, cpus: &[0], clock, activity, hiccups, processes: &[], by_hand: false };
+        of(&findings(&scene), "hiccups").level
+    };
+    assert_eq!(hiccups(900_000, 9_000_000), Level::Info);
+    assert_eq!(hiccups(1_100_000, 9_000_000), Level::Warn);
+    assert_eq!(hiccups(900_000, 11_000_000), Level::Warn);
+    assert_eq!(hiccups(900_000, 110_000_000), Level::Fail);
+}
+
+#[test]
+fn this_machine_can_be_audited() {
+    let cpus = os::allowed_cpus();
+    let calibration = Calibration::new();
+    let audit = before(&Root::machine(), &cpus, &calibration, Duration::from_millis(20));
+    let names: Vec<&str> = audit.findings.iter().map(|finding| finding.check.as_str()).collect();
+    assert_eq!(names, checks().map(|check| check.name).collect::<Vec<_>>());
+    assert_eq!(audit.hiccups.iter().map(|hiccups| hiccups.cpu).collect::<Vec<_>>(), cpus);
+    for (thread, cpu) in audit.processes.iter().zip(&cpus) {
+        assert!(thread.cpus.as_ref().is_none_or(|cpus| cpus == &[*cpu]), "{thread:?}");
+    }
+    let begin = Snapshot::take(&Root::machine(), &cpus);
+    let own = [this_thread("test", os::Whose::Thread)];
+    let later = after(&Root::machine(), &cpus, &calibration.info(), &begin, &own, true);
+    assert!(!later.findings.iter().any(|finding| finding.check == "hiccups"));
+    assert!(!of(&later.findings, "load").visible);
+}
+
+#[test]
+fn names_are_distinct_and_every_check_is_described() {
+    let mut names: Vec<&str> = checks().map(|check| check.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), checks().count());
+    assert!(checks().all(|check| !check.source.is_empty() && !check.limit.is_empty()));
+    assert!(checks().all(|check| !check.fix.is_empty() || check.limit.starts_with("info only")));
+}

@@ -1,0 +1,135 @@
+//! `throughput_<name>.csv`: the columns of eProsima's throughput test.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use tripmeter_model::throughput::{Arrival, Offer, Trial, per_second};
+
+/// First line of `throughput_<name>.csv`.
+///
+/// # Source
+/// `--export_csv` of the throughput test of eProsima's Fast DDS.
+pub const TRIALS_HEADER: &str = "Payload [Bytes],Demand [sample/burst],Recovery time [ms],Sent [samples],\
+Publication time [us],Publication sample rate [Sample/s],Publication throughput [Mb/s],Received [samples],\
+Lost [samples],Subscription time [us],Subscription sample rate [Sample/s],Subscription throughput [Mb/s]";
+
+/// The file of a running sub-experiment.
+pub struct TrialFile(File);
+
+impl TrialFile {
+    /// Creates it, with its header.
+    ///
+    /// # Errors
+    /// If it exists or cannot be written.
+    pub fn create(folder: &Path, name: &str) -> io::Result<Self> {
+        let mut file = File::create_new(folder.join(format!("throughput_{name}.csv")))?;
+        writeln!(file, "{TRIALS_HEADER}")?;
+        Ok(Self(file))
+    }
+
+    /// Appends the trials of a payload: a row for each follower of each.
+    ///
+    /// # Errors
+    /// If it cannot be written, e.g. on a full disk; nothing of the payload is in it then.
+    pub fn append(&mut self, payload_bytes: u64, trials: &[Trial]) -> io::Result<()> {
+        let of_trial = |trial: &Trial| {
+            let rows = trial.followers.iter().map(|arrival| row(payload_bytes, trial, arrival));
+            rows.collect::<String>()
+        };
+        let rows: String = trials.iter().map(of_trial).collect();
+        let length = self.0.metadata()?.len();
+        self.0.write_all(rows.as_bytes()).inspect_err(|_| {
+            // That it cannot be cut off is the lesser error.
+            let _ = self.0.set_len(length);
+        })
+    }
+}
+
+fn row(payload_bytes: u64, trial: &Trial, arrival: &Arrival) -> String {
+    let (demand, recovery_ms) = match trial.offer {
+        Offer::Burst { demand, recovery_ns } => (demand, recovery_ns as f64 / 1e6),
+        _ => (1, trial.offered_hz.map_or(0.0, |rate_hz| 1e3 / rate_hz)),
+    };
+    // Lost is all that did not arrive intact, as in the original, which knows no damage.
+    let lost = arrival.lost + arrival.damaged;
+    format!(
+        "{payload_bytes},{demand},{},{},{},{},{lost},{}\n",
+        milliseconds(recovery_ms),
+        trial.sent,
+        rates(payload_bytes, trial.sent, trial.publication_ns),
+        arrival.received,
+        rates(payload_bytes, arrival.received, arrival.subscription_ns)
+    )
+}
+
+/// Whole, as in the original, if it is.
+fn milliseconds(ms: f64) -> String {
+    if ms.fract() == 0.0 { format!("{ms}") } else { format!("{ms:.3}") }
+}
+
+/// Time in microseconds, samples per second, megabits per second.
+fn rates(payload_bytes: u64, samples: u64, ns: u64) -> String {
+    let per_second = per_second(samples, ns);
+    format!("{:.3},{per_second:.3},{:.3}", ns as f64 / 1e3, per_second * payload_bytes as f64 * 8.0 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(offer: Offer, offered_hz: Option<f64>) -> Trial {
+        let arrival = |follower, received, damaged| Arrival {
+            follower,
+            received,
+            lost: 1000 - received - damaged,
+            duplicated: 3,
+            reordered: 0,
+            damaged,
+            subscription_ns: 2_000_000,
+            received_hz: per_second(received, 2_000_000),
+            received_bytes_per_s: 0.0,
+        };
+        Trial {
+            offer,
+            offered_hz,
+            sent: 1000,
+            publication_ns: 1_000_500,
+            published_hz: 999_500.25,
+            refused: 0,
+            behind: 0,
+            cut_short: None,
+            followers: vec![arrival(0, 1000, 0), arrival(1, 900, 4)],
+            searched: Vec::new(),
+        }
+    }
+
+    /// Golden rows by the original's formulas: samples * 1000000 / us, samples * bytes * 8 / us, three decimals.
+    #[test]
+    fn rows_are_those_of_the_original() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = TrialFile::create(folder.path(), "x").unwrap();
+        file.append(1024, &[trial(Offer::Burst { demand: 100, recovery_ns: 5_000_000 }, None)]).unwrap();
+        file.append(16, &[trial(Offer::Max, None), trial(Offer::Rate { rate_hz: 3000.0 }, Some(3000.0))]).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("throughput_x.csv")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], TRIALS_HEADER);
+        assert_eq!(
+            lines[1..4],
+            [
+                "1024,100,5,1000,1000.500,999500.250,8187.906,1000,0,2000.000,500000.000,4096.000",
+                "1024,100,5,1000,1000.500,999500.250,8187.906,900,100,2000.000,450000.000,3686.400",
+                "16,1,0,1000,1000.500,999500.250,127.936,1000,0,2000.000,500000.000,64.000",
+            ]
+        );
+        assert!(lines[5].starts_with("16,1,0.333,1000,") && lines.len() == 7, "{text}");
+        assert!(TrialFile::create(folder.path(), "x").is_err(), "it is not overwritten");
+    }
+
+    #[test]
+    fn nothing_received_is_zeros() {
+        let mut nothing = trial(Offer::Max, None);
+        nothing.followers.truncate(1);
+        (nothing.followers[0].received, nothing.followers[0].lost, nothing.followers[0].subscription_ns) = (0, 1000, 0);
+        assert!(row(16, &nothing, &nothing.followers[0]).ends_with(",0,1000,0.000,0.000,0.000\n"));
+    }
+}

@@ -1,0 +1,351 @@
+//! Whose answers end a trip: one follower's ([`Tracker`]), or those of several ([`Several`]).
+
+use super::Tracker;
+use crate::message::{self, Kind, TouchKind};
+use tripmeter_abi::Message;
+use tripmeter_model::manifest::Counts;
+
+/// What a message means for the trip that is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// All have answered, in time and intact.
+    Answered,
+    /// It is over, and not answered.
+    Over,
+    /// It goes on.
+    On,
+}
+
+/// Knows who is to answer, and accounts for every message that comes back. The leader's loop is compiled for each kind.
+pub trait Answers {
+    /// A cell begins: nothing counted; messages up to `sequence` belong to an earlier one, and count as late when they come.
+    fn begin(&mut self, sequence: u64);
+
+    /// A message is about to be sent.
+    fn sent(&mut self);
+
+    /// A message has come while the answers to `sequence` are awaited.
+    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> Step;
+
+    /// The message was not answered in time. Returns how many it were in a row, at the worst follower.
+    fn give_up(&mut self, sequence: u64) -> u32;
+
+    /// The user asked to stop while this message was in flight: it counts for nothing.
+    fn abandon(&mut self, sequence: u64);
+
+    /// Messages that count for nothing: 1 at most.
+    fn abandoned(&self) -> u64;
+
+    /// What went wrong so far: `sent` and `received` are the loop's to know.
+    fn counts(&self) -> Counts;
+
+    /// The same at each of several followers, with `received`.
+    fn at_followers(&self) -> Vec<Counts> {
+        Vec::new()
+    }
+
+    /// Who has not answered lately, of several followers.
+    fn silent(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// Answers of several followers, told apart by the index in the header.
+#[derive(Debug)]
+pub struct Several {
+    trackers: Vec<Tracker>,
+    /// Bits of the followers that are to answer.
+    everybody: u64,
+    /// Of those, who has not answered the message in flight.
+    pending: u64,
+    /// An answer to the message in flight was damaged.
+    is_spoiled: bool,
+    /// Answers to the message in flight that do not tell whose they are.
+    nameless: u32,
+    /// The same to earlier messages, of which somebody's got lost, too.
+    unattributed: u64,
+    is_abandoned: bool,
+    silent: Option<u32>,
+}
+
+/// Most followers of a sub-experiment: so many are told apart.
+pub const MOST_FOLLOWERS: u32 = u64::BITS;
+
+impl Several {
+    /// Followers 0 to `count` less 1, all of which answer.
+    pub fn new(count: u32) -> Self {
+        assert!((1..=MOST_FOLLOWERS).contains(&count), "the plan allows no other number");
+        Self {
+            trackers: (0..count).map(|_| Tracker::default()).collect(),
+            everybody: u64::MAX >> (MOST_FOLLOWERS - count),
+            pending: 0,
+            is_spoiled: false,
+            nameless: 0,
+            unattributed: 0,
+            is_abandoned: false,
+            silent: None,
+        }
+    }
+
+    /// The one of `count` followers that answers, while the others keep quiet.
+    pub fn only(count: u32, follower: u32) -> Self {
+        Self { everybody: 1 << follower, ..Self::new(count) }
+    }
+
+    fn indices(bits: u64) -> impl Iterator<Item = usize> {
+        (0..MOST_FOLLOWERS as usize).filter(move |index| bits >> index & 1 == 1)
+    }
+
+    /// What it is for the trip that this follower has answered, intact or not.
+    #[inline(always)]
+    fn heard(&mut self, bit: u64) -> Step {
+        self.pending &= !bit;
+        if self.pending.count_ones() <= self.nameless {
+            return self.over();
+        }
+        Step::On
+    }
+
+    #[inline(always)]
+    fn over(&mut self) -> Step {
+        if self.nameless > 0 {
+            self.name_them();
+        }
+        if self.is_spoiled { Step::Over } else { Step::Answered }
+    }
+
+    /// The damaged answers are of those that are left.
+    #[cold]
+    fn name_them(&mut self) {
+        for index in Self::indices(self.pending) {
+            self.trackers[index].counts.damaged += 1;
+        }
+        (self.pending, self.nameless) = (0, 0);
+    }
+
+    #[cold]
+    fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64) -> Step {
+        let header = message::header(message);
+        let found = header.and_then(|header| Some((header.sequence, header.intact_of(message.length)?)));
+        let Some((sequence, (kind, follower))) = found.filter(|found| (found.1.1 as usize) < self.trackers.len())
+        else {
+            if self.pending == 0 {
+                self.unattributed += 1;
+                return Step::On;
+            }
+            (self.nameless, self.is_spoiled) = (self.nameless + 1, true);
+            return self.heard(0);
+        };
+        let bit = 1 << follower;
+        let is_pending = self.pending & bit != 0;
+        let tracker = &mut self.trackers[follower as usize];
+        let is_over = if kind == Kind::PongToUnreadable {
+            tracker.counts.damaged += 1;
+            true
+        } else {
+            // What answers again is not awaited any more.
+            tracker.readable::<T>(message, sequence, kind, if is_pending { awaited } else { awaited + 1 })
+        };
+        if !(is_over && is_pending) {
+            return Step::On;
+        }
+        self.is_spoiled = true;
+        self.heard(bit)
+    }
+}
+
+impl Answers for Several {
+    fn begin(&mut self, sequence: u64) {
+        self.trackers.iter_mut().for_each(|tracker| tracker.begin(sequence));
+        (self.pending, self.nameless, self.unattributed) = (0, 0, 0);
+        (self.is_abandoned, self.silent) = (false, None);
+    }
+
+    #[inline(always)]
+    fn sent(&mut self) {
+        (self.pending, self.is_spoiled, self.nameless) = (self.everybody, false, 0);
+    }
+
+    #[inline(always)]
+    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> Step {
+        let header = message::header(message).filter(|header| header.sequence == sequence && message.length == length);
+        let of = header.and_then(|header| header.intact_of(length));
+        if let Some((Kind::Pong, follower)) = of
+            && let Some(tracker) = self.trackers.get_mut(follower as usize)
+            && self.pending >> follower & 1 == 1
+            && message::body_intact::<T>(message, sequence)
+        {
+            tracker.answer(sequence);
+            tracker.counts.received += 1;
+            return self.heard(1 << follower);
+        }
+        self.stray::<T>(message, sequence)
+    }
+
+    fn give_up(&mut self, sequence: u64) -> u32 {
+        let mut worst = 0;
+        for index in Self::indices(self.pending) {
+            let silent = self.trackers[index].give_up(sequence);
+            if silent > worst {
+                (worst, self.silent) = (silent, Some(index as u32));
+            }
+        }
+        self.unattributed += u64::from(self.nameless);
+        (self.pending, self.nameless) = (0, 0);
+        worst
+    }
+
+    fn abandon(&mut self, sequence: u64) {
+        for index in Self::indices(self.everybody) {
+            let tracker = &mut self.trackers[index];
+            tracker.abandon(sequence);
+            let has_answered = tracker.is_answered(sequence);
+            tracker.counts.received -= u64::from(has_answered);
+        }
+        (self.pending, self.nameless, self.is_abandoned) = (0, 0, true);
+    }
+
+    fn abandoned(&self) -> u64 {
+        self.is_abandoned.into()
+    }
+
+    fn counts(&self) -> Counts {
+        let sum = self.trackers.iter().map(|tracker| tracker.counts).fold(Counts::default(), |sum, one| sum + one);
+        Counts { received: 0, damaged: sum.damaged + self.unattributed, ..sum }
+    }
+
+    fn at_followers(&self) -> Vec<Counts> {
+        self.trackers.iter().map(|tracker| tracker.counts).collect()
+    }
+
+    fn silent(&self) -> Option<u32> {
+        self.silent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Header, TouchNone};
+    use std::ptr::null_mut;
+
+    const LENGTH: usize = 16;
+
+    fn step(several: &mut Several, header: Header, sequence: u64) -> Step {
+        let message = Message { data: (&raw const header).cast(), length: LENGTH, token: null_mut() };
+        several.step::<TouchNone>(&message, sequence, LENGTH)
+    }
+
+    fn pong(sequence: u64, follower: u32) -> Header {
+        Header::of(sequence, Kind::Pong, LENGTH, follower)
+    }
+
+    fn torn() -> Header {
+        Header::of(1, Kind::Pong, LENGTH + 1, 0)
+    }
+
+    fn counts(several: &Several) -> Vec<Counts> {
+        several.at_followers()
+    }
+
+    fn received(received: u64) -> Counts {
+        Counts { received, ..Counts::default() }
+    }
+
+    #[test]
+    fn a_trip_is_over_when_all_have_answered_in_whatever_order() {
+        for count in [2, 3, MOST_FOLLOWERS] {
+            let mut several = Several::new(count);
+            several.begin(0);
+            several.sent();
+            for follower in (1..count).rev() {
+                assert_eq!(step(&mut several, pong(1, follower), 1), Step::On);
+            }
+            assert_eq!(step(&mut several, pong(1, 0), 1), Step::Answered);
+            assert_eq!(counts(&several), vec![received(1); count as usize]);
+        }
+    }
+
+    #[test]
+    fn what_goes_wrong_at_one_follower_is_counted_there() {
+        let mut several = Several::new(3);
+        several.begin(0);
+        several.sent();
+        // Of message 1 the answer of follower 1 is lost, that of follower 0 comes twice.
+        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 2), 1), Step::On);
+        assert_eq!(several.give_up(1), 1);
+        several.sent();
+        // Of message 2 that of follower 2 is damaged; then the lost one comes after all, overtaken.
+        assert_eq!(step(&mut several, Header::of(2, Kind::PongToDamaged, LENGTH, 2), 2), Step::On);
+        assert_eq!(step(&mut several, pong(2, 1), 2), Step::On);
+        assert_eq!(step(&mut several, pong(1, 1), 2), Step::On);
+        assert_eq!(step(&mut several, pong(2, 0), 2), Step::Over);
+        let expected = [
+            Counts { duplicated: 1, ..received(2) },
+            Counts { late: 1, reordered: 1, ..received(1) },
+            Counts { damaged: 1, ..received(1) },
+        ];
+        assert_eq!(counts(&several), expected);
+        let total = Counts { duplicated: 1, late: 1, reordered: 1, damaged: 1, ..Counts::default() };
+        assert_eq!(several.counts(), total);
+    }
+
+    #[test]
+    fn a_damaged_header_is_of_the_one_that_does_not_answer() {
+        let mut several = Several::new(3);
+        several.begin(0);
+        several.sent();
+        assert_eq!(step(&mut several, torn(), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 2), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), Step::Over);
+        several.sent();
+        assert_eq!(step(&mut several, Header::of(77, Kind::PongToUnreadable, LENGTH, 0), 2), Step::On);
+        assert_eq!(step(&mut several, pong(2, 1), 2), Step::On);
+        assert_eq!(step(&mut several, pong(2, 2), 2), Step::Over);
+        let damaged = |index: usize| counts(&several)[index].damaged;
+        assert_eq!([damaged(0), damaged(1), damaged(2)], [1, 1, 0]);
+    }
+
+    #[test]
+    fn one_damaged_and_one_lost_cannot_be_told_apart_but_are_counted() {
+        let mut several = Several::new(2);
+        several.begin(0);
+        several.sent();
+        assert_eq!(step(&mut several, torn(), 1), Step::On);
+        several.give_up(1);
+        assert_eq!((several.counts().damaged, several.counts().lost), (1, 2));
+    }
+
+    #[test]
+    fn the_one_that_keeps_silent_is_named() {
+        let mut several = Several::new(2);
+        several.begin(0);
+        for sequence in 1..=3 {
+            several.sent();
+            assert_eq!(step(&mut several, pong(sequence, 0), sequence), Step::On);
+            assert_eq!(several.give_up(sequence), sequence as u32);
+        }
+        assert_eq!(several.silent(), Some(1));
+    }
+
+    #[test]
+    fn a_message_in_flight_at_the_stop_counts_for_nobody() {
+        let mut several = Several::new(2);
+        several.begin(0);
+        several.sent();
+        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
+        several.abandon(1);
+        assert_eq!(step(&mut several, pong(1, 1), 2), Step::On);
+        assert_eq!((counts(&several), several.abandoned()), (vec![Counts::default(); 2], 1));
+    }
+
+    #[test]
+    fn of_those_that_are_to_answer_one_may_be_enough() {
+        let mut several = Several::only(3, 1);
+        several.begin(0);
+        several.sent();
+        assert_eq!(step(&mut several, pong(1, 1), 1), Step::Answered);
+    }
+}

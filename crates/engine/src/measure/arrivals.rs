@@ -1,0 +1,235 @@
+//! What has come of a stream of numbered messages.
+
+use crate::message::{self, Header, Kind, TouchKind};
+use serde::{Deserialize, Serialize};
+use tripmeter_abi::Message;
+
+/// Gaps that are remembered; of more, the oldest are forgotten, and what still comes of them counts as duplicated.
+const MOST_GAPS: usize = 1 << 16;
+
+/// Counts a stream of numbered messages by what their numbers say. In memory that is allocated before the first of them.
+#[derive(Debug)]
+pub struct Arrivals {
+    /// What has come so far.
+    pub counts: Arrived,
+    /// Number of the first message of this stream.
+    first: u64,
+    /// The number that comes next if nothing goes wrong.
+    next: u64,
+    /// Numbers that have been passed over, first and last of each gap, ascending.
+    gaps: Vec<(u64, u64)>,
+}
+
+/// What has come of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrived {
+    /// Intact, each counted once.
+    pub received: u64,
+    /// Came again.
+    pub duplicated: u64,
+    /// Came after a later one.
+    pub reordered: u64,
+    /// Header or touched payload was not what was written.
+    pub damaged: u64,
+    /// Of an earlier stream.
+    pub earlier: u64,
+    /// Clock when the latest message came, in ticks; `None` if none did.
+    pub latest: Option<u64>,
+}
+
+/// What a message is, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// Intact, and later than those before it.
+    InOrder(u64),
+    /// Intact, after a later one.
+    Overtaken(u64),
+    /// Not for the first time.
+    Again(u64),
+    /// Its touched payload is not what was written.
+    Damaged(u64),
+    /// Its header cannot be read.
+    Unreadable,
+    /// Of an earlier stream.
+    Earlier,
+}
+
+impl Arrivals {
+    /// Nothing has come of the stream that begins with message `first`.
+    pub fn new(first: u64) -> Self {
+        Self { counts: Arrived::default(), first, next: first, gaps: Vec::with_capacity(MOST_GAPS) }
+    }
+
+    /// A message has come. Returns what it is.
+    #[inline(always)]
+    pub fn count<T: TouchKind>(&mut self, message: &Message) -> Came {
+        let expected = message::header(message) == Some(Header::new(self.next, Kind::Ping, message.length));
+        if expected && message::body_intact::<T>(message, self.next) {
+            self.next += 1;
+            self.counts.received += 1;
+            Came::InOrder(self.next - 1)
+        } else {
+            self.stray::<T>(message)
+        }
+    }
+
+    /// True if nothing up to message `last` is missing.
+    pub fn is_complete(&self, last: u64) -> bool {
+        self.counts.received + self.counts.damaged >= (last + 1).saturating_sub(self.first)
+    }
+
+    /// True if message `last`, or a later one, has come.
+    pub fn is_past(&self, last: u64) -> bool {
+        self.next > last
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stray<T: TouchKind>(&mut self, message: &Message) -> Came {
+        let header = message::header(message).filter(|header| header.intact(message.length) == Some(Kind::Ping));
+        let Some(Header { sequence, .. }) = header else {
+            self.counts.damaged += 1;
+            return Came::Unreadable;
+        };
+        if sequence < self.first {
+            self.counts.earlier += 1;
+            return Came::Earlier;
+        }
+        let is_late = sequence < self.next;
+        if is_late && !self.fill(sequence) {
+            self.counts.duplicated += 1;
+            return Came::Again(sequence);
+        }
+        if !is_late {
+            self.pass_over(sequence);
+        }
+        if !message::body_intact::<T>(message, sequence) {
+            self.counts.damaged += 1;
+            return Came::Damaged(sequence);
+        }
+        self.counts.received += 1;
+        self.counts.reordered += u64::from(is_late);
+        if is_late { Came::Overtaken(sequence) } else { Came::InOrder(sequence) }
+    }
+
+    fn pass_over(&mut self, sequence: u64) {
+        if sequence > self.next {
+            self.make_room();
+            self.gaps.push((self.next, sequence - 1));
+        }
+        self.next = sequence + 1;
+    }
+
+    fn make_room(&mut self) {
+        if self.gaps.len() + 1 >= MOST_GAPS {
+            self.gaps.drain(..MOST_GAPS / 2);
+        }
+    }
+
+    /// Takes a number out of the gaps; false if it is in none.
+    fn fill(&mut self, sequence: u64) -> bool {
+        let place = self.gaps.partition_point(|(_, last)| *last < sequence);
+        let Some(&(first, last)) = self.gaps.get(place).filter(|(first, _)| *first <= sequence) else { return false };
+        match (first == sequence, last == sequence) {
+            (true, true) => drop(self.gaps.remove(place)),
+            (true, false) => self.gaps[place].0 += 1,
+            (false, true) => self.gaps[place].1 -= 1,
+            (false, false) => {
+                self.make_room();
+                // Making room may have moved it.
+                let place = self.gaps.partition_point(|(_, last)| *last < sequence);
+                if self.gaps.get(place).is_some_and(|(first, _)| *first <= sequence) {
+                    self.gaps[place].0 = sequence + 1;
+                    self.gaps.insert(place, (first, sequence - 1));
+                }
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{TouchFull, TouchNone, write};
+    use std::ptr::null_mut;
+    use tripmeter_abi::Loan;
+
+    fn came(sequences: &[u64]) -> Arrivals {
+        let mut arrivals = Arrivals::new(11);
+        for sequence in sequences {
+            let header = Header::new(*sequence, Kind::Ping, 16);
+            arrivals.count::<TouchNone>(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() });
+        }
+        arrivals
+    }
+
+    fn counts(sequences: &[u64]) -> (u64, u64, u64, u64) {
+        let Arrived { received, duplicated, reordered, earlier, .. } = came(sequences).counts;
+        (received, duplicated, reordered, earlier)
+    }
+
+    #[test]
+    fn each_number_counts_once_in_whatever_order() {
+        assert_eq!(counts(&[11, 12, 13]), (3, 0, 0, 0));
+        assert_eq!(counts(&[11, 13, 12, 14]), (4, 0, 1, 0));
+        assert_eq!(counts(&[11, 11, 12, 11, 12]), (2, 3, 0, 0));
+        assert_eq!(counts(&[20, 15, 11, 19, 15, 20]), (4, 2, 3, 0));
+        assert_eq!(counts(&[3, 10, 11, 12]), (2, 0, 0, 2));
+    }
+
+    #[test]
+    fn any_permutation_with_repetition_is_counted_exactly() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..50 {
+            let mut numbers: Vec<u64> = (11..211).filter(|_| random.u8(..) > 40).collect();
+            let distinct = numbers.len() as u64;
+            let again: Vec<u64> = (0..20).map(|_| numbers[random.usize(..numbers.len())]).collect();
+            numbers.extend(again);
+            random.shuffle(&mut numbers);
+            let (received, duplicated, reordered, _) = counts(&numbers);
+            let mut highest = 0;
+            let mut seen = std::collections::BTreeSet::new();
+            let late = numbers.iter().filter(|number| {
+                let is_late = seen.insert(**number) && **number < highest;
+                highest = highest.max(**number);
+                is_late
+            });
+            assert_eq!((received, duplicated, reordered), (distinct, 20, late.count() as u64));
+        }
+    }
+
+    #[test]
+    fn the_end_is_known_by_count_and_by_number() {
+        let arrivals = came(&[11, 12, 14]);
+        assert!(arrivals.is_past(14) && !arrivals.is_complete(14) && !arrivals.is_past(15));
+        assert!(came(&[11, 12, 14, 13]).is_complete(14));
+        assert!(came(&[]).is_complete(10), "a stream of nothing");
+    }
+
+    #[test]
+    fn damage_is_one_count_and_no_reception() {
+        let mut words = [0_u64; 4];
+        let data = words.as_mut_ptr().cast::<u8>();
+        let mut arrivals = Arrivals::new(1);
+        for (sequence, flipped) in [(1, None), (2, Some(3)), (3, Some(20)), (4, None), (3, None)] {
+            write::<TouchFull>(&Loan { data, length: 32, token: null_mut() }, Header::new(sequence, Kind::Ping, 32));
+            if let Some(at) = flipped {
+                // SAFETY: inside the 32 bytes.
+                unsafe { *data.add(at) ^= 1 };
+            }
+            arrivals.count::<TouchFull>(&Message { data, length: 32, token: null_mut() });
+        }
+        let Arrived { received, damaged, duplicated, .. } = arrivals.counts;
+        // Message 3 comes again, intact; which of 1 to 4 the damaged header belonged to cannot be told.
+        assert_eq!((received, damaged, duplicated), (2, 2, 1));
+        assert!(arrivals.is_complete(4));
+    }
+
+    #[test]
+    fn more_gaps_than_room_forget_the_oldest() {
+        let mut arrivals = came(&(0..MOST_GAPS as u64 + 10).map(|index| 12 + 2 * index).collect::<Vec<_>>());
+        assert!(arrivals.gaps.len() < MOST_GAPS && arrivals.gaps.capacity() == MOST_GAPS);
+        assert!(!arrivals.fill(11) && arrivals.fill(13 + 2 * MOST_GAPS as u64));
+    }
+}

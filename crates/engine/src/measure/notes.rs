@@ -1,0 +1,143 @@
+//! When each message of a stream came, and what became of it, for what is found out afterwards.
+
+use super::arrivals::Came;
+use crate::clock::Clock;
+
+/// Told of every message of a stream.
+pub trait Notes {
+    /// A message is there, before anything is done with it.
+    fn arrived(&mut self);
+
+    /// What it is.
+    fn counted(&mut self, came: Came);
+}
+
+/// Nobody wants to know; costs nothing.
+pub struct NoNotes;
+
+impl Notes for NoNotes {
+    #[inline(always)]
+    fn arrived(&mut self) {}
+
+    #[inline(always)]
+    fn counted(&mut self, _: Came) {}
+}
+
+/// The stamp of a message that did not come intact.
+pub const NEVER: u64 = u64::MAX;
+/// It came after a later one.
+pub const OVERTAKEN: u8 = 1;
+/// It came again.
+pub const AGAIN: u8 = 2;
+/// It came damaged.
+pub const DAMAGED: u8 = 4;
+
+/// Notes the first intact arrival of each message of a stream, in memory that is written before.
+pub struct Arrival<C> {
+    clock: C,
+    now: u64,
+    first: u64,
+    /// The clock at each arrival, in the order of the numbers; [`NEVER`] if it did not come.
+    pub ticks: Vec<u64>,
+    /// What else happened to each.
+    pub marks: Vec<u8>,
+}
+
+/// Bytes of a message in what [`Arrival::write_to`] makes.
+const NOTE_BYTES: usize = size_of::<u64>() + 1;
+
+impl<C: Clock> Arrival<C> {
+    /// Of `count` messages that begin with number `first`.
+    pub fn new(clock: C, first: u64, count: u64) -> Self {
+        // The stamps are written, not merely reserved, so that no page fault falls into the measured window; there are few
+        // marks.
+        Self { clock, now: 0, first, ticks: vec![NEVER; count as usize], marks: vec![0; count as usize] }
+    }
+
+    fn mark(&mut self, sequence: u64, mark: u8) {
+        if let Some(marks) = self.marks.get_mut(sequence.wrapping_sub(self.first) as usize) {
+            *marks |= mark;
+        }
+    }
+
+    fn stamp(&mut self, sequence: u64) {
+        if let Some(ticks) = self.ticks.get_mut(sequence.wrapping_sub(self.first) as usize) {
+            *ticks = self.now;
+        }
+    }
+
+    /// For [`from_bytes`], behind what is there.
+    pub fn write_to(&self, bytes: &mut Vec<u8>) {
+        bytes.reserve(self.ticks.len() * NOTE_BYTES);
+        self.ticks.iter().for_each(|ticks| bytes.extend_from_slice(&ticks.to_le_bytes()));
+        bytes.extend_from_slice(&self.marks);
+    }
+}
+
+impl<C: Clock> Notes for Arrival<C> {
+    #[inline(always)]
+    fn arrived(&mut self) {
+        self.now = self.clock.now();
+    }
+
+    #[inline(always)]
+    fn counted(&mut self, came: Came) {
+        match came {
+            Came::InOrder(sequence) => self.stamp(sequence),
+            Came::Overtaken(sequence) => {
+                self.stamp(sequence);
+                self.mark(sequence, OVERTAKEN);
+            }
+            Came::Again(sequence) => self.mark(sequence, AGAIN),
+            Came::Damaged(sequence) => self.mark(sequence, DAMAGED),
+            Came::Unreadable | Came::Earlier => {}
+        }
+    }
+}
+
+/// Stamps and marks of each of `topics` streams of `count` messages; `None` if the bytes are not of so many.
+pub fn from_bytes(bytes: &[u8], topics: usize, count: usize) -> Option<Vec<(Vec<u64>, Vec<u8>)>> {
+    if bytes.len() != topics * count * NOTE_BYTES {
+        return None;
+    }
+    let streams = (0..topics).map(|topic| {
+        let stream = &bytes[topic * count * NOTE_BYTES..][..count * NOTE_BYTES];
+        let (ticks, marks) = stream.split_at(count * size_of::<u64>());
+        let ticks = ticks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        (ticks, marks.to_vec())
+    });
+    Some(streams.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    struct Ticking(Cell<u64>);
+
+    impl Clock for Ticking {
+        fn now(&self) -> u64 {
+            self.0.set(self.0.get() + 10);
+            self.0.get()
+        }
+    }
+
+    #[test]
+    fn the_first_intact_arrival_is_noted_and_read_back() {
+        let mut arrival = Arrival::new(Ticking(Cell::new(0)), 7, 4);
+        let came = [Came::InOrder(8), Came::Overtaken(7), Came::Again(8), Came::Damaged(9), Came::InOrder(11)];
+        for came in came.into_iter().chain([Came::Unreadable, Came::Earlier]) {
+            arrival.arrived();
+            arrival.counted(came);
+        }
+        let expected = (vec![20, 10, NEVER, NEVER], vec![OVERTAKEN, AGAIN, DAMAGED, 0]);
+        assert_eq!((arrival.ticks.clone(), arrival.marks.clone()), expected);
+        let mut bytes = Vec::new();
+        arrival.write_to(&mut bytes);
+        assert_eq!(from_bytes(&bytes, 1, 4), Some(vec![expected]));
+        let streams = from_bytes(&[bytes.clone(), bytes.clone()].concat(), 2, 4).unwrap();
+        assert_eq!(streams[0], streams[1]);
+        assert_eq!((from_bytes(&bytes, 1, 3), from_bytes(&[], 0, 4)), (None, Some(Vec::new())));
+    }
+}

@@ -1,0 +1,155 @@
+//! The leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
+
+use super::{End, Failure, MOST_SILENT, Shared, Watch};
+use crate::clock::{Clock, monotonic_ns};
+use crate::message::{self, Header, Kind, TouchKind};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use tripmeter_abi::Link;
+
+/// When messages are to be sent: at whole multiples of a period, whatever was late.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    /// When the first message is due, in ticks.
+    pub first: u64,
+    /// In ticks.
+    pub period: f64,
+}
+
+impl Schedule {
+    /// When the message of that index is due, in ticks.
+    #[inline(always)]
+    pub fn due(&self, index: usize) -> u64 {
+        self.first + (index as f64 * self.period) as u64
+    }
+}
+
+/// How a thread rests until its next message is due.
+pub trait Rest {
+    /// Rests for no longer than so many ticks, and may do so for less.
+    fn rest(&self, ticks: u64);
+}
+
+/// Sleeps by `clock_nanosleep` until a point in time.
+#[derive(Clone, Copy, Debug)]
+pub struct Sleep {
+    /// Of the measuring clock.
+    pub ticks_per_ns: f64,
+    /// Longest sleep: flags are looked at in between.
+    pub longest_ns: u64,
+}
+
+impl Rest for Sleep {
+    #[inline]
+    fn rest(&self, ticks: u64) {
+        let left_ns = (ticks as f64 / self.ticks_per_ns).ceil() as u64;
+        crate::os::sleep_until(monotonic_ns() + left_ns.min(self.longest_ns));
+    }
+}
+
+/// What a publishing thread shows to those who watch it: the number of the message that it is just sending, else 0. On a
+/// cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Sending(pub AtomicU64);
+
+/// The leader's side of one topic.
+pub struct Publisher<'a, 'w, L, C, R, const ON: bool> {
+    /// The link, used by this loop alone.
+    pub link: &'a mut Watch<'w, L, ON>,
+    /// Where stamps come from.
+    pub clock: C,
+    /// How it waits.
+    pub rest: R,
+    /// When messages are due.
+    pub schedule: Schedule,
+    /// Bytes of every message.
+    pub length: usize,
+    /// Number of the latest message sent.
+    pub sequence: u64,
+    /// What may end it.
+    pub shared: &'a Shared,
+    /// What watchers see.
+    pub sending: &'a Sending,
+    /// How long a message may be kept waiting by a transport that is full.
+    pub timeout_ns: u64,
+    /// Times that the transport refused a message.
+    pub refused: u64,
+}
+
+impl<L: Link, C: Clock, R: Rest, const ON: bool> Publisher<'_, '_, L, C, R, ON> {
+    /// Publishes a message for each place of `sent`, when it is due, and notes there when it was sent. Ends early once one
+    /// is due at the deadline or later, or if the user has asked to stop. Returns how many were sent.
+    ///
+    /// # Errors
+    /// If the transport fails, or takes no messages any more.
+    #[inline(never)]
+    pub fn run<T: TouchKind>(&mut self, sent: &mut [u64], deadline: u64) -> Result<(usize, End), Failure> {
+        for (index, stamp) in sent.iter_mut().enumerate() {
+            let due = self.schedule.due(index);
+            if due >= deadline {
+                return Ok((index, End::Deadline));
+            }
+            if !self.await_due(due)? {
+                return Ok((index, End::Stopped));
+            }
+            self.sending.0.store(self.sequence + 1, Relaxed);
+            *stamp = self.clock.now();
+            let is_sent = self.send::<T>()?;
+            self.sending.0.store(0, Relaxed);
+            if !is_sent {
+                return Ok((index, End::Stopped));
+            }
+        }
+        Ok((sent.len(), End::Full))
+    }
+
+    /// False if the user has asked to stop.
+    #[inline(always)]
+    fn await_due(&self, due: u64) -> Result<bool, Failure> {
+        loop {
+            if self.shared.stop.load(Relaxed) {
+                return Ok(false);
+            }
+            if self.shared.peer_gone.load(Relaxed) {
+                return Err(Failure::PeerGone);
+            }
+            let now = self.clock.now();
+            if now >= due {
+                return Ok(true);
+            }
+            self.rest.rest(due - now);
+        }
+    }
+
+    #[inline(always)]
+    fn send<T: TouchKind>(&mut self) -> Result<bool, Failure> {
+        let header = Header::new(self.sequence + 1, Kind::Ping, self.length);
+        let mut silent = 0;
+        loop {
+            let loan = self.link.loan(self.length, None)?;
+            message::write::<T>(&loan, header);
+            if self.link.publish(loan, self.timeout_ns)? {
+                self.sequence += 1;
+                return Ok(true);
+            }
+            silent += 1;
+            if !self.go_on(silent)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// A message was refused.
+    #[cold]
+    fn go_on(&mut self, silent: u32) -> Result<bool, Failure> {
+        self.refused += 1;
+        if self.shared.peer_gone.load(Relaxed) {
+            return Err(Failure::PeerGone);
+        }
+        if silent >= MOST_SILENT {
+            return Err(Failure::Full { count: silent, timeout_ms: self.timeout_ns / 1_000_000 });
+        }
+        Ok(!self.shared.stop.load(Relaxed))
+    }
+}

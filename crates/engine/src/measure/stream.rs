@@ -1,0 +1,211 @@
+//! The leader's loop under one-way patterns: bursts of messages, at due times.
+
+use super::{End, Failure, MOST_SILENT, Shared, Watch};
+use crate::clock::Clock;
+use crate::message::{self, Header, Kind, TouchKind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tripmeter_abi::Link;
+
+/// How bursts are spaced. The loop is compiled for each way.
+pub trait Spacing {
+    /// A burst began at `begun`, in ticks; when is the next one due? 0: at once.
+    fn next(&mut self, begun: u64) -> u64;
+
+    /// Messages that were sent more than a whole spacing late.
+    fn behind(&self) -> u64 {
+        0
+    }
+}
+
+/// One burst after the other.
+pub struct Unspaced;
+
+impl Spacing for Unspaced {
+    #[inline(always)]
+    fn next(&mut self, _: u64) -> u64 {
+        0
+    }
+}
+
+/// Due at whole multiples of a period since the first burst, whatever was late.
+pub struct Even {
+    period: f64,
+    count: u64,
+    first: u64,
+    due: u64,
+    behind: u64,
+}
+
+impl Even {
+    /// The period is in ticks.
+    pub fn new(period: f64) -> Self {
+        Self { period, count: 0, first: 0, due: u64::MAX, behind: 0 }
+    }
+}
+
+impl Spacing for Even {
+    #[inline(always)]
+    fn next(&mut self, begun: u64) -> u64 {
+        if self.count == 0 {
+            (self.first, self.due) = (begun, begun);
+        }
+        self.behind += u64::from(begun.saturating_sub(self.due) as f64 > self.period);
+        self.count += 1;
+        self.due = self.first + (self.count as f64 * self.period) as u64;
+        self.due
+    }
+
+    fn behind(&self) -> u64 {
+        self.behind
+    }
+}
+
+/// Due a period after the begin of the last one, so that what was late is not made up for.
+pub struct Paused {
+    /// In ticks.
+    pub period: u64,
+}
+
+impl Spacing for Paused {
+    #[inline(always)]
+    fn next(&mut self, begun: u64) -> u64 {
+        begun + self.period
+    }
+}
+
+/// How much is sent: whichever is over first.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Messages per burst.
+    pub burst: u64,
+    /// Number of the last message.
+    pub last: u64,
+    /// Clock of the end, in ticks.
+    pub deadline: u64,
+}
+
+/// The leader's side of all links of a topic, over all trials of a sub-experiment.
+pub struct Stream<'a, 'w, L, C, const ON: bool> {
+    /// One for each follower, or one for all of them.
+    pub links: &'a mut [Watch<'w, L, ON>],
+    /// Where stamps come from.
+    pub clock: C,
+    /// Bytes of every message.
+    pub length: usize,
+    /// Number of the latest message sent.
+    pub sequence: u64,
+    /// What watchers see.
+    pub shared: &'a Shared,
+    /// How long a message may be kept waiting by a transport that is full.
+    pub timeout_ns: u64,
+    /// Ticks; a pause longer than this is slept through, but for its end.
+    pub nap: u64,
+    /// Ticks per nanosecond.
+    pub ticks_per_ns: f64,
+    /// Times that a transport refused a message.
+    pub refused: u64,
+    /// When the next burst is due, in ticks.
+    pub due: u64,
+    /// After the last message, in ticks.
+    pub ended: u64,
+    silent: u32,
+}
+
+/// Before the end of a nap, which takes longer than asked for.
+const WAKING_NS: f64 = 100_000.0;
+
+impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
+    /// Messages of `length` bytes, numbered from `sequence + 1` on.
+    pub fn new(links: &'a mut [Watch<'w, L, ON>], clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
+        let (timeout_ns, nap, ticks_per_ns) = (1_000_000_000, u64::MAX, 1.0);
+        let (refused, due, ended, silent) = (0, 0, 0, 0);
+        Self { links, clock, length, sequence, shared, timeout_ns, nap, ticks_per_ns, refused, due, ended, silent }
+    }
+
+    /// Sends bursts until message `extent.last` is out, the deadline has passed, or the user has asked to stop.
+    ///
+    /// May be called again to go on.
+    ///
+    /// # Errors
+    /// If the transport fails, a follower has gone, or it has taken no message for [`MOST_SILENT`] time-outs.
+    #[inline(never)]
+    pub fn run<T: TouchKind, S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<End, Failure> {
+        loop {
+            let mut now = self.clock.now();
+            while now < self.due && now < extent.deadline {
+                self.relax(self.due.min(extent.deadline) - now);
+                if self.shared.stop.load(Relaxed) {
+                    return Ok(End::Stopped);
+                }
+                now = self.clock.now();
+            }
+            if now >= extent.deadline {
+                return Ok(End::Deadline);
+            }
+            for _ in 0..extent.burst.min(extent.last - self.sequence) {
+                if !self.send::<T>()? {
+                    return Ok(End::Stopped);
+                }
+            }
+            self.due = spacing.next(now);
+            self.ended = self.clock.now();
+            if self.sequence == extent.last {
+                return Ok(End::Full);
+            }
+            if self.shared.stop.load(Relaxed) {
+                return Ok(End::Stopped);
+            }
+            if self.shared.peer_gone.load(Relaxed) {
+                return Err(Failure::PeerGone);
+            }
+        }
+    }
+
+    /// Sends the next message to every follower; false if the user has asked to stop.
+    #[inline(always)]
+    fn send<T: TouchKind>(&mut self) -> Result<bool, Failure> {
+        let header = Header::new(self.sequence + 1, Kind::Ping, self.length);
+        for index in 0..self.links.len() {
+            loop {
+                let link = &mut self.links[index];
+                let loan = link.loan(self.length, None)?;
+                message::write::<T>(&loan, header);
+                if link.publish(loan, self.timeout_ns)? {
+                    break;
+                }
+                if !self.refused()? {
+                    return Ok(false);
+                }
+            }
+        }
+        self.sequence += 1;
+        self.silent = 0;
+        self.shared.sequence.store(self.sequence, Relaxed);
+        Ok(true)
+    }
+
+    #[cold]
+    fn refused(&mut self) -> Result<bool, Failure> {
+        self.refused += 1;
+        self.silent += 1;
+        if self.shared.peer_gone.load(Relaxed) {
+            return Err(Failure::PeerGone);
+        }
+        if self.silent >= MOST_SILENT {
+            let (count, timeout_ms) = (self.silent, self.timeout_ns / 1_000_000);
+            return Err(Failure::Full { count, timeout_ms });
+        }
+        Ok(!self.shared.stop.load(Relaxed))
+    }
+
+    #[inline(always)]
+    fn relax(&self, left: u64) {
+        if left < self.nap {
+            std::hint::spin_loop();
+        } else {
+            let ns = left as f64 / self.ticks_per_ns - WAKING_NS;
+            std::thread::sleep(Duration::from_nanos(ns.clamp(0.0, 50_000_000.0) as u64));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What came of the messages of pattern `channel`: the stamps of both sides, put together.
+
+use crate::clock::Timebase;
+use crate::measure::arrivals::Arrived;
+use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
+use crate::measure::publish::Schedule;
+use crate::record::histogram;
+use hdrhistogram::Histogram;
+use tripmeter_model::channel::{Fate, Latency};
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::plan::Raw;
+
+/// The stamps of one topic, in ticks and in the order of the numbers.
+pub struct Topic {
+    /// When messages were to be sent.
+    pub schedule: Schedule,
+    /// When they were.
+    pub sent: Vec<u64>,
+    /// When they came, or [`NEVER`]; as many as were planned.
+    pub arrived: Vec<u64>,
+    /// What else happened to them, as [`crate::measure::notes`] has it.
+    pub marks: Vec<u8>,
+}
+
+/// One message, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// When it was to be sent.
+    pub intended: u64,
+    /// When it was.
+    pub actual: u64,
+    /// When it came, if it did.
+    pub arrived: Option<u64>,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+impl Topic {
+    /// Every message that was sent. Those that came more than `patience` ticks after their sending are late.
+    pub fn passages(&self, patience: u64) -> impl Iterator<Item = Passage> {
+        let stamps = self.sent.iter().zip(&self.arrived).zip(&self.marks).enumerate();
+        stamps.map(move |(index, ((&actual, &arrived), &marks))| {
+            let intended = self.schedule.due(index);
+            let arrived = (arrived != NEVER).then_some(arrived);
+            Passage { intended, actual, arrived, fate: fate(actual, arrived, marks, patience) }
+        })
+    }
+
+    /// Ticks that its messages took, until the one after the last would have been due: a whole number of periods if none
+    /// of them was late.
+    fn elapsed(&self) -> f64 {
+        let Some(last) = self.sent.len().checked_sub(1) else { return 0.0 };
+        let end = self.sent[last].max(self.schedule.due(last));
+        (end - self.schedule.first) as f64 + self.schedule.period
+    }
+}
+
+fn fate(actual: u64, arrived: Option<u64>, marks: u8, patience: u64) -> Fate {
+    match arrived {
+        None if marks & DAMAGED != 0 => Fate::Damaged,
+        None => Fate::Lost,
+        Some(arrived) if arrived.saturating_sub(actual) > patience => Fate::Late,
+        Some(_) if marks & OVERTAKEN != 0 => Fate::Reordered,
+        Some(_) if marks & AGAIN != 0 => Fate::Duplicated,
+        Some(_) => Fate::Ok,
+    }
+}
+
+/// A distribution of latencies: every one of them, or a histogram in bounded memory.
+pub struct Distribution {
+    raw: Raw,
+    ns: Vec<u64>,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+    /// Of all of them, in nanoseconds.
+    pub histogram: Histogram<u64>,
+}
+
+impl Distribution {
+    fn new(raw: Raw) -> Self {
+        Self { raw, ns: Vec::new(), sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram: histogram() }
+    }
+
+    fn record(&mut self, ns: u64) {
+        if self.raw == Raw::Csv {
+            self.ns.push(ns);
+        }
+        self.sum_ns += u128::from(ns);
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+        self.histogram.saturating_record(ns);
+    }
+
+    /// The figures; `None` without a sample.
+    pub fn latency(&mut self) -> Option<Latency> {
+        let samples = self.histogram.len();
+        if samples == 0 {
+            return None;
+        }
+        self.ns.sort_unstable();
+        let at = |quantile| match self.raw {
+            Raw::Csv => tripmeter_stats::quantile(&self.ns, quantile),
+            Raw::None => self.histogram.value_at_quantile(quantile) as f64,
+        };
+        Some(Latency {
+            samples,
+            min: self.min_ns as f64,
+            mean: self.sum_ns as f64 / samples as f64,
+            median: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: self.max_ns as f64,
+        })
+    }
+}
+
+/// Everything that is said of the messages of one rate, over all topics, and over all pieces of a trial.
+pub struct Tally {
+    timebase: Timebase,
+    /// Ticks after which a message is late.
+    patience: u64,
+    /// Of each topic: messages, and the ticks that they took.
+    paces: Vec<(u64, f64)>,
+    pieces: u64,
+    period: f64,
+    arrived: Arrived,
+    late: u64,
+    /// Messages that came before they were sent, which one clock cannot show.
+    pub before_sent: u64,
+    /// Messages that were sent more than a period late.
+    pub behind: u64,
+    /// From the intended sending.
+    pub response: Distribution,
+    /// From the actual sending.
+    pub service: Distribution,
+    /// Of the sending.
+    pub lateness: Distribution,
+}
+
+/// How well a rate was kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Kept {
+    /// Messages per second of a topic, by the mean of all.
+    pub achieved_hz: f64,
+    /// Of the slowest topic.
+    pub slowest_hz: f64,
+    /// See [`tripmeter_model::channel::ChannelTrial::rate_missed`].
+    pub rate_missed: bool,
+}
+
+/// A rate is missed beyond this share of the time that its messages may take.
+const TOLERANCE: f64 = 0.01;
+
+impl Tally {
+    /// Of nothing yet, with `period` ticks between the messages of a topic.
+    pub fn new(timebase: Timebase, raw: Raw, loss_timeout_ns: u64, topics: usize, period: f64) -> Self {
+        Self {
+            timebase,
+            patience: timebase.to_ticks(loss_timeout_ns),
+            paces: vec![(0, 0.0); topics],
+            pieces: 0,
+            period,
+            arrived: Arrived::default(),
+            late: 0,
+            before_sent: 0,
+            behind: 0,
+            response: Distribution::new(raw),
+            service: Distribution::new(raw),
+            lateness: Distribution::new(raw),
+        }
+    }
+
+    /// Adds what was sent in one piece, and what the follower counted of it. Of every message `row` is told, with the index
+    /// of its topic and its own in that.
+    pub fn add(&mut self, topics: &[Topic], arrived: &[Arrived], mut row: impl FnMut(usize, usize, &Passage)) {
+        self.pieces += 1;
+        for (at, topic) in topics.iter().enumerate() {
+            let pace = &mut self.paces[at];
+            (pace.0, pace.1) = (pace.0 + topic.sent.len() as u64, pace.1 + topic.elapsed());
+            for (index, passage) in topic.passages(self.patience).enumerate() {
+                self.count(&passage);
+                row(at, index, &passage);
+            }
+        }
+        for one in arrived {
+            self.arrived.received += one.received;
+            self.arrived.duplicated += one.duplicated;
+            self.arrived.reordered += one.reordered;
+            self.arrived.damaged += one.damaged;
+        }
+    }
+
+    fn count(&mut self, passage: &Passage) {
+        let Passage { intended, actual, arrived, fate } = *passage;
+        let lateness = actual.saturating_sub(intended);
+        self.lateness.record(self.timebase.to_ns(lateness));
+        self.behind += u64::from(lateness as f64 > self.period);
+        self.late += u64::from(fate == Fate::Late);
+        let Some(arrived) = arrived.filter(|_| fate.is_received()) else { return };
+        if arrived < actual {
+            self.before_sent += 1;
+            return;
+        }
+        self.service.record(self.timebase.to_ns(arrived - actual));
+        self.response.record(self.timebase.to_ns(arrived - intended));
+    }
+
+    /// What happened to the messages.
+    pub fn counts(&self) -> Counts {
+        let sent = self.paces.iter().map(|(sent, _)| sent).sum();
+        let Arrived { received, duplicated, reordered, damaged, .. } = self.arrived;
+        Counts {
+            sent,
+            received: received.saturating_sub(self.late),
+            lost: sent.saturating_sub(received + damaged),
+            late: self.late,
+            duplicated,
+            reordered,
+            damaged,
+        }
+    }
+
+    /// How well the rate was kept.
+    pub fn kept(&self) -> Kept {
+        let ticks_hz = self.timebase.ticks_per_ns() * 1e9;
+        let rates = || self.paces.iter().filter(|pace| pace.0 > 0).map(|(sent, ticks)| *sent as f64 * ticks_hz / ticks);
+        let topics = rates().count().max(1) as f64;
+        let slack = self.pieces as f64 * self.period;
+        let is_missed = |pace: &(u64, f64)| pace.1 > pace.0 as f64 * self.period * (1.0 + TOLERANCE) + slack;
+        Kept {
+            achieved_hz: rates().sum::<f64>() / topics,
+            slowest_hz: rates().reduce(f64::min).unwrap_or(0.0),
+            rate_missed: self.paces.iter().any(is_missed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: f64 = 1000.0;
+    const PATIENCE: u64 = 50_000;
+
+    fn topic(sent: &[u64], arrived: &[u64], marks: &[u8]) -> Topic {
+        let schedule = Schedule { first: 10_000, period: PERIOD };
+        Topic { schedule, sent: sent.to_vec(), arrived: arrived.to_vec(), marks: marks.to_vec() }
+    }
+
+    fn tally(raw: Raw) -> Tally {
+        Tally::new(Timebase::NANOSECONDS, raw, PATIENCE, 1, PERIOD)
+    }
+
+    #[test]
+    fn every_message_has_one_fate_and_both_times() {
+        let sent = [10_000, 11_500, 12_000, 13_000, 14_000, 15_000];
+        let arrived = [10_100, 11_600, 64_000, NEVER, NEVER, 15_200];
+        let topic = topic(&sent, &arrived, &[0, OVERTAKEN | AGAIN, 0, 0, DAMAGED, AGAIN]);
+        let counted = Arrived { received: 4, duplicated: 2, reordered: 1, damaged: 1, ..Arrived::default() };
+        let (mut tally, mut rows) = (tally(Raw::Csv), Vec::new());
+        tally.add(&[topic], &[counted], |topic, index, passage| rows.push((topic, index, passage.fate)));
+        let fates = [Fate::Ok, Fate::Reordered, Fate::Late, Fate::Lost, Fate::Damaged, Fate::Duplicated];
+        assert_eq!(rows, fates.into_iter().enumerate().map(|(index, fate)| (0, index, fate)).collect::<Vec<_>>());
+        let counts = Counts { sent: 6, received: 3, lost: 1, late: 1, duplicated: 2, reordered: 1, damaged: 1 };
+        assert_eq!((tally.counts(), tally.behind, tally.before_sent), (counts, 0, 0));
+        let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
+        assert_eq!((response.samples, response.min, response.median, response.max), (3, 100.0, 200.0, 600.0));
+        assert_eq!((service.samples, service.min, service.median, service.max), (3, 100.0, 100.0, 200.0));
+        assert_eq!(tally.lateness.latency().unwrap().max, 500.0);
+    }
+
+    #[test]
+    fn what_came_before_it_was_sent_is_in_no_figure() {
+        let mut tally = tally(Raw::Csv);
+        let counted = Arrived { received: 2, ..Arrived::default() };
+        tally.add(&[topic(&[10_000, 11_000], &[9_999, 11_001], &[0, 0])], &[counted], |_, _, _| ());
+        assert_eq!((tally.before_sent, tally.counts().received, tally.service.latency().unwrap().min), (1, 2, 1.0));
+    }
+
+    #[test]
+    fn a_rate_is_missed_by_more_than_a_period_and_a_hundredth() {
+        let kept = |last: u64| {
+            let sent: Vec<u64> = (0..99).map(|index| 10_000 + index * 1000).chain([last]).collect();
+            let mut tally = tally(Raw::None);
+            tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ());
+            tally.kept()
+        };
+        assert_eq!(kept(109_000), Kept { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
+        assert!(!kept(111_000).rate_missed && kept(111_002).rate_missed);
+        assert!((kept(209_000).slowest_hz - 5e5).abs() < 1.0);
+    }
+
+    #[test]
+    fn histograms_tell_the_same_as_samples_to_three_digits() {
+        let mut figures = [Raw::Csv, Raw::None].map(|raw| {
+            let mut distribution = Distribution::new(raw);
+            (0..100_000_u64).for_each(|index| distribution.record(1000 + index * 7919 % 100_003));
+            distribution.latency().unwrap()
+        });
+        let [exact, near] = &mut figures;
+        assert_eq!((exact.samples, exact.min, exact.mean, exact.max), (near.samples, near.min, near.mean, near.max));
+        for (exact, near) in [(exact.median, near.median), (exact.p99, near.p99), (exact.p999, near.p999)] {
+            assert!((near / exact - 1.0).abs() < 2e-3, "{exact} {near}");
+        }
+        assert_eq!(Distribution::new(Raw::Csv).latency(), None);
+    }
+}

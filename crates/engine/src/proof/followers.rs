@@ -1,0 +1,41 @@
+//! The verdict over several followers: each has a proof of its own, and the worst counts.
+
+use tripmeter_model::manifest::{PathProof, Verdict};
+
+/// One proof out of those of all followers, by index; that of an only follower as it is.
+///
+/// # Panics
+/// If there is none.
+pub fn of_all(proofs: Vec<PathProof>) -> PathProof {
+    let badness = |verdict| match verdict {
+        Verdict::Proven => 0,
+        Verdict::NotVisible => 1,
+        Verdict::Failed => 2,
+    };
+    if proofs.len() > 1 {
+        let worst = proofs.iter().max_by_key(|proof| badness(proof.verdict)).expect("there are several").verdict;
+        let each = proofs.iter().enumerate().map(|(index, proof)| format!("follower {index}: {}", proof.evidence));
+        let evidence = each.collect::<Vec<_>>().join("; ");
+        return PathProof { claim: proofs[0].claim, verdict: worst, evidence, intruders: Vec::new() };
+    }
+    proofs.into_iter().next().expect("there is a follower")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proof(verdict: Verdict, evidence: &str) -> PathProof {
+        PathProof { claim: tripmeter_abi::Path::Udp, verdict, evidence: evidence.to_owned(), intruders: Vec::new() }
+    }
+
+    #[test]
+    fn one_is_as_it_is_and_of_several_the_worst_counts() {
+        let one = proof(Verdict::Proven, "so");
+        assert_eq!(of_all(vec![one.clone()]), one);
+        let all = of_all(vec![one.clone(), proof(Verdict::Failed, "other"), proof(Verdict::NotVisible, "dark")]);
+        assert_eq!(all, proof(Verdict::Failed, "follower 0: so; follower 1: other; follower 2: dark"));
+        let all = of_all(vec![one, proof(Verdict::NotVisible, "dark")]);
+        assert_eq!(all.verdict, Verdict::NotVisible);
+    }
+}

@@ -1,0 +1,98 @@
+//! The verdict over a secured transport: nobody gets in who must not.
+
+use tripmeter_abi::Intruder;
+use tripmeter_model::manifest::{IntruderTrial, PathProof, Verdict};
+
+/// A proof of the path, with what came of the intruders. Whoever was let in makes it fail; a trial that came to nothing
+/// leaves it open.
+pub fn with_intruders(mut proof: PathProof, trials: Vec<IntruderTrial>) -> PathProof {
+    let finding =
+        trials.iter().min_by_key(|trial| badness(trial)).map(|worst| (badness(worst), finding(worst, &trials)));
+    let Some((badness, finding)) = finding else { return proof };
+    proof.verdict = match (badness, proof.verdict) {
+        (Badness::LetIn, _) => Verdict::Failed,
+        (Badness::Open, Verdict::Proven) => Verdict::NotVisible,
+        (_, verdict) => verdict,
+    };
+    proof.evidence = format!("{finding}; {}", proof.evidence);
+    proof.intruders = trials;
+    proof
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Badness {
+    LetIn,
+    Open,
+    Refused,
+}
+
+fn badness(trial: &IntruderTrial) -> Badness {
+    match trial.refused {
+        Some(false) => Badness::LetIn,
+        None => Badness::Open,
+        Some(true) => Badness::Refused,
+    }
+}
+
+fn finding(worst: &IntruderTrial, trials: &[IntruderTrial]) -> String {
+    match worst.refused {
+        Some(false) => format!("{} was let in", who(worst.kind)),
+        None => format!("that {} is refused is not proven: {}", who(worst.kind), worst.why),
+        Some(true) => {
+            let all: Vec<&str> = trials.iter().map(|trial| who(trial.kind)).collect();
+            format!("secured: {} refused", all.join(" and "))
+        }
+    }
+}
+
+fn who(kind: Intruder) -> &'static str {
+    match kind {
+        Intruder::Plain => "a peer without security",
+        Intruder::Foreign => "a peer of another authority",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_abi::Path;
+
+    fn judged(verdict: Verdict, refused: &[Option<bool>]) -> PathProof {
+        let proof = PathProof { claim: Path::Udp, verdict, evidence: "datagrams".to_owned(), intruders: Vec::new() };
+        let trial = |(kind, refused): (&Intruder, &Option<bool>)| IntruderTrial {
+            kind: *kind,
+            refused: *refused,
+            waited_ns: 2_000_000_000,
+            why: "it crashed".to_owned(),
+        };
+        with_intruders(proof, Intruder::ALL.iter().zip(refused).map(trial).collect())
+    }
+
+    #[test]
+    fn without_intruders_nothing_is_said() {
+        let proof = judged(Verdict::Proven, &[]);
+        assert_eq!((proof.verdict, proof.evidence.as_str()), (Verdict::Proven, "datagrams"));
+    }
+
+    #[test]
+    fn all_must_be_refused() {
+        let proof = judged(Verdict::Proven, &[Some(true), Some(true)]);
+        let evidence = "secured: a peer without security and a peer of another authority refused; datagrams";
+        assert_eq!((proof.verdict, proof.evidence.as_str()), (Verdict::Proven, evidence));
+        assert_eq!(proof.intruders.len(), 2);
+        let proof = judged(Verdict::Proven, &[None, Some(false)]);
+        assert_eq!(
+            (proof.verdict, proof.evidence.as_str()),
+            (Verdict::Failed, "a peer of another authority was let in; datagrams")
+        );
+    }
+
+    #[test]
+    fn a_crashed_intruder_proves_nothing_and_hides_no_failure() {
+        let proof = judged(Verdict::Proven, &[None, Some(true)]);
+        let evidence = "that a peer without security is refused is not proven: it crashed; datagrams";
+        assert_eq!((proof.verdict, proof.evidence.as_str()), (Verdict::NotVisible, evidence));
+        assert_eq!(judged(Verdict::Failed, &[None, Some(true)]).verdict, Verdict::Failed);
+        assert_eq!(judged(Verdict::NotVisible, &[Some(true), Some(true)]).verdict, Verdict::NotVisible);
+    }
+}

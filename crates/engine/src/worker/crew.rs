@@ -1,0 +1,125 @@
+//! Threads that measure beside each other, one for each topic, and what the main thread sees and tells them.
+
+use crate::clock::monotonic_ns;
+use crate::measure::{Shared, TAKE_TIMEOUT_NS};
+use crate::os::{self, Target, Whose};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::thread::Thread;
+use std::time::Duration;
+use tripmeter_model::channel::Used;
+
+/// So many threads may look around every [`TAKE_TIMEOUT_NS`]; of more, each does so less often.
+const LOOKING: u64 = 16;
+/// However many there are, each looks around so often.
+const LONGEST_LOOK_NS: u64 = 1_000_000_000;
+
+/// How long one thread of so many may sleep before it looks around.
+pub(super) fn look_ns(threads: usize) -> u64 {
+    (TAKE_TIMEOUT_NS * threads as u64 / LOOKING).clamp(TAKE_TIMEOUT_NS, LONGEST_LOOK_NS)
+}
+
+/// The threads.
+pub(super) struct Crew {
+    /// What ends each of them.
+    pub shared: Vec<Shared>,
+    targets: Vec<OnceLock<Target>>,
+    main: Thread,
+    /// Threads that have begun and not ended.
+    running: AtomicUsize,
+    /// Threads that a message cannot get lost at any more.
+    pub ready: AtomicUsize,
+}
+
+impl Crew {
+    pub(super) fn new(threads: usize) -> Self {
+        Self {
+            shared: (0..threads).map(|_| Shared::default()).collect(),
+            targets: (0..threads).map(|_| OnceLock::new()).collect(),
+            main: std::thread::current(),
+            running: AtomicUsize::new(0),
+            ready: AtomicUsize::new(0),
+        }
+    }
+
+    /// To be called before a thread is started.
+    pub(super) fn hire(&self) -> Member<'_> {
+        self.running.fetch_add(1, AcqRel);
+        Member(self)
+    }
+
+    /// Some thread has not ended.
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Acquire) > 0
+    }
+
+    /// Ends the loop of every thread, as if the user had asked to stop.
+    pub(super) fn stop(&self) {
+        self.shared.iter().for_each(|shared| shared.stop.store(true, Relaxed));
+        self.rouse();
+    }
+
+    /// Ends the loop of every thread, because the other side has gone.
+    pub(super) fn orphan(&self) {
+        self.shared.iter().for_each(|shared| shared.peer_gone.store(true, Relaxed));
+        self.rouse();
+    }
+
+    /// Wakes every thread that is parked.
+    pub(super) fn rouse(&self) {
+        self.targets.iter().filter_map(OnceLock::get).for_each(|target| target.interrupt(false));
+    }
+
+    /// Ends the blocking call that a thread is in.
+    pub(super) fn interrupt(&self, thread: usize, by_signal: bool) {
+        if let Some(target) = self.targets[thread].get() {
+            target.interrupt(by_signal);
+        }
+    }
+}
+
+/// A place in the crew, which goes with the thread.
+pub(super) struct Member<'a>(&'a Crew);
+
+impl Member<'_> {
+    /// Shows which thread it is.
+    pub(super) fn begin(&self, thread: usize) {
+        // It is set once: each thread has its own.
+        let _ = self.0.targets[thread].set(Target::current());
+        os::sleep_precisely();
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, AcqRel);
+        self.0.main.unpark();
+    }
+}
+
+/// A time during which the use of the machine is observed.
+pub(super) struct Window {
+    begin_ns: u64,
+    before: os::Usage,
+}
+
+impl Window {
+    pub(super) fn open() -> Self {
+        Self { begin_ns: monotonic_ns(), before: os::usage(Whose::Process) }
+    }
+
+    pub(super) fn close(self) -> Used {
+        let after = os::usage(Whose::Process);
+        Used {
+            window_ns: monotonic_ns() - self.begin_ns,
+            cpu_time_ns: after.cpu_time_ns - self.before.cpu_time_ns,
+            voluntary_switches: after.voluntary_switches - self.before.voluntary_switches,
+            involuntary_switches: after.involuntary_switches - self.before.involuntary_switches,
+            peak_memory_bytes: os::peak_memory_bytes(),
+        }
+    }
+}
+
+/// A pause of the main thread while others measure.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);

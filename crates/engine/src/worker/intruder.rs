@@ -1,0 +1,89 @@
+//! Proof of refusal: who must not be let in by a secured transport tries to get in, while the true pair is connected.
+
+use super::leader::Leader;
+use super::{BuiltIn, Error, OPEN_TIMEOUT, Result, find};
+use crate::control::{FromLeader, Intrusion, ToWorker, send};
+use crate::measure::callback::Inbox;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use tripmeter_abi::raw::TM_INTRUDER_LEADS;
+use tripmeter_abi::{Intruder, Link, LinkOptions, Node, Role, Status, System, Wait};
+use tripmeter_model::manifest::IntruderTrial;
+
+/// An intruder is given at least so long.
+const LEAST_TIME: Duration = Duration::from_secs(2);
+/// And so many times as long as the true pair needed.
+const PATIENCE: u32 = 3;
+/// What a process takes to start and to end, besides trying.
+const PROCESS_TIME: Duration = Duration::from_secs(10);
+
+/// Longest that one trial lasts: joining, and then connecting.
+pub fn longest(intrusion: &Intrusion) -> Duration {
+    OPEN_TIMEOUT + PROCESS_TIME + Duration::from_nanos(intrusion.timeout_ns)
+}
+
+/// Plays an intruder; the supervisor, at the other end of `stream`, is told what came of it.
+///
+/// # Errors
+/// If the system cannot be loaded, or the supervisor cannot be told.
+pub fn intrude(intrusion: &Intrusion, mut stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+    let system = find(&intrusion.system, intrusion.plugin.as_deref(), built_in)?;
+    let trial = system.intrude(intrusion);
+    send(&mut stream, &trial).map_err(|error| Error::of("supervisor's channel", error))
+}
+
+/// Joins and connects as an intruder.
+pub fn attempt<S: System>(system: &S, intrusion: &Intrusion) -> IntruderTrial {
+    let begin = Instant::now();
+    let result = connect(system, intrusion);
+    let (refused, why) = match result {
+        Ok(()) => (Some(false), String::new()),
+        Err(error) => (matches!(error.status, Status::Failed | Status::Closed).then_some(true), error.message.clone()),
+    };
+    IntruderTrial { kind: intrusion.kind, refused, waited_ns: begin.elapsed().as_nanos() as u64, why }
+}
+
+fn connect<S: System>(system: &S, intrusion: &Intrusion) -> tripmeter_abi::Result<()> {
+    let inbox = Box::<Inbox>::default();
+    let mut node = system.open(&intrusion.options)?;
+    let callback = (intrusion.options.wait == Wait::Callback).then(|| inbox.callback());
+    let mut link = node.link(&LinkOptions { index: 0, callback })?;
+    link.address()?;
+    link.connect(std::slice::from_ref(&intrusion.peer), intrusion.timeout_ns)
+}
+
+/// The true pair, connected; of several followers the first.
+pub(super) struct TruePair {
+    pub leader: Vec<u8>,
+    pub follower: Vec<u8>,
+    /// What joining and connecting took.
+    pub took: Duration,
+}
+
+impl Leader {
+    /// Has everybody try who must not be let in, by the transport's own word. The true pair is left alone meanwhile.
+    pub(super) fn prove_refusal(&mut self, intruders: u32, pair: &TruePair) -> Result<Vec<IntruderTrial>> {
+        let kinds = Intruder::from_bits(intruders);
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.phase("prove that intruders are refused");
+        let leads = intruders & TM_INTRUDER_LEADS != 0;
+        let (role, peer) = if leads { (Role::Leader, &pair.follower) } else { (Role::Follower, &pair.leader) };
+        let intrusion = |kind| Intrusion {
+            kind,
+            system: self.job.sub_experiment.transport.system.clone(),
+            plugin: self.job.plugin.clone(),
+            options: tripmeter_abi::NodeOptions { intruder: Some(kind), ..self.node_options(role, 0) },
+            peer: peer.clone(),
+            timeout_ns: LEAST_TIME.max(pair.took * PATIENCE).as_nanos() as u64,
+        };
+        let intrusions: Vec<Intrusion> = kinds.into_iter().map(intrusion).collect();
+        let time = intrusions.iter().map(longest).sum::<Duration>() + PROCESS_TIME;
+        self.report(&FromLeader::Intrude(intrusions));
+        match self.hear_supervisor(time)? {
+            ToWorker::Intruded(trials) => Ok(trials),
+            _ => Err(Error::Failed("the supervisor's messages are out of order".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! One payload under pattern `throughput`, measured by the leader: trial after trial.
+
+use super::leader::{Leader, Output, Session};
+use super::search::search;
+use super::{ANSWER_TIMEOUT, Error, Result};
+use crate::clock::Clock;
+use crate::control::{FromFollower, FromLeader, ToFollower};
+use crate::measure::arrivals::Arrived;
+use crate::measure::stream::{Even, Extent, Paused, Spacing, Stream, Unspaced};
+use crate::measure::{End, Failure, Watch};
+use crate::message::TouchKind;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Link, Wait};
+use tripmeter_model::manifest::{Cell, Counts, Handovers};
+use tripmeter_model::throughput::{Arrival, Load, Offer, Trial, per_second};
+
+/// Between two signs of life.
+pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// Longest that a follower may go on taking what was sent, besides the loss time-out.
+pub(super) const LONGEST_TAKING: Duration = Duration::from_secs(60);
+/// As fast as it goes, messages between two looks at the clock, if they are small.
+const BURST: u64 = 32;
+/// Messages up to this size are small: a burst of them takes some microseconds.
+const SMALL_BYTES: u64 = 4096;
+/// Spacing of the messages of a warm-up.
+const WARMUP_HZ: f64 = 10_000.0;
+/// Longest warm-up, as a share of a trial.
+const WARMUP_SHARE: u64 = 5;
+/// If nothing bounds the time of a trial, its warm-up takes no longer than this.
+const LONGEST_WARMUP_NS: u64 = 1_000_000_000;
+/// While waiting for a message that is due later than this, the leader sleeps, unless it polls.
+const NAP_NS: u64 = 300_000;
+
+/// What bounds one trial.
+#[derive(Clone, Copy)]
+struct Bounds {
+    messages: Option<u64>,
+    duration_ns: Option<u64>,
+}
+
+/// A cell under way.
+struct Progress {
+    begun: Instant,
+    /// When its time cap is over, in ticks.
+    capped: u64,
+    trials: Vec<Trial>,
+}
+
+impl Leader {
+    /// Measures one payload: every offer, one after the other.
+    pub(super) fn measure_load<L: Link, C: Clock + Copy, T: TouchKind>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        payload_bytes: u64,
+    ) -> Result<()> {
+        let plan = &self.job.sub_experiment;
+        let Some(load) = plan.throughput.clone() else {
+            return Err(Error::Failed("the plan does not say what to offer".to_owned()));
+        };
+        let (warmup, base) = (plan.warmup, self.job.timebase);
+        let capped = plan.time_cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        self.phase(&format!("measure {payload_bytes} bytes"));
+        self.report(&FromLeader::CellStarted { payload_bytes });
+        let before = self.handover(session)?;
+        let mut cell = Progress { begun: Instant::now(), capped, trials: Vec::new() };
+        let warm = self.warm_up::<L, C, T>(session, payload_bytes, &load, warmup)?;
+        for offer in &load.offers {
+            if self.shared.stop.load(Relaxed) || base.now() >= capped {
+                break;
+            }
+            let trial = self.offer::<L, C, T>(session, payload_bytes, &load, *offer, &cell)?;
+            cell.trials.push(trial);
+        }
+        let after = self.handover(session)?;
+        let stopped = self.shared.stop.swap(false, Relaxed);
+        if let Output::Trials(file) = &mut self.files {
+            let appended = file.append(payload_bytes, &cell.trials);
+            appended.map_err(|error| Error::of("results cannot be written", error))?;
+        }
+        let cell = self.load_cell(session, payload_bytes, &load, cell, warm, Handovers { before, after }, stopped);
+        self.report(&FromLeader::CellFinished(Box::new(cell)));
+        self.await_noted()?;
+        if stopped { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing.
+    fn warm_up<L: Link, C: Clock + Copy, T: TouchKind>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        payload_bytes: u64,
+        load: &Load,
+        messages: u64,
+    ) -> Result<u64> {
+        if messages == 0 {
+            return Ok(0);
+        }
+        let duration_ns = load.duration_ns.map_or(LONGEST_WARMUP_NS, |ns| (ns / WARMUP_SHARE).min(LONGEST_WARMUP_NS));
+        let bounds = Bounds { messages: Some(messages), duration_ns: Some(duration_ns) };
+        let offer = Offer::Rate { rate_hz: WARMUP_HZ };
+        Ok(self.trial::<L, C, T>(session, payload_bytes, offer, bounds, u64::MAX)?.sent)
+    }
+
+    fn offer<L: Link, C: Clock + Copy, T: TouchKind>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        payload_bytes: u64,
+        load: &Load,
+        offer: Offer,
+        cell: &Progress,
+    ) -> Result<Trial> {
+        let bounds = Bounds { messages: load.messages, duration_ns: load.duration_ns };
+        let Offer::Search { loss_bound } = offer else {
+            return self.trial::<L, C, T>(session, payload_bytes, offer, bounds, cell.capped);
+        };
+        let full_ns = load.duration_ns.unwrap_or(LONGEST_WARMUP_NS);
+        let mut run = |rate_hz: Option<f64>, ns: u64| {
+            let offer = rate_hz.map_or(Offer::Max, |rate_hz| Offer::Rate { rate_hz });
+            let bounds = Bounds { duration_ns: Some(ns), ..bounds };
+            self.trial::<L, C, T>(session, payload_bytes, offer, bounds, cell.capped)
+        };
+        let found = search(loss_bound, full_ns, &mut run)?;
+        let mut trial = Trial { offer, ..found.trial };
+        if !found.passed && trial.cut_short.is_none() {
+            let (percent, trials) = (loss_bound * 100.0, trial.searched.len());
+            let why = format!("no rate with a loss of at most {percent} % was found in {trials} trials");
+            trial.cut_short = Some(why);
+        }
+        Ok(trial)
+    }
+
+    /// One trial: the follower counts what comes of what is sent.
+    fn trial<L: Link, C: Clock + Copy, T: TouchKind>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        payload_bytes: u64,
+        offer: Offer,
+        bounds: Bounds,
+        capped: u64,
+    ) -> Result<Trial> {
+        let first = session.sequence + 1;
+        self.ask_ready(&ToFollower::Count { first })?;
+        let (base, shared) = (self.job.timebase, self.shared.clone());
+        let mut links = [Watch::off(&mut *session.link)];
+        let mut stream = Stream::new(&mut links, session.clock, &shared, payload_bytes as usize, session.sequence);
+        stream.timeout_ns = session.loss_timeout.0;
+        stream.ticks_per_ns = base.ticks_per_ns();
+        if self.job.sub_experiment.wait != Wait::Poll {
+            stream.nap = base.to_ticks(NAP_NS);
+        }
+        self.arm();
+        let begin = base.now();
+        let timed = bounds.duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));
+        let last = bounds.messages.map_or(u64::MAX, |messages| session.sequence + messages);
+        let small_burst = if payload_bytes <= SMALL_BYTES { BURST } else { 1 };
+        let burst = match offer {
+            Offer::Max | Offer::Search { .. } => small_burst,
+            Offer::Rate { .. } => 1,
+            Offer::Burst { demand, .. } => demand,
+        };
+        let extent = Extent { burst, last, deadline: timed.min(capped) };
+        let mut behind = 0;
+        let ended = match offer {
+            Offer::Max | Offer::Search { .. } => self.send::<T, _, _, _>(&mut stream, &mut Unspaced, extent),
+            Offer::Rate { rate_hz } => {
+                let mut even = Even::new(base.ticks_per_ns() * 1e9 / rate_hz);
+                let ended = self.send::<T, _, _, _>(&mut stream, &mut even, extent);
+                behind = even.behind();
+                ended
+            }
+            Offer::Burst { recovery_ns, .. } => {
+                let mut paused = Paused { period: base.to_ticks(recovery_ns) };
+                self.send::<T, _, _, _>(&mut stream, &mut paused, extent)
+            }
+        };
+        self.disarm();
+        let is_even = matches!(offer, Offer::Rate { .. });
+        let end = if is_even { stream.ended.max(stream.due.min(extent.deadline)) } else { stream.ended };
+        let (sequence, refused) = (stream.sequence, stream.refused);
+        session.sequence = sequence;
+        let ended = ended.map_err(|failure| self.blame(failure))?;
+        let arrived = self.count(sequence)?;
+        let sent = sequence + 1 - first;
+        let publication_ns = base.to_ns(end.saturating_sub(begin));
+        let subscription_ns = base.to_ns(arrived.latest.unwrap_or(0).max(end).saturating_sub(begin));
+        let cut_short = match ended {
+            End::Stopped => Some("interrupted".to_owned()),
+            End::Deadline if capped < timed => Some("time cap".to_owned()),
+            End::Deadline | End::Full => None,
+        };
+        Ok(Trial {
+            offer,
+            offered_hz: if let Offer::Rate { rate_hz } = offer { Some(rate_hz) } else { None },
+            sent,
+            publication_ns,
+            published_hz: per_second(sent, publication_ns),
+            refused,
+            behind,
+            cut_short,
+            followers: vec![arrival(0, sent, payload_bytes, subscription_ns, &arrived)],
+            searched: Vec::new(),
+        })
+    }
+
+    /// Sends in pieces, with a sign of life after each.
+    fn send<T: TouchKind, S: Spacing, L: Link, C: Clock>(
+        &mut self,
+        stream: &mut Stream<'_, '_, L, C, false>,
+        spacing: &mut S,
+        extent: Extent,
+    ) -> std::result::Result<End, Failure> {
+        let base = self.job.timebase;
+        let piece = base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64);
+        loop {
+            let deadline = extent.deadline.min(base.now() + piece);
+            match stream.run::<T, S>(spacing, Extent { deadline, ..extent })? {
+                End::Deadline if base.now() < extent.deadline => self.report(&FromLeader::Progress { samples: 0 }),
+                end => return Ok(end),
+            }
+        }
+    }
+
+    /// Tells the follower how many messages there are, and hears what has come of them.
+    fn count(&mut self, last: u64) -> Result<Arrived> {
+        self.tell(&ToFollower::StopAfter { last })?;
+        let deadline = Instant::now() + LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns);
+        loop {
+            match self.hear_within(0, SIGN_OF_LIFE.min(ANSWER_TIMEOUT))? {
+                Some(FromFollower::Arrived(arrived)) => return Ok(arrived),
+                Some(_) => return Err(Error::Failed("the follower's messages are out of order".to_owned())),
+                None if Instant::now() > deadline => {
+                    let seconds = LONGEST_TAKING.as_secs();
+                    let why = format!("the follower was still taking messages {seconds} s after the last was sent");
+                    return Err(Error::Failed(why));
+                }
+                None => self.report(&FromLeader::Progress { samples: 0 }),
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a cell")]
+    fn load_cell<L, C>(
+        &self,
+        session: &Session<'_, L, C>,
+        payload_bytes: u64,
+        load: &Load,
+        cell: Progress,
+        warmup: u64,
+        handover_ns: Handovers,
+        stopped: bool,
+    ) -> Cell {
+        let Progress { begun, trials, .. } = cell;
+        let counts = trials.iter().map(counts).fold(Counts::default(), |sum, counts| sum + counts);
+        let planned = load.offers.len();
+        let cut_short = match (stopped, trials.len() < planned) {
+            (true, _) => Some("interrupted".to_owned()),
+            (false, true) => Some(format!("time cap: {} of {planned} trials", trials.len())),
+            (false, false) => trials.iter().find_map(|trial| trial.cut_short.clone()),
+        };
+        Cell {
+            payload_bytes,
+            samples: counts.received,
+            samples_planned: counts.received,
+            warmup,
+            cut_short,
+            packet_bytes: session.packet_bytes,
+            counts,
+            rtt_ns: None,
+            rtt_half_ns: None,
+            rtt_half_within_run_ns: None,
+            one_way_ns: None,
+            one_way_last_ns: None,
+            followers: Vec::new(),
+            from_histogram: false,
+            handover_ns,
+            duration_ns: begun.elapsed().as_nanos() as u64,
+            trials,
+            channel: Vec::new(),
+        }
+    }
+}
+
+fn arrival(follower: u32, sent: u64, payload_bytes: u64, subscription_ns: u64, arrived: &Arrived) -> Arrival {
+    let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
+    let received_hz = per_second(received, subscription_ns);
+    Arrival {
+        follower,
+        received,
+        lost: sent.saturating_sub(received + damaged),
+        duplicated,
+        reordered,
+        damaged,
+        subscription_ns,
+        received_hz,
+        received_bytes_per_s: received_hz * payload_bytes as f64,
+    }
+}
+
+/// Totals over all followers; `sent` counts a message once for each.
+fn counts(trial: &Trial) -> Counts {
+    let one = |arrival: &Arrival| Counts {
+        sent: trial.sent,
+        received: arrival.received,
+        lost: arrival.lost,
+        late: 0,
+        duplicated: arrival.duplicated,
+        reordered: arrival.reordered,
+        damaged: arrival.damaged,
+    };
+    trial.followers.iter().map(one).fold(Counts::default(), |sum, counts| sum + counts)
+}

@@ -1,0 +1,161 @@
+//! The follower under pattern `channel`: a thread for each topic, or one that polls all of them.
+
+use super::crew::{Crew, PAUSE, Window, look_ns};
+use super::follower::Follower;
+use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
+use crate::clock::Clock;
+use crate::control::{FromFollower, NoMessage, ToFollower};
+use crate::measure::arrivals::Arrived;
+use crate::measure::callback::Inbox;
+use crate::measure::notes::Arrival;
+use crate::measure::sink::{Sink, take_turns};
+use crate::measure::{Failure, Watch};
+use crate::message::TouchKind;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::thread::{Builder, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Link, Wait};
+
+/// Between two interruptions of threads that wait for what does not come any more.
+const REMINDER: Duration = Duration::from_millis(2);
+
+/// What came over one topic, and when.
+type Received<C> = (Arrived, Arrival<C>);
+
+impl Follower {
+    /// Notes the messages of every topic until the leader says how many there are, and they have come, or it has gone; and
+    /// says so.
+    pub(super) fn receive<L: Link, C: Clock + Copy, T: TouchKind>(
+        &mut self,
+        links: &mut [L],
+        clock: C,
+        inboxes: &[Box<Inbox>],
+        first: u64,
+        messages: u64,
+    ) -> Result<()> {
+        let crew = &Crew::new(links.len());
+        let notes: Vec<_> = links.iter().map(|_| Arrival::new(clock, first, messages)).collect();
+        let mut watches: Vec<_> = links.iter_mut().map(Watch::off).collect();
+        let (loss_timeout_ns, ticks_per_ns) = (self.setup().loss_timeout_ns, self.setup().timebase.ticks_per_ns());
+        let take_timeout_ns = look_ns(watches.len());
+        let sinks = watches.iter_mut().zip(&crew.shared).zip(notes).map(|((watch, shared), notes)| {
+            let mut sink = Sink::noting(watch, clock, shared, first, notes);
+            (sink.loss_timeout_ns, sink.take_timeout_ns) = (loss_timeout_ns, take_timeout_ns);
+            sink.ticks_per_ns = ticks_per_ns;
+            sink
+        });
+        let wait = self.setup().options.wait;
+        let works: Vec<Work<'_, '_, '_, L, C>> = match wait {
+            Wait::Poll => vec![Work::InTurns(sinks.collect())],
+            Wait::Block => sinks.map(|sink| Work::Blocking(Box::new(sink))).collect(),
+            Wait::Callback => sinks.zip(inboxes).map(|(sink, inbox)| Work::CalledBack(Box::new(sink), inbox)).collect(),
+        };
+        let result: Result<(_, Vec<Received<C>>)> = std::thread::scope(|scope| {
+            let (mut threads, mut started) = (Vec::new(), Ok(()));
+            for (index, work) in works.into_iter().enumerate() {
+                let member = crew.hire();
+                let spawned = Builder::new().name(format!("topic-{index}")).spawn_scoped(scope, move || {
+                    member.begin(index);
+                    work.run::<T>(crew)
+                });
+                match spawned {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => started = Err(Error::of("a thread for each topic cannot be started", error)),
+                }
+            }
+            let attended = started.and_then(|()| self.attend(crew, threads.len()));
+            if attended.is_err() {
+                crew.orphan();
+            }
+            self.remind(crew, wait);
+            let mut received = Vec::new();
+            for thread in threads {
+                received.extend(join(thread)?);
+            }
+            Ok((attended?, received))
+        });
+        let (used, received) = result?;
+        let arrived = received.iter().map(|(arrived, _)| *arrived).collect();
+        let mut bytes = Vec::new();
+        received.iter().for_each(|(_, arrival)| arrival.write_to(&mut bytes));
+        let options = &self.setup().options;
+        let file = arrivals_file(&options.scratch_dir, options.follower_index);
+        std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
+        self.say(&FromFollower::Received { arrived, used })
+    }
+
+    /// Hears the leader while messages come. Returns what was used until the last was sent.
+    fn attend(&mut self, crew: &Crew, threads: usize) -> Result<tripmeter_model::channel::Used> {
+        let deadline = Instant::now() + ANSWER_TIMEOUT;
+        while crew.ready.load(Acquire) < threads {
+            if Instant::now() > deadline || !crew.is_running() {
+                return Err(Error::Failed("the threads of the topics do not start".to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let window = Window::open();
+        self.say(&FromFollower::Ready)?;
+        loop {
+            match self.hear(PAUSE) {
+                Ok(ToFollower::Sent { last }) => {
+                    let used = window.close();
+                    for (shared, last) in crew.shared.iter().zip(last) {
+                        shared.last.store(last, Relaxed);
+                        shared.stop.store(true, Release);
+                    }
+                    crew.rouse();
+                    return Ok(used);
+                }
+                Ok(_) => return Err(Error::Failed("the leader's messages are out of order".to_owned())),
+                Err(NoMessage::Closed) => return Err(NoMessage::Closed.into()),
+                // A thread that failed has said to all that it is over.
+                Err(NoMessage::TimedOut) if !crew.is_running() => return Ok(window.close()),
+                Err(NoMessage::TimedOut) => {}
+            }
+        }
+    }
+
+    /// Interrupts threads that wait without a time-out until all have ended.
+    fn remind(&self, crew: &Crew, wait: Wait) {
+        let by_signal = self.setup().interrupt && wait == Wait::Block;
+        while crew.is_running() {
+            std::thread::park_timeout(REMINDER);
+            (0..crew.shared.len()).for_each(|thread| crew.interrupt(thread, by_signal));
+        }
+    }
+}
+
+/// What one thread does.
+enum Work<'a, 'w, 'i, L, C: Clock> {
+    Blocking(Box<Sink<'a, 'w, L, C, Arrival<C>, false>>),
+    CalledBack(Box<Sink<'a, 'w, L, C, Arrival<C>, false>>, &'i Inbox),
+    InTurns(Vec<Sink<'a, 'w, L, C, Arrival<C>, false>>),
+}
+
+impl<L: Link, C: Clock> Work<'_, '_, '_, L, C> {
+    fn run<T: TouchKind>(self, crew: &Crew) -> std::result::Result<Vec<Received<C>>, Failure> {
+        let listening = || {
+            crew.ready.fetch_add(1, Release);
+        };
+        let (ended, sinks) = match self {
+            Work::Blocking(mut sink) => {
+                listening();
+                (sink.run::<T>().map(drop), vec![*sink])
+            }
+            Work::CalledBack(mut sink, inbox) => (sink.run_called_back::<T>(inbox, listening).map(drop), vec![*sink]),
+            Work::InTurns(mut sinks) => {
+                listening();
+                (take_turns::<L, C, _, T, false>(&mut sinks), sinks)
+            }
+        };
+        ended.inspect_err(|_| crew.orphan())?;
+        Ok(sinks.into_iter().map(|sink| (sink.counts(), sink.notes)).collect())
+    }
+}
+
+fn join<C: Clock>(
+    thread: ScopedJoinHandle<'_, std::result::Result<Vec<Received<C>>, Failure>>,
+) -> Result<Vec<Received<C>>> {
+    let ended = thread.join().map_err(|_| Error::Failed("the thread of a topic panicked".to_owned()))?;
+    ended.map_err(|failure| Error::of("take messages", failure))
+}

@@ -1,0 +1,201 @@
+//! The highest rate at which no more than a bound is lost.
+//!
+//! As fast as it goes comes first; if that loses no more than the bound, it is the answer. Otherwise the answer lies
+//! below, and is enclosed by trials that halve the interval on a logarithmic scale; they are short, and the rate found is
+//! confirmed by a trial of full length. Their number is bounded.
+//!
+//! # Source
+//! Simplified after Multiple Loss Ratio Search (IETF draft-ietf-bmwg-mlrsearch): begin at the rate that was received at the
+//! highest load, short trials first, both ends of the interval re-measured at full length.
+
+use tripmeter_model::throughput::{Step, Trial};
+
+/// Trials of a search, the first included.
+const MOST_TRIALS: usize = 20;
+/// A short trial is so many times shorter.
+const SHORTER: u64 = 4;
+/// Ends of the interval that are no further apart than this ratio are one rate.
+const PRECISION: f64 = 1.02;
+/// A rate counts as kept if so much of it was sent.
+const KEPT: f64 = 0.98;
+/// Below a rate that lost too much, this share of it is tried next, while nothing is known to pass.
+const DESCENT: f64 = 0.7;
+
+/// Below a rate that was found, but not confirmed, this share of it is tried next.
+const BACK_OFF: f64 = 0.9;
+
+/// What a search has found.
+pub struct Found {
+    /// The trial at the highest rate that passed; if none did, the last one.
+    pub trial: Trial,
+    /// Whether it passed.
+    pub passed: bool,
+}
+
+/// A search under way.
+struct Search<'a, E> {
+    loss_bound: f64,
+    full_ns: u64,
+    /// Makes a trial at a rate, or as fast as it goes, of this length in nanoseconds.
+    run: &'a mut dyn FnMut(Option<f64>, u64) -> Result<Trial, E>,
+    steps: Vec<Step>,
+}
+
+/// Searches; every trial is in [`Trial::searched`] of the result. Ends early with a trial that was cut short.
+///
+/// # Errors
+/// Those of a trial.
+pub fn search<E>(
+    loss_bound: f64,
+    full_ns: u64,
+    run: &mut dyn FnMut(Option<f64>, u64) -> Result<Trial, E>,
+) -> Result<Found, E> {
+    let mut search = Search { loss_bound, full_ns, run, steps: Vec::new() };
+    let (trial, passed) = search.enclose()?;
+    Ok(Found { trial: Trial { searched: search.steps, ..trial }, passed })
+}
+
+impl<E> Search<'_, E> {
+    fn enclose(&mut self) -> Result<(Trial, bool), E> {
+        let (mut latest, passed) = self.step(None, self.full_ns)?;
+        if passed || latest.cut_short.is_some() {
+            return Ok((latest, passed));
+        }
+        let received_hz = latest.followers.iter().map(|arrival| arrival.received_hz).fold(f64::INFINITY, f64::min);
+        let (mut low, mut high) = (None, latest.published_hz);
+        let mut rate = received_hz.clamp(1.0, high.max(1.0));
+        let mut length_ns = self.full_ns / SHORTER;
+        while self.steps.len() < MOST_TRIALS && latest.cut_short.is_none() && rate >= 1.0 {
+            let (trial, passed) = self.step(Some(rate), length_ns)?;
+            latest = trial;
+            if passed && length_ns == self.full_ns {
+                return Ok((latest, true));
+            }
+            let was_full = length_ns == self.full_ns;
+            if passed {
+                low = Some(rate);
+            } else {
+                high = rate;
+                low = low.filter(|low| *low < high);
+            }
+            (rate, length_ns) = match low {
+                // The last trial is kept for the confirmation.
+                Some(low) if high / low <= PRECISION || self.steps.len() + 2 > MOST_TRIALS => (low, self.full_ns),
+                Some(low) => ((low * high).sqrt(), self.full_ns / SHORTER),
+                // What passed in a short trial did not in a long one.
+                None if was_full => (high * BACK_OFF, self.full_ns),
+                None => (high * DESCENT, length_ns),
+            };
+        }
+        Ok((latest, false))
+    }
+
+    fn step(&mut self, rate_hz: Option<f64>, duration_ns: u64) -> Result<(Trial, bool), E> {
+        let trial = (self.run)(rate_hz, duration_ns)?;
+        let loss = trial.loss();
+        let kept = rate_hz.is_none_or(|rate| trial.published_hz >= rate * KEPT);
+        let passed = loss <= self.loss_bound && kept && trial.sent > 0;
+        self.steps.push(Step { rate_hz, duration_ns, published_hz: trial.published_hz, loss, passed });
+        Ok((trial, passed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_model::throughput::{Arrival, Offer, per_second};
+
+    /// A system that is offered `fastest` at most, and delivers `capacity` messages per second; what is more is lost.
+    fn found(fastest: f64, capacity: f64, loss_bound: f64) -> Found {
+        let mut run = |rate: Option<f64>, ns: u64| Ok::<_, ()>(trial(rate, ns, fastest, capacity));
+        search(loss_bound, 1_000_000_000, &mut run).unwrap()
+    }
+
+    fn trial(rate: Option<f64>, ns: u64, fastest: f64, capacity: f64) -> Trial {
+        let published_hz = rate.unwrap_or(f64::INFINITY).min(fastest);
+        let sent = (published_hz * ns as f64 / 1e9) as u64;
+        let received = sent.min((capacity * ns as f64 / 1e9) as u64);
+        let arrival = Arrival {
+            follower: 0,
+            received,
+            lost: sent - received,
+            duplicated: 0,
+            reordered: 0,
+            damaged: 0,
+            subscription_ns: ns,
+            received_hz: per_second(received, ns),
+            received_bytes_per_s: 0.0,
+        };
+        Trial {
+            offer: Offer::Search { loss_bound: 0.0 },
+            offered_hz: rate,
+            sent,
+            publication_ns: ns,
+            published_hz,
+            refused: 0,
+            behind: 0,
+            cut_short: None,
+            followers: vec![arrival],
+            searched: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_system_that_loses_nothing_is_as_fast_as_it_goes() {
+        let found = found(1e6, 2e6, 0.0);
+        assert!(found.passed && found.trial.offered_hz.is_none());
+        assert_eq!(found.trial.searched.len(), 1);
+    }
+
+    #[test]
+    fn the_capacity_is_found_to_a_few_percent_from_below() {
+        for capacity in [999.0, 12_345.0, 400_000.0, 990_000.0] {
+            let found = found(1e6, capacity, 0.0);
+            let rate = found.trial.offered_hz.unwrap();
+            assert!(found.passed && rate <= capacity * 1.001 && rate > capacity * 0.95, "{capacity}: {rate}");
+            assert!(found.trial.searched.len() <= MOST_TRIALS);
+            assert_eq!(found.trial.searched.last().unwrap().duration_ns, 1_000_000_000, "confirmed at full length");
+        }
+    }
+
+    #[test]
+    fn a_looser_bound_finds_a_higher_rate() {
+        let [strict, loose] = [0.0, 0.1].map(|bound| found(1e6, 100_000.0, bound).trial.offered_hz.unwrap());
+        assert!(loose > strict * 1.05 && loose < strict * 1.2, "{strict} {loose}");
+    }
+
+    #[test]
+    fn a_system_that_always_loses_ends_without_an_answer() {
+        let mut runs = 0;
+        let mut run = |rate: Option<f64>, ns: u64| {
+            runs += 1;
+            let mut trial = trial(rate, ns, 1e6, 1e5);
+            trial.followers[0].lost += 1;
+            Ok::<_, ()>(trial)
+        };
+        let found = search(0.0, 1_000_000_000, &mut run).unwrap();
+        assert!(!found.passed && found.trial.searched.iter().all(|step| !step.passed));
+        assert!(runs <= MOST_TRIALS, "{runs}");
+    }
+
+    #[test]
+    fn a_rate_that_loses_only_in_a_long_trial_is_not_the_answer() {
+        let mut run = |rate: Option<f64>, ns: u64| {
+            let is_fine = ns < 1_000_000_000 || rate.is_some_and(|rate| rate < 50_000.0);
+            Ok::<_, ()>(trial(rate, ns, 1e6, if is_fine { 1e5 } else { 4e4 }))
+        };
+        let found = search(0.0, 1_000_000_000, &mut run).unwrap();
+        let rate = found.trial.offered_hz.unwrap();
+        assert!(rate <= 50_000.0 || !found.passed, "{rate}");
+        assert!(found.trial.searched.len() <= MOST_TRIALS);
+    }
+
+    #[test]
+    fn an_interrupted_trial_ends_it() {
+        let mut run = |rate: Option<f64>, ns: u64| {
+            let cut_short = rate.map(|_| "interrupted".to_owned());
+            Ok::<_, ()>(Trial { cut_short, ..trial(rate, ns, 1e6, 1e5) })
+        };
+        assert_eq!(search(0.0, 1_000_000_000, &mut run).unwrap().trial.searched.len(), 2);
+    }
+}

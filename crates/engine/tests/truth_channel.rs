@@ -1,0 +1,174 @@
+//! Measurement truth of pattern `channel`, on a clock that moves only when told to: what a stalled sender keeps waiting is
+//! in the response times, and not in the service times.
+
+use std::ptr;
+use tripmeter_abi::{Link, Loan, Message, Result};
+use tripmeter_engine::clock::{Clock, Timebase};
+use tripmeter_engine::measure::arrivals::Arrived;
+use tripmeter_engine::measure::publish::{Publisher, Rest, Schedule, Sending};
+use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Watch};
+use tripmeter_engine::message::TouchNone;
+use tripmeter_engine::passage::{Tally, Topic};
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::plan::Raw;
+use tripmeter_transport_inmem::FakeClock;
+
+const LENGTH: usize = 64;
+const PERIOD_NS: u64 = 1_000_000;
+const FIRST_NS: u64 = 5_000_000;
+const SERVICE_NS: u64 = 7_000;
+const COUNT: usize = 100;
+/// The message whose sending returns late.
+const STALLED: usize = 40;
+const STALL_NS: u64 = 50 * PERIOD_NS;
+
+#[derive(Clone)]
+struct Still(FakeClock);
+
+impl Clock for Still {
+    fn now(&self) -> u64 {
+        self.0.now_ns()
+    }
+}
+
+/// Rests exactly as long as it is asked to.
+struct Exact(FakeClock);
+
+impl Rest for Exact {
+    fn rest(&self, ticks: u64) {
+        self.0.advance(ticks);
+    }
+}
+
+/// Every message is there after the service time; the sending of one returns late, and some are refused at first.
+struct Slow {
+    clock: FakeClock,
+    arrived: Vec<u64>,
+    stalled: usize,
+    refuses: u32,
+    buffer: [u64; LENGTH / 8],
+}
+
+impl Link for Slow {
+    fn connect(&mut self, _: &[Vec<u8>], _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn loan(&mut self, length: usize, _: Option<&Message>) -> Result<Loan> {
+        Ok(Loan { data: self.buffer.as_mut_ptr().cast(), length, token: ptr::null_mut() })
+    }
+
+    fn publish(&mut self, _: Loan, timeout_ns: u64) -> Result<bool> {
+        if self.refuses > 0 {
+            self.refuses -= 1;
+            self.clock.advance(timeout_ns);
+            return Ok(false);
+        }
+        self.arrived.push(self.clock.now_ns() + SERVICE_NS);
+        if self.arrived.len() == self.stalled {
+            self.clock.advance(STALL_NS);
+        }
+        Ok(true)
+    }
+
+    fn discard(&mut self, _: Loan) {}
+
+    fn take(&mut self, _: u64) -> Result<Option<Message>> {
+        Ok(None)
+    }
+
+    fn release(&mut self, _: Message) {}
+}
+
+/// What came of the messages, and how the sending ended.
+struct Outcome {
+    topic: Topic,
+    refused: u64,
+    ended: std::result::Result<(usize, End), Failure>,
+}
+
+fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outcome {
+    let clock = FakeClock::default();
+    let mut link = Slow { clock: clock.clone(), arrived: Vec::new(), stalled, refuses, buffer: [0; LENGTH / 8] };
+    let (sending, mut sent) = (Sending::default(), vec![0; COUNT]);
+    let schedule = Schedule { first: FIRST_NS, period: PERIOD_NS as f64 };
+    let mut watch = Watch::off(&mut link);
+    let mut publisher = Publisher {
+        link: &mut watch,
+        clock: Still(clock.clone()),
+        rest: Exact(clock),
+        schedule,
+        length: LENGTH,
+        sequence: 0,
+        shared,
+        sending: &sending,
+        timeout_ns: 3 * PERIOD_NS,
+        refused: 0,
+    };
+    let ended = publisher.run::<TouchNone>(&mut sent, deadline);
+    let refused = publisher.refused;
+    sent.truncate(ended.as_ref().map_or(0, |ended| ended.0));
+    let (arrived, marks) = (link.arrived, vec![0; COUNT]);
+    Outcome { topic: Topic { schedule, sent, arrived, marks }, refused, ended }
+}
+
+/// Response and service time of each message.
+fn times(topic: &Topic) -> Vec<(u64, u64)> {
+    let ns = |arrived: Option<u64>, since: u64| arrived.map_or(0, |arrived| arrived - since);
+    let passages = topic.passages(u64::MAX);
+    passages.map(|passage| (ns(passage.arrived, passage.intended), ns(passage.arrived, passage.actual))).collect()
+}
+
+#[test]
+fn a_stalled_sender_shows_in_the_response_of_every_message_that_waited_and_in_no_service_time() {
+    let outcome = publish(STALLED, 0, u64::MAX, &Shared::default());
+    assert!(matches!(outcome.ended, Ok((COUNT, End::Full))));
+    let times = times(&outcome.topic);
+    assert!(times.iter().all(|(_, service)| *service == SERVICE_NS));
+    let waited: Vec<(usize, u64)> =
+        times.iter().enumerate().filter(|(_, time)| time.0 > SERVICE_NS).map(|(index, time)| (index, time.0)).collect();
+    // The one after the stalled message was to be sent a period after it, and so on; the last one in time.
+    let expected: Vec<(usize, u64)> =
+        (1..50).map(|behind| (STALLED - 1 + behind, STALL_NS - behind as u64 * PERIOD_NS + SERVICE_NS)).collect();
+    assert_eq!(waited, expected);
+
+    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, 1_000_000_000, 1, PERIOD_NS as f64);
+    tally.add(&[outcome.topic], &[Arrived { received: COUNT as u64, ..Arrived::default() }], |_, _, _| ());
+    let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
+    assert_eq!((service.min, service.max), (SERVICE_NS as f64, SERVICE_NS as f64));
+    assert_eq!(response.max, (STALL_NS - PERIOD_NS + SERVICE_NS) as f64);
+    let counts = Counts { sent: COUNT as u64, received: COUNT as u64, ..Counts::default() };
+    // All but the last of those that waited were more than a period late.
+    assert_eq!((tally.counts(), tally.behind, tally.kept().rate_missed), (counts, 48, false));
+}
+
+#[test]
+fn without_a_stall_both_times_are_the_same_and_the_rate_is_kept() {
+    let outcome = publish(0, 0, u64::MAX, &Shared::default());
+    assert!(times(&outcome.topic).iter().all(|time| *time == (SERVICE_NS, SERVICE_NS)));
+    let due: Vec<u64> = (0..COUNT as u64).map(|index| FIRST_NS + index * PERIOD_NS).collect();
+    assert_eq!(outcome.topic.sent, due);
+}
+
+#[test]
+fn a_message_that_was_refused_is_sent_later_and_counts_from_its_first_try() {
+    let outcome = publish(0, 2, u64::MAX, &Shared::default());
+    let times = times(&outcome.topic);
+    assert_eq!(outcome.refused, 2);
+    assert_eq!(times[0], (6 * PERIOD_NS + SERVICE_NS, 6 * PERIOD_NS + SERVICE_NS));
+    assert_eq!((times[5], times[6]), ((PERIOD_NS + SERVICE_NS, SERVICE_NS), (SERVICE_NS, SERVICE_NS)));
+    let full = publish(0, MOST_SILENT, u64::MAX, &Shared::default()).ended;
+    assert!(matches!(full, Err(Failure::Full { count: MOST_SILENT, .. })), "{full:?}");
+}
+
+#[test]
+fn it_ends_at_the_deadline_and_when_asked_to() {
+    let ended = publish(0, 0, FIRST_NS + 10 * PERIOD_NS, &Shared::default()).ended;
+    assert!(matches!(ended, Ok((10, End::Deadline))), "{ended:?}");
+    let shared = Shared::default();
+    shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(matches!(publish(0, 0, u64::MAX, &shared).ended, Ok((0, End::Stopped))));
+    let shared = Shared::default();
+    shared.peer_gone.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(matches!(publish(0, 0, u64::MAX, &shared).ended, Err(Failure::PeerGone)));
+}

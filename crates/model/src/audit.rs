@@ -1,0 +1,209 @@
+//! The audit of a machine: what about it disturbs measuring, and what would mend it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What stands in place of a value that the machine does not show.
+pub const NOT_VISIBLE: &str = "not visible here";
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be, or good to know, or not visible.
+    Info,
+    /// Figures are likely to be worse or less steady than the transport's own.
+    Warn,
+    /// Figures are likely to be those of the machine, not of the transport.
+    Fail,
+}
+
+impl Level {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Fail => "fail",
+        }
+    }
+}
+
+/// What a check is about; for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckInfo {
+    /// Its name.
+    pub name: &'static str,
+    /// The file that it reads, or what it measures.
+    pub source: &'static str,
+    /// From where on it warns or fails.
+    pub limit: &'static str,
+    /// The command that would mend it, or what to do where no command can. `CPUS` stands for the processors audited,
+    /// `OTHERS` for all others.
+    pub fix: &'static str,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Name of the check.
+    pub check: String,
+    /// How much it matters.
+    pub level: Level,
+    /// False if the machine does not show it. It may be good or bad then.
+    pub visible: bool,
+    /// What is there; if it is not visible, why not.
+    pub value: String,
+    /// From where on it warns or fails.
+    pub limit: String,
+    /// The command that would mend or better it, or what to do where no command can; absent if it is as it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// What a thread saw that was bound to a processor and did nothing but read the clock: the noise floor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Hiccups {
+    /// The processor.
+    pub cpu: usize,
+    /// How long it read, in nanoseconds.
+    pub duration_ns: u64,
+    /// Two readings further apart than this have a gap between them, in nanoseconds.
+    pub threshold_ns: u64,
+    /// Number of gaps.
+    pub gaps: u64,
+    /// 99 % of the gaps are not longer, in nanoseconds; 0 without gaps.
+    pub p99_ns: u64,
+    /// The longest gap, in nanoseconds; 0 without gaps.
+    pub max_ns: u64,
+    /// Sum of the gaps, in nanoseconds.
+    pub lost_ns: u64,
+    /// Why the thread could not be bound to the processor, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_bound: Option<String>,
+}
+
+/// Where a process or thread was allowed to run, and how often it was disturbed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessActivity {
+    /// `leader`, `follower`, `follower 2` if there are several, or `spin on processor 3`.
+    pub who: String,
+    /// Processors that its measuring thread was allowed to use at the end; absent if that is not visible.
+    pub cpus: Option<Vec<usize>>,
+    /// Scheduling policy of that thread at the end, and its nice value or priority; absent if that is not visible.
+    pub policy: Option<String>,
+    /// Processor time of all its threads over its whole life, in nanoseconds.
+    pub cpu_time_ns: u64,
+    /// How often its threads gave a processor up by themselves.
+    pub voluntary_switches: u64,
+    /// How often a processor was taken from them.
+    pub involuntary_switches: u64,
+    /// Page faults served from memory.
+    pub minor_faults: u64,
+    /// Page faults that waited for a disk.
+    pub major_faults: u64,
+}
+
+/// What happened on the machine over a time: differences of the kernel's counters. Those not visible are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Activity {
+    /// Length of that time, in nanoseconds.
+    pub duration_ns: u64,
+    /// Of each processor audited.
+    pub cpus: Vec<CpuActivity>,
+    /// Processor time of processes other than Tripmeter's, in nanoseconds, over all processors.
+    pub others_ns: Option<u64>,
+    /// Those that used most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub busiest: Vec<OtherProcess>,
+    /// Time in which some task waited for a processor, memory, or a disk.
+    pub pressure: Pressure,
+    /// How often, and how long in nanoseconds, the control groups of this process were throttled, over all processors.
+    pub throttled: Option<Throttled>,
+}
+
+/// What happened on a processor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CpuActivity {
+    /// Its number.
+    pub cpu: usize,
+    /// Time that the hypervisor gave to others while this processor had work, in nanoseconds.
+    pub steal_ns: Option<u64>,
+    /// Time that other hardware threads of the same core were busy, in nanoseconds; 0 if there are none.
+    pub sibling_busy_ns: Option<u64>,
+    /// Interrupts.
+    pub interrupts: Option<Interrupts>,
+    /// How often it was slowed down by heat.
+    pub thermal_throttles: Option<u64>,
+}
+
+/// Interrupts of a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Interrupts {
+    /// By devices.
+    pub device: u64,
+    /// By the processor's own timer.
+    pub timer: u64,
+    /// All others: mostly by other processors.
+    pub other: u64,
+}
+
+/// A process other than Tripmeter's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherProcess {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its processor time, in nanoseconds.
+    pub cpu_time_ns: u64,
+}
+
+/// Time in which some task waited, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pressure {
+    /// For a processor.
+    pub cpu_ns: Option<u64>,
+    /// For memory.
+    pub memory_ns: Option<u64>,
+    /// For a disk.
+    pub io_ns: Option<u64>,
+}
+
+/// How much control groups were throttled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Throttled {
+    /// Periods.
+    pub periods: u64,
+    /// Time, in nanoseconds.
+    pub time_ns: u64,
+}
+
+/// One audit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Audit {
+    /// The processors audited: those that leader and follower use.
+    pub cpus: Vec<usize>,
+    /// One for each check, in the order of the list of checks.
+    pub findings: Vec<Finding>,
+    /// What happened meanwhile: before an experiment, during the hiccup spin; after it, since its start.
+    pub activity: Activity,
+    /// The noise floor of each processor, all at the same time; empty after an experiment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hiccups: Vec<Hiccups>,
+    /// The threads that saw them; processes that measured stand at their sub-experiment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessActivity>,
+}
+
+impl Audit {
+    /// The findings of a level.
+    pub fn at(&self, level: Level) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(move |finding| finding.level == level)
+    }
+
+    /// What a strict audit refuses: whatever warns or fails, the worst first.
+    pub fn refused(&self) -> Vec<&Finding> {
+        self.at(Level::Fail).chain(self.at(Level::Warn)).collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! Pattern `channel`: messages published at a fixed rate, and when they arrived.
+
+use crate::manifest::Counts;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is published at each payload: one trial for each rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Flow {
+    /// Messages per second on each topic, one trial each.
+    pub rates_hz: Vec<f64>,
+    /// Topics, each with a link and a publishing thread of its own.
+    pub topics: u32,
+}
+
+/// What came of the messages of one rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChannelTrial {
+    /// Messages per second that were to be sent on each topic.
+    pub offered_hz: f64,
+    /// Messages per second that were sent on each topic, by the mean of all.
+    pub achieved_hz: f64,
+    /// The same of the slowest topic.
+    pub slowest_hz: f64,
+    /// A topic took more than 1 % and one period longer for its messages than the rate allows: the figures are not of
+    /// the rate that was offered.
+    pub rate_missed: bool,
+    /// Messages that were sent more than a whole period after they were to be.
+    pub behind: u64,
+    /// How often the transport refused a message because it was full (back-pressure); such a message was sent later.
+    pub refused: u64,
+    /// What happened to the messages of all topics, without the warm-up. `received` came in time and intact, `late` later
+    /// than the loss time-out after they were sent.
+    pub counts: Counts,
+    /// Messages that came before they were sent, by the clock; they are in `received`, and in no figure.
+    pub before_sent: u64,
+    /// From when a message was to be sent to its arrival; of those received.
+    pub response_ns: Option<Latency>,
+    /// From when a message was sent to its arrival; of those received.
+    pub service_ns: Option<Latency>,
+    /// From when a message was to be sent to when it was sent; of all that were sent.
+    pub lateness_ns: Option<Latency>,
+    /// From when the first message was to be sent until the last was, in nanoseconds.
+    pub duration_ns: u64,
+    /// Why it ended before all messages were sent, if so.
+    pub cut_short: Option<String>,
+    /// What the publishing process used meanwhile; if both sides are threads of one process, what that used.
+    pub publisher: Used,
+    /// What the subscribing process used meanwhile; absent if it is the same process.
+    pub subscriber: Option<Used>,
+}
+
+/// The figures of one distribution of latencies, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Latency {
+    /// Messages.
+    pub samples: u64,
+    /// Smallest.
+    pub min: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Half of the samples are below.
+    pub median: f64,
+    /// 90 % are below.
+    pub p90: f64,
+    /// 99 % are below.
+    pub p99: f64,
+    /// 99.9 % are below.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// What a process used of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Used {
+    /// In this time, in nanoseconds.
+    pub window_ns: u64,
+    /// Processor time, user and system, in nanoseconds.
+    pub cpu_time_ns: u64,
+    /// How often a processor was given up.
+    pub voluntary_switches: u64,
+    /// How often a processor was taken away.
+    pub involuntary_switches: u64,
+    /// Most memory that the process has had so far (`VmHWM`), in bytes: with our own buffers of samples.
+    pub peak_memory_bytes: u64,
+}
+
+impl Used {
+    /// Processor time in per cent of one core.
+    pub fn cpu_percent(&self) -> f64 {
+        self.cpu_time_ns as f64 * 100.0 / self.window_ns.max(1) as f64
+    }
+
+    /// Context switches of either kind per second.
+    pub fn switches_hz(&self) -> f64 {
+        (self.voluntary_switches + self.involuntary_switches) as f64 * 1e9 / self.window_ns.max(1) as f64
+    }
+}
+
+/// What became of one message, as `channel_<name>.csv` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Came in time and intact.
+    Ok,
+    /// The same, after a later one.
+    Reordered,
+    /// The same, and then again.
+    Duplicated,
+    /// Came later than the loss time-out after it was sent.
+    Late,
+    /// Its touched payload was not what was written.
+    Damaged,
+    /// Never came, or with a header that nobody can read.
+    Lost,
+}
+
+impl Fate {
+    /// The word in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fate::Ok => "ok",
+            Fate::Reordered => "reordered",
+            Fate::Duplicated => "duplicated",
+            Fate::Late => "late",
+            Fate::Damaged => "damaged",
+            Fate::Lost => "lost",
+        }
+    }
+
+    /// It came in time and intact, so that its latencies count.
+    pub fn is_received(self) -> bool {
+        matches!(self, Fate::Ok | Fate::Reordered | Fate::Duplicated)
+    }
+}
+
+impl ChannelTrial {
+    /// Messages of those sent that did not come, or not in time or intact.
+    pub fn loss(&self) -> f64 {
+        let Counts { sent, lost, late, damaged, .. } = self.counts;
+        (lost + late + damaged) as f64 / sent.max(1) as f64
+    }
+}

@@ -1,0 +1,222 @@
+//! Reading and writing whole files: what can go wrong, gzip, byte-order marks, and files that are replaced at once.
+
+use flate2::read::MultiGzDecoder;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// First bytes of a gzip file.
+pub const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// UTF-8's byte-order mark, which Windows programs write in front of a CSV.
+pub const UTF8_BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// Why a file could not be read or written; one line for people.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// It is not there, is a folder, or may not be read.
+    #[error("'{}' cannot be read: {why}", .file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// The reason, and what to do.
+        why: String,
+    },
+    /// What stands in it is wrong.
+    #[error("{0}")]
+    Wrong(Box<Wrong>),
+    /// It cannot be created or written.
+    #[error("'{}' cannot be written: {why}", .file.display())]
+    NotWritable {
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        why: String,
+    },
+}
+
+/// What is wrong in a file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The file.
+    pub file: PathBuf,
+    /// 1-based; none if it is about the whole file.
+    pub line: Option<u64>,
+    /// The column's name, if it is about one value.
+    pub column: Option<String>,
+    /// The value or the line as it stands there.
+    pub value: Option<String>,
+    /// What is wrong with it, and what to do.
+    pub what: String,
+}
+
+impl FileError {
+    /// A file whose contents as a whole are wrong.
+    pub fn wrong(file: &Path, what: impl Into<String>) -> Self {
+        let wrong = Wrong { file: file.to_owned(), line: None, column: None, value: None, what: what.into() };
+        Self::Wrong(Box::new(wrong))
+    }
+
+    /// A wrong line.
+    pub fn wrong_line(file: &Path, line: u64, text: &str, what: impl Into<String>) -> Self {
+        let (line, value) = (Some(line), Some(text.to_owned()));
+        Self::Wrong(Box::new(Wrong { file: file.to_owned(), line, column: None, value, what: what.into() }))
+    }
+
+    /// A wrong value.
+    pub fn wrong_value(file: &Path, line: u64, column: &str, value: &str, what: impl Into<String>) -> Self {
+        let (line, column, value) = (Some(line), Some(column.to_owned()), Some(value.to_owned()));
+        Self::Wrong(Box::new(Wrong { file: file.to_owned(), line, column, value, what: what.into() }))
+    }
+
+    /// What the operating system said when the file was read; cut-off or damaged compressed data is wrong data.
+    pub fn reading(file: &Path, error: &io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData => {
+                Self::wrong(file, format!("the compressed data is damaged or cut off: {error}"))
+            }
+            _ => Self::Unreadable { file: file.to_owned(), why: error.to_string() },
+        }
+    }
+
+    /// What the operating system said when the file was written.
+    pub fn writing(file: &Path, error: &io::Error) -> Self {
+        Self::NotWritable { file: file.to_owned(), why: error.to_string() }
+    }
+
+    /// The exit code of its class.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unreadable { .. } => crate::exit::NO_INPUT,
+            Self::Wrong(_) => crate::exit::DATA,
+            Self::NotWritable { .. } => crate::exit::CANNOT_CREATE,
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, " line {line}")?;
+        }
+        if let Some(column) = &self.column {
+            write!(f, ", column '{column}'")?;
+        }
+        f.write_str(": ")?;
+        if let Some(value) = &self.value {
+            write!(f, "'{}' ", shortened(value))?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+/// The text on one line of at most 60 characters.
+fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
+    if text.chars().nth(60).is_some() {
+        shown.push('…');
+    }
+    shown.replace("\\'", "'").replace("\\\"", "\"")
+}
+
+/// Opens a file to read.
+///
+/// # Errors
+/// If it is not there, may not be read, or is a folder.
+pub fn open(file: &Path) -> Result<File, FileError> {
+    let opened = File::open(file).map_err(|error| FileError::reading(file, &error))?;
+    if opened.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(FileError::Unreadable { file: file.to_owned(), why: "it is a folder; name a file".to_owned() });
+    }
+    Ok(opened)
+}
+
+/// The bytes of a file: decompressed if it is gzip, and without a byte-order mark.
+///
+/// # Errors
+/// As [`open`]; if compressed data is damaged or cut off.
+pub fn read(file: &Path) -> Result<Vec<u8>, FileError> {
+    let failed = |error| FileError::reading(file, &error);
+    let mut bytes = Vec::new();
+    open(file)?.read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.starts_with(&GZIP_MAGIC) {
+        let mut plain = Vec::new();
+        MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).map_err(failed)?;
+        bytes = plain;
+    }
+    if bytes.starts_with(&UTF8_BOM) {
+        bytes.drain(..UTF8_BOM.len());
+    }
+    Ok(bytes)
+}
+
+/// Writes a file whole or not at all; one that was there is replaced. Pipes and devices are written to directly.
+///
+/// # Errors
+/// If it cannot be created or written, e.g. because its folder is not there or the disk is full.
+pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
+    let failed = |error| FileError::writing(file, &error);
+    // A link stays a link: what it points to is replaced.
+    let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    match fs::metadata(&target) {
+        Ok(there) if there.is_dir() => return Err(failed(ErrorKind::IsADirectory.into())),
+        Ok(there) if !there.is_file() => return fs::write(&target, contents).map_err(failed),
+        _ => {}
+    }
+    let folder = match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut temporary = tempfile::Builder::new();
+    temporary.prefix(".tripmeter-").permissions(fs::Permissions::from_mode(0o666));
+    let mut temporary = temporary.tempfile_in(folder).map_err(failed)?;
+    temporary.write_all(contents).map_err(failed)?;
+    temporary.persist(&target).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_a_failure_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.csv");
+        write_whole(&file, b"old").unwrap();
+        write_whole(&file, b"new").unwrap();
+        assert_eq!(read(&file).unwrap(), b"new");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o600, 0o600);
+        let error = write_whole(folder.path(), b"new").unwrap_err();
+        assert_eq!(error.exit_code(), crate::exit::CANNOT_CREATE);
+        let error = write_whole(&folder.path().join("no/x.csv"), b"new").unwrap_err();
+        assert!(error.to_string().contains("no/x.csv"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
+    }
+
+    #[test]
+    fn gzip_and_byte_order_marks_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.csv");
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(b"\xef\xbb\xbfa,b\n").unwrap();
+        let packed = encoder.finish().unwrap();
+        fs::write(&file, &packed).unwrap();
+        assert_eq!(read(&file).unwrap(), b"a,b\n");
+        fs::write(&file, &packed[..packed.len() - 6]).unwrap();
+        assert_eq!(read(&file).unwrap_err().exit_code(), crate::exit::DATA);
+        assert_eq!(read(folder.path()).unwrap_err().exit_code(), crate::exit::NO_INPUT);
+        assert_eq!(read(&folder.path().join("none")).unwrap_err().exit_code(), crate::exit::NO_INPUT);
+    }
+
+    #[test]
+    fn an_error_says_file_line_column_and_value_on_one_line() {
+        let error = FileError::wrong_value(Path::new("a.csv"), 3, "Max", "x\ny", "is no number");
+        assert_eq!(error.to_string(), "'a.csv' line 3, column 'Max': 'x\\ny' is no number");
+        let error = FileError::wrong(Path::new("a.csv"), "the file is empty");
+        assert_eq!(error.to_string(), "'a.csv': the file is empty");
+    }
+}

@@ -1,0 +1,301 @@
+//! Rows put together by payload.
+
+use super::chunks::{ChunkError, Chunks};
+use super::fast::Shape;
+use super::row::{self, Layout, RowError};
+use crate::bytes::Bytes;
+use crate::file::FileError;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Most samples whose memory is kept for the next payload.
+const SPARE_SAMPLES: usize = 1 << 20;
+
+/// Why a file or range was not read to its end.
+#[derive(Debug)]
+pub enum Stop {
+    /// The rows of a payload are not contiguous.
+    Scattered,
+    /// This row is wrong; lines count from 1 within what was read.
+    Row(u64, RowError),
+    /// This line cannot be read.
+    Chunk(u64, ChunkError),
+}
+
+/// The same, where the file is known.
+#[derive(Debug)]
+pub enum Stopped {
+    /// The rows of a payload are not contiguous.
+    Scattered,
+    /// The file is wrong.
+    Wrong(FileError),
+}
+
+impl From<FileError> for Stopped {
+    fn from(error: FileError) -> Self {
+        Self::Wrong(error)
+    }
+}
+
+impl Stop {
+    /// Says it of a file, after so many lines of it.
+    pub fn at(self, file: &Path, lines: u64) -> Stopped {
+        Stopped::Wrong(match self {
+            Stop::Scattered => return Stopped::Scattered,
+            Stop::Row(line, error) => match error.column {
+                Some(column) => FileError::wrong_value(file, lines + line, column, &error.value, error.what),
+                None => FileError::wrong_line(file, lines + line, &error.value, error.what),
+            },
+            Stop::Chunk(_, ChunkError::Io(error)) => FileError::reading(file, &error),
+            Stop::Chunk(line, ChunkError::LineTooLong) => {
+                FileError::wrong_line(file, lines + line, "", "is too long for a row")
+            }
+        })
+    }
+}
+
+/// Samples of one payload.
+pub struct Held {
+    /// Its place in the order of first appearance, where all are held.
+    place: usize,
+    bytes: Bytes,
+    /// The payload as its last rows have it.
+    text: String,
+    latencies_us: Vec<f64>,
+}
+
+/// What came of a file or a range of it.
+pub struct Collected<T> {
+    /// The first payload, if a range before may have more of it.
+    head: Option<Held>,
+    /// Payloads between first and last.
+    pub done: Vec<(Bytes, T)>,
+    /// The last payload, if a range after may have more of it and it is not the first.
+    tail: Option<Held>,
+    /// Lines read.
+    pub lines: u64,
+    /// Why it was not read to its end.
+    pub stop: Option<Stop>,
+}
+
+/// Reads rows and finishes payloads.
+pub struct Collector<'a, T, F> {
+    finish: &'a F,
+    gate: Option<(&'a Mutex<()>, usize)>,
+    held_all: bool,
+    open_ended: bool,
+    head: Option<Held>,
+    open: Vec<Held>,
+    done: Vec<(Bytes, T)>,
+    lines: u64,
+    /// Memory of the payload before.
+    spare: Vec<f64>,
+}
+
+impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
+    /// A payload is finished when the next one begins, or with the end.
+    pub fn new(finish: &'a F) -> Self {
+        Self {
+            finish,
+            gate: None,
+            held_all: false,
+            open_ended: false,
+            head: None,
+            open: Vec::new(),
+            done: Vec::new(),
+            lines: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Payloads are finished with the end only.
+    pub fn holding_all(self) -> Self {
+        Self { held_all: true, ..self }
+    }
+
+    /// The first and the last payload are not finished.
+    pub fn open_ended(self) -> Self {
+        Self { open_ended: true, ..self }
+    }
+
+    /// Whoever has more samples of a payload than that must have the gate.
+    pub fn gated(self, gate: &'a Mutex<()>, samples: usize) -> Self {
+        Self { gate: Some((gate, samples)), ..self }
+    }
+
+    /// Reads all rows.
+    pub fn read(mut self, layout: &Layout, chunks: Result<Chunks<'_>, ChunkError>) -> Collected<T> {
+        let stop = match chunks {
+            Ok(chunks) => self.rows(layout, chunks).err(),
+            Err(error) => Some(Stop::Chunk(1, error)),
+        };
+        let mut tail = self.open.pop();
+        if self.head.is_none() {
+            self.head = tail.take();
+        }
+        Collected { head: self.head, done: self.done, tail, lines: self.lines, stop }
+    }
+
+    fn rows(&mut self, layout: &Layout, mut chunks: Chunks<'_>) -> Result<(), Stop> {
+        let mut passed: Option<MutexGuard<'_, ()>> = None;
+        let mut shape = None;
+        loop {
+            let chunk = chunks.lines().map_err(|error| Stop::Chunk(self.lines + 1, error))?;
+            if chunk.is_empty() {
+                break;
+            }
+            let payloads = self.done.len();
+            self.chunk(layout, chunk, &mut shape)?;
+            if self.done.len() > payloads {
+                passed = None;
+            }
+            if let (Some((gate, samples)), None) = (self.gate, &passed)
+                && self.open.last().is_some_and(|held| held.latencies_us.len() > samples)
+            {
+                passed = Some(gate.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+        layout.unended(chunks.unended()).map_err(|error| Stop::Row(self.lines + 1, error))?;
+        if !self.open_ended {
+            let mut open = std::mem::take(&mut self.open);
+            open.sort_by_key(|held| held.place);
+            open.into_iter().for_each(|held| self.complete(held));
+        }
+        Ok(())
+    }
+
+    /// Reads whole lines.
+    fn chunk(&mut self, layout: &Layout, mut rest: &[u8], shape: &mut Option<Shape>) -> Result<(), Stop> {
+        while !rest.is_empty() {
+            if let (Some(shape), Some(held)) = (&shape, self.open.last_mut()) {
+                let (bytes, rows) = shape.rows(rest, &mut held.latencies_us);
+                self.lines += rows;
+                rest = &rest[bytes..];
+            }
+            let Some(end) = memchr::memchr(b'\n', rest) else { break };
+            let (line, after) = rest.split_at(end + 1);
+            self.lines += 1;
+            let row = layout.row(line).map_err(|error| Stop::Row(self.lines, error))?;
+            if let Some(row) = row {
+                self.change(&row.payload)?;
+                self.open.last_mut().expect("a payload was begun").latencies_us.push(row.latency_us);
+                *shape = if layout.usual() { Shape::of(line) } else { None };
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// The next row is of that payload.
+    fn change(&mut self, text: &str) -> Result<(), Stop> {
+        if self.open.last().is_some_and(|held| held.text == text) {
+            return Ok(());
+        }
+        let bytes = row::payload(text).map_err(|error| Stop::Row(self.lines, error))?;
+        if let Some(at) = self.open.iter().position(|held| held.bytes == bytes) {
+            // The last one is the one that grows.
+            let mut held = self.open.remove(at);
+            text.clone_into(&mut held.text);
+            if !bytes.is_integer() {
+                held.bytes = bytes;
+            }
+            self.open.push(held);
+            return Ok(());
+        }
+        if !self.held_all
+            && let Some(held) = self.open.pop()
+        {
+            self.complete(held);
+        }
+        let known = self.done.iter().any(|(done, _)| *done == bytes);
+        if known || self.head.as_ref().is_some_and(|head| head.bytes == bytes) {
+            return Err(Stop::Scattered);
+        }
+        let latencies_us = std::mem::take(&mut self.spare);
+        self.open.push(Held { place: self.open.len(), bytes, text: text.to_owned(), latencies_us });
+        Ok(())
+    }
+
+    fn complete(&mut self, mut held: Held) {
+        if self.open_ended && self.head.is_none() {
+            self.head = Some(held);
+            return;
+        }
+        let made = (self.finish)(&held.bytes, &mut held.latencies_us);
+        self.done.push((held.bytes, made));
+        if held.latencies_us.capacity() <= SPARE_SAMPLES {
+            held.latencies_us.clear();
+            self.spare = held.latencies_us;
+        }
+    }
+}
+
+/// Puts together what came of one range after the other.
+pub struct Merged<'a, T, F> {
+    finish: &'a F,
+    gate: &'a Mutex<()>,
+    ungated: usize,
+    passed: Option<MutexGuard<'a, ()>>,
+    open: Option<Held>,
+    done: Vec<(Bytes, T)>,
+}
+
+impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Merged<'a, T, F> {
+    /// Whoever holds more than `ungated` samples of a payload must have the gate.
+    pub fn new(finish: &'a F, gate: &'a Mutex<()>, ungated: usize) -> Self {
+        Self { finish, gate, ungated, passed: None, open: None, done: Vec::new() }
+    }
+
+    /// Takes the next range.
+    pub fn add(&mut self, collected: Collected<T>) -> Result<(), Stopped> {
+        if let Some(head) = collected.head {
+            self.grow(head)?;
+        }
+        for (bytes, made) in collected.done {
+            self.close()?;
+            self.push(bytes, made)?;
+        }
+        collected.tail.map_or(Ok(()), |tail| self.grow(tail))
+    }
+
+    /// All payloads, after the last range.
+    pub fn finished(mut self) -> Result<Vec<(Bytes, T)>, Stopped> {
+        self.close()?;
+        Ok(self.done)
+    }
+
+    fn grow(&mut self, held: Held) -> Result<(), Stopped> {
+        match &mut self.open {
+            Some(open) if open.bytes == held.bytes => {
+                open.latencies_us.extend_from_slice(&held.latencies_us);
+                if !held.bytes.is_integer() {
+                    open.bytes = held.bytes;
+                }
+            }
+            _ => {
+                self.close()?;
+                self.open = Some(held);
+            }
+        }
+        let samples = self.open.as_ref().map_or(0, |open| open.latencies_us.len());
+        if samples > self.ungated && self.passed.is_none() {
+            self.passed = Some(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Stopped> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let made = (self.finish)(&open.bytes, &mut open.latencies_us);
+        self.passed = None;
+        self.push(open.bytes, made)
+    }
+
+    fn push(&mut self, bytes: Bytes, made: T) -> Result<(), Stopped> {
+        if self.done.iter().any(|(done, _)| *done == bytes) {
+            return Err(Stopped::Scattered);
+        }
+        self.done.push((bytes, made));
+        Ok(())
+    }
+}

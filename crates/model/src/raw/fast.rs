@@ -1,0 +1,247 @@
+//! Rows as nearly all of them are, `1234,16384,12.479`, by arithmetic on eight bytes at a time.
+//!
+//! A row that looks in any way different, or is wrong, is left to [`super::row`]; so this code decides about speed
+//! only. Where a row ends is known late, so rows are found in several places at the same time. Most of them, those
+//! with a short latency, by [`super::short`].
+
+#[cfg(target_arch = "x86_64")]
+use super::short::Short;
+
+/// Bytes that must be there behind the beginning of a row for it to be read here.
+const MARGIN: usize = 64;
+/// Bytes between the places where rows are found at the same time.
+pub const STRIDE: usize = 4 << 10;
+/// More rows than there can be in so many bytes.
+const ROWS: usize = STRIDE / 6 + MARGIN;
+/// Places where rows are found at the same time, unless they are short.
+const PLACES: usize = 2;
+/// Bytes that are read here after a row that is not short, before short ones are sought again.
+const NOT_SHORT: usize = 8 * STRIDE;
+pub const ZEROS: u64 = ONES * b'0' as u64;
+pub const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = ONES << 7;
+/// Integers up to here are exact as floating point; so their quotient by a power of ten in [`POWERS`] is rounded once.
+const EXACT: u64 = 1 << 53;
+const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+
+/// What consecutive rows have in common: the length of the sample number, the payload, and the line break.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Mask and value of what comes before the latency, 8 bytes by 8. Of the digits of the sample number only the high
+    /// halves are looked at: it is not used.
+    begin: [(u64, u64); 4],
+    /// Where the latency begins.
+    before: usize,
+    /// The first byte of the line break, and its length.
+    end: u8,
+    end_length: usize,
+    #[cfg(target_arch = "x86_64")]
+    short: Option<Short>,
+}
+
+/// Whole lines where rows are found, one after the other.
+#[derive(Clone, Copy, Default)]
+pub struct Place {
+    /// Where the next row begins.
+    pub at: usize,
+    /// Behind the last line break.
+    pub end: usize,
+    /// Rows found before.
+    pub rows: usize,
+}
+
+impl Shape {
+    /// The shape of a line; `None` if it is none for here.
+    pub fn of(line: &[u8]) -> Option<Self> {
+        let sample = line.iter().position(|byte| !byte.is_ascii_digit())?;
+        let before = sample + line.get(sample + 1..)?.iter().position(|byte| *byte == b',')? + 2;
+        let plain = line[before..].trim_ascii_end().iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+        if sample == 0 || !plain {
+            return None;
+        }
+        let line_break: &[u8] = if line.ends_with(b"\r\n") { b"\r\n" } else { b"\n" };
+        let begin = |text: &[u8], from: usize| {
+            let (mut mask, mut value) = ([0; 32], [0; 32]);
+            mask.get_mut(..text.len())?.fill(0xff);
+            value[..text.len()].copy_from_slice(text);
+            mask[from..from + sample].fill(0xf0);
+            value[from..from + sample].fill(b'0');
+            Some([0, 8, 16, 24].map(|at| (u64_at(&mask, at), u64_at(&value, at))))
+        };
+        Some(Self {
+            begin: begin(&line[..before], 0)?,
+            before,
+            end: line_break[0],
+            end_length: line_break.len(),
+            #[cfg(target_arch = "x86_64")]
+            short: begin(&[line_break, &line[..before]].concat(), line_break.len())
+                .and_then(|begin| Short::new(begin, line_break.len() + before, line_break)),
+        })
+    }
+
+    /// Appends the latencies of all rows at the beginning of `text` that have this shape; returns their bytes and
+    /// number.
+    pub fn rows(&self, text: &[u8], latencies_us: &mut Vec<f64>) -> (usize, u64) {
+        let before = latencies_us.len();
+        let mut at = 0;
+        while let Some((latency_us, next)) = self.row(text, at) {
+            latencies_us.push(latency_us);
+            at = next;
+            #[cfg(target_arch = "x86_64")]
+            if let Some(short) = &self.short {
+                at = short.rows(text, at, latencies_us);
+            }
+            at = self.batches(text.get(..at + NOT_SHORT).unwrap_or(text), at, latencies_us);
+        }
+        (at, (latencies_us.len() - before) as u64)
+    }
+
+    /// Appends the latencies of rows from `at` on; returns where the first one begins that was not read, or for which
+    /// too little is left.
+    fn batches(&self, text: &[u8], mut at: usize, latencies_us: &mut Vec<f64>) -> usize {
+        if Place::next::<PLACES>(text, at).is_none() {
+            return at;
+        }
+        let mut found = [[0.0; ROWS]; PLACES];
+        while let Some(mut places) = Place::next(text, at) {
+            self.find(text, &mut places, &mut found);
+            for (place, found) in places.iter().zip(&found) {
+                latencies_us.extend_from_slice(&found[..place.rows]);
+                at = place.at;
+                if at < place.end {
+                    return at;
+                }
+            }
+        }
+        at
+    }
+
+    /// Finds rows in all places; after a row that is none, no more.
+    // In a function of its own it has enough registers.
+    #[inline(never)]
+    fn find(&self, text: &[u8], places: &mut [Place; PLACES], found: &mut [[f64; ROWS]; PLACES]) {
+        let mut at = places.map(|place| place.at);
+        let mut length = 0;
+        'all: while length < ROWS {
+            let mut next = at;
+            for place in 0..PLACES {
+                if next[place] >= places[place].end {
+                    break 'all;
+                }
+                let Some(one) = self.row(text, next[place]) else { break 'all };
+                (found[place][length], next[place]) = one;
+            }
+            at = next;
+            length += 1;
+        }
+        for (index, place) in places.iter_mut().enumerate() {
+            (place.at, place.rows) = (at[index], length);
+            while place.at < place.end && place.rows < ROWS {
+                let Some(one) = self.row(text, place.at) else { return };
+                (found[index][place.rows], place.at) = one;
+                place.rows += 1;
+            }
+        }
+    }
+
+    /// The latency of the row that begins there, and where the next one begins.
+    #[inline(always)]
+    fn row(&self, text: &[u8], at: usize) -> Option<(f64, usize)> {
+        let row: &[u8; MARGIN] = text.get(at..)?.first_chunk()?;
+        if (0..4).any(|word| u64_at(row, 8 * word) & self.begin[word].0 != self.begin[word].1) {
+            return None;
+        }
+        // The mask changes nothing; it spares checks.
+        let before = self.before & 63;
+        let (low, high) = (u64_at(row, before), u64_at(row, before + 8));
+        let ends = equal(low, self.end);
+        let (latency_us, length) = if ends != 0 {
+            let length = (ends.trailing_zeros() / 8) as usize;
+            (few(low, length)?, length)
+        } else {
+            let length = 8 + (equal(high, self.end).trailing_zeros() / 8) as usize;
+            (many(u128::from(high) << 64 | u128::from(low), length)?, length)
+        };
+        let next = before + length + self.end_length;
+        (row[next - 1] == b'\n').then_some((latency_us, at + next))
+    }
+}
+
+impl Place {
+    /// The next places; `None` if what is left is too little.
+    pub fn next<const PLACES: usize>(text: &[u8], mut at: usize) -> Option<[Self; PLACES]> {
+        let step = STRIDE.min(text.len().checked_sub(at + 2 * MARGIN)? / PLACES);
+        if step < MARGIN {
+            return None;
+        }
+        let mut places = [Self::default(); PLACES];
+        for (place, from) in places.iter_mut().zip((at + step..).step_by(step)) {
+            let end = from + memchr::memchr(b'\n', text.get(from..)?)? + 1;
+            *place = Self { at, end, rows: 0 };
+            at = end;
+        }
+        Some(places)
+    }
+}
+
+#[inline(always)]
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The high bit of every byte that is no digit; right up to the first that is none.
+#[inline(always)]
+fn not_digits(text: u64) -> u64 {
+    let values = text ^ ZEROS;
+    (values.wrapping_add(0x7676_7676_7676_7676) | values) & HIGHS
+}
+
+/// The high bit of every byte that is `byte`; right up to the first.
+#[inline(always)]
+fn equal(text: u64, byte: u8) -> u64 {
+    let values = text ^ (ONES * u64::from(byte));
+    values.wrapping_sub(ONES) & !values & HIGHS
+}
+
+/// The value of eight digits, one per byte, the first in the lowest.
+#[inline(always)]
+fn eight_digits(digits: u64) -> u64 {
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let even = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
+    let odd = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
+    even.wrapping_add(odd) >> 32
+}
+
+/// The number in the first `length` bytes, at most 7: digits and one point.
+#[inline(always)]
+fn few(text: u64, length: usize) -> Option<f64> {
+    let point = (equal(text, b'.').trailing_zeros() / 8) as usize;
+    if point >= length || length < 2 {
+        return None;
+    }
+    let before = (1_u64 << (8 * point)) - 1;
+    let digits = (text & before) | ((text >> 8) & !before);
+    let aligned = (digits ^ ZEROS) << (8 * (9 - length));
+    (not_digits(aligned ^ ZEROS) == 0).then(|| eight_digits(aligned) as i64 as f64 / POWERS[(length - 1 - point) & 15])
+}
+
+/// The number in the first `length` bytes, 8 to 15: digits and one point.
+#[inline(always)]
+fn many(text: u128, length: usize) -> Option<f64> {
+    const ZEROS_16: u128 = (ZEROS as u128) << 64 | ZEROS as u128;
+    let points = [equal(text as u64, b'.'), equal((text >> 64) as u64, b'.')];
+    let point = match points {
+        [0, high] => 8 + (high.trailing_zeros() / 8) as usize,
+        [low, _] => (low.trailing_zeros() / 8) as usize,
+    };
+    if point >= length || length > 15 {
+        return None;
+    }
+    let before = (1_u128 << (8 * point)) - 1;
+    let digits = (text & before) | ((text >> 8) & !before);
+    let aligned = (digits ^ ZEROS_16) << (8 * (17 - length));
+    let (high, low) = (aligned as u64, (aligned >> 64) as u64);
+    let mantissa = eight_digits(high) * 100_000_000 + eight_digits(low);
+    let plain = not_digits(high ^ ZEROS) | not_digits(low ^ ZEROS) == 0;
+    (plain && mantissa <= EXACT).then(|| mantissa as i64 as f64 / POWERS[(length - 1 - point) & 15])
+}

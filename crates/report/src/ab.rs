@@ -1,0 +1,198 @@
+//! Two sides that were measured in pairs.
+
+use crate::audit;
+use crate::notes::mishaps;
+use crate::verdicts;
+use tripmeter_model::manifest::{Counts, Manifest, Status};
+use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::pairs::Pairs;
+use tripmeter_stats::runs::{Comparison, Question};
+
+/// How sides are called in tables.
+const LETTERS: [&str; 2] = ["A", "B"];
+
+/// What there is to tell.
+#[derive(Clone, Copy, Debug)]
+pub struct Ab<'a> {
+    /// What was measured; sub-experiment 0 of its plan is A, 1 is B.
+    pub manifest: &'a Manifest,
+    /// The plugin of each side, if it is one.
+    pub plugins: [Option<&'a str>; 2],
+    /// Its pairs.
+    pub pairs: &'a Pairs<'a>,
+    /// What was asked.
+    pub question: &'a Question,
+    /// The change that was to be seen.
+    pub effect: f64,
+    /// What was found.
+    pub comparisons: &'a [Comparison],
+    /// Why there are not more rounds; empty if as many are there as were asked for.
+    pub stopped: &'a str,
+}
+
+/// The sides, a line for each comparison, the verdicts, and whatever keeps them from being good.
+pub fn ab(ab: &Ab<'_>) -> String {
+    let plan = &ab.manifest.plan;
+    let sides = LETTERS.iter().zip(&plan.sub_experiments).zip(ab.plugins);
+    let mut text: String = sides.map(|((letter, side), plugin)| described(ab, letter, side, plugin)).collect();
+    text += "\n";
+    if ab.comparisons.is_empty() {
+        text += "No pair was measured.\n";
+    } else {
+        text += &verdicts::table(ab.comparisons, ab.question, LETTERS);
+        text += "\n";
+        text += &verdicts::summary(ab.comparisons, ab.question, ab.effect);
+    }
+    let stopped = if ab.stopped.is_empty() { String::new() } else { format!("; {}", ab.stopped) };
+    text += &format!("{} rounds, each in random order (seed {}){stopped}\n", plan.rounds, plan.seed);
+    if ab.manifest.status == Status::Interrupted {
+        text += "INTERRUPTED: the verdicts are of the pairs so far\n";
+    }
+    for failure in &ab.pairs.failures {
+        let at = failure.payload_bytes.map(|bytes| format!(" at {}", display_size(bytes))).unwrap_or_default();
+        let (round, side, why) = (failure.round, LETTERS[failure.side], &failure.why);
+        text += &format!("FAILED: {side}{at}, round {round}: {why}; this round is not in the verdicts\n");
+    }
+    text += &messages(ab);
+    text += &audit::note(ab.manifest).map(|line| line + "\n").unwrap_or_default();
+    if ab.comparisons.is_empty() { text } else { text + "\n" + &verdicts::legend(ab.question, LETTERS) }
+}
+
+/// `A: zeromq/ipc, wait poll, touch none, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.
+fn described(ab: &Ab<'_>, letter: &str, side: &SubExperiment, plugin: Option<&str>) -> String {
+    let mut text = format!("{letter}: {}, wait {}, touch {}", side.transport, side.wait, side.touch);
+    let mut results = ab.manifest.sub_experiments.iter().filter(|result| result.name == side.name);
+    if let Some(result) = results.find(|result| !result.system_version.is_empty()) {
+        text += &format!(", version {}", result.system_version);
+    }
+    text += &plugin.map(|file| format!(", plugin '{file}'")).unwrap_or_default();
+    text += &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>();
+    text + "\n"
+}
+
+/// A line for each side and payload of which messages are missing, or samples fewer than planned.
+fn messages(ab: &Ab<'_>) -> String {
+    let mut text = String::new();
+    for (side, planned) in ab.manifest.plan.sub_experiments.iter().enumerate().take(LETTERS.len()) {
+        for &bytes in &planned.payloads {
+            let cells = ab.pairs.pairs.iter().map(|pair| pair.cells[side]).filter(|cell| cell.payload_bytes == bytes);
+            let counts = cells.clone().fold(Counts::default(), |sum, cell| sum + cell.counts);
+            let place = format!("{} at {}", LETTERS[side], display_size(bytes));
+            let what = mishaps(&counts);
+            if !what.is_empty() {
+                text += &format!("{place}: {what}\n");
+            }
+            if let Some(cut) = cells.clone().find_map(|cell| cell.cut_short.as_deref()) {
+                let short = cells.filter(|cell| cell.cut_short.is_some()).count();
+                text += &format!("{place}: fewer samples than planned in {short} rounds: {cut}\n");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, add, result};
+    use tripmeter_stats::change::Control;
+    use tripmeter_stats::power::Layout;
+    use tripmeter_stats::runs::compare;
+
+    const QUESTION: Question =
+        Question { layout: Layout::Paired, margin: 0.02, control: Control::FalseDiscoveries(0.05), power: 0.95 };
+
+    /// Eight rounds; B is slower by a quarter at 1k, and alike at 64k.
+    fn manifest() -> Manifest {
+        let mut manifest = fixture::manifest();
+        (manifest.plan.rounds, manifest.plan.seed) = (8, 7);
+        add(&mut manifest, "a", "uds/datagram", &[1024, 65536]);
+        add(&mut manifest, "b", "uds/stream", &[1024, 65536]);
+        for round in 1..=8 {
+            let pace = 1000.0 + 40.0 * f64::from(round);
+            let wobble = 1.0 + 0.002 * f64::from(round % 3);
+            let a = [(1024, pace), (65536, 4.0 * pace)];
+            let b = [(1024, 1.25 * wobble * pace), (65536, 4.0 * wobble * pace)];
+            let order = if round % 2 == 0 { [("a", a), ("b", b)] } else { [("b", b), ("a", a)] };
+            for (name, cells) in order {
+                result(&mut manifest, name, round, &cells);
+            }
+        }
+        manifest
+    }
+
+    fn text(manifest: &Manifest) -> String {
+        let pairs = Pairs::of(manifest, ["a", "b"]);
+        let comparisons = compare(&pairs.runs(&manifest.plan.sub_experiments[0].payloads), &QUESTION).unwrap();
+        let plugins = [None, Some("/opt/new/tripmeter_uds.so")];
+        let stopped = "enough for the effect";
+        ab(&Ab {
+            manifest,
+            plugins,
+            pairs: &pairs,
+            question: &QUESTION,
+            effect: 0.1,
+            comparisons: &comparisons,
+            stopped,
+        })
+    }
+
+    #[test]
+    fn sides_comparisons_and_verdicts_are_told() {
+        let mut manifest = manifest();
+        manifest.plan.sub_experiments[1].environment.insert("LD_LIBRARY_PATH".to_owned(), "/opt/new".to_owned());
+        let text = text(&manifest);
+        let begin = "\
+A: uds/datagram, wait poll, touch none, version 1.0
+B: uds/stream, wait poll, touch none, version 1.0, plugin '/opt/new/tripmeter_uds.so', LD_LIBRARY_PATH=/opt/new
+
+";
+        assert!(text.starts_with(begin), "{text}");
+        let rows: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert!(
+            rows.iter().any(|row| row.starts_with("1k median 8 1.180 1.4") && row.ends_with("REGRESSED")),
+            "{text}"
+        );
+        assert!(rows.iter().any(|row| row.starts_with("64k p99 8 9.440 9.4") && row.ends_with("equivalent")), "{text}");
+        let summary =
+            "2 regressed, 0 improved, 2 equivalent, 0 inconclusive; margin 2 %; at most 5 % of changes called";
+        assert!(text.contains(summary), "{text}");
+        assert!(text.contains("8 rounds, each in random order (seed 7); enough for the effect\n"), "{text}");
+        assert!(!text.contains("FAILED") && !text.contains("not enough"), "{text}");
+    }
+
+    #[test]
+    fn who_was_first_is_known_and_a_failed_round_is_left_out_aloud() {
+        let mut manifest = manifest();
+        let found = Pairs::of(&manifest, ["a", "b"]);
+        assert_eq!(found.pairs.len(), 16);
+        assert!(found.pairs.iter().all(|pair| pair.first == (pair.round % 2) as usize), "{:?}", found.pairs);
+        let failed = &mut manifest.sub_experiments[5];
+        (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
+        let (name, round) = (failed.name.clone(), failed.round);
+        manifest.sub_experiments[8].cells[0].rtt_half_ns = None;
+        manifest.sub_experiments[10].cells[1].counts.lost = 3;
+        let found = Pairs::of(&manifest, ["a", "b"]);
+        assert_eq!((found.pairs.len(), found.failures.len()), (16 - 2 - 1, 2));
+        let text = text(&manifest);
+        let letter = name.to_uppercase();
+        let loud = format!("FAILED: {letter}, round {round}: the follower ended; this round is not in the verdicts\n");
+        assert!(text.contains(&loud), "{text}");
+        assert!(text.contains(" at 1k, round 5: no message was answered; this round"), "{text}");
+        assert!(text.contains(" at 64k: 3 lost\n"), "{text}");
+    }
+
+    #[test]
+    fn too_few_pairs_have_no_interval_and_none_at_all_no_table() {
+        let mut manifest = manifest();
+        manifest.sub_experiments.truncate(8);
+        let few = text(&manifest);
+        assert!(few.contains("n too small") && few.contains("inconclusive") && few.contains("not enough for"), "{few}");
+        manifest.sub_experiments.truncate(1);
+        manifest.status = Status::Interrupted;
+        let none = text(&manifest);
+        assert!(none.contains("No pair was measured.\n") && none.contains("INTERRUPTED") && !none.contains("ratio"));
+    }
+}

@@ -1,0 +1,141 @@
+//! An audit of the machine, as text.
+
+use crate::grid::{counted, grid_within};
+use tripmeter_model::audit::{Audit, CheckInfo, Finding, Level};
+use tripmeter_model::manifest::Manifest;
+
+const COLUMNS: u16 = 118;
+
+/// A line for each finding, the worst first; below, the commands that would mend them, and how many there are of each level.
+pub fn audit(audit: &Audit) -> String {
+    let mut findings: Vec<&Finding> = audit.findings.iter().collect();
+    // Stable: the order of the checks within a level, and what is not visible last.
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.level), !finding.visible));
+    let row = |finding: &&Finding| {
+        let Finding { level, check, value, limit, .. } = finding;
+        [level.as_str().to_owned(), check.clone(), value.clone(), limit.clone()]
+    };
+    let table = grid_within(COLUMNS, ["level", "check", "value", "limit"], findings.iter().map(row));
+    let fixes = findings.iter().filter_map(|finding| Some((finding, finding.fix.as_ref()?)));
+    let fixes: String = fixes.map(|(finding, fix)| format!("  {}: {fix}\n", finding.check)).collect();
+    let fixes = if fixes.is_empty() { fixes } else { format!("\nWhat would mend or better it:\n{fixes}") };
+    format!("{table}{fixes}\n{}\n", summary(audit))
+}
+
+fn summary(audit: &Audit) -> String {
+    let of = |level| audit.at(level).filter(|finding| finding.visible).count();
+    let hidden = audit.findings.iter().filter(|finding| !finding.visible).count();
+    let levels = [Level::Fail, Level::Warn, Level::Info].map(|level| format!("{} {}", of(level), level.as_str()));
+    format!("{}, {hidden} not visible here and not assumed to be good", levels.join(", "))
+}
+
+/// What each check reads, from where on it warns or fails, and what would mend it.
+pub fn audit_checks(checks: &[CheckInfo]) -> String {
+    let one = |check: &CheckInfo| {
+        let CheckInfo { name, source, limit, fix } = check;
+        let fix = if fix.is_empty() { String::new() } else { format!("  fix:   {fix}\n") };
+        format!("{name}\n  reads: {source}\n  limit: {limit}\n{fix}")
+    };
+    checks.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// `environment: 1 fail (steal), 2 warnings (load, turbo); tripmeter doctor explains`, of the audits before and after.
+pub(crate) fn note(manifest: &Manifest) -> Option<String> {
+    let environment = &manifest.environment;
+    let audits = environment.audit_before.iter().chain(&environment.audit_after);
+    let findings: Vec<&Finding> = audits.flat_map(|audit| &audit.findings).collect();
+    let worst =
+        |check: &str| findings.iter().filter(|finding| finding.check == check).map(|finding| finding.level).max();
+    let named = |level: Level, noun: &str| {
+        let mut names: Vec<&str> = Vec::new();
+        for finding in &findings {
+            if worst(&finding.check) == Some(level) && !names.contains(&finding.check.as_str()) {
+                names.push(&finding.check);
+            }
+        }
+        (!names.is_empty()).then(|| format!("{} ({})", counted(names.len(), noun), names.join(", ")))
+    };
+    let parts: Vec<String> =
+        [named(Level::Fail, "failure"), named(Level::Warn, "warning")].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("environment: {}; tripmeter doctor explains", parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use tripmeter_model::audit::Activity;
+
+    fn finding(check: &str, level: Level, value: &str, fix: Option<&str>) -> Finding {
+        Finding {
+            check: check.to_owned(),
+            level,
+            visible: !value.starts_with("not visible"),
+            value: value.to_owned(),
+            limit: "warn above 1 %, fail above 10 %".to_owned(),
+            fix: fix.map(str::to_owned),
+        }
+    }
+
+    fn example() -> Audit {
+        let findings = vec![
+            finding("turbo", Level::Info, "not visible here: /sys/x is not there", None),
+            finding("clock-cost", Level::Info, "20 ns", None),
+            finding("load", Level::Warn, "others used 20.0 % of a processor: cc (7) 20.0 %", Some("stop it")),
+            finding("steal", Level::Fail, "12.0 % of the time", Some("measure elsewhere")),
+        ];
+        let (cpus, activity) = (vec![0, 1], Activity::default());
+        Audit { cpus, findings, activity, hiccups: Vec::new(), processes: Vec::new() }
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_commands_are_whole_lines() {
+        let golden = "\
+level  check       value                                             limit
+----------------------------------------------------------------------------------------------------
+fail   steal       12.0 % of the time                                warn above 1 %, fail above 10 %
+warn   load        others used 20.0 % of a processor: cc (7) 20.0 %  warn above 1 %, fail above 10 %
+info   clock-cost  20 ns                                             warn above 1 %, fail above 10 %
+info   turbo       not visible here: /sys/x is not there             warn above 1 %, fail above 10 %
+
+What would mend or better it:
+  steal: measure elsewhere
+  load: stop it
+
+1 fail, 1 warn, 1 info, 1 not visible here and not assumed to be good
+";
+        assert_eq!(audit(&example()), golden);
+    }
+
+    #[test]
+    fn long_values_are_wrapped_and_long_commands_are_not() {
+        let mut long = example();
+        long.findings[2].value = "gaps ".repeat(60);
+        long.findings[2].fix = Some("tee ".repeat(60).trim().to_owned());
+        let text = audit(&long);
+        let (table, fixes) = text.split_once("\nWhat").unwrap();
+        assert!(table.lines().all(|line| line.chars().count() <= usize::from(COLUMNS)), "{table}");
+        assert!(fixes.contains(long.findings[2].fix.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn a_run_is_told_in_one_line_what_warned_before_or_after() {
+        let mut manifest = fixture::manifest();
+        assert_eq!(note(&manifest), None);
+        manifest.environment.audit_before = Some(example());
+        let mut after = example();
+        after.findings[2].level = Level::Fail;
+        after.findings[1].level = Level::Warn;
+        manifest.environment.audit_after = Some(after);
+        let line = "environment: 2 failures (load, steal), 1 warning (clock-cost); tripmeter doctor explains";
+        assert_eq!(note(&manifest).as_deref(), Some(line));
+        assert!(crate::all(&manifest).contains(line));
+    }
+
+    #[test]
+    fn checks_are_listed() {
+        let one = CheckInfo { name: "a", source: "/b", limit: "warn if c", fix: "d" };
+        let text = audit_checks(&[one, CheckInfo { fix: "", ..one }]);
+        assert_eq!(text, "a\n  reads: /b\n  limit: warn if c\n  fix:   d\n\na\n  reads: /b\n  limit: warn if c\n");
+    }
+}

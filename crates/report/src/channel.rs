@@ -1,0 +1,317 @@
+//! The table of pattern `channel`: latencies one way at a fixed rate, from the intended and from the actual sending.
+
+use crate::merged::{Merged, MergedCell, largest};
+use crate::notes::{self, proof};
+use crate::number::micros;
+use crate::throughput::{count, percent};
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use tripmeter_model::Pattern;
+use tripmeter_model::channel::{ChannelTrial, Latency, Used};
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::payload::display_size;
+use tripmeter_stats::median;
+
+const HEADER: [&str; 19] = [
+    "transport",
+    "wait",
+    "touch",
+    "payload\n[bytes]",
+    "topics\n[n]",
+    "offered\n[/s]",
+    "achieved\n[/s]",
+    "time",
+    "average\n[µs]",
+    "p50\n[µs]",
+    "p90\n[µs]",
+    "p99\n[µs]",
+    "p99.9\n[µs]",
+    "max\n[µs]",
+    "loss\n[%]",
+    "CPU\n[%]",
+    "switches\n[/s]",
+    "memory\n[MB]",
+    "path\nproof",
+];
+/// Columns that name the row.
+const NAMING: usize = 7;
+
+/// What the columns mean.
+pub const LEGEND: &str = "\
+time: response = from when a message was to be sent until it came, service = from when it was sent; one way, two
+readings of one clock. offered, achieved: messages per second on each topic, to be sent and sent; !: the rate was missed.
+loss: messages lost, late or damaged, of those sent. CPU: user and system, in per cent of one core; switches: context
+switches; memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These three are of the
+publishing process in the line of response, and of the subscribing one in the line of service.
+";
+
+/// The lines of one rate.
+pub struct Row<'a> {
+    sub: &'a Merged<'a>,
+    payload_bytes: u64,
+    /// The same trial of each round.
+    trials: Vec<&'a ChannelTrial>,
+    /// At the first rate: why there are fewer rates than planned, of each round where that is so.
+    shortfalls: Vec<&'a str>,
+}
+
+/// True if a sub-experiment is of this table.
+pub fn is_of(sub: &Merged<'_>) -> bool {
+    sub.planned.pattern == Pattern::Channel
+}
+
+/// Every rate, by payload.
+pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for sub in subs.iter().filter(|sub| is_of(sub)) {
+        for MergedCell { payload_bytes, cells } in sub.payloads() {
+            let most = cells.iter().map(|cell| cell.channel.len()).max().unwrap_or(0);
+            let planned = sub.planned.channel.as_ref().map_or(0, |flow| flow.rates_hz.len());
+            let short = cells.iter().filter(|cell| cell.channel.len() < planned);
+            let mut shortfalls: Vec<&str> = short.filter_map(|cell| cell.cut_short.as_deref()).collect();
+            rows.extend((0..most).map(|index| {
+                let trials = cells.iter().filter_map(|cell| cell.channel.get(index)).collect();
+                Row { sub, payload_bytes, trials, shortfalls: std::mem::take(&mut shortfalls) }
+            }));
+        }
+    }
+    rows.sort_by_key(|row| row.payload_bytes);
+    rows
+}
+
+impl Row<'_> {
+    /// Number of topics, and payload.
+    pub fn group(&self) -> (u32, u64) {
+        (self.sub.planned.links(), self.payload_bytes)
+    }
+
+    /// Of each round.
+    pub fn trials(&self) -> impl Iterator<Item = &ChannelTrial> {
+        self.trials.iter().copied()
+    }
+
+    /// The transport, for people.
+    pub fn transport(&self) -> String {
+        self.sub.planned.transport.to_string()
+    }
+
+    fn of_trials(&self, figure: impl Fn(&ChannelTrial) -> f64) -> f64 {
+        median(&self.trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    fn counts(&self) -> Counts {
+        self.trials.iter().fold(Counts::default(), |sum, trial| sum + trial.counts)
+    }
+
+    /// What came of all rounds, of what was sent.
+    pub fn loss(&self) -> f64 {
+        let Counts { sent, lost, late, damaged, .. } = self.counts();
+        (lost + late + damaged) as f64 / sent.max(1) as f64
+    }
+
+    fn lines(&self) -> [[String; HEADER.len()]; 2] {
+        let planned = self.sub.planned;
+        let mark =
+            |is: fn(&ChannelTrial) -> bool, mark| if self.trials.iter().any(|trial| is(trial)) { mark } else { "" };
+        let same_process = if self.sub.same_process() { " (same process)" } else { "" };
+        let mut response = self.line("response", |trial| trial.response_ns, |trial| Some(trial.publisher));
+        let naming: [String; NAMING] = [
+            format!("{}{same_process}", planned.transport),
+            planned.wait.to_string(),
+            planned.touch.to_string(),
+            display_size(self.payload_bytes),
+            planned.links().to_string(),
+            format!(
+                "{}{}",
+                mark(|trial| trial.cut_short.is_some(), "*"),
+                count(self.of_trials(|trial| trial.offered_hz))
+            ),
+            format!("{}{}", mark(|trial| trial.rate_missed, "!"), count(self.of_trials(|trial| trial.achieved_hz))),
+        ];
+        response[..NAMING].clone_from_slice(&naming);
+        response[HEADER.len() - 5] = percent(self.loss());
+        response[HEADER.len() - 1] = proof(self.sub).to_owned();
+        [response, self.line("service", |trial| trial.service_ns, |trial| trial.subscriber)]
+    }
+
+    fn line(
+        &self,
+        time: &str,
+        latency: fn(&ChannelTrial) -> Option<Latency>,
+        used: fn(&ChannelTrial) -> Option<Used>,
+    ) -> [String; HEADER.len()] {
+        let latencies: Vec<Latency> = self.trials.iter().filter_map(|trial| latency(trial)).collect();
+        let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
+        let of = |figure| median(&each(figure)).map_or("-".to_owned(), micros);
+        let used: Vec<Used> = self.trials.iter().filter_map(|trial| used(trial)).collect();
+        let use_of = |figure: fn(&Used) -> f64| median(&used.iter().map(figure).collect::<Vec<_>>());
+        let figures = [
+            time.to_owned(),
+            of(|latency| latency.mean),
+            of(|latency| latency.median),
+            of(|latency| latency.p90),
+            of(|latency| latency.p99),
+            of(|latency| latency.p999),
+            largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros),
+            String::new(),
+            use_of(Used::cpu_percent).map_or("-".to_owned(), |percent| format!("{percent:.1}")),
+            use_of(Used::switches_hz).map_or("-".to_owned(), count),
+            use_of(|used| used.peak_memory_bytes as f64 / 1e6).map_or("-".to_owned(), |mb| format!("{mb:.1}")),
+        ];
+        let mut line = [const { String::new() }; HEADER.len()];
+        line[NAMING..HEADER.len() - 1].clone_from_slice(&figures);
+        line
+    }
+}
+
+/// The table itself.
+pub fn table(rows: &[Row<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+    table.set_header(HEADER);
+    let mut last_payload = None;
+    for row in rows {
+        if last_payload.is_some_and(|last| last != row.payload_bytes) {
+            table.add_row([""; HEADER.len()]);
+        }
+        last_payload = Some(row.payload_bytes);
+        table.add_rows(row.lines());
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
+        if (3..HEADER.len() - 1).contains(&index) && index != NAMING {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Lines for what keeps these figures from being good.
+pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
+    rows.iter().flat_map(Row::notes).collect()
+}
+
+impl Row<'_> {
+    fn notes(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let offered = count(self.of_trials(|trial| trial.offered_hz));
+        let (name, size) = (&self.sub.planned.name, display_size(self.payload_bytes));
+        let place = format!("{name} at {size}, {offered} /s");
+        lines.extend(self.shortfalls.iter().map(|why| format!("* {name} at {size}: {why}")));
+        for trial in &self.trials {
+            if let Some(why) = &trial.cut_short {
+                lines.push(format!("* {place}: {why}"));
+            }
+            if trial.rate_missed {
+                let (behind, sent, slowest) = (trial.behind, trial.counts.sent, count(trial.slowest_hz));
+                lines.push(format!(
+                    "! {place}: RATE MISSED: the slowest topic sent {slowest} /s, {behind} of {sent} messages were sent \
+                     more than a period late"
+                ));
+            }
+            if trial.refused > 0 {
+                lines.push(format!("{place}: the transport was full {} times", trial.refused));
+            }
+            if trial.before_sent > 0 {
+                let count = trial.before_sent;
+                lines.push(format!("{place}: {count} messages came before they were sent, by the clock: left out"));
+            }
+        }
+        let counts = self.counts();
+        if notes::odd(&counts) || counts.lost > 0 {
+            lines.push(format!("{place}: {}", notes::mishaps(&counts)));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::{all, fixture};
+    use tripmeter_model::manifest::Manifest;
+
+    fn latency(us: f64) -> Latency {
+        let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);
+        Latency { samples: 1000, min, mean, median, p90, p99, p999, max }
+    }
+
+    /// One sub-experiment at 1 kB on four topics.
+    pub fn measured(transport: &str, rates_hz: &[f64]) -> Manifest {
+        let mut manifest = fixture::manifest();
+        let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
+        plan.pattern = Pattern::Channel;
+        plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: rates_hz.to_vec(), topics: 4 });
+        let used = |cpu_time_ns, peak_memory_bytes| Used {
+            window_ns: 1_000_000_000,
+            cpu_time_ns,
+            voluntary_switches: 4000,
+            involuntary_switches: 2,
+            peak_memory_bytes,
+        };
+        let trial = |offered_hz: &f64| ChannelTrial {
+            offered_hz: *offered_hz,
+            achieved_hz: *offered_hz,
+            slowest_hz: *offered_hz,
+            rate_missed: false,
+            behind: 0,
+            refused: 0,
+            counts: Counts { sent: 1000, received: 1000, ..Counts::default() },
+            before_sent: 0,
+            response_ns: Some(latency(60.0)),
+            service_ns: Some(latency(10.0)),
+            lateness_ns: Some(latency(50.0)),
+            duration_ns: 1_000_000_000,
+            cut_short: None,
+            publisher: used(31_000_000, 12_345_678),
+            subscriber: Some(used(12_000_000, 9_000_000)),
+        };
+        let result = fixture::result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
+        let cell = &mut result.cells[0];
+        (cell.rtt_ns, cell.rtt_half_ns) = (None, None);
+        cell.channel = rates_hz.iter().map(trial).collect();
+        manifest
+    }
+
+    fn squeezed(text: &str) -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn both_times_and_both_sides_of_each_rate() {
+        let text = all(&measured("uds/stream", &[1000.0, 50.0]));
+        let lines = squeezed(&text);
+        assert!(text.starts_with("All transports, pattern channel\n"), "{text}");
+        for line in [
+            "uds/stream poll none 1k 4 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 3.1 4002 12.3 ok",
+            "uds/stream poll none 1k 4 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 3.1 4002 12.3 ok",
+            "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 4002 9.0",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+    }
+
+    #[test]
+    fn a_rate_that_was_missed_and_messages_gone_astray_are_said() {
+        let mut manifest = measured("udp/loopback", &[1000.0]);
+        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
+        (trial.achieved_hz, trial.slowest_hz, trial.rate_missed, trial.behind) = (800.0, 700.0, true, 123);
+        (trial.counts.received, trial.counts.lost, trial.counts.duplicated) = (996, 4, 2);
+        (trial.cut_short, trial.subscriber) = (Some("time cap".to_owned()), None);
+        manifest.plan.sub_experiments[0].channel.as_mut().unwrap().rates_hz.push(9.0);
+        manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 rates".to_owned());
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        for line in [
+            "! uds_channel at 1k, 1000 /s: RATE MISSED: the slowest topic sent 700 /s, 123 of 1000 messages were sent more \
+             than a period late",
+            "* uds_channel at 1k, 1000 /s: time cap",
+            "* uds_channel at 1k: time cap: 1 of 2 rates",
+            "uds_channel at 1k, 1000 /s: 4 lost, 2 duplicated",
+            "service 11.000 10.000 15.000 20.000 30.000 100.000 - - -",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(lines.iter().any(|line| line.contains(" 4 *1000 !800 response ") && line.contains(" 0.4 ")), "{text}");
+    }
+}

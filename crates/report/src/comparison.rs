@@ -1,0 +1,212 @@
+//! An experiment against a reference, as text and as a file.
+
+use crate::grid::{counted, grid};
+use tripmeter_model::summary::{COLUMNS, Summary};
+use tripmeter_model::table::push_row;
+use tripmeter_stats::comparison::{Compared, Outcome};
+
+/// One sub-experiment that both sides have.
+#[derive(Clone, Debug)]
+pub struct SubExperimentComparison {
+    /// Its name.
+    pub name: String,
+    /// Every figure of every payload.
+    pub compared: Vec<Compared>,
+    /// Why it fails even if all comparisons pass.
+    pub distrust: Option<String>,
+}
+
+/// Two experiments side by side.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// Sub-experiments of both.
+    pub both: Vec<SubExperimentComparison>,
+    /// Names of those that the results lack.
+    pub missing: Vec<String>,
+    /// Names of those that only the results have.
+    pub new: Vec<String>,
+}
+
+impl SubExperimentComparison {
+    /// How many of its comparisons came out so.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.compared.iter().filter(|one| one.outcome == outcome).count()
+    }
+
+    /// Whether it is no worse than the reference. If `strict`, a payload that only the results have is worse.
+    pub fn passed(&self, strict: bool) -> bool {
+        let bad = self.count(Outcome::Failed) + self.count(Outcome::Missing);
+        self.distrust.is_none() && bad == 0 && !(strict && self.count(Outcome::New) > 0)
+    }
+}
+
+impl Comparison {
+    /// Whether nothing is worse, and nothing of the reference is missing. If `strict`, nothing is new either.
+    pub fn passed(&self, strict: bool) -> bool {
+        (self.new.is_empty() || !strict) && self.missing.is_empty() && self.both.iter().all(|one| one.passed(strict))
+    }
+}
+
+/// A line for each sub-experiment with the figure that increased most, and the verdict; before it every comparison if
+/// `detailed`.
+pub fn comparison(comparison: &Comparison, threshold: f64, detailed: bool, strict: bool) -> String {
+    let mut text = String::new();
+    if detailed {
+        comparison.both.iter().for_each(|one| text += &details(one));
+    }
+    if !comparison.both.is_empty() {
+        let header = ["sub-experiment", "passed", "largest increase", "increase", "verdict"];
+        text += &(grid(header, &[1, 3], comparison.both.iter().map(|one| line(one, strict))) + "\n");
+    }
+    for one in &comparison.both {
+        text += &notes(one, strict);
+    }
+    text += &one_sided(&comparison.missing, "missing in the results", true);
+    text += &one_sided(&comparison.new, "only in the results", strict);
+    let passed = comparison.both.iter().filter(|one| one.passed(strict)).count();
+    let all = comparison.both.len() + comparison.missing.len() + if strict { comparison.new.len() } else { 0 };
+    text + &format!(
+        "{passed}/{all} comparisons passed: at most {:+} % for Min, Median, Max and 99%\n",
+        percent(threshold)
+    )
+}
+
+/// The share in percent, without the noise of binary fractions.
+fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+fn details(comparison: &SubExperimentComparison) -> String {
+    let header = ["figure", "payload [bytes]", "reference [µs]", "result [µs]", "increase", "outcome"];
+    let figure = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let row = |one: &Compared| {
+        let outcome = if one.outcome == Outcome::Failed { "FAILED" } else { one.outcome.name() };
+        let (name, bytes) = (one.figure.column().to_owned(), one.bytes.to_string());
+        [name, bytes, figure(one.reference), figure(one.result), increase(one), outcome.to_owned()]
+    };
+    format!("{}\n{}\n", comparison.name, grid(header, &[1, 2, 3, 4], comparison.compared.iter().map(row)))
+}
+
+fn line(comparison: &SubExperimentComparison, strict: bool) -> [String; 5] {
+    let on_both = comparison.compared.iter().filter(|one| one.percent().is_some());
+    let order = |one: &&Compared| one.percent().filter(|percent| !percent.is_nan()).unwrap_or(f64::NEG_INFINITY);
+    let worst = on_both.max_by(|a, b| order(a).total_cmp(&order(b)));
+    let verdict = if comparison.passed(strict) { "passed" } else { "FAILED" };
+    [
+        comparison.name.clone(),
+        format!("{}/{}", comparison.count(Outcome::Passed), comparison.compared.len() - comparison.count(Outcome::New)),
+        worst.map(|one| format!("{} of {} bytes", one.figure.column(), one.bytes)).unwrap_or_default(),
+        worst.map(increase).unwrap_or_default(),
+        verdict.to_owned(),
+    ]
+}
+
+fn increase(one: &Compared) -> String {
+    match one.percent() {
+        Some(percent) if !percent.is_nan() => format!("{:+.1} %", percent + 0.0),
+        _ => "-".to_owned(),
+    }
+}
+
+fn notes(comparison: &SubExperimentComparison, strict: bool) -> String {
+    let payloads = |outcome: Outcome| -> Vec<&str> {
+        let first = comparison.compared.first().map(|one| one.figure);
+        let of_first = comparison.compared.iter().filter(|one| Some(one.figure) == first && one.outcome == outcome);
+        of_first.map(|one| one.bytes.text()).collect()
+    };
+    let mut text = String::new();
+    if let Some(distrust) = &comparison.distrust {
+        text += &format!("FAILED: {}: {distrust}; its figures are of something else\n", comparison.name);
+    }
+    let kinds = [(Outcome::Missing, "missing in the results", true), (Outcome::New, "only in the results", strict)];
+    for (outcome, what, fails) in kinds {
+        let payloads = payloads(outcome);
+        if !payloads.is_empty() {
+            let verdict = if fails { "FAILED" } else { "not compared" };
+            let (count, list) = (counted(payloads.len(), "payload"), payloads.join(", "));
+            text += &format!("{verdict}: {}: {count} {what}: {list} bytes\n", comparison.name);
+        }
+    }
+    text
+}
+
+pub(crate) fn one_sided(names: &[String], what: &str, fails: bool) -> String {
+    if names.is_empty() {
+        return String::new();
+    }
+    let verdict = if fails { "FAILED" } else { "not compared" };
+    format!("{verdict}: {} {what}: {}\n", counted(names.len(), "sub-experiment"), names.join(", "))
+}
+
+/// The text of `<name>_comparison.csv`: the summary of each side, with a column that says which. What is not a number is
+/// left empty.
+///
+/// # Source
+/// `latency_compare_experiments.py` of eProsima's benchmarking.
+pub fn comparison_csv(sides: [(&str, &Summary); 2]) -> Vec<u8> {
+    let mut text = Vec::new();
+    push_row(&mut text, COLUMNS.into_iter().chain(["Label"]));
+    for (label, summary) in sides {
+        for row in &summary.rows {
+            let figures = row.figures().map(|value| if value.is_nan() { String::new() } else { format!("{value:.3}") });
+            let samples = row.samples.to_string();
+            let first = [row.bytes.text(), samples.as_str()];
+            push_row(&mut text, first.into_iter().chain(figures.iter().map(String::as_str)).chain([label]));
+        }
+    }
+    text
+}
+
+/// The summaries of two sides, payload by payload.
+pub fn side_by_side(sides: [(&str, &Summary); 2]) -> String {
+    let header: [&str; 13] = std::array::from_fn(|index| if index == 0 { "side" } else { COLUMNS[index - 1] });
+    let rows = sides.into_iter().flat_map(|(side, summary)| {
+        summary.rows.iter().map(move |row| {
+            let figures = row.figures();
+            std::array::from_fn(|index| match index {
+                0 => side.to_owned(),
+                1 => row.bytes.to_string(),
+                2 => row.samples.to_string(),
+                index => format!("{:.3}", figures[index - 3]),
+            })
+        })
+    });
+    grid(header, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_model::bytes::Bytes;
+    use tripmeter_model::magnitude::Magnitude;
+
+    fn compared(figure: Magnitude, bytes: u64, sides: [Option<f64>; 2], outcome: Outcome) -> Compared {
+        Compared { figure, bytes: Bytes::from(bytes), reference: sides[0], result: sides[1], outcome }
+    }
+
+    #[test]
+    fn a_line_for_each_sub_experiment_and_what_one_side_lacks() {
+        let good = vec![compared(Magnitude::Min, 16, [Some(2.0), Some(1.0)], Outcome::Passed)];
+        let bad = vec![
+            compared(Magnitude::Median, 16, [Some(2.0), Some(3.0)], Outcome::Failed),
+            compared(Magnitude::Median, 32, [Some(2.0), None], Outcome::Missing),
+            compared(Magnitude::Median, 64, [None, Some(2.0)], Outcome::New),
+        ];
+        let one = |name: &str, compared| SubExperimentComparison { name: name.to_owned(), compared, distrust: None };
+        let made =
+            Comparison { both: vec![one("uds", good), one("tcp", bad)], missing: vec!["mq".to_owned()], new: vec![] };
+        let golden = "\
+sub-experiment  passed  largest increase    increase  verdict
+-------------------------------------------------------------
+uds                1/1  Min of 16 bytes      -50.0 %  passed
+tcp                0/2  Median of 16 bytes   +50.0 %  FAILED
+
+FAILED: tcp: 1 payload missing in the results: 32 bytes
+not compared: tcp: 1 payload only in the results: 64 bytes
+FAILED: 1 sub-experiment missing in the results: mq
+1/3 comparisons passed: at most +10 % for Min, Median, Max and 99%
+";
+        assert_eq!(comparison(&made, 0.1, false, false), golden);
+        assert!(!made.passed(false));
+    }
+}

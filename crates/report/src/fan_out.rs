@@ -1,0 +1,154 @@
+//! The table of messages to several followers: latency to each of them, to the last, and until the last answer.
+
+use crate::merged::{Merged, MergedCell, largest};
+use crate::notes::proof;
+use crate::number::micros;
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use tripmeter_model::manifest::{AtFollower, Cell, Figures};
+use tripmeter_model::payload::display_size;
+use tripmeter_stats::median;
+
+const HEADER: [&str; 11] = [
+    "transport",
+    "wait",
+    "touch",
+    "payload\n[bytes]",
+    "n",
+    "latency",
+    "median\n[µs]",
+    "p99\n[µs]",
+    "max\n[µs]",
+    "lost\n[n]",
+    "path\nproof",
+];
+
+/// What the columns mean.
+pub const LEGEND: &str = "\
+one_way to i: from sending a message to its arrival at follower i, two readings of one clock; to last: to the last of
+them, message by message. rtt of last: from sending a message until the last follower's answer is there.
+lost: messages that follower i never answered; in the line of rtt those of all followers.
+";
+
+/// The lines of one sub-experiment and payload.
+pub struct Rows<'a> {
+    sub: &'a Merged<'a>,
+    pub cell: MergedCell<'a>,
+}
+
+/// True if a sub-experiment is of this table.
+pub fn is_of(sub: &Merged<'_>) -> bool {
+    sub.planned.is_fan_out()
+}
+
+/// All that there is, by payload.
+pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Rows<'a>> {
+    let several = subs.iter().filter(|sub| is_of(sub));
+    let mut rows: Vec<_> =
+        several.flat_map(|sub| sub.payloads().into_iter().map(move |cell| Rows { sub, cell })).collect();
+    rows.sort_by_key(|rows| rows.cell.payload_bytes);
+    rows
+}
+
+/// The table itself.
+pub fn table(rows: &[Rows<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+    table.set_header(HEADER);
+    for (index, rows) in rows.iter().enumerate() {
+        if index > 0 {
+            table.add_row([""; HEADER.len()]);
+        }
+        table.add_rows(rows.lines());
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
+        if [3, 4, 6, 7, 8, 9].contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+impl<'a> Rows<'a> {
+    pub fn sub(&self) -> &'a Merged<'a> {
+        self.sub
+    }
+
+    fn lines(&self) -> Vec<[String; HEADER.len()]> {
+        let mut lines: Vec<_> = (0..self.sub.planned.followers as usize)
+            .map(|follower| {
+                let at = move |cell: &Cell| cell.followers.get(follower).copied();
+                let lost = self.cell.cells.iter().filter_map(|cell| at(cell)).map(|at: AtFollower| at.counts.lost);
+                self.line(
+                    &format!("one_way to {follower}"),
+                    |cell| at(cell)?.one_way_ns,
+                    &lost.sum::<u64>().to_string(),
+                )
+            })
+            .collect();
+        lines.push(self.line("one_way to last", |cell| cell.one_way_last_ns, ""));
+        lines.push(self.line("rtt of last", |cell| cell.rtt_ns, &self.cell.counts().lost.to_string()));
+        let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
+        let planned = self.sub.planned;
+        let first = [
+            planned.transport.to_string() + if self.sub.same_process() { " (same process)" } else { "" },
+            planned.wait.to_string(),
+            planned.touch.to_string(),
+            display_size(self.cell.payload_bytes),
+            format!("{short}{}", self.cell.samples()),
+        ];
+        lines[0][..first.len()].clone_from_slice(&first);
+        lines[0][HEADER.len() - 1] = proof(self.sub).to_owned();
+        lines
+    }
+
+    fn line(&self, what: &str, of: impl Fn(&Cell) -> Option<Figures>, lost: &str) -> [String; HEADER.len()] {
+        let figures: Vec<Figures> = self.cell.cells.iter().filter_map(|cell| of(cell)).collect();
+        let each = |figure: fn(&Figures) -> f64| figures.iter().map(figure).collect::<Vec<_>>();
+        let shown = |ns: Option<f64>| ns.map_or("-".to_owned(), micros);
+        let mut line = [""; HEADER.len()].map(str::to_owned);
+        line[5] = what.to_owned();
+        line[6] = shown(median(&each(|figures| figures.median)));
+        line[7] = shown(median(&each(|figures| figures.p99)));
+        line[8] = shown(largest(&each(|figures| figures.max)));
+        line[9] = lost.to_owned();
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, add, result};
+    use tripmeter_model::manifest::Counts;
+
+    #[test]
+    fn each_follower_has_a_line_and_so_have_the_last_and_the_round_trip() {
+        let mut manifest = fixture::manifest();
+        let sub = add(&mut manifest, "shm", "shm/ring", &[1024]);
+        (sub.followers, sub.follower_cpus) = (2, vec![1, 1]);
+        let cell = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0];
+        let one_way = |factor: f64| cell.rtt_ns.map(|figures| figures.scaled(factor));
+        let lost = |lost| Counts { sent: 11_000, received: 11_000 - lost, lost, ..Counts::default() };
+        cell.followers = vec![
+            AtFollower { follower: 0, counts: lost(0), one_way_ns: one_way(0.4) },
+            AtFollower { follower: 1, counts: lost(2), one_way_ns: None },
+        ];
+        (cell.one_way_last_ns, cell.counts.lost) = (one_way(0.6), 2);
+        let expected = "\
+All transports, pattern pingpong, several followers
+
+transport  wait  touch  payload      n  latency          median    p99     max  lost  path
+                        [bytes]                            [µs]   [µs]    [µs]   [n]  proof
+-------------------------------------------------------------------------------------------
+shm/ring   poll  none        1k  10000  one_way to 0      0.400  0.800   4.000     0  ok
+                                        one_way to 1          -      -       -     2
+                                        one_way to last   0.600  1.200   6.000
+                                        rtt of last       1.000  2.000  10.000     2
+
+shm: its 2 followers share processor 1: they take turns, and their latencies show it
+
+";
+        assert_eq!(crate::all(&manifest), expected.to_owned() + LEGEND + crate::all::PROOF_LEGEND);
+    }
+}

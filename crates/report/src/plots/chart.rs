@@ -1,0 +1,209 @@
+//! What a chart is made of. All fields are data; nothing is drawn before [`Chart::draw`].
+
+use super::{Options, PlotError, layout, render};
+
+/// A chart: titles, two axes, and what is drawn between them, in this order: bars, bands, lines, marks.
+#[derive(Clone, Debug, Default)]
+pub struct Chart {
+    /// The first line, in large letters.
+    pub title: String,
+    /// The second line, in small letters: number of samples, names, settings.
+    pub subtitle: String,
+    /// The horizontal axis.
+    pub x: X,
+    /// The vertical axis.
+    pub y: Y,
+    /// Bars of a histogram.
+    pub bars: Vec<Bar>,
+    /// Columns between two values at each x.
+    pub bands: Vec<Band>,
+    /// Lines, markers, or both.
+    pub lines: Vec<Line>,
+    /// Single values with a name, drawn as dashed lines from side to side.
+    pub marks: Vec<Mark>,
+    /// What a reader must know; below the chart, one line each.
+    pub notes: Vec<String>,
+}
+
+/// The horizontal axis.
+#[derive(Clone, Debug)]
+pub enum X {
+    /// Names at equal distances; the x of a point is the index of its category.
+    Categories {
+        /// What the categories are, with unit.
+        label: String,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Numbers; the range is that of the data.
+    Numbers {
+        /// What the numbers are, with unit.
+        label: String,
+        /// Logarithmic; values of 0 or less are left out, and a note says so.
+        log: bool,
+        /// There is nothing between whole numbers, so there are no ticks either.
+        whole: bool,
+    },
+}
+
+impl Default for X {
+    fn default() -> Self {
+        X::Numbers { label: String::new(), log: false, whole: false }
+    }
+}
+
+/// The vertical axis.
+#[derive(Clone, Debug, Default)]
+pub struct Y {
+    /// What the values are, with unit.
+    pub label: String,
+    /// Logarithmic; values of 0 or less are left out, and a note says so.
+    pub log: bool,
+    /// A linear axis always begins at 0 (or below), even if all values are far from it.
+    pub from_zero: bool,
+    /// There is nothing between whole numbers, so there are no ticks either.
+    pub whole: bool,
+}
+
+/// A line through points, with a marker at each.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// Its name in the legend; an empty name has no entry.
+    pub name: String,
+    /// Points in the order in which they are joined. A value that is not finite makes a gap.
+    pub points: Vec<(f64, f64)>,
+    /// How it looks.
+    pub look: Look,
+}
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// Its colour; `None` takes the next colour of the palette.
+    pub color: Option<Color>,
+    /// Its markers.
+    pub marker: Marker,
+    /// What joins the points.
+    pub stroke: Stroke,
+    /// Drawn stronger than the others.
+    pub strong: bool,
+}
+
+/// What joins the points of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stroke {
+    /// A line.
+    #[default]
+    Solid,
+    /// A dashed line.
+    Dashed,
+    /// Nothing: a scatter plot.
+    None,
+}
+
+/// The marker at each point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marker {
+    /// The next shape in turn.
+    #[default]
+    Auto,
+    /// No marker.
+    None,
+    /// One pixel or two: for many points.
+    Dot,
+    /// A filled circle.
+    Circle,
+    /// A filled square.
+    Square,
+    /// A triangle that points up.
+    Triangle,
+    /// A square on its corner.
+    Diamond,
+    /// A triangle that points down.
+    Down,
+    /// A diagonal cross.
+    Cross,
+    /// A ring, larger than the other markers, to be drawn around one of them.
+    Ring,
+}
+
+/// Red, green, blue.
+pub type Color = [u8; 3];
+
+/// A bar of a histogram, from 0 up. A bar that is not empty is at least two pixels high.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar {
+    /// Its left edge.
+    pub from: f64,
+    /// Its right edge.
+    pub to: f64,
+    /// Its height.
+    pub count: f64,
+}
+
+/// A column from the least to the greatest value at each x, as wide as the distance of equally spaced x.
+#[derive(Clone, Debug)]
+pub struct Band {
+    /// Its name in the legend.
+    pub name: String,
+    /// x, least and greatest value, by rising x.
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+/// A value with a name: a dashed line across the chart.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// Its name in the legend, with value and unit.
+    pub name: String,
+    /// Where it is.
+    pub at: At,
+    /// Its colour.
+    pub color: Color,
+}
+
+/// A value on one of the axes.
+#[derive(Clone, Copy, Debug)]
+pub enum At {
+    /// An upright line.
+    X(f64),
+    /// A level line.
+    Y(f64),
+}
+
+/// Colours that people with any common colour blindness tell apart.
+///
+/// # Source
+/// Okabe and Ito (2008), "Color Universal Design"; without yellow, which is faint on white.
+pub const PALETTE: [Color; 7] = [BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK];
+/// The first colour.
+pub const BLUE: Color = [0x00, 0x72, 0xB2];
+/// Orange.
+pub const ORANGE: Color = [0xE6, 0x9F, 0x00];
+/// Bluish green.
+pub const GREEN: Color = [0x00, 0x9E, 0x73];
+/// Vermillion: limits, and what went over them.
+pub const VERMILLION: Color = [0xD5, 0x5E, 0x00];
+/// Reddish purple.
+pub const PURPLE: Color = [0xCC, 0x79, 0xA7];
+/// Sky blue.
+pub const SKY: Color = [0x56, 0xB4, 0xE9];
+/// Nearly black.
+pub const BLACK: Color = [0x30, 0x30, 0x30];
+
+impl Chart {
+    /// The bytes of the picture; the same chart and options always give the same bytes.
+    ///
+    /// Values that are not finite, or beyond ±1e15, are left out.
+    ///
+    /// # Errors
+    /// If the size is out of range, or the drawing library refuses.
+    pub fn draw(&self, options: &Options) -> Result<Vec<u8>, PlotError> {
+        let (width, height) = (options.width, options.height);
+        let allowed = super::MIN_SIDE..=super::MAX_SIDE;
+        if !allowed.contains(&width) || !allowed.contains(&height) {
+            return Err(PlotError::Size { width, height });
+        }
+        let shapes = layout::shapes(self, f64::from(width), f64::from(height));
+        render::render(&shapes, width, height, options.format)
+    }
+}

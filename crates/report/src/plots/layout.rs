@@ -1,0 +1,336 @@
+//! A chart into shapes at their places.
+
+use super::chart::{At, BLUE, Chart, Color, Marker, Stroke, X};
+use super::legend::{INK, Legend, PALE, Style, marker, stroke, styles};
+use super::render::{Align, Point, Shape};
+use super::scale::{Scale, count, drawable};
+use super::text;
+
+const PAD: f64 = 16.0;
+const TITLE_EM: f64 = 19.0;
+const LABEL_EM: f64 = 13.5;
+const TICK_EM: f64 = 12.5;
+const NOTE_EM: f64 = 12.0;
+const GREY: Color = [0x5A, 0x5A, 0x5A];
+const GRID: Color = [0xDD, 0xDD, 0xDD];
+const FAINT: Color = [0xF0, 0xF0, 0xF0];
+/// Between the chart and the legend.
+const RIGHT_GAP: f64 = 18.0;
+/// The most that a label of a category may be long, in pixels, if it is upright.
+const UPRIGHT: f64 = 150.0;
+
+/// The shapes of a chart in a picture of this size.
+pub fn shapes(chart: &Chart, width: f64, height: f64) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    let (y, notes) = y_scale(chart, ((height - 150.0) / 48.0).clamp(3.0, 10.0) as usize);
+    let top = header(chart, width, &mut shapes);
+    let bottom = footer(&notes, width, height, &mut shapes);
+    let styles = styles(chart);
+    let legend = Legend::new(chart, &styles, (width * 0.34).min(340.0), bottom - top - 40.0);
+    let widest = y.ticks.iter().map(|(_, label)| text::width(label, TICK_EM)).fold(0.0, f64::max);
+    let left = PAD + LABEL_EM * 1.7 + widest + 10.0;
+    let right = width - PAD - if legend.width > 0.0 { legend.width + RIGHT_GAP } else { 6.0 };
+    let x = XAxis::new(chart, (right - left).max(20.0));
+    let frame = Frame { left, right: right.max(left + 20.0), top, bottom: (bottom - x.height).max(top + 20.0), x, y };
+    frame.grid(&mut shapes);
+    frame.bands(chart, &mut shapes);
+    frame.bars(chart, &mut shapes);
+    frame.marks(chart, &mut shapes);
+    for (line, style) in chart.lines.iter().zip(&styles) {
+        frame.line(&line.points, style, &mut shapes);
+    }
+    frame.axes(chart, &mut shapes);
+    legend.shapes((frame.right + RIGHT_GAP, frame.top), &mut shapes);
+    shapes
+}
+
+/// Title and subtitle; returns the upper edge of what is below them.
+fn header(chart: &Chart, width: f64, shapes: &mut Vec<Shape>) -> f64 {
+    let room = width - 2.0 * PAD;
+    shapes.push(label((PAD, PAD + 14.0), text::fit(&chart.title, TITLE_EM, room), TITLE_EM, INK, Align::Start));
+    let lines = text::wrap(&chart.subtitle, LABEL_EM, room);
+    let mut base = PAD + 14.0;
+    for line in lines.into_iter().take(2) {
+        base += 20.0;
+        shapes.push(label((PAD, base), line, LABEL_EM, GREY, Align::Start));
+    }
+    base + 20.0
+}
+
+/// The notes; returns the lower edge of what is above them.
+fn footer(notes: &[String], width: f64, height: f64, shapes: &mut Vec<Shape>) -> f64 {
+    let lines: Vec<_> = notes.iter().flat_map(|note| text::wrap(note, NOTE_EM, width - 2.0 * PAD)).take(5).collect();
+    let top = height - PAD - lines.len() as f64 * 16.0;
+    for (index, line) in lines.into_iter().enumerate() {
+        let base = top + 16.0 * (index as f64 + 1.0) - 1.0;
+        shapes.push(label((PAD, base), line, NOTE_EM, GREY, Align::Start));
+    }
+    if notes.is_empty() { top } else { top - 6.0 }
+}
+
+fn label(at: Point, text: String, em: f64, color: Color, align: Align) -> Shape {
+    Shape::Text { at, text, em, color, align, upward: false }
+}
+
+/// The vertical axis, and the notes of the chart with those on what the axis cannot show.
+fn y_scale(chart: &Chart, wanted: usize) -> (Scale, Vec<String>) {
+    let lines = chart.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    let bands = chart.bands.iter().flat_map(|band| band.points.iter().flat_map(|point| [point.1, point.2]));
+    let marks = chart.marks.iter().filter_map(|mark| match mark.at {
+        At::Y(value) => Some(value),
+        At::X(_) => None,
+    });
+    let bars = chart.bars.iter().map(|bar| bar.count).filter(|&count| !chart.y.log || count > 0.0);
+    let values: Vec<f64> = lines.chain(bands).chain(marks).chain(bars).collect();
+    let mut notes = chart.notes.clone();
+    let (low, high, hidden) = range(&values, chart.y.log);
+    if hidden > 0 {
+        notes.push(format!("{} of 0 or less cannot be shown on the logarithmic axis.", values_of(hidden)));
+    }
+    if low > high {
+        notes.push("There is no value to show.".to_owned());
+        return (Scale::linear(0.0, 1.0, wanted, chart.y.whole), notes);
+    }
+    if chart.y.log {
+        return (Scale::log(low, high, wanted), notes);
+    }
+    let (low, high) = match chart.bars.is_empty() {
+        true => linear_range(low, high, chart.y.from_zero),
+        false => (0.0, high),
+    };
+    if low > 0.0 {
+        notes.push("The vertical axis does not begin at 0.".to_owned());
+    }
+    (Scale::linear_rounded(low, high, wanted, chart.y.whole), notes)
+}
+
+/// The ends of a linear axis with room for markers: from 0, unless that would squeeze all values into its upper part.
+fn linear_range(low: f64, high: f64, from_zero: bool) -> (f64, f64) {
+    const SQUEEZED: f64 = 0.7;
+    const ROOM: f64 = 0.02;
+    if low < 0.0 {
+        return (low - (high.max(0.0) - low) * ROOM, high.max(0.0) * (1.0 + ROOM));
+    }
+    if from_zero || low <= high * SQUEEZED || low == high {
+        return (0.0, high * (1.0 + ROOM));
+    }
+    // Differences of a few per cent shall not look large.
+    let room = ((high - low) * 0.05).max((high * 0.1 - (high - low)) / 2.0);
+    (low - room, high + room)
+}
+
+/// Least and greatest value that can be drawn (or 1 and 0), and how many cannot for being 0 or less.
+fn range(values: &[f64], log: bool) -> (f64, f64, usize) {
+    let shown = values.iter().copied().filter(|&value| drawable(value, log));
+    let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    let hidden = if log { values.iter().filter(|&&value| drawable(value, false) && value <= 0.0).count() } else { 0 };
+    if low > high { (1.0, 0.0, hidden) } else { (low, high, hidden) }
+}
+
+fn values_of(number: usize) -> String {
+    if number == 1 { "1 value".to_owned() } else { format!("{} values", count(number as u64)) }
+}
+
+/// The horizontal axis: labels, and from values to parts of its length.
+struct XAxis {
+    scale: Option<Scale>,
+    categories: usize,
+    /// Place from 0 to 1, and text.
+    labels: Vec<(f64, String)>,
+    upright: bool,
+    /// Height of labels and title, in pixels.
+    height: f64,
+}
+
+impl XAxis {
+    fn new(chart: &Chart, width: f64) -> Self {
+        match &chart.x {
+            X::Categories { names, .. } => Self::categories(names, width),
+            X::Numbers { log, whole, .. } => Self::numbers(chart, width, *log, *whole),
+        }
+    }
+
+    fn categories(names: &[String], width: f64) -> Self {
+        const LEAST_DISTANCE: f64 = 16.0;
+        let slot = width / names.len().max(1) as f64;
+        let fitted = |limit: f64| names.iter().map(|name| text::fit(name, TICK_EM, limit)).collect::<Vec<_>>();
+        let place = |index: usize| (index as f64 + 0.5) / names.len() as f64;
+        let level = names.iter().all(|name| text::width(name, TICK_EM) + 10.0 <= slot) || names.len() == 1;
+        let texts = fitted(if level { slot } else { UPRIGHT });
+        // Where there is no room for all, the last one is always named.
+        let every = if level { 1 } else { (LEAST_DISTANCE / slot).ceil().max(1.0) as usize };
+        let named = texts.into_iter().enumerate().rev().step_by(every);
+        let mut labels: Vec<_> = named.map(|(index, text)| (place(index), text)).collect();
+        labels.reverse();
+        let long = labels.iter().map(|(_, text)| text::width(text, TICK_EM)).fold(0.0, f64::max);
+        let height = if level { 46.0 } else { 34.0 + long };
+        Self { scale: None, categories: names.len(), labels, upright: !level, height }
+    }
+
+    fn numbers(chart: &Chart, width: f64, log: bool, whole: bool) -> Self {
+        let lines = chart.lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
+        let bands = chart.bands.iter().flat_map(|band| band.points.iter().map(|point| point.0));
+        let bars = chart.bars.iter().flat_map(|bar| [bar.from, bar.to]);
+        let (low, high, _) = range(&lines.chain(bands).chain(bars).collect::<Vec<_>>(), log);
+        let wanted = (width / 85.0).clamp(2.0, 12.0) as usize;
+        let scale = match (low > high, log) {
+            (true, _) => Scale::linear(0.0, 1.0, wanted, whole),
+            (false, true) => Scale::log(low, high, wanted),
+            // Nothing may hide under the axis, at the left end, or half outside the chart.
+            (false, false) if chart.bars.is_empty() => {
+                let room = (high - low) * 0.01;
+                Scale::linear(low - room, high + room, wanted, whole)
+            }
+            (false, false) => Scale::linear(low, high, wanted, whole),
+        };
+        let mut labels: Vec<_> = scale.ticks.iter().map(|(value, text)| (scale.place(*value), text.clone())).collect();
+        while labels.len() > 2 && overlap(&labels, width) {
+            labels = labels.into_iter().step_by(2).collect();
+        }
+        Self { scale: Some(scale), categories: 0, labels, upright: false, height: 46.0 }
+    }
+
+    /// Where a value is: 0 at the left end, 1 at the right one; `None` if it cannot be drawn.
+    fn place(&self, value: f64, log: bool) -> Option<f64> {
+        match &self.scale {
+            Some(scale) => drawable(value, log).then(|| scale.place(value)),
+            None => drawable(value, false).then(|| ((value + 0.5) / self.categories.max(1) as f64).clamp(0.0, 1.0)),
+        }
+    }
+}
+
+fn overlap(labels: &[(f64, String)], width: f64) -> bool {
+    let half = |label: &(f64, String)| text::width(&label.1, TICK_EM) / 2.0;
+    labels.windows(2).any(|pair| (pair[1].0 - pair[0].0) * width < half(&pair[0]) + half(&pair[1]) + 8.0)
+}
+
+/// The rectangle between the axes.
+struct Frame {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    x: XAxis,
+    y: Scale,
+}
+
+impl Frame {
+    fn x_at(&self, place: f64) -> f64 {
+        self.left + (self.right - self.left) * place
+    }
+
+    fn y_at(&self, value: f64) -> f64 {
+        self.bottom - (self.bottom - self.top) * self.y.place(value)
+    }
+
+    /// The place of a point; `None` if it cannot be drawn.
+    fn at(&self, x: f64, y: f64) -> Option<Point> {
+        let place = self.x.place(x, self.x.scale.as_ref().is_some_and(Scale::is_log))?;
+        drawable(y, self.y.is_log()).then(|| (self.x_at(place), self.y_at(y)))
+    }
+
+    fn grid(&self, shapes: &mut Vec<Shape>) {
+        let level = |y: f64, color| Shape::Path { points: vec![(self.left, y), (self.right, y)], color, width: 1.0 };
+        let upright = |x: f64, color| Shape::Path { points: vec![(x, self.top), (x, self.bottom)], color, width: 1.0 };
+        shapes.extend(self.y.minor.iter().map(|value| level(self.y_at(*value), FAINT)));
+        if let Some(scale) = &self.x.scale {
+            shapes.extend(scale.minor.iter().map(|value| upright(self.x_at(scale.place(*value)), FAINT)));
+        }
+        shapes.extend(self.y.ticks.iter().map(|(value, _)| level(self.y_at(*value), GRID)));
+        shapes.extend(self.x.labels.iter().map(|(place, _)| upright(self.x_at(*place), GRID)));
+    }
+
+    fn axes(&self, chart: &Chart, shapes: &mut Vec<Shape>) {
+        let (left, right, bottom) = (self.left, self.right, self.bottom);
+        let axis = |points| Shape::Path { points, color: GREY, width: 1.0 };
+        shapes.push(axis(vec![(left, self.top), (left, bottom)]));
+        shapes.push(axis(vec![(left, bottom), (right, bottom)]));
+        for (value, text) in &self.y.ticks {
+            let y = self.y_at(*value);
+            shapes.push(axis(vec![(left - 4.0, y), (left, y)]));
+            shapes.push(label((left - 8.0, y + TICK_EM * 0.36), text.clone(), TICK_EM, INK, Align::End));
+        }
+        for (place, text) in &self.x.labels {
+            let x = self.x_at(*place);
+            shapes.push(axis(vec![(x, bottom), (x, bottom + 4.0)]));
+            let text = text.clone();
+            shapes.push(match self.x.upright {
+                false => {
+                    // The last label may not leave the picture, nor touch the legend.
+                    let x = x.min(right + RIGHT_GAP - text::width(&text, TICK_EM) / 2.0);
+                    label((x, bottom + 19.0), text, TICK_EM, INK, Align::Middle)
+                }
+                true => {
+                    let at = (x + TICK_EM * 0.36, bottom + 8.0);
+                    Shape::Text { at, text, em: TICK_EM, color: INK, align: Align::End, upward: true }
+                }
+            });
+        }
+        let (X::Categories { label: x_label, .. } | X::Numbers { label: x_label, .. }) = &chart.x;
+        let x_label = text::fit(x_label, LABEL_EM, right - left + 40.0);
+        shapes.push(label(((left + right) / 2.0, bottom + self.x.height - 4.0), x_label, LABEL_EM, INK, Align::Middle));
+        let text = text::fit(&chart.y.label, LABEL_EM, bottom - self.top + 40.0);
+        let at = (PAD + LABEL_EM * 0.75, (self.top + bottom) / 2.0);
+        shapes.push(Shape::Text { at, text, em: LABEL_EM, color: INK, align: Align::Middle, upward: true });
+    }
+
+    fn bands(&self, chart: &Chart, shapes: &mut Vec<Shape>) {
+        for band in &chart.bands {
+            let half = ((self.right - self.left) / band.points.len().max(1) as f64 / 2.0).max(0.5);
+            for &(x, low, high) in &band.points {
+                if let Some((low, high)) = self.at(x, low).zip(self.at(x, high)) {
+                    let left = (low.0 - half).max(self.left);
+                    let from = (left, high.1.min(low.1 - 1.0));
+                    shapes.push(Shape::Box { from, to: ((low.0 + half).min(self.right), low.1), color: PALE });
+                }
+            }
+        }
+    }
+
+    fn bars(&self, chart: &Chart, shapes: &mut Vec<Shape>) {
+        const LEAST_HEIGHT: f64 = 2.0;
+        let base = self.y_at(if self.y.is_log() { self.y.low() } else { 0.0 });
+        for bar in chart.bars.iter().filter(|bar| bar.count > 0.0) {
+            let (Some((left, top)), Some((right, _))) = (self.at(bar.from, bar.count), self.at(bar.to, bar.count))
+            else {
+                continue;
+            };
+            let from = (left, top.min(base - LEAST_HEIGHT));
+            shapes.push(Shape::Box { from, to: (right.max(left + 1.0), base), color: BLUE });
+        }
+    }
+
+    fn marks(&self, chart: &Chart, shapes: &mut Vec<Shape>) {
+        for mark in &chart.marks {
+            let ends = match mark.at {
+                At::X(value) => self
+                    .x
+                    .place(value, self.x.scale.as_ref().is_some_and(Scale::is_log))
+                    .map(|place| [(self.x_at(place), self.top), (self.x_at(place), self.bottom)]),
+                At::Y(value) => drawable(value, self.y.is_log())
+                    .then(|| [(self.left, self.y_at(value)), (self.right, self.y_at(value))]),
+            };
+            if let Some(ends) = ends {
+                stroke(&ends, Stroke::Dashed, mark.color, 2.0, shapes);
+            }
+        }
+    }
+
+    fn line(&self, points: &[(f64, f64)], style: &Style, shapes: &mut Vec<Shape>) {
+        let places: Vec<Option<Point>> = points.iter().map(|&(x, y)| self.at(x, y)).collect();
+        for part in places.split(Option::is_none) {
+            let part: Vec<Point> = part.iter().flatten().copied().collect();
+            match part.as_slice() {
+                [] => {}
+                // A point alone has no line; without a marker it would not be seen.
+                [alone] if matches!(style.marker, Marker::None) => {
+                    shapes.push(Shape::Disc { center: *alone, radius: style.width, color: style.color });
+                }
+                part => stroke(part, style.stroke, style.color, style.width, shapes),
+            }
+        }
+        for place in places.into_iter().flatten() {
+            marker(style, place, shapes);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The legend: names beside the chart, each with what it looks like there.
+
+use super::chart::{At, BLUE, Chart, Color, Marker, PALETTE, Stroke};
+use super::render::{Align, Point, Shape};
+use super::text;
+
+const EM: f64 = 12.5;
+const LINE: f64 = 20.0;
+const SAMPLE: f64 = 26.0;
+const GAP: f64 = 8.0;
+/// The colour of texts.
+pub const INK: Color = [0x26, 0x26, 0x26];
+/// The colour of bands: the first colour, pale.
+pub const PALE: Color = [0x74, 0xAB, 0xD4];
+
+/// A line's look with nothing left open.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    pub color: Color,
+    pub marker: Marker,
+    pub stroke: Stroke,
+    pub width: f64,
+    pub radius: f64,
+}
+
+/// The looks of the chart's lines: colours and markers in turn, where they are not fixed.
+pub fn styles(chart: &Chart) -> Vec<Style> {
+    const MARKERS: [Marker; 6] =
+        [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
+    let (mut colors, mut markers) = (PALETTE.iter().cycle(), MARKERS.iter().cycle());
+    let style = |line: &super::chart::Line| {
+        let crowded = line.points.len() > 60;
+        Style {
+            color: line.look.color.unwrap_or_else(|| *colors.next().unwrap_or(&BLUE)),
+            marker: match line.look.marker {
+                Marker::Auto => *markers.next().unwrap_or(&Marker::Circle),
+                fixed => fixed,
+            },
+            stroke: line.look.stroke,
+            width: if line.look.strong { 3.0 } else { 2.0 },
+            radius: if crowded { 2.5 } else { 4.0 },
+        }
+    };
+    chart.lines.iter().map(style).collect()
+}
+
+/// What an entry looks like.
+enum Key {
+    Line(Style),
+    Band,
+    Mark(Color, bool),
+    /// Entries that there is no room for.
+    More,
+}
+
+/// The legend of a chart.
+pub struct Legend {
+    entries: Vec<(Key, String)>,
+    /// Its width in pixels; 0 if there is none.
+    pub width: f64,
+}
+
+impl Legend {
+    /// The legend, in at most these pixels. Of too many entries those in the middle are left out, and their number is said.
+    pub fn new(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
+        let bands = chart.bands.iter().map(|band| (Key::Band, &band.name));
+        let lines = chart.lines.iter().zip(styles).map(|(line, style)| (Key::Line(*style), &line.name));
+        let marks = chart.marks.iter().map(|mark| (Key::Mark(mark.color, matches!(mark.at, At::X(_))), &mark.name));
+        let named = bands.chain(lines).chain(marks).filter(|(_, name)| !name.is_empty());
+        let limit = width - SAMPLE - GAP;
+        let mut entries: Vec<_> = named.map(|(key, name)| (key, text::fit(name, EM, limit))).collect();
+        if entries.len() == 1 && chart.lines.len() == 1 {
+            entries.clear();
+        }
+        let most = ((height / LINE) as usize).max(3);
+        if entries.len() > most {
+            let (head, tail) = (most / 2, most - 1 - most / 2);
+            let left_out = entries.len() - head - tail;
+            entries.splice(head..head + left_out, [(Key::More, format!("… {left_out} more"))]);
+        }
+        let widest = entries.iter().map(|(_, name)| text::width(name, EM)).fold(0.0, f64::max);
+        let width = if entries.is_empty() { 0.0 } else { widest.ceil() + SAMPLE + GAP };
+        Self { entries, width }
+    }
+
+    /// Its shapes, from this upper left corner on.
+    pub fn shapes(&self, (left, top): Point, shapes: &mut Vec<Shape>) {
+        for (index, (key, name)) in self.entries.iter().enumerate() {
+            let middle = top + (index as f64 + 0.5) * LINE;
+            let (from, to) = ((left, middle), (left + SAMPLE, middle));
+            match key {
+                Key::Line(style) => {
+                    stroke(&[from, to], style.stroke, style.color, style.width, shapes);
+                    marker(style, (left + SAMPLE / 2.0, middle), shapes);
+                }
+                Key::Band => shapes.push(Shape::Box {
+                    from: (left, middle - 6.0),
+                    to: (left + SAMPLE, middle + 6.0),
+                    color: PALE,
+                }),
+                Key::Mark(color, true) => {
+                    let x = left + SAMPLE / 2.0;
+                    stroke(&[(x, middle - 8.0), (x, middle + 9.0)], Stroke::Dashed, *color, 2.0, shapes);
+                }
+                Key::Mark(color, false) => stroke(&[from, to], Stroke::Dashed, *color, 2.0, shapes),
+                Key::More => {}
+            }
+            shapes.push(Shape::Text {
+                at: (left + SAMPLE + GAP, middle + EM * 0.36),
+                text: name.clone(),
+                em: EM,
+                color: INK,
+                align: Align::Start,
+                upward: false,
+            });
+        }
+    }
+}
+
+/// The shapes of a line through these points.
+pub fn stroke(points: &[Point], stroke: Stroke, color: Color, width: f64, shapes: &mut Vec<Shape>) {
+    match stroke {
+        Stroke::None => {}
+        Stroke::Solid => shapes.push(Shape::Path { points: points.to_vec(), color, width }),
+        Stroke::Dashed => {
+            shapes.extend(dashes(points).into_iter().map(|points| Shape::Path { points, color, width }));
+        }
+    }
+}
+
+/// The dashes of a line through these points.
+fn dashes(points: &[Point]) -> Vec<Vec<Point>> {
+    const ON_OFF: [f64; 2] = [7.0, 4.5];
+    let mut dashes = Vec::new();
+    let (mut phase, mut left) = (0, ON_OFF[0]);
+    let mut dash: Vec<Point> = points.first().copied().into_iter().collect();
+    for pair in points.windows(2) {
+        let (mut at, end) = (pair[0], pair[1]);
+        loop {
+            let rest = (end.0 - at.0).hypot(end.1 - at.1);
+            if rest <= left {
+                left -= rest;
+                dash.push(end);
+                break;
+            }
+            let part = left / rest;
+            at = (at.0 + (end.0 - at.0) * part, at.1 + (end.1 - at.1) * part);
+            dash.push(at);
+            if phase == 0 {
+                dashes.push(std::mem::take(&mut dash));
+            }
+            phase = 1 - phase;
+            left = ON_OFF[phase];
+            dash = vec![at];
+        }
+    }
+    if phase == 0 && dash.len() > 1 {
+        dashes.push(dash);
+    }
+    dashes
+}
+
+/// The shapes of a marker.
+pub fn marker(style: &Style, (x, y): Point, shapes: &mut Vec<Shape>) {
+    let (r, color) = (style.radius, style.color);
+    let area = |points: Vec<Point>| Shape::Area { points, color };
+    let shape = match style.marker {
+        Marker::Auto | Marker::None => return,
+        Marker::Dot => Shape::Disc { center: (x, y), radius: 1.5, color },
+        Marker::Circle => Shape::Disc { center: (x, y), radius: r, color },
+        Marker::Square => {
+            let r = r * 0.9;
+            area(vec![(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)])
+        }
+        Marker::Triangle => area(vec![(x, y - r * 1.25), (x + r * 1.2, y + r * 0.9), (x - r * 1.2, y + r * 0.9)]),
+        Marker::Down => area(vec![(x, y + r * 1.25), (x + r * 1.2, y - r * 0.9), (x - r * 1.2, y - r * 0.9)]),
+        Marker::Diamond => {
+            let r = r * 1.3;
+            area(vec![(x, y - r), (x + r, y), (x, y + r), (x - r, y)])
+        }
+        Marker::Cross => {
+            for sign in [1.0, -1.0] {
+                let points = vec![(x - r, y - r * sign), (x + r, y + r * sign)];
+                shapes.push(Shape::Path { points, color, width: 2.0 });
+            }
+            return;
+        }
+        Marker::Ring => {
+            let turn = |step: i32| f64::from(step) * std::f64::consts::TAU / 24.0;
+            let radius = r + 4.0;
+            let points = (0..=24).map(|step| (x + radius * turn(step).cos(), y + radius * turn(step).sin())).collect();
+            Shape::Path { points, color, width: 2.0 }
+        }
+    };
+    shapes.push(shape);
+}

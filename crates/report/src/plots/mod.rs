@@ -1,0 +1,98 @@
+//! Plots: pure functions from figures to the bytes of a PNG or SVG picture. No I/O; the font is part of the program.
+//!
+//! Every picture is a [`Chart`], drawn by one engine. The functions of [`latency`] name, label and compose the charts of a
+//! latency benchmark; other kinds of figures build a [`Chart`] of their own.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`latency`] | the plots of a latency benchmark, with their file names |
+//! | [`chart`] | what a chart is made of |
+//! | [`samples`] | many samples reduced to what a picture can show |
+//! | `scale` | axes: ranges and round numbers at their ticks |
+//! | `layout` | a chart into shapes at their places |
+//! | `text` | the font: widths, ellipses |
+//! | `render` | shapes into PNG and SVG |
+
+pub mod chart;
+pub mod latency;
+mod layout;
+mod legend;
+mod render;
+pub mod samples;
+mod scale;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use chart::Chart;
+
+use thiserror::Error;
+
+/// The format of a picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Pixels; the default.
+    #[default]
+    Png,
+    /// Vectors; text stays text, in the viewer's sans-serif font.
+    Svg,
+}
+
+impl Format {
+    /// How file names of this format end, without the dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Png => "png",
+            Format::Svg => "svg",
+        }
+    }
+}
+
+/// How pictures are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// PNG or SVG.
+    pub format: Format,
+    /// A logarithmic axis for the latency.
+    pub log: bool,
+    /// Width in pixels, [`MIN_SIDE`] to [`MAX_SIDE`].
+    pub width: u32,
+    /// Height in pixels, [`MIN_SIDE`] to [`MAX_SIDE`].
+    pub height: u32,
+}
+
+/// The least width and height of a picture, in pixels.
+pub const MIN_SIDE: u32 = 200;
+/// The most width and height of a picture, in pixels.
+pub const MAX_SIDE: u32 = 4000;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { format: Format::Png, log: false, width: 1000, height: 600 }
+    }
+}
+
+/// A picture and where it belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// File name with extension, relative to the folder of the plots; folders are separated by `/`.
+    pub path: String,
+    /// The whole file.
+    pub bytes: Vec<u8>,
+}
+
+/// Why a picture was not drawn.
+#[derive(Debug, Error)]
+pub enum PlotError {
+    /// Width or height is out of range.
+    #[error("a picture of {width} x {height} pixels cannot be drawn: each side must be {MIN_SIDE} to {MAX_SIDE}")]
+    Size {
+        /// Width asked for, in pixels.
+        width: u32,
+        /// Height asked for, in pixels.
+        height: u32,
+    },
+    /// The drawing library refused; text is its own.
+    #[error("the picture was not drawn: {0}")]
+    Draw(String),
+}

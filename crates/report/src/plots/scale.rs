@@ -1,0 +1,213 @@
+//! Axes: from values to places, and round numbers at ticks.
+
+/// Values beyond this are not drawn: a double has not digits enough to place them beside others.
+pub const LIMIT: f64 = 1e15;
+
+/// An axis with its range and ticks.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    low: f64,
+    high: f64,
+    log: bool,
+    /// Values with a label, rising.
+    pub ticks: Vec<(f64, String)>,
+    /// Values with a thin grid line only.
+    pub minor: Vec<f64>,
+}
+
+impl Scale {
+    /// A linear axis with `low` and `high` at its ends, and about `wanted` ticks; only at whole numbers, if `whole`.
+    pub fn linear(low: f64, high: f64, wanted: usize, whole: bool) -> Self {
+        let (low, high) = apart(low, high);
+        let ticks = linear_ticks(low, high, step(low, high, wanted, whole));
+        Self { low, high, log: false, ticks, minor: Vec::new() }
+    }
+
+    /// The same axis, longer, so that its ends are ticks.
+    pub fn linear_rounded(low: f64, high: f64, wanted: usize, whole: bool) -> Self {
+        let (low, high) = apart(low, high);
+        let step = step(low, high, wanted, whole);
+        let (low, high) = ((low / step + 1e-6).floor() * step, (high / step - 1e-6).ceil() * step);
+        Self { low, high, log: false, ticks: linear_ticks(low, high, step), minor: Vec::new() }
+    }
+
+    /// A logarithmic axis with 1, 2 or 5 times a power of ten at or beyond `low` and `high`, both above 0, at its ends.
+    pub fn log(low: f64, high: f64, wanted: usize) -> Self {
+        let (low, high) = (round_log(low, false), round_log(high, true));
+        let (low, high) = if low < high { (low, high) } else { (low / 2.0, low * 2.0) };
+        let (ticks, minor) = log_ticks(low, high, wanted);
+        Self { low, high, log: true, ticks, minor }
+    }
+
+    /// Where a value is: 0 at the low end, 1 at the high end. Values outside are put at the ends.
+    pub fn place(&self, value: f64) -> f64 {
+        let place = match self.log {
+            true => (value / self.low).log10() / (self.high / self.low).log10(),
+            false => (value - self.low) / (self.high - self.low),
+        };
+        place.clamp(0.0, 1.0)
+    }
+
+    /// Is the axis logarithmic?
+    pub fn is_log(&self) -> bool {
+        self.log
+    }
+
+    /// The value at the low end.
+    pub fn low(&self) -> f64 {
+        self.low
+    }
+}
+
+/// Can the value be drawn on such an axis?
+pub fn drawable(value: f64, log: bool) -> bool {
+    value.is_finite() && value.abs() <= LIMIT && (!log || value >= 1.0 / LIMIT)
+}
+
+/// Two different ends: around a single value, there is some room.
+fn apart(low: f64, high: f64) -> (f64, f64) {
+    let least = low.abs().max(high.abs()).max(1e-12) * 1e-9;
+    if high - low > least {
+        return (low, high);
+    }
+    let room = if low == 0.0 { 1.0 } else { low.abs() * 0.05 };
+    (low - room, high + room)
+}
+
+/// The distance of about `wanted` ticks: 1, 2 or 5 times a power of ten.
+fn step(low: f64, high: f64, wanted: usize, whole: bool) -> f64 {
+    let rough = (high - low) / wanted.max(1) as f64;
+    let power = 10_f64.powf(rough.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|factor| factor * power >= rough * 0.999);
+    let step = factor.unwrap_or(10.0) * power;
+    if whole { step.max(1.0) } else { step }
+}
+
+fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
+    let first = (low / step - 1e-6).ceil();
+    let count = ((high / step + 1e-6).floor() - first).clamp(0.0, 1000.0) as usize;
+    let values = (0..=count).map(|index| (first + index as f64) * step);
+    values.map(|value| (value, number(value, step))).collect()
+}
+
+/// The nearest of 1, 2 and 5 times a power of ten that is not above (or, `up`, not below) the value.
+fn round_log(value: f64, up: bool) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
+    let found = match up {
+        true => steps.into_iter().find(|step| *step >= value * (1.0 - 1e-9)),
+        false => steps.into_iter().rev().find(|step| *step <= value * (1.0 + 1e-9)),
+    };
+    found.unwrap_or(value)
+}
+
+/// Ticks with a label, and minor ones: powers of ten over many decades, and their 2 and 5 times over few.
+fn log_ticks(low: f64, high: f64, wanted: usize) -> (Vec<(f64, String)>, Vec<f64>) {
+    let first = (low.log10() + 1e-9).floor() as i32;
+    let last = (high.log10() - 1e-9).ceil() as i32;
+    let decades = usize::try_from(last - first).unwrap_or(0);
+    let skip = (decades + 1).div_ceil(wanted.max(2)).max(1);
+    let labelled: &[u32] = if decades * 3 <= wanted.max(4) { &[1, 2, 5] } else { &[1] };
+    let inside = |value: f64| value >= low * (1.0 - 1e-9) && value <= high * (1.0 + 1e-9);
+    let (mut ticks, mut minor) = (Vec::new(), Vec::new());
+    for (index, exponent) in (first..=last).enumerate() {
+        let power = 10_f64.powi(exponent);
+        for factor in 1..10 {
+            let value = f64::from(factor) * power;
+            if !inside(value) {
+                continue;
+            }
+            match labelled.contains(&factor) && index % skip == 0 {
+                true => ticks.push((value, number(value, power))),
+                false if skip == 1 => minor.push(value),
+                false => {}
+            }
+        }
+    }
+    (ticks, minor)
+}
+
+/// A number with as many decimals as its step needs, and commas between thousands: `0.25`, `16,384`, `2e9`.
+pub fn number(value: f64, step: f64) -> String {
+    if value == 0.0 || value.abs() < step * 1e-6 {
+        return "0".to_owned();
+    }
+    if value.abs() >= 1e9 || step < 1e-6 {
+        let digits = (value.abs().log10().floor() - step.log10().floor()).clamp(0.0, 12.0) as usize;
+        let text = format!("{value:.digits$e}");
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let mantissa =
+            if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
+        return format!("{mantissa}e{exponent}");
+    }
+    let decimals = (-(step * 1.0001).log10().floor()).max(0.0) as usize;
+    grouped(&format!("{value:.decimals$}"))
+}
+
+/// A whole number with commas between thousands, from ten thousand on.
+pub fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+fn grouped(number: &str) -> String {
+    let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
+    let (whole, fraction) = rest.split_once('.').map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
+    let mut text = String::from(sign);
+    for (index, digit) in whole.chars().enumerate() {
+        let after = whole.len() - index;
+        if index > 0 && after % 3 == 0 && whole.len() > 4 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        text.push('.');
+        text.push_str(fraction);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: &Scale) -> Vec<&str> {
+        scale.ticks.iter().map(|(_, label)| label.as_str()).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_numbers() {
+        assert_eq!(labels(&Scale::linear_rounded(0.0, 13.2, 7, false)), ["0", "2", "4", "6", "8", "10", "12", "14"]);
+        assert_eq!(labels(&Scale::linear(1.5, 1.84, 4, false)), ["1.5", "1.6", "1.7", "1.8"]);
+        assert_eq!(labels(&Scale::linear(0.0, 1e6, 5, false))[1..3], ["200,000", "400,000"]);
+        assert_eq!(labels(&Scale::linear(0.0, 9000.0, 5, false))[1..3], ["2000", "4000"]);
+        assert_eq!(labels(&Scale::log(1.2, 180.0, 8)), ["1", "10", "100"]);
+        assert_eq!(labels(&Scale::log(2.2, 18.0, 8)), ["2", "5", "10", "20"]);
+        assert_eq!(labels(&Scale::log(0.001, 1e9, 7)), ["0.001", "0.1", "10", "1000", "100,000", "10,000,000", "1e9"]);
+    }
+
+    #[test]
+    fn places_run_from_0_to_1() {
+        let log = Scale::log(1.0, 100.0, 5);
+        assert!(
+            [(1.0, 0.0), (10.0, 0.5), (100.0, 1.0), (1e6, 1.0)].iter().all(|(v, p)| (log.place(*v) - p).abs() < 1e-9)
+        );
+        let linear = Scale::linear(-1.0, 3.0, 5, false);
+        assert_eq!([-1.0, 0.0, 3.0].map(|value| linear.place(value)), [0.0, 0.25, 1.0]);
+    }
+
+    #[test]
+    fn any_range_has_few_ticks() {
+        for (low, high) in
+            [(0.0, 0.0), (5.0, 5.0), (-LIMIT, LIMIT), (1e15, 1e15), (1e-15, 2e-15), (123_456.789, 123_456.79)]
+        {
+            let scale = Scale::linear_rounded(low, high, 6, false);
+            assert!((1..=12).contains(&scale.ticks.len()), "{low} {high} {scale:?}");
+            assert!(scale.ticks.iter().all(|(_, label)| label.len() < 24), "{scale:?}");
+            if low > 0.0 {
+                let scale = Scale::log(low, high, 6);
+                assert!((1..=12).contains(&scale.ticks.len()), "{low} {high} {scale:?}");
+            }
+        }
+    }
+}

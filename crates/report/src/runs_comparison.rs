@@ -1,0 +1,98 @@
+//! Two experiments with several rounds, run against run.
+
+use crate::comparison::one_sided;
+use crate::verdicts;
+use tripmeter_stats::change::Verdict;
+use tripmeter_stats::runs::{Comparison, Question};
+
+/// How sides are called in the table.
+const SIDES: [&str; 2] = ["reference", "result"];
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct RunsComparison {
+    /// What was asked.
+    pub question: Question,
+    /// The change of which it is said whether it would have been seen.
+    pub effect: f64,
+    /// Sub-experiment by sub-experiment.
+    pub comparisons: Vec<Comparison>,
+    /// Rounds that do not count, a line each.
+    pub failures: Vec<String>,
+    /// Names of sub-experiments that the results lack.
+    pub missing: Vec<String>,
+    /// Names of those that only the results have.
+    pub new: Vec<String>,
+}
+
+impl RunsComparison {
+    /// Whether nothing regressed, and nothing of the reference is missing. If `strict`, nothing is new either.
+    pub fn passed(&self, strict: bool) -> bool {
+        let regressed = self.comparisons.iter().any(|one| one.judged.verdict == Verdict::Regressed);
+        !regressed && self.missing.is_empty() && (self.new.is_empty() || !strict)
+    }
+}
+
+/// A table for each sub-experiment, the verdicts, and what one side lacks.
+pub fn runs_comparison(made: &RunsComparison, strict: bool) -> String {
+    let mut text = String::new();
+    for group in made.comparisons.chunk_by(|one, other| one.name == other.name) {
+        text += &format!("{}\n{}\n", group[0].name, verdicts::table(group, &made.question, SIDES));
+    }
+    text += &verdicts::summary(&made.comparisons, &made.question, made.effect);
+    text +=
+        &made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts\n")).collect::<String>();
+    text += &one_sided(&made.missing, "missing in the results", true);
+    text += &one_sided(&made.new, "only in the results", strict);
+    text + "\n" + &verdicts::legend(&made.question, SIDES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_model::manifest::Figures;
+    use tripmeter_stats::change::Control;
+    use tripmeter_stats::power::Layout;
+    use tripmeter_stats::runs::{Runs, compare};
+
+    fn runs(name: &str, ratio: f64) -> Runs {
+        let figures = |index: u32, factor: f64| {
+            let median = 1000.0 * factor * (1.0 + 0.002 * f64::from(index));
+            let (p99, max) = (2.0 * median, 3.0 * median);
+            Figures { min: median, mean: median, stdev: 0.0, median, p90: p99, p99, p9999: max, max }
+        };
+        let side = |factor: f64| (0..8).map(|index| figures(index, factor)).collect();
+        Runs { name: name.to_owned(), payload_bytes: 1024, sides: [side(1.0), side(ratio)] }
+    }
+
+    #[test]
+    fn a_table_for_each_and_what_one_side_lacks() {
+        let control = Control::FalseDiscoveries(0.05);
+        let question = Question { layout: Layout::Independent, margin: 0.02, control, power: 0.95 };
+        let mut made = RunsComparison {
+            question,
+            effect: 0.1,
+            comparisons: compare(&[runs("uds", 1.0), runs("tcp", 2.0)], &question).unwrap(),
+            failures: vec!["uds, round 3 of the results: it hangs".to_owned()],
+            missing: vec!["mq".to_owned()],
+            new: Vec::new(),
+        };
+        let text = runs_comparison(&made, false);
+        let rows: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!((rows[0].as_str(), rows[6].as_str()), ("uds", "tcp"), "{text}");
+        assert!(
+            rows[3].starts_with("1k median 8+8 1.007 1.007 1.000 0.9") && rows[3].ends_with("equivalent"),
+            "{text}"
+        );
+        assert!(rows[9].starts_with("1k median 8+8 1.007 2.014 2.000 1.9") && rows[9].ends_with("REGRESSED"), "{text}");
+        assert!(text.contains("FAILED: uds, round 3 of the results: it hangs; it is not in the verdicts\n"), "{text}");
+        assert!(text.contains("FAILED: 1 sub-experiment missing in the results: mq\n"), "{text}");
+        assert!(!made.passed(false));
+        made.comparisons.truncate(2);
+        made.missing.clear();
+        assert!(made.passed(true));
+        made.new.push("pipe".to_owned());
+        assert!(made.passed(false) && !made.passed(true));
+    }
+}

@@ -1,0 +1,286 @@
+//! The table of pattern `throughput`: what was offered, and what arrived of it.
+
+use crate::merged::{Merged, MergedCell};
+use crate::notes::{self, proof};
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use tripmeter_model::Pattern;
+use tripmeter_model::payload::display_size;
+use tripmeter_model::throughput::{Arrival, Offer, Trial};
+use tripmeter_stats::median;
+
+const HEADER: [&str; 12] = [
+    "transport",
+    "wait",
+    "touch",
+    "payload\n[bytes]",
+    "offered",
+    "follower",
+    "received\n[msg/s]",
+    "received\n[MB/s]",
+    "loss\n[%]",
+    "published\n[msg/s]",
+    "refused\n[n]",
+    "path\nproof",
+];
+
+/// What the columns mean.
+pub const LEGEND: &str = "\
+received: intact messages that arrived, counted by their numbers, per second from the first sending until the last
+arrival: the throughput. MB = 1000000 bytes of payload. loss: messages lost or damaged, of those sent.
+published: messages sent per second, which is no throughput. refused: how often the transport was full (back-pressure).
+offered: max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss than that;
+n per t = bursts of n messages, t from the begin of one to the begin of the next.
+";
+
+/// One line: a trial, at one follower.
+pub struct Row<'a> {
+    sub: &'a Merged<'a>,
+    payload_bytes: u64,
+    follower: usize,
+    /// The same trial of each round.
+    trials: Vec<&'a Trial>,
+}
+
+/// True if a sub-experiment is of this table.
+pub fn is_of(sub: &Merged<'_>) -> bool {
+    sub.planned.pattern == Pattern::Throughput
+}
+
+/// Every line, by payload.
+pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for sub in subs.iter().filter(|sub| is_of(sub)) {
+        for MergedCell { payload_bytes, cells } in sub.payloads() {
+            let most = cells.iter().map(|cell| cell.trials.len()).max().unwrap_or(0);
+            for index in 0..most {
+                let trials: Vec<&Trial> = cells.iter().filter_map(|cell| cell.trials.get(index)).collect();
+                let followers = trials.iter().map(|trial| trial.followers.len()).max().unwrap_or(0);
+                rows.extend((0..followers).map(|follower| Row {
+                    sub,
+                    payload_bytes,
+                    follower,
+                    trials: trials.clone(),
+                }));
+            }
+        }
+    }
+    rows.sort_by_key(|row| row.payload_bytes);
+    rows
+}
+
+impl Row<'_> {
+    fn arrivals(&self) -> impl Iterator<Item = &Arrival> {
+        self.trials.iter().filter_map(|trial| trial.followers.get(self.follower))
+    }
+
+    fn of_arrivals(&self, figure: fn(&Arrival) -> f64) -> f64 {
+        median(&self.arrivals().map(figure).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    fn of_trials(&self, figure: fn(&Trial) -> f64) -> f64 {
+        median(&self.trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    /// Lost and damaged of all rounds, of what was sent.
+    fn loss(&self) -> f64 {
+        let (gone, received) = self.arrivals().fold((0, 0), |(gone, received), arrival| {
+            (gone + arrival.lost + arrival.damaged, received + arrival.received)
+        });
+        gone as f64 / (gone + received).max(1) as f64
+    }
+
+    fn is_cut_short(&self) -> bool {
+        self.trials.iter().any(|trial| trial.cut_short.is_some())
+    }
+
+    fn columns(&self) -> [String; HEADER.len()] {
+        let planned = self.sub.planned;
+        let short = if self.is_cut_short() { "*" } else { "" };
+        [
+            planned.transport.to_string(),
+            planned.wait.to_string(),
+            planned.touch.to_string(),
+            display_size(self.payload_bytes),
+            format!("{short}{}", self.trials.first().map_or(String::new(), |trial| offer(&trial.offer))),
+            self.follower.to_string(),
+            count(self.of_arrivals(|arrival| arrival.received_hz)),
+            count(self.of_arrivals(|arrival| arrival.received_bytes_per_s) / 1e6),
+            percent(self.loss()),
+            count(self.of_trials(|trial| trial.published_hz)),
+            self.trials.iter().map(|trial| trial.refused).sum::<u64>().to_string(),
+            proof(self.sub).to_owned(),
+        ]
+    }
+}
+
+/// The table itself.
+pub fn table(rows: &[Row<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+    table.set_header(HEADER);
+    let mut last_payload = None;
+    for row in rows {
+        if last_payload.is_some_and(|last| last != row.payload_bytes) {
+            table.add_row([""; HEADER.len()]);
+        }
+        last_payload = Some(row.payload_bytes);
+        table.add_row(row.columns());
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
+        if (3..11).contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Lines for what keeps these figures from being good.
+pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in rows.iter().filter(|row| row.follower == 0) {
+        let place = || format!("{} at {}", row.sub.planned.name, display_size(row.payload_bytes));
+        for trial in &row.trials {
+            let offer = offer(&trial.offer);
+            if let Some(why) = &trial.cut_short {
+                lines.push(format!("* {}, {offer}: {why}", place()));
+            }
+            if trial.behind > 0 {
+                let (behind, sent) = (trial.behind, trial.sent);
+                lines.push(format!("{}, {offer}: {behind} of {sent} messages were sent late", place()));
+            }
+        }
+    }
+    for row in rows {
+        for (arrival, trial) in row.arrivals().zip(&row.trials) {
+            let Arrival { duplicated, reordered, damaged, .. } = *arrival;
+            let counts = tripmeter_model::manifest::Counts { duplicated, reordered, damaged, ..Default::default() };
+            if notes::odd(&counts) {
+                let (name, size) = (&row.sub.planned.name, display_size(row.payload_bytes));
+                lines.push(format!("{name} at {size}, {}: {}", offer(&trial.offer), notes::mishaps(&counts)));
+            }
+        }
+    }
+    lines
+}
+
+/// An offer for people.
+fn offer(offer: &Offer) -> String {
+    match offer {
+        Offer::Max => "max".to_owned(),
+        Offer::Rate { rate_hz } => format!("{} /s", count(*rate_hz)),
+        Offer::Search { loss_bound } => format!("search {} %", percent(*loss_bound)),
+        Offer::Burst { demand, recovery_ns } => format!("{demand} per {} ms", *recovery_ns as f64 / 1e6),
+    }
+}
+
+/// At least three digits, and no decimals that nobody reads.
+pub fn count(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v if v >= 0.9995 => format!("{v:.2}"),
+        v => format!("{v:.4}"),
+    }
+}
+
+/// A share in per cent: 0 only if it is nothing at all.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0".to_owned(),
+        p if p < 0.001 => "<0.001".to_owned(),
+        p => format!("{}", (p * 1000.0).round() / 1000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{all, fixture};
+    use tripmeter_model::manifest::Manifest;
+
+    fn arrival(follower: u32, received: u64) -> Arrival {
+        let received_hz = received as f64 * 100.0;
+        Arrival {
+            follower,
+            received,
+            lost: 1000 - received,
+            duplicated: 0,
+            reordered: 0,
+            damaged: 0,
+            subscription_ns: 10_000_000,
+            received_hz,
+            received_bytes_per_s: received_hz * 1024.0,
+        }
+    }
+
+    fn measured(offers: &[Offer], followers: Vec<Arrival>) -> Manifest {
+        let mut manifest = fixture::manifest();
+        fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]).pattern = Pattern::Throughput;
+        let result = fixture::result(&mut manifest, "udp_throughput", 1, &[(1024, 1000.0)]);
+        let trial = |offer: &Offer| Trial {
+            offer: *offer,
+            offered_hz: None,
+            sent: 1000,
+            publication_ns: 9_000_000,
+            published_hz: 111_111.1,
+            refused: 3,
+            behind: 0,
+            cut_short: None,
+            followers: followers.clone(),
+            searched: Vec::new(),
+        };
+        let cell = &mut result.cells[0];
+        (cell.rtt_ns, cell.rtt_half_ns) = (None, None);
+        cell.trials = offers.iter().map(trial).collect();
+        manifest
+    }
+
+    #[test]
+    fn a_line_for_each_trial_and_follower() {
+        let offers = [
+            Offer::Max,
+            Offer::Rate { rate_hz: 2500.0 },
+            Offer::Search { loss_bound: 0.005 },
+            Offer::Burst { demand: 10, recovery_ns: 2_500_000 },
+        ];
+        let text = all(&measured(&offers, vec![arrival(0, 1000), arrival(1, 999)]));
+        let rows: Vec<String> = text
+            .lines()
+            .filter(|line| line.starts_with("udp/loopback"))
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(rows.len(), 8, "{text}");
+        assert_eq!(rows[0], "udp/loopback poll none 1k max 0 100000 102 0 111111 3 ok");
+        assert_eq!(rows[1], "udp/loopback poll none 1k max 1 99900 102 0.1 111111 3 ok");
+        for (row, label) in [(2, "2500 /s"), (4, "search 0.5 %"), (6, "10 per 2.5 ms")] {
+            assert!(rows[row].contains(&format!(" 1k {label} 0 ")), "{}", rows[row]);
+        }
+        assert!(text.starts_with("All transports, pattern throughput\n") && text.contains("which is no throughput"));
+        assert!(!text.contains("rtt_half"), "no table of round trips: {text}");
+    }
+
+    #[test]
+    fn what_went_wrong_is_noted() {
+        let mut manifest = measured(&[Offer::Max], vec![arrival(0, 900)]);
+        let trial = &mut manifest.sub_experiments[0].cells[0].trials[0];
+        (trial.cut_short, trial.behind) = (Some("interrupted".to_owned()), 17);
+        (trial.followers[0].duplicated, trial.followers[0].reordered) = (2, 1);
+        let text = all(&manifest);
+        for line in [
+            "* udp_throughput at 1k, max: interrupted",
+            "udp_throughput at 1k, max: 17 of 1000 messages were sent late",
+            "udp_throughput at 1k, max: 2 duplicated, 1 reordered",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_one_reads() {
+        let texts = [0.0, 0.1234, 1.234, 12.34, 99.96, 1_234_567.8].map(count);
+        assert_eq!(texts, ["0", "0.1234", "1.23", "12.3", "100", "1234568"]);
+        assert_eq!([0.0, 1e-7, 0.005, 0.123_456_7, 1.0].map(percent), ["0", "<0.001", "0.5", "12.346", "100"]);
+    }
+}

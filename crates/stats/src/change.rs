@@ -1,0 +1,203 @@
+//! Whether a program has become slower: from a ratio and its interval to a verdict, for one comparison or for many at
+//! once.
+//!
+//! A verdict is read off an interval and nothing else. Of many comparisons some intervals are on the wrong side by chance,
+//! so [`judge_all`] widens them, by as little as keeps the expected share of wrong verdicts at most q:
+//!
+//! - Changes. The p-value of "no change beyond the margin" is p = 2 min(P(ratio <= 1 + m), P(ratio >= 1 - m)) of a
+//!   comparison's rank test. Benjamini and Hochberg's procedure at q finds R changes among M comparisons. Every interval is
+//!   then made at the level alpha = q R / M, as Benjamini and Yekutieli do for selected parameters (2005). It lies beyond
+//!   the margin for exactly the R found, as an interval of [`Shift`] agrees with its p-values.
+//! - Equivalence, the same apart: p = 2 max(P(ratio <= 1 - m), P(ratio >= 1 + m)) (two one-sided tests).
+//!
+//! So among the verdicts `regressed` and `improved` together, and among `equivalent`, at most the share q is expected to
+//! be wrong, if the comparisons are independent or positively dependent; with a single one this is an interval at q.
+//! With [`Control::AnyError`] every interval is made at q / M instead (Bonferroni): then the probability of a single wrong
+//! verdict among all is at most q for changes, and for equivalence, whatever the dependence.
+//!
+//! # Source
+//! Benjamini and Yekutieli (2005), "False discovery rate-adjusted multiple confidence intervals for selected parameters",
+//! doi:10.1198/016214504000001907; Schuirmann (1987), doi:10.1007/BF01068419.
+
+use crate::interval::Interval;
+use crate::multiplicity::{benjamini_hochberg, bonferroni, discoveries, level_of};
+use crate::shift::Shift;
+
+/// What the interval of a ratio result / reference says, where less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// More than the margin above 1, wholly.
+    Regressed,
+    /// More than the margin below 1, wholly.
+    Improved,
+    /// Within the margin, wholly. Never with a margin of 0.
+    Equivalent,
+    /// None of them: more runs may tell.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// In tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Regressed => "regressed",
+            Verdict::Improved => "improved",
+            Verdict::Equivalent => "equivalent",
+            Verdict::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// The verdict on the interval of a ratio: regressed if its lower end is above 1 + margin, improved if its upper end is
+/// below 1 - margin, equivalent if it lies between both, and else, or without an interval, inconclusive. Exactly on a margin
+/// is inconclusive.
+///
+/// # Panics
+/// If `margin` is not from 0 to below 1.
+pub fn judge(interval: Option<Interval>, margin: f64) -> Verdict {
+    check(margin);
+    let (least, most) = (1.0 - margin, 1.0 + margin);
+    match interval {
+        Some(Interval { low, .. }) if low > most => Verdict::Regressed,
+        Some(Interval { high, .. }) if high < least => Verdict::Improved,
+        Some(Interval { low, high }) if low > least && high < most => Verdict::Equivalent,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// What is kept small when many comparisons are judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Control {
+    /// The expected share of wrong ones among the verdicts (false discovery rate); usually 0.05.
+    FalseDiscoveries(f64),
+    /// The probability that any verdict is wrong (family-wise error rate).
+    AnyError(f64),
+}
+
+/// One of many comparisons.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judged {
+    /// The verdict, which follows from the interval.
+    pub verdict: Verdict,
+    /// The estimated ratio.
+    pub ratio: f64,
+    /// The interval that decided; none if there are too few runs for its level.
+    pub interval: Option<Interval>,
+    /// The level of the interval: it covers with probability 1 - `alpha`.
+    pub alpha: f64,
+    /// The p-value of "no change beyond the margin", adjusted for the number of comparisons; at most the rate of the
+    /// [`Control`] if the verdict is `regressed` or `improved`.
+    pub p_changed: f64,
+    /// The p-value of "a change beyond the margin", adjusted likewise; at most that rate if the verdict is
+    /// `equivalent`.
+    pub p_equivalent: f64,
+}
+
+/// The verdicts on many ratios, in their order; see the module for the procedure.
+///
+/// # Panics
+/// If `margin` is not from 0 to below 1, or the rate of `control` not between 0 and 1.
+pub fn judge_all(ratios: &[Shift], margin: f64, control: Control) -> Vec<Judged> {
+    check(margin);
+    let (Control::FalseDiscoveries(rate) | Control::AnyError(rate)) = control;
+    assert!(rate > 0.0 && rate < 1.0, "an error rate is between 0 and 1");
+    let p_changed: Vec<f64> = ratios.iter().map(|ratio| p_changed(ratio, margin)).collect();
+    let p_equivalent: Vec<f64> = ratios.iter().map(|ratio| p_equivalent(ratio, margin)).collect();
+    let level = |p: &[f64]| match control {
+        Control::FalseDiscoveries(q) => level_of(discoveries(p, q), p.len(), q),
+        Control::AnyError(alpha) => alpha / p.len() as f64,
+    };
+    let adjusted = |p: &[f64]| match control {
+        Control::FalseDiscoveries(_) => benjamini_hochberg(p),
+        Control::AnyError(_) => bonferroni(p),
+    };
+    let (changed_at, equivalent_at) = (level(&p_changed), level(&p_equivalent));
+    let (adjusted_changed, adjusted_equivalent) = (adjusted(&p_changed), adjusted(&p_equivalent));
+    let judged = |(index, ratio): (usize, &Shift)| {
+        // Without a verdict the wider interval is shown: the other one might look like a verdict.
+        let alpha = if p_changed[index] <= changed_at {
+            changed_at
+        } else if p_equivalent[index] <= equivalent_at {
+            equivalent_at
+        } else {
+            changed_at.min(equivalent_at)
+        };
+        let interval = ratio.interval(alpha);
+        Judged {
+            verdict: judge(interval, margin),
+            ratio: ratio.estimate(),
+            interval,
+            alpha,
+            p_changed: adjusted_changed[index],
+            p_equivalent: adjusted_equivalent[index],
+        }
+    };
+    ratios.iter().enumerate().map(judged).collect()
+}
+
+/// The p-value of "the ratio is within the margin"; that of the two-sided test if the margin is 0.
+///
+/// # Panics
+/// If `margin` is not from 0 to below 1.
+pub fn p_changed(ratio: &Shift, margin: f64) -> f64 {
+    check(margin);
+    (2.0 * ratio.p_greater(1.0 + margin).min(ratio.p_less(1.0 - margin))).min(1.0)
+}
+
+/// The p-value of "the ratio is beyond the margin".
+///
+/// # Panics
+/// If `margin` is not from 0 to below 1.
+pub fn p_equivalent(ratio: &Shift, margin: f64) -> f64 {
+    check(margin);
+    (2.0 * ratio.p_greater(1.0 - margin).max(ratio.p_less(1.0 + margin))).min(1.0)
+}
+
+fn check(margin: f64) {
+    assert!((0.0..1.0).contains(&margin), "a margin is from 0 to below 1");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_follow_from_the_interval() {
+        let verdict = |low, high, margin| judge(Some(Interval { low, high }), margin);
+        assert_eq!(verdict(1.06, 1.2, 0.05), Verdict::Regressed);
+        assert_eq!(verdict(0.8, 0.94, 0.05), Verdict::Improved);
+        assert_eq!(verdict(0.96, 1.04, 0.05), Verdict::Equivalent);
+        assert_eq!(verdict(0.94, 1.04, 0.05), Verdict::Inconclusive);
+        assert_eq!(verdict(1.0 + 0.05, 1.2, 0.05), Verdict::Inconclusive);
+        assert_eq!((verdict(1.001, 1.2, 0.0), verdict(0.9, 0.999, 0.0)), (Verdict::Regressed, Verdict::Improved));
+        assert_eq!((verdict(1.0, 1.0, 0.0), judge(None, 0.05)), (Verdict::Inconclusive, Verdict::Inconclusive));
+    }
+
+    /// The verdicts are those of Benjamini and Hochberg's procedure on p-values, although they are read off intervals.
+    #[test]
+    fn verdicts_are_those_of_the_procedure() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut seen = [0; 4];
+        for round in 0..200 {
+            let margin = [0.0, 0.02, 0.1][round % 3];
+            let ratios: Vec<Shift> = (0..1 + round % 20)
+                .map(|_| {
+                    let (change, noise) = (*random.choice([0.8, 1.0, 1.0, 1.0, 1.3].iter()).unwrap(), random.f64());
+                    let reference: Vec<f64> = (0..9).map(|_| 1.0 + 0.2 * noise * random.f64()).collect();
+                    let result: Vec<f64> =
+                        reference.iter().map(|_| change * (1.0 + 0.2 * noise * random.f64())).collect();
+                    Shift::paired_ratio(&reference, &result).unwrap()
+                })
+                .collect();
+            let control = if round % 4 == 0 { Control::AnyError(0.05) } else { Control::FalseDiscoveries(0.05) };
+            for judged in judge_all(&ratios, margin, control) {
+                assert_eq!(judged.verdict, judge(judged.interval, margin));
+                let is_changed = matches!(judged.verdict, Verdict::Regressed | Verdict::Improved);
+                assert_eq!(is_changed, judged.p_changed <= 0.05, "{judged:?}");
+                assert_eq!(judged.verdict == Verdict::Equivalent, judged.p_equivalent <= 0.05, "{judged:?}");
+                seen[judged.verdict as usize] += 1;
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 20), "{seen:?}");
+    }
+}

@@ -1,0 +1,347 @@
+//! Steps in a history of a statistic: which commits made it faster or slower for good.
+//!
+//! E-divisive with the changes that Hunter, now Apache Otava, made to it: windows that overlap by half; candidates by the
+//! energy distance of what lies before and after; Student's test at ten times the wanted p-value for candidates (weak
+//! points); then the weakest point is removed, and its neighbours judged anew, until all that remain have a small p-value
+//! and a large enough step. Like Otava's, the test takes standard deviations that divide by n. Without breaks, known steps
+//! and a guard the points are those of Otava 0.8 on the same logarithms, but for one thing: when it removes a point it judges
+//! the two after it anew, and here it is the one before and the one after, whose parts have become longer.
+//!
+//! The test is made where the difference is largest, so a p-value here is smaller than the probability of such a point by
+//! chance; tests/coverage.rs measures how often. For one change alone use [`crate::change`].
+//!
+//! # Source
+//! Matteson and James (2014), doi:10.1080/01621459.2013.849605 (arXiv:1306.4933); Fleming and others (2023), "Hunter: Using
+//! Change Point Detection to Hunt for Performance Regressions", doi:10.1145/3578244.3583719 (arXiv:2301.03034).
+
+use crate::distribution::student_two_sided;
+use crate::error::{Error, logarithms};
+
+/// What counts as a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Values in a window, at least 2.
+    pub window: usize,
+    /// The largest p-value of a step, above 0, below 1.
+    pub max_p: f64,
+    /// The smallest step: 0.05 for a ratio of 1.05 or 1 / 1.05, and 0 for any.
+    pub min_change: f64,
+    /// Values that there must be between a step and an end of the series, a break or a known step; at least 1. A step of the
+    /// newest values is told when there are that many of them: one value is no step.
+    pub guard: usize,
+}
+
+impl Default for Options {
+    /// Window and p-value as in Otava; the margin of verdicts; three values.
+    fn default() -> Self {
+        Self { window: 50, max_p: 0.001, min_change: 0.05, guard: 3 }
+    }
+}
+
+/// A step of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChangePoint {
+    /// The place, from 0, of the first value after the step.
+    pub index: usize,
+    /// The geometric mean of the values since the point before (or the beginning, or a break).
+    pub before: f64,
+    /// The geometric mean of the values up to the next point (or the end, or a break).
+    pub after: f64,
+    /// The p-value of Student's two-sided test of the logarithms of both.
+    pub p: f64,
+    /// Whether it was marked as known. Those are always told, however small they are.
+    pub is_known: bool,
+}
+
+impl ChangePoint {
+    /// `after` / `before`.
+    pub fn ratio(&self) -> f64 {
+        self.after / self.before
+    }
+}
+
+/// The steps of a series of values above 0, one per run, in the order of time.
+///
+/// `breaks` are places of first values in another environment: nothing is compared across them. `known` are places of
+/// steps that people have marked: the series is parted there, so that they are not found again beside the mark. Both in any
+/// order; a known step at a break is ignored.
+///
+/// # Errors
+/// If there is no value, one is not finite or not above 0, or a break or known step is not within the series.
+///
+/// # Panics
+/// If an option is outside its range.
+pub fn change_points(
+    values: &[f64],
+    breaks: &[usize],
+    known: &[usize],
+    options: &Options,
+) -> Result<Vec<ChangePoint>, Error> {
+    let Options { window, max_p, guard, .. } = *options;
+    assert!(window >= 2 && guard >= 1, "a window has two values and a guard one at least");
+    assert!(max_p > 0.0 && max_p < 1.0, "a p-value is between 0 and 1");
+    let values = logarithms("only", values)?;
+    let breaks = places("break", breaks, values.len())?;
+    let known = places("known step", known, values.len())?;
+    let mut found = Vec::new();
+    for piece in parts(0, values.len(), &breaks) {
+        let known: Vec<usize> =
+            known.iter().filter(|&&index| piece.0 < index && index < piece.1).map(|index| index - piece.0).collect();
+        let points = points_of_piece(&values[piece.0..piece.1], &known, options);
+        found.extend(points.into_iter().map(|point| ChangePoint { index: point.index + piece.0, ..point }));
+    }
+    Ok(found)
+}
+
+/// Sorted, each once.
+fn places(what: &'static str, indices: &[usize], count: usize) -> Result<Vec<usize>, Error> {
+    if let Some(&index) = indices.iter().find(|&&index| index == 0 || index >= count) {
+        return Err(Error::OutsideSeries { what, index, last: count - 1 });
+    }
+    let mut sorted = indices.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    Ok(sorted)
+}
+
+/// The parts, from and to, of a range that is divided at sorted places.
+fn parts(from: usize, to: usize, at: &[usize]) -> Vec<(usize, usize)> {
+    let starts = std::iter::once(from).chain(at.iter().copied());
+    let ends = at.iter().copied().chain(std::iter::once(to));
+    starts.zip(ends).collect()
+}
+
+/// The points of values without a break.
+fn points_of_piece(values: &[f64], known: &[usize], options: &Options) -> Vec<ChangePoint> {
+    // A series of equal values must have differences of exactly 0.
+    let origin = values[0];
+    let centred: Vec<f64> = values.iter().map(|value| value - origin).collect();
+    let mut indices: Vec<usize> = parts(0, values.len(), known)
+        .into_iter()
+        .flat_map(|(from, to)| {
+            let weak = weak_points(&centred[from..to], options);
+            weak.into_iter().map(move |index| index + from)
+        })
+        .chain(known.iter().copied())
+        .collect();
+    indices.sort_unstable();
+    let mut points: Vec<ChangePoint> = Vec::new();
+    for index in &indices {
+        points.push(ChangePoint { index: *index, before: 0.0, after: 0.0, p: 1.0, is_known: known.contains(index) });
+    }
+    for at in 0..points.len() {
+        judge(&mut points, at, &centred);
+    }
+    merge(&mut points, &centred, options);
+    for point in &mut points {
+        (point.before, point.after) = ((point.before + origin).exp(), (point.after + origin).exp());
+    }
+    points
+}
+
+/// Points at a relaxed p-value, window by window.
+fn weak_points(values: &[f64], options: &Options) -> Vec<usize> {
+    let relaxed = match options.max_p {
+        p if p < 0.05 => p * 10.0,
+        p if p < 0.5 => p * 2.0,
+        p => p,
+    };
+    let mut found: Vec<usize> = Vec::new();
+    let mut start = 0;
+    while start < values.len() {
+        let end = (start + options.window).min(values.len());
+        let in_window = divide(&values[start..end], relaxed);
+        let last = in_window.last().map_or(0, |index| index + start);
+        found.extend(in_window.iter().map(|index| index + start));
+        start = last.max(start + options.window / 2);
+    }
+    found.sort_unstable();
+    found.dedup();
+    found.retain(|&index| options.guard <= index && index + options.guard <= values.len());
+    found
+}
+
+/// Divides values again and again where the parts differ most, as long as that is significant.
+fn divide(values: &[f64], max_p: f64) -> Vec<usize> {
+    let mut found: Vec<usize> = Vec::new();
+    loop {
+        let mut best: Option<(f64, usize, (usize, usize))> = None;
+        for part in parts(0, values.len(), &found) {
+            if part.1 - part.0 < 2 {
+                continue;
+            }
+            let (distance, index) = candidate(&values[part.0..part.1]);
+            if best.is_none_or(|(largest, ..)| distance > largest) {
+                best = Some((distance, index + part.0, part));
+            }
+        }
+        let Some((_, index, (from, to))) = best else { return found };
+        if Comparison::of(&values[from..index], &values[index..to]).p > max_p {
+            return found;
+        }
+        let place = found.partition_point(|&other| other < index);
+        found.insert(place, index);
+    }
+}
+
+/// The place that parts values best, and how well: the largest energy distance, times n m / (n + m), of the n values before
+/// it and any m values that follow.
+fn candidate(values: &[f64]) -> (f64, usize) {
+    let count = values.len();
+    let distance = |i: usize, j: usize| (values[i] - values[j]).abs();
+    // Sums of distances within the values before each place.
+    let mut within_before = vec![0.0; count + 1];
+    for to in 1..=count {
+        within_before[to] = within_before[to - 1] + (0..to - 1).map(|i| distance(i, to - 1)).sum::<f64>();
+    }
+    // Sums of distances within values from each place to `end`, for one end after the other.
+    let mut within_after = vec![0.0; count];
+    let mut best = (f64::NEG_INFINITY, 0, 0);
+    for end in 2..=count {
+        let mut to_last = 0.0;
+        for place in (1..end).rev() {
+            to_last += distance(place, end - 1);
+            within_after[place] += to_last;
+            let (before, after) = (place as f64, (end - place) as f64);
+            let across = within_before[end] - within_before[place] - within_after[place];
+            let mean_within = |sum: f64, n: f64| if n > 1.0 { sum / (n - 1.0) } else { 0.0 };
+            let quality = 2.0 / (before + after)
+                * (across
+                    - after * mean_within(within_before[place], before)
+                    - before * mean_within(within_after[place], after));
+            // Of equal ones the first place, and of that the first end.
+            if quality > best.0 || (quality == best.0 && (place, end) < (best.1, best.2)) {
+                best = (quality, place, end);
+            }
+        }
+    }
+    (best.0, best.1)
+}
+
+/// Removes points that are weak, one at a time, the weakest first; known ones stay.
+fn merge(points: &mut Vec<ChangePoint>, values: &[f64], options: &Options) {
+    let size = |point: &ChangePoint| (point.after - point.before).abs().exp_m1();
+    loop {
+        let candidates = || points.iter().enumerate().filter(|(_, point)| !point.is_known);
+        // The first of equal ones, as `max_by` takes the last.
+        let Some((weakest, point)) = candidates().rev().max_by(|a, b| a.1.p.total_cmp(&b.1.p)) else { return };
+        let remove = if point.p >= options.max_p {
+            weakest
+        } else {
+            let smallest = candidates().min_by(|a, b| size(a.1).total_cmp(&size(b.1)));
+            match smallest {
+                Some((index, point)) if size(point) <= options.min_change => index,
+                _ => return,
+            }
+        };
+        points.remove(remove);
+        for at in remove.saturating_sub(1)..points.len().min(remove + 1) {
+            judge(points, at, values);
+        }
+    }
+}
+
+/// Compares the values on both sides of a point, up to its neighbours.
+fn judge(points: &mut [ChangePoint], at: usize, values: &[f64]) {
+    let from = at.checked_sub(1).map_or(0, |before| points[before].index);
+    let to = points.get(at + 1).map_or(values.len(), |after| after.index);
+    let point = &mut points[at];
+    let found = Comparison::of(&values[from..point.index], &values[point.index..to]);
+    (point.before, point.after, point.p) = (found.before, found.after, found.p);
+}
+
+/// Two sets of values, by Student's test with a common variance.
+struct Comparison {
+    before: f64,
+    after: f64,
+    p: f64,
+}
+
+impl Comparison {
+    fn of(before: &[f64], after: &[f64]) -> Self {
+        let ((n, mean, variance), (m, other_mean, other_variance)) = (moments(before), moments(after));
+        let freedom = n + m - 2.0;
+        let pooled = ((n - 1.0) * variance + (m - 1.0) * other_variance) / freedom;
+        let t = (mean - other_mean) / (pooled * (1.0 / n + 1.0 / m)).sqrt();
+        // Two values, or no difference and no spread, say nothing; a difference without any spread is certain.
+        let p = match t {
+            _ if freedom < 1.0 || t.is_nan() => 1.0,
+            _ if t.is_infinite() => 0.0,
+            _ => student_two_sided(t, freedom),
+        };
+        Self { before: mean, after: other_mean, p }
+    }
+}
+
+/// Number, mean and variance, divided by n.
+fn moments(values: &[f64]) -> (f64, f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    (count, mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Levels with a noise of some percent.
+    fn series(levels: &[(usize, f64)]) -> Vec<f64> {
+        let mut random = fastrand::Rng::with_seed(9);
+        levels
+            .iter()
+            .flat_map(|&(count, level)| (0..count).map(move |_| level))
+            .map(|level| level * (1.0 + 0.04 * (random.f64() - 0.5)))
+            .collect()
+    }
+
+    fn found(values: &[f64], breaks: &[usize], known: &[usize]) -> Vec<(usize, bool)> {
+        let points = change_points(values, breaks, known, &Options::default()).unwrap();
+        points.iter().map(|point| (point.index, point.is_known)).collect()
+    }
+
+    #[test]
+    fn steps_are_found_and_told_as_ratios() {
+        let values = series(&[(60, 10.0), (40, 12.0), (80, 11.0)]);
+        let points = change_points(&values, &[], &[], &Options::default()).unwrap();
+        assert_eq!(points.iter().map(|point| point.index).collect::<Vec<_>>(), [60, 100]);
+        assert!((points[0].ratio() - 1.2).abs() < 0.01 && (points[1].before - 12.0).abs() < 0.05, "{points:?}");
+        let larger = Options { min_change: 0.12, ..Options::default() };
+        assert_eq!(change_points(&values, &[], &[], &larger).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_compared_across_a_break_and_known_steps_are_marked() {
+        let values = series(&[(60, 10.0), (40, 12.0), (80, 11.0)]);
+        assert_eq!(found(&values, &[60], &[]), [(100, false)]);
+        assert_eq!(found(&values, &[100, 60, 60], &[]), []);
+        assert_eq!(found(&values, &[], &[100]), [(60, false), (100, true)]);
+        assert_eq!(found(&values, &[60], &[60, 101]), [(101, true)]);
+        assert_eq!(found(&values, &[], &[20]), [(20, true), (60, false), (100, false)]);
+    }
+
+    #[test]
+    fn the_newest_values_are_no_step_until_there_are_enough() {
+        let values = series(&[(60, 10.0), (5, 12.0)]);
+        assert_eq!(found(&values[..62], &[], &[]), []);
+        assert_eq!(found(&values[..63], &[], &[]), [(60, false)]);
+        let outlier = series(&[(30, 10.0), (1, 20.0), (30, 10.0)]);
+        assert_eq!(found(&outlier, &[], &[]), []);
+    }
+
+    #[test]
+    fn series_without_spread_are_no_special_case() {
+        assert_eq!(found(&[0.1; 200], &[], &[]), []);
+        assert_eq!(found(&[0.1], &[], &[]), []);
+        let step: Vec<f64> = (0..40).map(|index| if index < 13 { 0.1 } else { 0.3 }).collect();
+        assert_eq!(found(&step, &[], &[]), [(13, false)]);
+    }
+
+    #[test]
+    fn places_outside_the_series_are_errors() {
+        let told = |breaks: &[usize], known: &[usize]| {
+            change_points(&[1.0; 9], breaks, known, &Options::default()).unwrap_err()
+        };
+        assert_eq!(told(&[9], &[]), Error::OutsideSeries { what: "break", index: 9, last: 8 });
+        assert_eq!(told(&[], &[0]), Error::OutsideSeries { what: "known step", index: 0, last: 8 });
+    }
+}

@@ -1,0 +1,22 @@
+//! The normal distribution and Student's, by `statrs`.
+
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
+/// P(Z <= z).
+pub fn normal_cdf(z: f64) -> f64 {
+    Normal::standard().cdf(z)
+}
+
+/// P(|T| >= |t|).
+pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
+    2.0 * student(freedom).sf(t.abs())
+}
+
+/// The t that is not exceeded with probability `p`.
+pub fn student_quantile(p: f64, freedom: f64) -> f64 {
+    student(freedom).inverse_cdf(p)
+}
+
+fn student(freedom: f64) -> StudentsT {
+    StudentsT::new(0.0, 1.0, freedom).expect("there is at least one degree of freedom")
+}

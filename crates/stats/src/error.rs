@@ -1,0 +1,72 @@
+//! What the functions cannot work with.
+
+/// Values that a method does not take.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// There is no value at all.
+    #[error("no value of the {side} side; measure at least one run")]
+    Empty {
+        /// `reference`, `result` or `only`.
+        side: &'static str,
+    },
+    /// A value is infinite or not a number.
+    #[error("value {index} of the {side} side is {value}; leave that run out")]
+    NotFinite {
+        /// As in `Empty`.
+        side: &'static str,
+        /// Its place, from 0.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A value has no logarithm.
+    #[error("value {index} of the {side} side is {value}, and a ratio needs values above 0; leave that run out")]
+    NotPositive {
+        /// As in `Empty`.
+        side: &'static str,
+        /// Its place, from 0.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+    /// Values that belong together in pairs are not as many on both sides.
+    #[error(
+        "{reference} values of the reference and {result} of the result are not pairs; leave out what has no partner"
+    )]
+    NotPairs {
+        /// Values of the reference.
+        reference: usize,
+        /// Values of the result.
+        result: usize,
+    },
+    /// A place in a series is outside it.
+    #[error("{what} at place {index} is outside 1 to {last}; remove it")]
+    OutsideSeries {
+        /// `break` or `known step`.
+        what: &'static str,
+        /// The place, from 0.
+        index: usize,
+        /// The last place.
+        last: usize,
+    },
+}
+
+/// Checks that there is a value and that all are numbers.
+pub(crate) fn check_finite(side: &'static str, values: &[f64]) -> Result<(), Error> {
+    if values.is_empty() {
+        return Err(Error::Empty { side });
+    }
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(index) => Err(Error::NotFinite { side, index, value: values[index] }),
+        None => Ok(()),
+    }
+}
+
+/// The natural logarithms of values, which must be above 0.
+pub(crate) fn logarithms(side: &'static str, values: &[f64]) -> Result<Vec<f64>, Error> {
+    check_finite(side, values)?;
+    match values.iter().position(|&value| value <= 0.0) {
+        Some(index) => Err(Error::NotPositive { side, index, value: values[index] }),
+        None => Ok(values.iter().map(|value| value.ln()).collect()),
+    }
+}

@@ -1,0 +1,17 @@
+//! A closed interval of a figure.
+
+/// From `low` to `high`, both included, in the unit of the figure; `low <= high`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether a value lies in it.
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+}

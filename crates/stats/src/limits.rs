@@ -1,0 +1,171 @@
+//! Requirements from many runs.
+
+use crate::verdict::of_summary;
+use tripmeter_model::bytes::Bytes;
+use tripmeter_model::check::Check;
+use tripmeter_model::requirements::{Requirement, Requirements};
+use tripmeter_model::summary::Summary;
+
+/// The summary of one sub-experiment in one run.
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    /// Name of the run; for people.
+    pub run: String,
+    /// Name of the sub-experiment.
+    pub sub_experiment: String,
+    /// Its figures.
+    pub summary: Summary,
+}
+
+/// A sub-experiment, or one of its payloads, that some runs have and others do not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Name of the sub-experiment.
+    pub sub_experiment: String,
+    /// The payload; none if the whole sub-experiment is missing.
+    pub bytes: Option<Bytes>,
+    /// Names of the runs without it.
+    pub missing_in: Vec<String>,
+}
+
+/// What came of the runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Derived {
+    /// In the order of first appearance, of sub-experiments and of payloads.
+    pub requirements: Requirements,
+    /// What is missing in some runs.
+    pub gaps: Vec<Gap>,
+}
+
+/// The `p` quantile, over all runs that have it, of each run's median, 99th percentile and maximum. `runs` are the names
+/// of all of them. Figures are rounded to three decimals first, as they stand in a summary's file.
+///
+/// # Errors
+/// The run, sub-experiment and payload of a figure that is not a number.
+///
+/// # Panics
+/// If `p` is outside 0 to 1.
+///
+/// # Source
+/// `latency_determine_requirements.py` of eProsima's benchmarking: `numpy.percentile` with p = 0.99.
+pub fn limits(runs: &[String], summaries: &[RunSummary], p: f64) -> Result<Derived, String> {
+    let mut derived = Derived { requirements: Requirements::default(), gaps: Vec::new() };
+    for name in distinct(summaries.iter().map(|one| &one.sub_experiment)) {
+        let of_name: Vec<_> = summaries.iter().filter(|one| one.sub_experiment == *name).collect();
+        let missing_in = |has: &dyn Fn(&RunSummary) -> bool| -> Vec<String> {
+            let has_run = |run: &String| of_name.iter().any(|one| one.run == *run && has(one));
+            runs.iter().filter(|run| !has_run(run)).cloned().collect()
+        };
+        let without = missing_in(&|_| true);
+        for bytes in distinct(of_name.iter().flat_map(|one| one.summary.rows.iter().map(|row| &row.bytes))) {
+            let missing_in: Vec<_> = missing_in(&|one| one.summary.row(bytes).is_some())
+                .into_iter()
+                .filter(|run| !without.contains(run))
+                .collect();
+            if !missing_in.is_empty() {
+                derived.gaps.push(Gap { sub_experiment: name.clone(), bytes: Some(bytes.clone()), missing_in });
+            }
+            let [median, p99, max] = limits_of(&of_name, bytes, p)?;
+            let sub_experiment = name.clone();
+            derived.requirements.rows.push(Requirement { sub_experiment, bytes: bytes.clone(), median, p99, max });
+        }
+        if !without.is_empty() {
+            derived.gaps.push(Gap { sub_experiment: name.clone(), bytes: None, missing_in: without });
+        }
+    }
+    Ok(derived)
+}
+
+/// The limits of one payload.
+fn limits_of(of_name: &[&RunSummary], bytes: &Bytes, p: f64) -> Result<[f64; 3], String> {
+    let mut limits = [0.0; 3];
+    for (limit, check) in limits.iter_mut().zip(Check::ALL) {
+        let mut values = Vec::with_capacity(of_name.len());
+        for one in of_name {
+            let Some(row) = one.summary.row(bytes) else { continue };
+            let value = rounded(of_summary(row, check));
+            if !value.is_finite() {
+                let (run, name, check) = (&one.run, &one.sub_experiment, check.name());
+                return Err(format!(
+                    "run '{run}': {check} of '{name}' at {bytes} bytes is {value}; leave that run out"
+                ));
+            }
+            values.push(value);
+        }
+        [*limit] = crate::quantiles(&mut values, [p]);
+    }
+    Ok(limits)
+}
+
+/// As it is read back from a file with three decimals.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3}").parse().expect("a formatted number is one")
+}
+
+/// Each value once, in the order of first appearance.
+fn distinct<'a, T: PartialEq>(values: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::summary;
+
+    fn run(run: &str, name: &str, rows: &[(u64, [f64; 3])]) -> RunSummary {
+        RunSummary { run: run.to_owned(), sub_experiment: name.to_owned(), summary: summary(rows) }
+    }
+
+    #[test]
+    fn five_medians_make_a_limit_between_the_two_largest() {
+        let names: Vec<String> = (1..=5).map(|number| number.to_string()).collect();
+        let runs: Vec<_> =
+            names.iter().map(|name| run(name, "a", &[(16, [name.parse().unwrap(), 2.0, 3.0])])).collect();
+        let derived = limits(&names, &runs, 0.99).unwrap();
+        let row = &derived.requirements.rows[0];
+        assert_eq!((format!("{:.3}", row.median), row.p99, row.max), ("4.960".to_owned(), 2.0, 3.0));
+        assert_eq!(derived.gaps, []);
+        assert_eq!(limits(&names, &runs, 0.0).unwrap().requirements.rows[0].median, 1.0);
+        assert_eq!(limits(&names, &runs, 1.0).unwrap().requirements.rows[0].median, 5.0);
+    }
+
+    #[test]
+    fn figures_count_as_they_stand_in_a_file() {
+        let runs = [run("1", "a", &[(16, [1.0004, 1.0, 1.0])]), run("2", "a", &[(16, [1.0006, 1.0, 1.0])])];
+        let derived = limits(&["1".to_owned(), "2".to_owned()], &runs, 0.5).unwrap();
+        assert_eq!(derived.requirements.rows[0].median, 1.0005);
+    }
+
+    #[test]
+    fn what_some_runs_lack_is_said() {
+        let runs = [
+            run("1", "a", &[(64, [1.0; 3]), (16, [1.0; 3])]),
+            run("2", "a", &[(64, [2.0; 3])]),
+            run("3", "b", &[(16, [1.0; 3])]),
+        ];
+        let names = ["1", "2", "3"].map(str::to_owned);
+        let derived = limits(&names, &runs, 0.99).unwrap();
+        let rows: Vec<_> =
+            derived.requirements.rows.iter().map(|row| (row.sub_experiment.as_str(), row.bytes.text())).collect();
+        assert_eq!(rows, [("a", "64"), ("a", "16"), ("b", "16")]);
+        let gap = |name: &str, bytes: Option<u64>, missing: &[&str]| Gap {
+            sub_experiment: name.to_owned(),
+            bytes: bytes.map(Bytes::from),
+            missing_in: missing.iter().map(|&run| run.to_owned()).collect(),
+        };
+        assert_eq!(derived.gaps, [gap("a", Some(16), &["2"]), gap("a", None, &["3"]), gap("b", None, &["1", "2"])]);
+    }
+
+    #[test]
+    fn a_figure_that_is_no_number_is_an_error() {
+        let runs = [run("r7", "a", &[(16, [f64::NAN, 1.0, 1.0])])];
+        let told = limits(&["r7".to_owned()], &runs, 0.99).unwrap_err();
+        assert!(told.contains("run 'r7': Median of 'a' at 16 bytes is NaN"), "{told}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Many tests at once: p-values adjusted for their number.
+//!
+//! Each function takes the p-values of all tests, also of those that found nothing, and gives the adjusted ones in the same
+//! order; an adjusted p-value is compared with the wanted rate as an ordinary one is with a level.
+
+/// Benjamini and Hochberg's adjusted p-values: of the tests with at most q, at most the share q is expected to be wrong
+/// (the false discovery rate), if the tests are independent or positively dependent.
+///
+/// # Panics
+/// If a p-value is not 0 to 1.
+///
+/// # Source
+/// Benjamini and Hochberg (1995), doi:10.1111/j.2517-6161.1995.tb02031.x; dependence: Benjamini and Yekutieli (2001),
+/// doi:10.1214/aos/1013699998.
+pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
+    let order = ascending(p);
+    let mut adjusted = vec![0.0; p.len()];
+    let mut smallest: f64 = 1.0;
+    for (rank, &index) in order.iter().enumerate().rev() {
+        smallest = smallest.min(p[index] * p.len() as f64 / (rank + 1) as f64);
+        adjusted[index] = smallest;
+    }
+    adjusted
+}
+
+/// How many tests Benjamini and Hochberg's procedure rejects at the false discovery rate `q`: the largest R such that R
+/// p-values are at most R q / n. Those are exactly the ones that are at most R q / n.
+///
+/// # Panics
+/// As [`benjamini_hochberg`].
+pub fn discoveries(p: &[f64], q: f64) -> usize {
+    let order = ascending(p);
+    let is_within = |rank: &usize| p[order[rank - 1]] <= level_of(*rank, p.len(), q);
+    (1..=p.len()).rev().find(is_within).unwrap_or(0)
+}
+
+/// The level at which each of `discoveries` among `n` tests is judged: q `discoveries` / n, with one discovery if there
+/// is none.
+pub fn level_of(discoveries: usize, n: usize, q: f64) -> f64 {
+    q * discoveries.max(1) as f64 / n as f64
+}
+
+/// Holm's adjusted p-values: the probability of a single wrong rejection among all tests (the family-wise error rate) is
+/// at most what they are compared with, whatever the dependence. Never larger than [`bonferroni`]'s.
+///
+/// # Panics
+/// As [`benjamini_hochberg`].
+///
+/// # Source
+/// Holm (1979), "A simple sequentially rejective multiple test procedure".
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let order = ascending(p);
+    let mut adjusted = vec![0.0; p.len()];
+    let mut largest: f64 = 0.0;
+    for (rank, &index) in order.iter().enumerate() {
+        largest = largest.max((p[index] * (p.len() - rank) as f64).min(1.0));
+        adjusted[index] = largest;
+    }
+    adjusted
+}
+
+/// Bonferroni's adjusted p-values: each times the number of tests. Unlike Holm's they belong to simultaneous intervals,
+/// each at alpha / n.
+///
+/// # Panics
+/// As [`benjamini_hochberg`].
+pub fn bonferroni(p: &[f64]) -> Vec<f64> {
+    assert_are_probabilities(p);
+    p.iter().map(|p_value| (p_value * p.len() as f64).min(1.0)).collect()
+}
+
+/// The places of p-values by size.
+fn ascending(p: &[f64]) -> Vec<usize> {
+    assert_are_probabilities(p);
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    order
+}
+
+fn assert_are_probabilities(p: &[f64]) {
+    assert!(p.iter().all(|p_value| (0.0..=1.0).contains(p_value)), "a p-value is 0 to 1");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discoveries_are_those_with_a_small_adjusted_p() {
+        let p = [0.04, 0.001, 0.9, 0.012, 0.014, 0.2, 0.03];
+        assert_eq!(discoveries(&p, 0.05), 3);
+        assert_eq!(benjamini_hochberg(&p).iter().filter(|&&adjusted| adjusted <= 0.05).count(), 3);
+        assert_eq!((discoveries(&[0.5, 0.6], 0.05), discoveries(&[], 0.05)), (0, 0));
+        assert_eq!((benjamini_hochberg(&[]), holm(&[]), bonferroni(&[])), (vec![], vec![], vec![]));
+    }
+}

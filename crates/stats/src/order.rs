@@ -1,0 +1,98 @@
+//! Intervals by counting: of a quantile within a run, and of the median over rounds. They assume nothing about the
+//! distribution, but that the values are independent.
+//!
+//! Samples of one run are not: each is like the one before. So an interval of a quantile holds "within this run" at best,
+//! and is too narrow by about the square root of n / [`crate::autocorrelation::effective_size`].
+//!
+//! # Source
+//! Hahn and Meeker (1991), "Statistical Intervals", sections 5.2 and 5.3.
+
+use crate::binomial::{at_least, at_most, smallest};
+use crate::interval::Interval;
+
+/// The place (from 0, of n sorted samples) of the lower bound of the `p` quantile, which is above that quantile with
+/// probability `alpha` at most (one-sided); `None` if n is too small.
+///
+/// # Panics
+/// If `p` or `alpha` is not between 0 and 1.
+pub fn lower_place(n: u64, p: f64, alpha: f64) -> Option<u64> {
+    check(p, alpha);
+    // The sample at a place is above the quantile if no more than that many samples are below it.
+    smallest(n, |place| at_most(place, n, p) > alpha).checked_sub(1)
+}
+
+/// The place of the upper bound of the `p` quantile, likewise: p99.99 of fewer than 29,956 samples has none at 95 %.
+///
+/// # Panics
+/// If `p` or `alpha` is not between 0 and 1.
+pub fn upper_place(n: u64, p: f64, alpha: f64) -> Option<u64> {
+    check(p, alpha);
+    let place = smallest(n, |place| at_least(place + 1, n, p) <= alpha);
+    (place < n).then_some(place)
+}
+
+/// The two-sided interval of the `p` quantile at 1 - `alpha`, half of alpha for each side; a bound is `None` if there are
+/// too few samples for it.
+///
+/// # Panics
+/// If `p` or `alpha` is not between 0 and 1.
+pub fn quantile_bounds<T: Copy>(sorted: &[T], p: f64, alpha: f64) -> (Option<T>, Option<T>) {
+    let n = sorted.len() as u64;
+    let sample = |place: u64| sorted[place as usize];
+    (lower_place(n, p, alpha / 2.0).map(sample), upper_place(n, p, alpha / 2.0).map(sample))
+}
+
+/// How many samples the one-sided upper bound of the `p` quantile needs: 29,956 for p99.99 at alpha = 0.05.
+///
+/// # Panics
+/// If `p` or `alpha` is not between 0 and 1.
+pub fn fewest_for_upper_bound(p: f64, alpha: f64) -> u64 {
+    check(p, alpha);
+    (alpha.ln() / p.ln()).ceil() as u64
+}
+
+/// The median of figures of rounds, and its interval at 1 - `alpha`: two of the figures, with exact coverage whatever the
+/// distribution. `None` if there are too few: below 6 for alpha = 0.05.
+///
+/// Where figures are spread evenly around their centre, [`crate::shift::Shift::centre`] has a shorter interval.
+///
+/// # Panics
+/// If a value is not a number or `alpha` is not between 0 and 1.
+pub fn median_interval(values: &[f64], alpha: f64) -> Option<Interval> {
+    assert!(values.iter().all(|value| !value.is_nan()), "a figure is a number");
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    match quantile_bounds(&sorted, 0.5, alpha) {
+        (Some(low), Some(high)) => Some(Interval { low, high }),
+        _ => None,
+    }
+}
+
+fn check(p: f64, alpha: f64) {
+    assert!(p > 0.0 && p < 1.0, "the quantile is between 0 and 1");
+    assert!(alpha > 0.0 && alpha < 1.0, "alpha is between 0 and 1");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_exists_from_the_smallest_number_on() {
+        assert_eq!(fewest_for_upper_bound(0.9999, 0.05), 29_956);
+        assert_eq!((upper_place(29_955, 0.9999, 0.05), upper_place(29_956, 0.9999, 0.05)), (None, Some(29_955)));
+        for (p, alpha) in [(0.5, 0.025), (0.9, 0.05), (0.99, 0.025), (0.999, 0.05)] {
+            let n = fewest_for_upper_bound(p, alpha);
+            assert_eq!((upper_place(n - 1, p, alpha), upper_place(n, p, alpha)), (None, Some(n - 1)));
+        }
+        assert_eq!(quantile_bounds::<u64>(&[], 0.5, 0.05), (None, None));
+        assert_eq!((lower_place(1, 0.5, 0.025), lower_place(1, 0.99, 0.025)), (None, Some(0)));
+    }
+
+    #[test]
+    fn fewer_than_six_rounds_have_no_interval() {
+        let rounds = [5.0, 3.0, 9.0, 4.0, 8.0, 7.0];
+        assert_eq!(median_interval(&rounds[..5], 0.05), None);
+        assert_eq!(median_interval(&rounds, 0.05), Some(Interval { low: 3.0, high: 9.0 }));
+    }
+}

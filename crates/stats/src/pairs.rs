@@ -1,0 +1,103 @@
+//! What two sides measured, round by round: from a manifest to [`Runs`].
+//!
+//! A side that failed in a round has no figures of it: what it measured before it failed is not taken either, as a failure
+//! may have to do with how long things take. The failure is told instead.
+
+use crate::runs::Runs;
+use tripmeter_model::manifest::{Cell, Figures, Manifest, Status, SubExperimentResult, Verdict};
+
+/// One payload that both sides measured in one round.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// 1-based.
+    pub round: u32,
+    /// Which side was measured first, 0 or 1.
+    pub first: usize,
+    /// What was measured.
+    pub cells: [&'a Cell; 2],
+    /// The latencies of both, in nanoseconds.
+    pub figures: [Figures; 2],
+}
+
+/// A side that has no figures in a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// 1-based.
+    pub round: u32,
+    /// Which side, 0 or 1.
+    pub side: usize,
+    /// The payload, if it is that alone.
+    pub payload_bytes: Option<u64>,
+    /// Why.
+    pub why: String,
+}
+
+/// All pairs of a manifest, and what keeps others from being some.
+#[derive(Clone, Debug, Default)]
+pub struct Pairs<'a> {
+    /// By round and payload.
+    pub pairs: Vec<Pair<'a>>,
+    /// By round.
+    pub failures: Vec<Failure>,
+}
+
+impl<'a> Pairs<'a> {
+    /// The pairs of the sub-experiments with these names. A round that one side has not begun has none.
+    pub fn of(manifest: &'a Manifest, sides: [&str; 2]) -> Self {
+        let mut found = Self::default();
+        let rounds = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
+        for round in 1..=rounds {
+            let place =
+                |name: &str| manifest.sub_experiments.iter().position(|one| one.round == round && one.name == name);
+            let places = sides.map(place);
+            let results = places.map(|place| place.map(|place| &manifest.sub_experiments[place]));
+            for (side, result) in results.iter().enumerate() {
+                let failed = result.filter(|result| result.status != Status::Interrupted);
+                let why = failed.and_then(trouble);
+                found.failures.extend(why.map(|why| Failure { round, side, payload_bytes: None, why }));
+            }
+            let [Some(a), Some(b)] = results else { continue };
+            if [a, b].into_iter().all(|result| trouble(result).is_none()) {
+                found.add(round, usize::from(places[1] < places[0]), [a, b]);
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, round: u32, first: usize, results: [&'a SubExperimentResult; 2]) {
+        for a in &results[0].cells {
+            let Some(b) = results[1].cells.iter().find(|cell| cell.payload_bytes == a.payload_bytes) else { continue };
+            let cells = [a, b];
+            for (side, cell) in cells.into_iter().enumerate().filter(|(_, cell)| cell.rtt_half_ns.is_none()) {
+                let why = "no message was answered".to_owned();
+                self.failures.push(Failure { round, side, payload_bytes: Some(cell.payload_bytes), why });
+            }
+            if let [Some(of_a), Some(of_b)] = cells.map(|cell| cell.rtt_half_ns) {
+                self.pairs.push(Pair { round, first, cells, figures: [of_a, of_b] });
+            }
+        }
+    }
+
+    /// The runs of each of these payloads that has a pair.
+    pub fn runs(&self, payloads: &[u64]) -> Vec<Runs> {
+        let runs = |&payload_bytes: &u64| {
+            let of_payload = || self.pairs.iter().filter(move |pair| pair.cells[0].payload_bytes == payload_bytes);
+            let sides = [0, 1].map(|side| of_payload().map(|pair| pair.figures[side]).collect::<Vec<_>>());
+            (!sides[0].is_empty()).then(|| Runs { name: String::new(), payload_bytes, sides })
+        };
+        payloads.iter().filter_map(runs).collect()
+    }
+}
+
+/// Why what a sub-experiment measured in a round does not count, if so.
+pub fn trouble(result: &SubExperimentResult) -> Option<String> {
+    match result.status {
+        Status::Complete => {}
+        Status::Failed => return Some(result.error.clone().unwrap_or_else(|| "it failed".to_owned())),
+        Status::Planned | Status::Running | Status::Interrupted => {
+            return Some("it did not come to its end".to_owned());
+        }
+    }
+    let proof = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed)?;
+    Some(format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
+}

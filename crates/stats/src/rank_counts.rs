@@ -1,0 +1,125 @@
+//! How often, without a shift, that many pairs would be above 0: the distributions behind the rank-sum and the
+//! signed-rank test.
+
+use crate::binomial::smallest;
+use crate::distribution::normal_cdf;
+
+/// Up to so many values per side (of pairs: values) the distribution is exact, above it is normal with continuity
+/// correction. The same bound as in R's `wilcox.test`.
+pub const EXACT_UP_TO: usize = 50;
+
+/// The distribution of a count from 0 to `most` that is symmetric about `most / 2`.
+#[derive(Clone, Debug)]
+pub enum Counts {
+    /// P(count <= k) for every k.
+    Exact(Vec<f64>),
+    /// By mean and standard deviation.
+    Normal { mean: f64, deviation: f64 },
+}
+
+impl Counts {
+    /// Of the pairs of one value of n and one of m of which the latter is larger: Mann and Whitney's U.
+    pub fn rank_sum(n: usize, m: usize) -> Self {
+        if n <= EXACT_UP_TO && m <= EXACT_UP_TO {
+            return Self::exact(rank_sum_masses(n, m));
+        }
+        let (n, m) = (n as f64, m as f64);
+        Self::Normal { mean: n * m / 2.0, deviation: (n * m * (n + m + 1.0) / 12.0).sqrt() }
+    }
+
+    /// Of the averages of two of n values (or one with itself) that are above 0: Wilcoxon's W.
+    pub fn signed_rank(n: usize) -> Self {
+        if n <= EXACT_UP_TO {
+            return Self::exact(signed_rank_masses(n));
+        }
+        let n = n as f64;
+        Self::Normal { mean: n * (n + 1.0) / 4.0, deviation: (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt() }
+    }
+
+    fn exact(mut masses: Vec<f64>) -> Self {
+        let mut sum = 0.0;
+        for mass in &mut masses {
+            sum += *mass;
+            *mass = sum;
+        }
+        Self::Exact(masses)
+    }
+
+    /// The place, among `pairs` sorted pairs, of the lower end of an interval at 1 - `alpha`; that of the upper end is as
+    /// far from the last. `None` if there is no such interval.
+    pub fn place_of_low(&self, pairs: usize, alpha: f64) -> Option<usize> {
+        let outside = smallest(pairs as u64, |k| self.at_most(k as usize) > alpha / 2.0) as usize;
+        outside.checked_sub(1)
+    }
+
+    /// P(count <= k).
+    pub fn at_most(&self, k: usize) -> f64 {
+        match self {
+            Self::Exact(sums) => sums.get(k).map_or(1.0, |sum| sum.min(1.0)),
+            Self::Normal { mean, deviation } => normal_cdf((k as f64 + 0.5 - mean) / deviation),
+        }
+    }
+}
+
+/// P(U = u): the largest of all values is one of the m, with probability m / (n + m), and above n others; or it is not.
+fn rank_sum_masses(n: usize, m: usize) -> Vec<f64> {
+    // With i of the m values and all of the n so far, for every i.
+    let mut rows = vec![vec![1.0]; m + 1];
+    for of_n in 1..=n {
+        for of_m in 1..=m {
+            let (before, after) = rows.split_at_mut(of_m);
+            let (fewer_m, fewer_n) = (&before[of_m - 1], &after[0]);
+            let share = of_m as f64 / (of_n + of_m) as f64;
+            let mut masses: Vec<f64> = vec![0.0; of_n * of_m + 1];
+            for (mass, from) in masses[of_n..].iter_mut().zip(fewer_m) {
+                *mass += share * from;
+            }
+            for (mass, from) in masses.iter_mut().zip(fewer_n) {
+                *mass += (1.0 - share) * from;
+            }
+            after[0] = masses;
+        }
+    }
+    rows.swap_remove(m)
+}
+
+/// P(W = w): each rank counts or does not, with probability 1/2.
+fn signed_rank_masses(n: usize) -> Vec<f64> {
+    let mut masses = vec![1.0];
+    for rank in 1..=n {
+        let mut longer = vec![0.0; masses.len() + rank];
+        for (index, mass) in masses.iter().enumerate() {
+            longer[index] += mass / 2.0;
+            longer[index + rank] += mass / 2.0;
+        }
+        masses = longer;
+    }
+    masses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masses_are_those_of_all_orders() {
+        // Of 3 and 2: the 10 orders give U = 0, 1, 2, 2, 3, 3, 4, 4, 5, 6.
+        let tenths = |counts: &[f64]| counts.iter().map(|mass| (mass * 10.0).round()).collect::<Vec<_>>();
+        assert_eq!(tenths(&rank_sum_masses(3, 2)), [1.0, 1.0, 2.0, 2.0, 2.0, 1.0, 1.0]);
+        assert_eq!(tenths(&rank_sum_masses(2, 3)), tenths(&rank_sum_masses(3, 2)));
+        assert_eq!(signed_rank_masses(3), [0.125, 0.125, 0.125, 0.25, 0.125, 0.125, 0.125]);
+    }
+
+    #[test]
+    fn exact_and_normal_meet() {
+        let near = |counts: Counts, mean: f64, deviation: f64| {
+            let normal = Counts::Normal { mean, deviation };
+            for k in (0..=(2.0 * mean) as usize).step_by(7) {
+                assert!((counts.at_most(k) - normal.at_most(k)).abs() < 2e-3, "{k}");
+            }
+            assert!((counts.at_most((2.0 * mean) as usize) - 1.0).abs() < 1e-12);
+        };
+        near(Counts::rank_sum(50, 50), 1250.0, (2500.0_f64 * 101.0 / 12.0).sqrt());
+        near(Counts::signed_rank(50), 637.5, (50.0_f64 * 51.0 * 101.0 / 24.0).sqrt());
+    }
+}

@@ -1,0 +1,61 @@
+//! `tripmeter doctor` as typed.
+
+use clap::Args;
+use std::str::FromStr;
+use std::time::Duration;
+use tripmeter_engine::audit::cpu_list;
+
+/// Say what of this machine disturbs measuring, and which command would mend it; changes nothing
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter doctor
+  tripmeter doctor --cpus 2,3 --seconds 2
+  tripmeter doctor --json --strict
+  tripmeter doctor --list
+
+Levels: info (as it should be, or good to know), warn (figures are likely to be worse or less steady
+than the transport's own), fail (figures are likely to be those of the machine). What the machine
+hides is said to be `not visible here` and never assumed to be good; it neither warns nor fails.
+
+Exit codes: 0; with --strict 1 if anything warns or fails.")]
+pub struct DoctorArgs {
+    /// The processors that leader and follower are to use: 2,3 or 0-3 [default: those that `run` chooses]
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+    /// Length of the hiccup spin, which takes up all of these processors
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, allow_negative_numbers = true)]
+    pub seconds: Duration,
+    /// End with 1 if anything warns or fails
+    #[arg(long)]
+    pub strict: bool,
+    /// Only list the checks: what each reads, its limits, and what would mend it
+    #[arg(long, conflicts_with_all = ["cpus", "seconds", "strict"])]
+    pub list: bool,
+    /// Print the audit as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Processors, each once, ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuList(pub Vec<usize>);
+
+impl FromStr for CpuList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let list = cpu_list(text).filter(|cpus| !cpus.is_empty());
+        let mut cpus = list.ok_or("write numbers of processors: 2,3 or 0-3")?;
+        cpus.sort_unstable();
+        cpus.dedup();
+        Ok(Self(cpus))
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=60.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "write 0.01 to 60 seconds".to_owned())
+}

@@ -1,0 +1,173 @@
+//! `tripmeter check`: an experiment against its requirements.
+
+use crate::args::CheckArgs;
+use crate::error::CliError;
+use crate::output;
+use crate::plotting::{Job, create_folder, draw_all};
+use crate::summaries::{ExperimentFolder, runs};
+use crate::verdicts::RATE;
+use serde_json::{Value, json};
+use std::path::Path;
+use tripmeter_model::bytes::Bytes;
+use tripmeter_model::check::{Check, CheckRow};
+use tripmeter_model::exit;
+use tripmeter_model::requirements::Requirements;
+use tripmeter_report::plots::{self, latency};
+use tripmeter_stats::family::{factors, fewest_runs};
+use tripmeter_stats::verdict::{ExperimentCheck, Measured};
+
+/// `tripmeter check`
+pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
+    let mut requirements = requirements(&args.requirements)?;
+    if let Some(folder) = &args.family_wise {
+        requirements = loosened(&requirements, folder)?;
+    }
+    let options = args.plots_directory.as_deref().map(|folder| (folder, args.plotting.options()));
+    let checked = checked(&requirements, &args.requirements, &args.experiment_directory, options)?;
+    output::print(&match args.json {
+        true => serde_json::to_string_pretty(&as_json(&checked, args.strict)).expect("it is plain data") + "\n",
+        false => tripmeter_report::checks(&checked, args.print_summaries, args.strict),
+    })?;
+    Ok(exit_code(&checked, args.strict))
+}
+
+/// The limits of which runs like those in a folder break one with a small probability; says by how much they are larger.
+fn loosened(requirements: &Requirements, folder: &Path) -> Result<Requirements, CliError> {
+    let mut checks = Vec::new();
+    for run in runs(folder)? {
+        let mut experiment = ExperimentFolder::open(&run.path)?;
+        experiment.summarise(true)?;
+        let check = ExperimentCheck::new(requirements, &experiment.measured()?);
+        let is_whole = check.checked.iter().all(|one| one.report.rows.iter().all(|row| row.experiment.is_some()));
+        match is_whole && check.not_measured.is_empty() {
+            true => checks.push(check),
+            false => {
+                output::say(&format!("note: left out: run '{}' has not all that there are requirements for", run.name))
+            }
+        }
+    }
+    let Some(factors) = factors(&checks, RATE) else {
+        let (count, fewest) = (checks.len(), fewest_runs(RATE));
+        let text =
+            format!("'{}' has {count} whole runs, and --family-wise needs {fewest}; make more", folder.display());
+        return Err(CliError::new(exit::DATA, text));
+    };
+    let [median, p99, max] = factors.0;
+    output::say(&format!(
+        "note: limits times {median:.3} (Median), {p99:.3} (99%), {max:.3} (Max): a run like the {} in '{}' fails anywhere \
+         with a probability of at most 5 %",
+        checks.len(),
+        folder.display()
+    ));
+    Ok(factors.applied(requirements))
+}
+
+/// The number of sub-experiments that fail, as an exit code.
+pub fn exit_code(checked: &ExperimentCheck, strict: bool) -> u8 {
+    const MOST: u8 = 63;
+    u8::try_from(checked.failing(strict)).unwrap_or(MOST).min(MOST)
+}
+
+/// Reads requirements, of which there must be some.
+pub fn requirements(file: &Path) -> Result<Requirements, CliError> {
+    let requirements = Requirements::read(file)?;
+    match requirements.rows.is_empty() {
+        true => Err(CliError::new(exit::DATA, format!("'{}' holds no requirements, only a header", file.display()))),
+        false => Ok(requirements),
+    }
+}
+
+/// Checks the experiment in a folder, writes a report of each sub-experiment there, and plots into a folder if one is given.
+pub fn checked(
+    requirements: &Requirements,
+    file: &Path,
+    folder: &Path,
+    plots: Option<(&Path, plots::Options)>,
+) -> Result<ExperimentCheck, CliError> {
+    let mut experiment = ExperimentFolder::open(folder)?;
+    experiment.summarise(false)?;
+    let measured = experiment.measured()?;
+    let checked = ExperimentCheck::new(requirements, &measured);
+    if checked.checked.is_empty() {
+        let text = format!(
+            "nothing to check: '{}' has no requirements for any sub-experiment in '{}': {}",
+            file.display(),
+            folder.display(),
+            checked.without_requirements.join(", ")
+        );
+        return Err(CliError::new(exit::DATA, text));
+    }
+    plots.map_or(Ok(()), |(folder, _)| create_folder(folder))?;
+    for one in &checked.checked {
+        one.report.write(&experiment.join(&format!("checks_{}.csv", one.name)))?;
+    }
+    if let Some((folder, options)) = plots {
+        draw_all(folder, jobs(&experiment, &checked, &measured, &options))?;
+    }
+    Ok(checked)
+}
+
+/// Three pictures of each sub-experiment.
+fn jobs<'a>(
+    experiment: &'a ExperimentFolder,
+    checked: &'a ExperimentCheck,
+    measured: &'a [Measured],
+    options: &'a plots::Options,
+) -> Vec<Job<'a>> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for one in &checked.checked {
+        let Some(Measured { name, summary, .. }) = measured.iter().find(|other| other.name == one.name) else {
+            continue;
+        };
+        let kind = experiment.kind(name);
+        for check in Check::ALL {
+            let named = latency::Named { name, summary };
+            jobs.push(Box::new(move || latency::check(&named, &one.report, check, kind, options)));
+        }
+    }
+    jobs
+}
+
+/// Everything, for programs.
+pub fn as_json(checked: &ExperimentCheck, strict: bool) -> Value {
+    let row = |row: &CheckRow| {
+        json!({
+            "check": row.check.name(),
+            "payload_bytes": payload_json(&row.bytes),
+            "requirement_us": row.requirement,
+            "experiment_us": row.experiment,
+            "difference_us": row.difference().map(thousandths),
+            "percentage_over_requirement": row.percentage_over_requirement().map(thousandths),
+            "status": if row.passed() { "passed" } else { "failed" },
+        })
+    };
+    let subs = checked.checked.iter().map(|one| {
+        json!({
+            "name": one.name,
+            "passed": one.passed(),
+            "distrust": one.distrust,
+            "checks": one.report.rows.iter().map(row).collect::<Vec<_>>(),
+        })
+    });
+    let (passed, all) = checked.counts();
+    json!({
+        "passed": checked.failing(strict) == 0,
+        "failing": checked.failing(strict),
+        "checks_passed": passed,
+        "checks": all,
+        "sub_experiments": subs.collect::<Vec<_>>(),
+        "without_requirements": checked.without_requirements,
+        "not_measured": checked.not_measured,
+    })
+}
+
+/// Without the noise of binary fractions.
+pub fn thousandths(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// A payload as a whole number, if it is one.
+pub fn payload_json(bytes: &Bytes) -> Value {
+    let value = bytes.value();
+    if value.fract() == 0.0 && value < u64::MAX as f64 { json!(value as u64) } else { json!(value) }
+}

@@ -1,0 +1,222 @@
+//! `tripmeter compare`: an experiment against a reference.
+
+use super::check::{payload_json, thousandths};
+use super::{compare_runs, table};
+use crate::args::{CompareArgs, Method};
+use crate::database::last_part;
+use crate::error::CliError;
+use crate::output;
+use crate::plotting::{Job, draw_all};
+use crate::summaries::{ExperimentFolder, kind_of};
+use serde_json::{Value, json};
+use std::path::Path;
+use tripmeter_model::exit;
+use tripmeter_model::file::{FileError, write_whole};
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_report::plots::latency::{self, COMPARED, LatencyKind, Named};
+use tripmeter_report::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
+use tripmeter_stats::comparison::{Compared, Outcome, by_threshold};
+use tripmeter_stats::verdict::Measured;
+
+/// Found differences.
+pub const DIFFERENT: u8 = 1;
+/// How much more is let pass if nothing is said.
+const THRESHOLD: f64 = 0.1;
+
+/// One of the two experiments.
+struct Side {
+    folder: ExperimentFolder,
+    measured: Vec<Measured>,
+    /// How it is called in files and pictures.
+    name: String,
+}
+
+impl Side {
+    fn read(path: &Path) -> Result<Self, CliError> {
+        let mut folder = ExperimentFolder::open(path)?;
+        folder.summarise(false)?;
+        Ok(Self { measured: folder.measured()?, folder, name: last_part(path) })
+    }
+
+    fn of(&self, name: &str) -> Option<&Measured> {
+        self.measured.iter().find(|one| one.name == name)
+    }
+}
+
+/// `tripmeter compare`
+pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
+    match args.method {
+        Some(Method::Runs) => compare_runs::compare_runs(args),
+        None if has_rounds(&args.reference) && has_rounds(&args.results) => compare_runs::compare_runs(args),
+        Some(Method::Threshold) | None => by_one_run(args),
+    }
+}
+
+/// Whether a folder has a manifest of several rounds.
+fn has_rounds(folder: &Path) -> bool {
+    table::read(folder).is_ok_and(|manifest| manifest.plan.rounds > 1)
+}
+
+fn by_one_run(args: &CompareArgs) -> Result<u8, CliError> {
+    if args.margin.is_some() {
+        let text = "--margin is of method runs, for folders with several rounds; name a threshold (--fail-threshold)";
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let threshold = args.fail_threshold.unwrap_or(THRESHOLD);
+    if !(threshold >= 0.0 && threshold.is_finite()) {
+        let text = format!("threshold {threshold} is not 0 or more; 0.1 lets 10 % pass");
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let sides = [Side::read(&args.reference)?, Side::read(&args.results)?];
+    let made = compared(&sides, args, threshold)?;
+    let files = match &args.plots_directory {
+        Some(folder) => write(&sides, &made, folder, args)?,
+        None => Vec::new(),
+    };
+    if args.json {
+        output::print(
+            &(serde_json::to_string_pretty(&as_json(&made, args, threshold)).expect("it is plain data") + "\n"),
+        )?;
+    } else {
+        if args.print_summaries || args.debug {
+            output::print(&summaries(&sides, &made))?;
+        }
+        output::print(&comparison(&made, threshold, args.debug, args.strict))?;
+    }
+    if args.debug {
+        files.iter().for_each(|file| output::say(&format!("wrote {file}")));
+    }
+    Ok(if made.passed(args.strict) { exit::GOOD } else { DIFFERENT })
+}
+
+/// Compares what both sides have, and tells apart what only one has.
+fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Comparison, CliError> {
+    let [reference, results] = sides;
+    let mut made = Comparison::default();
+    for one in &reference.measured {
+        let name = one.name.clone();
+        let Some(other) = results.of(&name) else {
+            made.missing.push(name);
+            continue;
+        };
+        if let [Some(one), Some(other)] = [&reference.folder, &results.folder].map(|folder| folder.plan(&name)) {
+            same_kind([one, other], args)?;
+        }
+        let compared = by_threshold(&one.summary, &other.summary, threshold);
+        let distrust =
+            other.distrust.clone().or_else(|| one.distrust.as_ref().map(|why| format!("in the reference, {why}")));
+        made.both.push(SubExperimentComparison { name, compared, distrust });
+    }
+    let is_new = |one: &&Measured| reference.of(&one.name).is_none();
+    made.new = results.measured.iter().filter(is_new).map(|one| one.name.clone()).collect();
+    let is_compared = |one: &Compared| one.outcome != Outcome::New;
+    if !made.both.iter().flat_map(|one| &one.compared).any(is_compared) {
+        let why = match made.both.first() {
+            Some(one) => format!("there are no figures in '{}'", reference.folder.file(&one.name).display()),
+            None => format!(
+                "'{}' and '{}' have no sub-experiment in common",
+                args.reference.display(),
+                args.results.display()
+            ),
+        };
+        return Err(CliError::new(exit::DATA, format!("nothing to compare: {why}")));
+    }
+    Ok(made)
+}
+
+/// Refuses latencies of different kinds, and says what else the manifests tell to be different.
+pub fn same_kind([reference, result]: [&SubExperiment; 2], args: &CompareArgs) -> Result<(), CliError> {
+    let name = &reference.name;
+    if reference.pattern != result.pattern {
+        let kinds = [reference, result].map(|plan| kind_of(plan).map_or("no latency", LatencyKind::name));
+        let text = format!(
+            "'{name}' cannot be compared: '{}' measured {} (pattern {}), '{}' {} (pattern {})",
+            args.reference.display(),
+            kinds[0],
+            reference.pattern,
+            args.results.display(),
+            kinds[1],
+            result.pattern
+        );
+        return Err(CliError::new(exit::DATA, text));
+    }
+    let factors = [
+        ("transport", reference.transport.to_string(), result.transport.to_string()),
+        ("wait", reference.wait.to_string(), result.wait.to_string()),
+        ("touch", reference.touch.to_string(), result.touch.to_string()),
+        ("followers", reference.followers.to_string(), result.followers.to_string()),
+    ];
+    for (factor, reference, result) in factors.iter().filter(|(_, reference, result)| reference != result) {
+        output::say(&format!(
+            "note: '{name}' was measured with {factor} {reference} in the reference, {result} in the results"
+        ));
+    }
+    Ok(())
+}
+
+/// Writes comparison files and pictures; returns their paths.
+fn write(sides: &[Side; 2], made: &Comparison, folder: &Path, args: &CompareArgs) -> Result<Vec<String>, CliError> {
+    std::fs::create_dir_all(folder).map_err(|error| FileError::writing(folder, &error))?;
+    let options = args.plotting.options();
+    let mut files = Vec::new();
+    let mut jobs: Vec<Job> = Vec::new();
+    for one in &made.both {
+        let Some((reference, result)) = sides[0].of(&one.name).zip(sides[1].of(&one.name)) else { continue };
+        let labels = [format!("Reference: {}", sides[0].name), format!("Result: {}", sides[1].name)];
+        let text = comparison_csv([(&labels[0], &reference.summary), (&labels[1], &result.summary)]);
+        let file = folder.join(format!("{}_comparison.csv", one.name));
+        write_whole(&file, &text)?;
+        files.push(file.display().to_string());
+        let kind = sides.iter().find_map(|side| side.folder.kind(&one.name));
+        let named = [
+            Named { name: &sides[0].name, summary: &reference.summary },
+            Named { name: &sides[1].name, summary: &result.summary },
+        ];
+        for pair in COMPARED {
+            jobs.push(Box::new(move || latency::experiment_comparison(&one.name, pair, named, kind, &options)));
+        }
+    }
+    let pictures = draw_all(folder, jobs)?;
+    files.extend(pictures.iter().map(|picture| picture.display().to_string()));
+    Ok(files)
+}
+
+/// The summaries of both sides, one below the other.
+fn summaries(sides: &[Side; 2], made: &Comparison) -> String {
+    let tables = made.both.iter().filter_map(|one| {
+        let (reference, result) = sides[0].of(&one.name).zip(sides[1].of(&one.name))?;
+        let sides = [("reference", &reference.summary), ("result", &result.summary)];
+        Some(format!("{}\n{}\n", one.name, side_by_side(sides)))
+    });
+    tables.collect()
+}
+
+/// Everything, for programs.
+fn as_json(made: &Comparison, args: &CompareArgs, threshold: f64) -> Value {
+    let row = |one: &Compared| {
+        json!({
+            "figure": one.figure.column(),
+            "payload_bytes": payload_json(&one.bytes),
+            "reference_us": one.reference,
+            "result_us": one.result,
+            "increase_percent": one.percent().map(thousandths),
+            "outcome": one.outcome.name(),
+        })
+    };
+    let subs = made.both.iter().map(|one| {
+        json!({
+            "name": one.name,
+            "passed": one.passed(args.strict),
+            "distrust": one.distrust,
+            "comparisons": one.compared.iter().map(row).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "passed": made.passed(args.strict),
+        "method": "threshold",
+        "fail_threshold": threshold,
+        "sub_experiments": subs.collect::<Vec<_>>(),
+        "missing_in_results": made.missing,
+        "only_in_results": made.new,
+    })
+}

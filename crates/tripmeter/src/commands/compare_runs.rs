@@ -1,0 +1,157 @@
+//! `tripmeter compare` of folders with several rounds: their runs against each other.
+
+use super::compare::{DIFFERENT, same_kind};
+use super::table;
+use crate::args::CompareArgs;
+use crate::error::CliError;
+use crate::{output, verdicts};
+use serde_json::json;
+use std::path::Path;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Figures, Manifest, SubExperimentResult};
+use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_report::RunsComparison;
+use tripmeter_stats::pairs::trouble;
+use tripmeter_stats::power::Layout;
+use tripmeter_stats::runs::{Question, Runs, compare};
+use tripmeter_stats::shift::fewest_runs;
+
+/// Changes up to this share are none if nothing is said; and what is said to be seen or not.
+const MARGIN: f64 = 0.02;
+const EFFECT: f64 = 0.1;
+const POWER: f64 = 0.95;
+
+/// Compares what both folders have, run by run.
+pub fn compare_runs(args: &CompareArgs) -> Result<u8, CliError> {
+    let margin = args.margin.map_or(MARGIN, |margin| margin.0);
+    let given = [
+        (args.fail_threshold.is_some(), "--fail-threshold"),
+        (args.plots_directory.is_some(), "--plots-directory"),
+        (args.print_summaries, "--print-summaries"),
+    ];
+    if let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given) {
+        let text = format!("{flag} is of --method threshold, for one round; name a round's folder, or leave it out");
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let folders = [args.reference.as_path(), args.results.as_path()];
+    let manifests = [measured(folders[0])?, measured(folders[1])?];
+    let question = Question { layout: Layout::Independent, margin, control: verdicts::CONTROL, power: POWER };
+    let planned = |side: usize| &manifests[side].plan.sub_experiments;
+    let planned_as = |side: usize, name: &str| planned(side).iter().find(|sub| sub.name == name);
+    let lacking = |side: usize| -> Vec<String> {
+        let names = planned(1 - side).iter().map(|sub| &sub.name);
+        names.filter(|name| planned_as(side, name).is_none()).cloned().collect()
+    };
+    let mut runs = Vec::new();
+    for one in planned(0) {
+        if let Some(other) = planned_as(1, &one.name) {
+            runs.extend(runs_of(&manifests, [one, other], args)?);
+        }
+    }
+    if runs.is_empty() {
+        let [reference, results] = folders.map(Path::display);
+        let text =
+            format!("nothing to compare: '{reference}' and '{results}' have no payload in common that was answered");
+        return Err(CliError::new(exit::DATA, text));
+    }
+    let comparisons = compare(&runs, &question)
+        .map_err(|error| CliError::new(exit::DATA, format!("the runs cannot be compared: {error}")))?;
+    let failures = [failures(&manifests[0], "reference"), failures(&manifests[1], "results")].concat();
+    let effect = EFFECT.max(2.0 * margin);
+    let made = RunsComparison { question, effect, comparisons, failures, missing: lacking(1), new: lacking(0) };
+    note_machines(&manifests);
+    output::print(&match args.json {
+        true => as_json(&made, args.strict),
+        false => tripmeter_report::runs_comparison(&made, args.strict),
+    })?;
+    Ok(match made.passed(args.strict) {
+        _ if !made.failures.is_empty() => exit::PARTIAL,
+        true => exit::GOOD,
+        false => DIFFERENT,
+    })
+}
+
+/// The manifest of a folder with enough rounds.
+fn measured(folder: &Path) -> Result<Manifest, CliError> {
+    let manifest = table::read(folder)?;
+    let (rounds, fewest) = (manifest.plan.rounds, fewest_runs(verdicts::RATE));
+    if u64::from(rounds) >= fewest {
+        return Ok(manifest);
+    }
+    let text = format!(
+        "'{}' has too few rounds: {rounds}, and an interval at 95 % needs {fewest} of either side; measure more \
+         (--rounds), or compare by --method threshold",
+        folder.display()
+    );
+    Err(CliError::new(exit::DATA, text))
+}
+
+/// The runs of a sub-experiment that both sides have, payload by payload.
+fn runs_of(manifests: &[Manifest; 2], plans: [&SubExperiment; 2], args: &CompareArgs) -> Result<Vec<Runs>, CliError> {
+    same_kind(plans, args)?;
+    let name = &plans[0].name;
+    let sorted = plans.map(|plan| {
+        let mut payloads = plan.payloads.clone();
+        payloads.sort_unstable();
+        payloads
+    });
+    if sorted[0] != sorted[1] {
+        let [reference, results] =
+            sorted.map(|payloads| payloads.into_iter().map(display_size).collect::<Vec<_>>().join(","));
+        let text = format!(
+            "'{name}' cannot be compared: its payloads are {reference} in '{}', {results} in '{}'; measure the same \
+             (--payloads)",
+            args.reference.display(),
+            args.results.display()
+        );
+        return Err(CliError::new(exit::DATA, text));
+    }
+    let figures = |manifest: &Manifest, bytes: u64| -> Vec<Figures> {
+        let results = manifest.sub_experiments.iter().filter(|one| one.name == *name && trouble(one).is_none());
+        let cells = results.flat_map(|one| &one.cells).filter(|cell| cell.payload_bytes == bytes);
+        cells.filter_map(|cell| cell.rtt_half_ns).collect()
+    };
+    let runs = |&payload_bytes: &u64| {
+        let sides = manifests.each_ref().map(|manifest| figures(manifest, payload_bytes));
+        (!sides.iter().any(Vec::is_empty)).then(|| Runs { name: name.clone(), payload_bytes, sides })
+    };
+    Ok(plans[0].payloads.iter().filter_map(runs).collect())
+}
+
+/// Rounds of a side that do not count, for people.
+fn failures(manifest: &Manifest, side: &str) -> Vec<String> {
+    let line =
+        |one: &SubExperimentResult| Some(format!("{}, round {} of the {side}: {}", one.name, one.round, trouble(one)?));
+    manifest.sub_experiments.iter().filter_map(line).collect()
+}
+
+/// Says so where what was measured on is not the same.
+fn note_machines([reference, results]: &[Manifest; 2]) {
+    let of = |manifest: &Manifest| {
+        let environment = &manifest.environment;
+        [("kernel", environment.kernel.clone()), ("processor", environment.cpu_model.clone())]
+    };
+    for ((what, one), (_, other)) in of(reference).into_iter().zip(of(results)).filter(|(one, other)| one != other) {
+        output::say(&format!("note: {what} {one} in the reference, {other} in the results"));
+    }
+}
+
+fn as_json(made: &RunsComparison, strict: bool) -> String {
+    let comparison = |one| {
+        let mut value = verdicts::comparison_json(one);
+        value["name"] = json!(one.name);
+        value
+    };
+    let value = json!({
+        "passed": made.passed(strict),
+        "method": "runs",
+        "latency": "rtt_half",
+        "question": verdicts::question_json(&made.question),
+        "comparisons": made.comparisons.iter().map(comparison).collect::<Vec<_>>(),
+        "failures": made.failures,
+        "missing_in_results": made.missing,
+        "only_in_results": made.new,
+    });
+    serde_json::to_string_pretty(&value).expect("it is plain data") + "\n"
+}

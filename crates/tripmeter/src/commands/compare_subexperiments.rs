@@ -1,0 +1,95 @@
+//! `tripmeter compare-subexperiments`: sub-experiments side by side, as plots.
+
+use crate::args::plotting::CompareSubexperimentsArgs;
+use crate::commands::table;
+use crate::error::CliError;
+use crate::output;
+use crate::plotting::{Job, draw_all};
+use crate::summaries::kind_of;
+use std::path::{Path, PathBuf};
+use tripmeter_model::exit;
+use tripmeter_model::magnitude::Magnitude;
+use tripmeter_model::summary::{Summary, sub_experiment};
+use tripmeter_report::plots::latency::{LatencyKind, Named, subexperiment_comparison};
+
+/// `tripmeter compare-subexperiments`
+pub fn compare_subexperiments(args: &CompareSubexperimentsArgs) -> Result<u8, CliError> {
+    let files = &args.subexperiment_summaries;
+    let summaries: Vec<Summary> = files.iter().map(|file| Summary::read(file)).collect::<Result<_, _>>()?;
+    for (file, _) in files.iter().zip(&summaries).filter(|(_, summary)| summary.rows.is_empty()) {
+        output::say(&format!("tripmeter: '{}' has no rows; it is not in the plots", file.display()));
+    }
+    let names = names(files);
+    let named = names.iter().zip(&summaries).filter(|(_, summary)| !summary.rows.is_empty());
+    let named: Vec<Named<'_>> = named.map(|(name, summary)| Named { name, summary }).collect();
+    if named.is_empty() {
+        return Err(CliError::new(exit::DATA, "there is nothing to plot: no summary has a row"));
+    }
+    let (named, kind, options) = (&named, common_kind(files)?, args.plotting.options());
+    let jobs = Magnitude::ALL
+        .map(|magnitude| -> Job<'_> { Box::new(move || subexperiment_comparison(magnitude, named, kind, &options)) });
+    for path in draw_all(&args.plots_directory, jobs.into())? {
+        output::print(&format!("{}\n", path.display()))?;
+    }
+    Ok(exit::GOOD)
+}
+
+/// The names of the sub-experiments; where two are the same, with the folders of their files before them.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let short: Vec<String> = files.iter().map(|file| short_name(file)).collect();
+    let twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
+    let name = |(file, name): (&PathBuf, &String)| match file.parent() {
+        Some(folder) if twice(name) && !folder.as_os_str().is_empty() => format!("{}/{name}", folder.display()),
+        _ => name.clone(),
+    };
+    files.iter().zip(&short).map(name).collect()
+}
+
+fn short_name(file: &Path) -> String {
+    let stem = || file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    sub_experiment(file).map_or_else(stem, str::to_owned)
+}
+
+/// What all latencies are the duration of; `None` if a manifest beside the files does not say it of every one.
+///
+/// # Errors
+/// If the manifests say different things: such latencies do not belong on one axis.
+fn common_kind(files: &[PathBuf]) -> Result<Option<LatencyKind>, CliError> {
+    let kinds: Vec<Option<LatencyKind>> = files.iter().map(|file| kind(file)).collect::<Result<_, _>>()?;
+    let known = || kinds.iter().zip(files).filter_map(|(kind, file)| kind.map(|kind| (kind, file)));
+    let differs = |one: LatencyKind| known().find(|(other, _)| *other != one);
+    if let Some(((one, file), (other, other_file))) = known().next().and_then(|one| Some((one, differs(one.0)?))) {
+        let text = format!(
+            "'{}' has latencies of kind {}, '{}' of kind {}; they cannot be drawn on one axis",
+            file.display(),
+            one.name(),
+            other_file.display(),
+            other.name()
+        );
+        return Err(CliError::new(exit::DATA, text));
+    }
+    Ok(kinds.iter().copied().reduce(|one, other| one.filter(|_| other.is_some())).flatten())
+}
+
+/// What the latencies of a summary are the duration of, if the manifest of its results folder says so.
+fn kind(file: &Path) -> Result<Option<LatencyKind>, CliError> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The files of a round are in a folder of their own.
+    let folders = [folder.to_owned(), folder.join("..")];
+    let Some(folder) = folders.iter().find(|folder| folder.join("manifest.json").exists()) else { return Ok(None) };
+    let manifest = table::read(folder)?;
+    let name = sub_experiment(file);
+    let plan = manifest.plan.sub_experiments.iter().find(|plan| name == Some(&plan.name));
+    Ok(plan.and_then(kind_of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart_by_their_folders() {
+        let files = ["a/measurements_uds_summary.csv", "b/measurements_uds_summary.csv", "own.csv"].map(PathBuf::from);
+        assert_eq!(names(&files), ["a/uds", "b/uds", "own"]);
+    }
+}

@@ -1,0 +1,53 @@
+use crate::args::DoctorArgs;
+use crate::error::CliError;
+use crate::output;
+use serde::Serialize;
+use std::time::Duration;
+use tripmeter_engine::audit::{self, Root};
+use tripmeter_engine::clock::Calibration;
+use tripmeter_engine::{os, resolve};
+use tripmeter_model::audit::CheckInfo;
+use tripmeter_model::exit;
+
+/// `tripmeter doctor`
+pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
+    if args.list {
+        let checks: Vec<CheckInfo> = audit::checks().collect();
+        output::print(&if args.json { json(&checks) } else { tripmeter_report::audit_checks(&checks) })?;
+        return Ok(exit::GOOD);
+    }
+    let cpus = match &args.cpus {
+        Some(list) => allowed(&list.0)?,
+        None => resolve::usual_processors(),
+    };
+    if !args.quiet {
+        output::say(&spinning(&cpus, args.seconds));
+    }
+    let audit = audit::before(&Root::machine(), &cpus, &Calibration::new(), args.seconds);
+    output::print(&if args.json { json(&audit) } else { tripmeter_report::audit(&audit) })?;
+    let is_refused = args.strict && !audit.refused().is_empty();
+    Ok(if is_refused { exit::FINDING } else { exit::GOOD })
+}
+
+fn allowed(cpus: &[usize]) -> Result<Vec<usize>, CliError> {
+    let allowed = os::allowed_cpus();
+    if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        let choice = written(&allowed);
+        let text =
+            format!("processor {cpu} does not exist or is not allowed to this process; choose of {choice} (--cpus)");
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    Ok(cpus.to_vec())
+}
+
+fn spinning(cpus: &[usize], length: Duration) -> String {
+    format!("looking for hiccups on processors {} for {} s", written(cpus), length.as_secs_f64())
+}
+
+fn written(cpus: &[usize]) -> String {
+    cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("it is plain data") + "\n"
+}

@@ -1,0 +1,189 @@
+//! `tripmeter history`: how experiments developed over time, as plots and as steps.
+
+use super::check::requirements;
+use crate::args::HistoryArgs;
+use crate::error::CliError;
+use crate::output;
+use crate::plotting::{Job, draw_all};
+use crate::summaries::{ExperimentFolder, runs};
+use std::path::Path;
+use tripmeter_model::bytes::Bytes;
+use tripmeter_model::check::Check;
+use tripmeter_model::exit;
+use tripmeter_model::magnitude::Magnitude;
+use tripmeter_model::requirements::Requirements;
+use tripmeter_model::summary::Summary;
+use tripmeter_report::plots::Options;
+use tripmeter_report::plots::latency::{self, LatencyKind, Named};
+use tripmeter_report::{Step, counted, steps};
+use tripmeter_stats::change_points::{Options as StepOptions, change_points};
+use tripmeter_stats::verdict::of_requirement;
+
+/// One sub-experiment in every experiment that has it, oldest first.
+struct Past {
+    name: String,
+    kind: Option<LatencyKind>,
+    experiments: Vec<(String, Summary)>,
+    /// What each experiment was measured on, as far as it is known.
+    machines: Vec<Option<String>>,
+}
+
+/// `tripmeter history`
+pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
+    let limits = args.requirements.as_deref().map(requirements).transpose()?;
+    let pasts = pasts(&args.experiments_results)?;
+    if let Some(folder) = &args.plots_directory {
+        output::print(&draw_all_of(&pasts, limits.as_ref(), folder, args.plotting.options())?)?;
+    }
+    if !args.fail_on_change {
+        return Ok(exit::GOOD);
+    }
+    let (found, series) = steps_of(&pasts, args)?;
+    output::print(&steps(&found, series))?;
+    Ok(if found.iter().all(|step| step.point.is_known) { exit::GOOD } else { exit::FINDING })
+}
+
+/// The steps of every figure, and in how many series they were looked for.
+fn steps_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Step>, usize), CliError> {
+    let names = || pasts.iter().flat_map(|past| past.experiments.iter().map(|(name, _)| name));
+    if let Some(unknown) = args.known.iter().find(|known| !names().any(|name| is_of(name, known))) {
+        let text =
+            format!("there is no experiment '{unknown}' with figures; name one as its folder is called (--known)");
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
+    let (mut found, mut series) = (Vec::new(), 0);
+    for past in pasts {
+        for bytes in payloads(past) {
+            for figure in [Magnitude::Median, Magnitude::P99] {
+                let rows = past.experiments.iter().zip(&past.machines).filter_map(|((name, summary), machine)| {
+                    let value = figure.of(summary.row(bytes)?);
+                    (value > 0.0 && value.is_finite()).then_some((name, machine, value))
+                });
+                let rows: Vec<_> = rows.collect();
+                let places =
+                    |is_one: &dyn Fn(usize) -> bool| (1..rows.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
+                let breaks = places(&|at| rows[at].1 != rows[at - 1].1);
+                let is_known = |at: usize, known: &String| is_of(rows[at].0, known) && !is_of(rows[at - 1].0, known);
+                let known = places(&|at| args.known.iter().any(|known| is_known(at, known)));
+                let values: Vec<f64> = rows.iter().map(|row| row.2).collect();
+                if values.is_empty() {
+                    continue;
+                }
+                let points = change_points(&values, &breaks, &known, &options)
+                    .map_err(|error| CliError::new(exit::DATA, format!("'{}': {error}", past.name)))?;
+                series += 1;
+                found.extend(points.into_iter().map(|point| Step {
+                    name: past.name.clone(),
+                    bytes: bytes.text().to_owned(),
+                    figure: figure.column(),
+                    since: rows[point.index].0.clone(),
+                    point,
+                }));
+            }
+        }
+    }
+    Ok((found, series))
+}
+
+/// Whether a run is that experiment, or a round of it.
+fn is_of(run: &str, experiment: &str) -> bool {
+    run.strip_prefix(experiment).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Every payload that an experiment has, ascending.
+fn payloads(past: &Past) -> Vec<&Bytes> {
+    let rows = past.experiments.iter().flat_map(|(_, summary)| &summary.rows);
+    let mut payloads: Vec<_> = rows.map(|row| &row.bytes).collect();
+    payloads.sort();
+    payloads.dedup();
+    payloads
+}
+
+/// Draws all histories; returns what was drawn, in lines.
+pub fn draw(
+    database: &Path,
+    limits: Option<&Requirements>,
+    folder: &Path,
+    options: Options,
+) -> Result<String, CliError> {
+    draw_all_of(&pasts(database)?, limits, folder, options)
+}
+
+fn draw_all_of(
+    pasts: &[Past],
+    limits: Option<&Requirements>,
+    folder: &Path,
+    options: Options,
+) -> Result<String, CliError> {
+    let mut told = String::new();
+    for past in pasts {
+        let jobs = jobs(past, limits, options);
+        let count = draw_all(folder, jobs)?.len();
+        let Past { name, experiments, .. } = past;
+        let without = match limits {
+            Some(limits) if limits.of(name).next().is_none() => ", without requirements",
+            _ => "",
+        };
+        let experiments = counted(experiments.len(), "experiment");
+        told += &format!("{name}: {count} plots of {experiments}{without}\n");
+    }
+    Ok(told + &format!("plots are in '{}'\n", folder.display()))
+}
+
+/// Every sub-experiment in a database, in the order of first appearance.
+fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
+    let mut pasts: Vec<Past> = Vec::new();
+    for run in runs(database)? {
+        let mut folder = ExperimentFolder::open(&run.path)?;
+        if folder.is_running() {
+            output::say(&format!("note: left out of the history: '{}' is being measured, or was killed", run.name));
+            continue;
+        }
+        folder.summarise(false)?;
+        for measured in folder.measured()?.into_iter().filter(|measured| !measured.summary.rows.is_empty()) {
+            if let Some(why) = &measured.distrust {
+                output::say(&format!("note: left out of the history: '{}' of '{}': {why}", measured.name, run.name));
+                continue;
+            }
+            let experiment = (run.name.clone(), measured.summary);
+            match pasts.iter_mut().find(|past| past.name == measured.name) {
+                Some(past) => {
+                    past.experiments.push(experiment);
+                    past.machines.push(folder.machine());
+                }
+                None => {
+                    let (kind, machines) = (folder.kind(&measured.name), vec![folder.machine()]);
+                    pasts.push(Past { name: measured.name, kind, experiments: vec![experiment], machines });
+                }
+            }
+        }
+    }
+    match pasts.is_empty() {
+        true => Err(CliError::new(
+            exit::DATA,
+            format!("nothing to plot: no summary in '{}' has figures", database.display()),
+        )),
+        false => Ok(pasts),
+    }
+}
+
+fn jobs<'a>(past: &'a Past, limits: Option<&'a Requirements>, options: Options) -> Vec<Job<'a>> {
+    let Past { name, kind, experiments, .. } = past;
+    let named = || -> Vec<Named> { experiments.iter().map(|(name, summary)| Named { name, summary }).collect() };
+    let mut jobs: Vec<Job> = Vec::new();
+    for magnitude in Magnitude::ALL {
+        jobs.push(Box::new(move || latency::history_magnitude(name, magnitude, &named(), *kind, &options)));
+        jobs.push(Box::new(move || latency::history_by_date(name, magnitude, &named(), *kind, &options)));
+    }
+    let checked = [(Magnitude::Median, Check::Median), (Magnitude::Max, Check::Max), (Magnitude::P99, Check::P99)];
+    for bytes in payloads(past) {
+        let limit = limits.and_then(|limits| limits.of(name).find(|limit| limit.bytes == *bytes));
+        for (magnitude, check) in checked {
+            let limit = limit.map(|limit| of_requirement(limit, check));
+            let job = move || latency::history_payload(name, bytes, magnitude, &named(), limit, *kind, &options);
+            jobs.push(Box::new(job));
+        }
+    }
+    jobs
+}

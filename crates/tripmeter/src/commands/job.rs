@@ -1,0 +1,104 @@
+//! `tripmeter job`: run, process, check and history, one after the other, in a results database.
+
+use super::run::{Prepared, exit_code};
+use super::{check, history, process, prune};
+use crate::args::JobArgs;
+use crate::database::last_part;
+use crate::error::CliError;
+use crate::output;
+use crate::plotting::{Job, draw_all};
+use crate::summaries::{ExperimentFolder, Source};
+use std::path::{Path, PathBuf};
+use tripmeter_engine::results::dated;
+use tripmeter_engine::{Followers, RunError};
+use tripmeter_model::exit;
+use tripmeter_model::magnitude::Magnitude;
+use tripmeter_model::manifest::Status;
+use tripmeter_report::plots::{Options, latency};
+
+/// `tripmeter job`
+///
+/// # Source
+/// `latency_job.bash` of eProsima's benchmarking: the steps, their order, and the layout of the database.
+pub fn job(args: &JobArgs) -> Result<u8, CliError> {
+    let limits = check::requirements(&args.requirements)?;
+    let results = args.database.join("experiments_results");
+    let place = args.label.as_deref().map(|label| named(&results, label)).transpose()?;
+    let prepared = Prepared::new(&args.experiment, &args.plugins, args.quiet)?;
+    if prepared.plan.rounds > 1 {
+        return Err(CliError::new(exit::USAGE, "a job has one round, which is checked; leave out --rounds"));
+    }
+    let place = match place {
+        Some(place) => place,
+        None => dated(&results).map_err(RunError::from)?,
+    };
+    let manifest = prepared.run(Some(&place), Followers::Local, args.quiet)?;
+    if manifest.status == Status::Interrupted {
+        return Ok(exit::INTERRUPTED);
+    }
+    let (plots, options) = (place.join("plots"), args.plotting.options());
+    let code = summarise(&place, &plots, options)?;
+    if code != exit::GOOD {
+        return Ok(code);
+    }
+    let checked = check::checked(&limits, &args.requirements, &place, Some((&plots, options)))?;
+    output::print(&match args.json {
+        true => serde_json::to_string_pretty(&check::as_json(&checked, args.strict)).expect("it is plain data") + "\n",
+        false => tripmeter_report::checks(&checked, true, args.strict),
+    })?;
+    if let Some(depth) = args.depth {
+        // The new one is named so that a clock that went back cannot remove it.
+        say(args, &prune::remove_old(&results, depth, &[last_part(&place)], false)?);
+    }
+    say(args, &history::draw(&results, Some(&limits), &args.database.join("history_plots"), options)?);
+    say(args, &format!("results in '{}'\n", place.display()));
+    Ok(match check::exit_code(&checked, args.strict) {
+        exit::GOOD => exit_code(&manifest),
+        failing => failing,
+    })
+}
+
+/// What is said beside the checks.
+fn say(args: &JobArgs, text: &str) {
+    if !args.quiet {
+        text.lines().for_each(output::say);
+    }
+}
+
+/// The place of an experiment with a name of its own.
+fn named(results: &Path, label: &str) -> Result<PathBuf, CliError> {
+    let plain = |c: char| c.is_alphanumeric() || "._=-+".contains(c);
+    if label.is_empty() || label.len() > 100 || !label.chars().all(plain) || label.starts_with(['.', '-']) {
+        let text = format!("label '{label}' is not of 1 to 100 letters, digits and '._=-+', or begins with '.' or '-'");
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    Ok(results.join(label))
+}
+
+/// Makes summaries of all sub-experiments, plots of their samples, and plots that show them side by side. What cannot be
+/// read has been said if the exit code is not good.
+fn summarise(place: &Path, plots: &Path, options: Options) -> Result<u8, CliError> {
+    let mut folder = ExperimentFolder::open(place)?;
+    if folder.sources.iter().any(Source::is_samples) {
+        let code = process::folders(&[place.to_owned()], Some((plots, options)))?;
+        if code != exit::GOOD {
+            return Ok(code);
+        }
+        folder = ExperimentFolder::open(place)?;
+    }
+    let measured = folder.measured()?;
+    let with_rows = measured.iter().filter(|one| !one.summary.rows.is_empty());
+    let named: Vec<_> = with_rows.map(|one| latency::Named { name: &one.name, summary: &one.summary }).collect();
+    if named.is_empty() {
+        return Ok(exit::GOOD);
+    }
+    let mut kinds: Vec<_> = measured.iter().map(|one| folder.kind(&one.name)).collect();
+    kinds.dedup();
+    let kind = if let [kind] = kinds[..] { kind } else { None };
+    let named = &named;
+    let jobs = Magnitude::ALL.map(|magnitude| -> Job<'_> {
+        Box::new(move || latency::subexperiment_comparison(magnitude, named, kind, &options))
+    });
+    draw_all(plots, jobs.into())?;
+    Ok(exit::GOOD)
+}

@@ -1,0 +1,199 @@
+//! `tripmeter process`: samples into summaries.
+
+use crate::args::ProcessArgs;
+use crate::database::Contents;
+use crate::error::CliError;
+use crate::output;
+use crate::plotting::{self, create_folder, draw_all};
+use crate::summaries::{ExperimentFolder, note_strays, round_of, threads};
+use std::cmp::Reverse;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use tripmeter_model::bytes::Bytes;
+use tripmeter_model::exit;
+use tripmeter_model::raw::Reader;
+use tripmeter_model::summary::{Summary, SummaryRow};
+use tripmeter_report::plots::Options;
+use tripmeter_report::plots::latency::{Cell, LatencyKind, histogram, series};
+use tripmeter_report::plots::samples::{Histogram, Series};
+
+/// One file to process.
+struct Job {
+    raw: PathBuf,
+    summary: PathBuf,
+    /// The sub-experiment, as the file's name says it.
+    name: String,
+    kind: Option<LatencyKind>,
+    /// Where its plots go.
+    plots: Option<PathBuf>,
+}
+
+/// What comes of the samples of one payload.
+struct Payload {
+    bytes: Bytes,
+    row: SummaryRow,
+    /// What is drawn.
+    shapes: Option<(Histogram, Series)>,
+}
+
+/// `tripmeter process`
+pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
+    let options = args.plotting.options();
+    let (Some(raw), Some(summary)) = (&args.raw_csv, &args.output_csv) else {
+        return folders(&args.folders, args.plots_directory.as_deref().map(|plots| (plots, options)));
+    };
+    if raw.canonicalize().is_ok_and(|raw| summary.canonicalize().is_ok_and(|summary| summary == raw)) {
+        let text = format!("the summary would replace the samples in '{}'; name another with -o", raw.display());
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let stem = raw.file_name().and_then(|name| stem_of_samples(name.to_str()?)).unwrap_or_default();
+    let name = stem.trim_start_matches(SAMPLES).to_owned();
+    let plots = args.plots_directory.clone();
+    let job = Job { raw: raw.clone(), summary: summary.clone(), name, kind: None, plots };
+    let threads = threads();
+    process_one(&Reader::new(threads), threads, &job, options)?;
+    Ok(exit::GOOD)
+}
+
+/// Makes the summary of every file of samples in folders of results, and draws plots if there is a place for them: in
+/// `<plots>/measurements_<name>`, where there are rounds in `<plots>/round-<number>/measurements_<name>`. Says what fails
+/// and goes on; returns the exit code.
+///
+/// # Errors
+/// If a folder cannot be read, or holds no samples.
+pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u8, CliError> {
+    let mut jobs = Vec::new();
+    for folder in folders {
+        let found = jobs_in(folder, plots.map(|(plots, _)| plots))?;
+        if found.is_empty() {
+            let text = format!("'{}' holds no {SAMPLES}*.csv; name the folder of an experiment", folder.display());
+            return Err(CliError::new(exit::NO_INPUT, text));
+        }
+        jobs.extend(found);
+    }
+    Ok(process_all(jobs, plots.map(|(_, options)| options)))
+}
+
+/// Processes all files, as many at a time as there are processors; says what failed. Returns the exit code.
+fn process_all(mut jobs: Vec<Job>, options: Option<Options>) -> u8 {
+    // The largest first, so that no processor is left with a large one at the end.
+    jobs.sort_by_key(|job| Reverse(fs::metadata(&job.raw).map_or(0, |metadata| metadata.len())));
+    // The plots of one file keep all processors busy.
+    let threads = threads();
+    let workers = if options.is_some() { 1 } else { threads.min(jobs.len()) };
+    let reader = Reader::new(threads);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mine = std::iter::from_fn(|| jobs.get(next.fetch_add(1, Ordering::Relaxed)));
+        let each = |job| process_one(&reader, threads / workers, job, options.unwrap_or_default()).err();
+        mine.filter_map(each).collect::<Vec<_>>()
+    };
+    let mut failed: Vec<CliError> = thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+        let mut failed = work();
+        for other in others {
+            failed.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        failed
+    });
+    failed.sort_by_key(|error| (error.code, error.to_string()));
+    failed.iter().for_each(|error| output::say(&format!("tripmeter: {error}")));
+    if !failed.is_empty() && jobs.len() > 1 {
+        output::say(&format!("tripmeter: {} of {} files were not processed", failed.len(), jobs.len()));
+    }
+    failed.first().map_or(exit::GOOD, |error| error.code)
+}
+
+/// Makes the summary and the plots of a file; says so if there is nothing to summarise.
+fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> Result<(), CliError> {
+    let found = reader.read(&job.raw, threads, |bytes, samples| {
+        let draw = job.plots.is_some();
+        let shapes = draw.then(|| (Histogram::of(samples, options.log), Series::of(samples, options.log)));
+        (tripmeter_stats::summary_row(bytes, samples), shapes)
+    })?;
+    let payload = |(bytes, (row, shapes)): (Bytes, (Option<SummaryRow>, _))| {
+        Some(Payload { row: SummaryRow { bytes: bytes.clone(), ..row? }, bytes, shapes })
+    };
+    let payloads: Vec<Payload> = found.into_iter().filter_map(payload).collect();
+    if payloads.is_empty() {
+        output::say(&format!("tripmeter: '{}' holds no samples; its summary has only a header", job.raw.display()));
+    }
+    if let Some(folder) = job.plots.as_deref().filter(|_| !payloads.is_empty()) {
+        create_folder(folder)?;
+    }
+    Summary { rows: payloads.iter().map(|payload| payload.row.clone()).collect() }.write(&job.summary)?;
+    if let Some(folder) = &job.plots {
+        let drawings = payloads.iter().flat_map(|payload| drawings(job, payload, options));
+        draw_all(folder, drawings.collect())?;
+    }
+    Ok(())
+}
+
+/// The histogram and the series of a payload.
+fn drawings<'a>(job: &'a Job, payload: &'a Payload, options: Options) -> Vec<plotting::Job<'a>> {
+    let Some((counts, points)) = &payload.shapes else { return Vec::new() };
+    let cell = Cell { sub_experiment: &job.name, bytes: &payload.bytes, kind: job.kind };
+    vec![
+        Box::new(move || histogram(counts, &cell, Some(&payload.row), &options)),
+        Box::new(move || series(points, &cell, &options)),
+    ]
+}
+
+/// Every file of samples in a folder and in its rounds.
+fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<Job>, CliError> {
+    let unreadable = |error: std::io::Error| {
+        let text = format!("'{}' is no results folder: {error}", folder.display());
+        CliError::new(exit::NO_INPUT, text)
+    };
+    let entries = fs::read_dir(folder).map_err(unreadable)?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(unreadable)?;
+    paths.sort();
+    let mut jobs: Vec<Job> = Vec::new();
+    for raw in paths {
+        let file_name = raw.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if round_of(&file_name).is_some() && raw.is_dir() {
+            jobs.extend(jobs_in(&raw, plots.map(|plots| plots.join(&file_name)).as_deref())?);
+        } else if let Some(stem) = stem_of_samples(&file_name) {
+            let summary = raw.with_file_name(format!("{stem}_summary.csv"));
+            // Of a file and its compressed copy, the first is taken.
+            if !jobs.iter().any(|job| job.summary == summary) {
+                let name = stem.trim_start_matches(SAMPLES).to_owned();
+                jobs.push(Job { raw, summary, name, kind: None, plots: plots.map(|plots| plots.join(stem)) });
+            }
+        }
+    }
+    match (jobs.iter().any(|job| job.raw.parent() == Some(folder)), plots) {
+        (true, Some(_)) => {
+            let experiment = ExperimentFolder::open(folder)?;
+            jobs.iter_mut().for_each(|job| job.kind = job.kind.or(experiment.kind(&job.name)));
+        }
+        (true, None) => note_strays(folder, &Contents::read(folder)?),
+        (false, _) => {}
+    }
+    Ok(jobs)
+}
+
+/// How names of files of samples begin.
+const SAMPLES: &str = "measurements_";
+
+/// `measurements_x` of `measurements_x.csv` and `measurements_x.csv.gz`, unless it is a summary.
+fn stem_of_samples(name: &str) -> Option<&str> {
+    let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".csv")?;
+    (stem.starts_with(SAMPLES) && !stem.ends_with("_summary")).then_some(stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_samples_are_told_from_others() {
+        assert_eq!(stem_of_samples("measurements_uds_stream.csv"), Some("measurements_uds_stream"));
+        assert_eq!(stem_of_samples("measurements_x.csv.gz"), Some("measurements_x"));
+        for other in ["measurements_x_summary.csv", "checks_x.csv", "measurements_x.hlog", "manifest.json"] {
+            assert_eq!(stem_of_samples(other), None);
+        }
+    }
+}

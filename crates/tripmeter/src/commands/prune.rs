@@ -1,0 +1,90 @@
+//! `tripmeter prune`: removes old results folders, and nothing else.
+
+use crate::args::PruneArgs;
+use crate::database::{Began, Contents, last_part};
+use crate::error::CliError;
+use crate::output;
+use std::path::Path;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::Status;
+use tripmeter_report::counted;
+
+/// `tripmeter prune`
+pub fn prune(args: &PruneArgs) -> Result<u8, CliError> {
+    let named = named(args)?;
+    let told = remove_old(&args.results_db, args.number, &named, args.dry_run)?;
+    output::print(&told)?;
+    Ok(exit::GOOD)
+}
+
+/// The names given by `-s`, each of which must be in the database, so that a wrong one keeps nothing from being kept.
+fn named(args: &PruneArgs) -> Result<Vec<String>, CliError> {
+    let given = args.keep.iter().flat_map(|list| list.split(':')).filter(|name| !name.is_empty());
+    given
+        .map(|given| {
+            let name = last_part(Path::new(given));
+            if args.results_db.join(&name).is_dir() {
+                return Ok(name);
+            }
+            let text =
+                format!("'{given}' is to be kept but is not in '{}'; nothing was removed", args.results_db.display());
+            Err(CliError::new(exit::NO_INPUT, text))
+        })
+        .collect()
+}
+
+/// Removes all experiments but the `number` newest and the named ones. Returns what it did, in lines.
+///
+/// # Source
+/// `remove_old_executions.bash` of eProsima's benchmarking: what it is for, not its code.
+pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: bool) -> Result<String, CliError> {
+    let contents = Contents::read(database)?;
+    let mut told = String::new();
+    let mut left_alone = |name: &str, why: &str| told += &format!("left alone: '{name}': {why}\n");
+    let mut experiments: Vec<&String> = Vec::new();
+    for name in &contents.folders {
+        let why = match Began::of_name(name) {
+            Some(_) => is_finished_experiment(&database.join(name)).err(),
+            None => Some("not named by date and time".to_owned()),
+        };
+        match why {
+            None => experiments.push(name),
+            Some(why) if !named.contains(name) => left_alone(name, &why),
+            Some(_) => {}
+        }
+    }
+    contents.others.iter().for_each(|name| left_alone(name, "not a folder"));
+    let old = &experiments[..experiments.len().saturating_sub(number)];
+    let old: Vec<_> = old.iter().filter(|name| !named.contains(name)).collect();
+    for name in &old {
+        let folder = database.join(name);
+        if !dry_run {
+            std::fs::remove_dir_all(&folder).map_err(|error| {
+                let text = format!("{told}folder '{}' cannot be removed: {error}", folder.display());
+                CliError::new(exit::CANNOT_CREATE, text)
+            })?;
+        }
+        told += &format!("{}: {}\n", if dry_run { "would remove" } else { "removed" }, folder.display());
+    }
+    let verb = if dry_run { "would be removed" } else { "removed" };
+    let (removed, all) = (old.len(), experiments.len());
+    told += &format!("{removed} {verb}, {} kept of {}\n", all - removed, counted(all, "experiment"));
+    Ok(told)
+}
+
+/// Whether a folder holds results, and nobody is writing them.
+fn is_finished_experiment(folder: &Path) -> Result<(), String> {
+    if folder.join("manifest.json").exists() {
+        return match super::table::read(folder) {
+            Ok(manifest) if manifest.status == Status::Running => Err("it is running, or was killed".to_owned()),
+            Ok(manifest) if manifest.sub_experiments.iter().all(|result| result.cells.is_empty()) => {
+                Err("nothing was measured in it".to_owned())
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+    }
+    let contents = Contents::read(folder).map_err(|error| error.to_string())?;
+    let is_result = |name: &String| name.starts_with("measurements_") && name.ends_with(".csv");
+    if contents.others.iter().any(is_result) { Ok(()) } else { Err("there are no results in it".to_owned()) }
+}

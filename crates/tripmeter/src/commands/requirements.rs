@@ -1,0 +1,140 @@
+//! `tripmeter requirements`: limits from many runs, which it makes itself if asked to.
+
+use crate::args::RequirementsArgs;
+use crate::error::CliError;
+use crate::many_runs::{Made, make};
+use crate::summaries::{ExperimentFolder, Run, Source, listed, read, runs, threads};
+use crate::{output, progress};
+use indicatif::ProgressBar;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tripmeter_model::exit;
+use tripmeter_model::raw::Reader;
+use tripmeter_model::requirements::Requirement;
+use tripmeter_report::counted;
+use tripmeter_stats::limits::{Derived, Gap, RunSummary, limits};
+
+/// How many runs the specification asks for; with much fewer, a 99th percentile is no more than the largest.
+const ENOUGH_RUNS: usize = 100;
+
+/// `tripmeter requirements`
+pub fn requirements(args: &RequirementsArgs) -> Result<u8, CliError> {
+    if !(0.0..=100.0).contains(&args.percentile) {
+        return Err(CliError::new(exit::USAGE, format!("percentile {} is not between 0 and 100", args.percentile)));
+    }
+    let (runs, code) = match (&args.experiments_results, args.runs) {
+        (Some(folder), _) => (runs_in(folder, args)?, exit::GOOD),
+        (None, number) => match make(args, number.unwrap_or_default())? {
+            Made::All { runs, code } => (runs, code),
+            Made::Interrupted => return Ok(exit::INTERRUPTED),
+        },
+    };
+    let derived = derived(runs, args)?;
+    derived.requirements.write(&args.output_file)?;
+    output::print(&told(&derived, args))?;
+    Ok(code)
+}
+
+/// The runs in a folder. What would be run does not matter then, and must not be given.
+fn runs_in(folder: &Path, args: &RequirementsArgs) -> Result<Vec<Run>, CliError> {
+    let experiment = &args.experiment;
+    let is_given = [&experiment.preset, &experiment.measuring.payloads].iter().any(|flag| flag.is_some())
+        || experiment.file.is_some()
+        || experiment.measuring.samples.is_some()
+        || !experiment.transports.is_empty();
+    match is_given {
+        true => {
+            Err(CliError::new(exit::USAGE, "an experiment is given but nothing is run; add --runs N, or leave it out"))
+        }
+        false => runs(folder),
+    }
+}
+
+/// Reads all runs and makes requirements of them.
+fn derived(runs: Vec<Run>, args: &RequirementsArgs) -> Result<Derived, CliError> {
+    let sources = sources(&runs)?;
+    let summaries = read_all(&sources, args.quiet)?;
+    if runs.len() < ENOUGH_RUNS {
+        output::say(&format!("note: from {} only; the specification asks for 200", counted(runs.len(), "run")));
+    }
+    let names: Vec<String> = runs.into_iter().map(|run| run.name).collect();
+    let derived = limits(&names, &summaries, args.percentile / 100.0).map_err(|why| CliError::new(exit::DATA, why))?;
+    if derived.requirements.rows.is_empty() {
+        return Err(CliError::new(exit::DATA, format!("no figures in any of {} runs", names.len())));
+    }
+    derived.gaps.iter().for_each(|gap| output::say(&missing(gap, names.len())));
+    Ok(derived)
+}
+
+/// A file of a run.
+struct RunSource {
+    run: String,
+    source: Source,
+    bytes: u64,
+}
+
+/// Every file to read, in the order of runs and names. What is not what its name says is left out.
+fn sources(runs: &[Run]) -> Result<Vec<RunSource>, CliError> {
+    let mut found = Vec::new();
+    for run in runs {
+        let folder = ExperimentFolder::open(&run.path)?;
+        if folder.is_running() {
+            output::say(&format!("note: left out: run '{}' is being measured, or was killed", run.name));
+            continue;
+        }
+        for source in &folder.sources {
+            if let Some(why) = folder.distrust(&source.name) {
+                output::say(&format!("note: left out: '{}' of run '{}': {why}", source.name, run.name));
+                continue;
+            }
+            found.push(RunSource { run: run.name.clone(), source: source.clone(), bytes: source.bytes() });
+        }
+    }
+    Ok(found)
+}
+
+/// Reads all files, one on each processor.
+fn read_all(sources: &[RunSource], quiet: bool) -> Result<Vec<RunSummary>, CliError> {
+    let bar = progress::of_bytes(sources.iter().map(|one| one.bytes).sum(), quiet);
+    let (reader, next) = (Reader::new(threads()), AtomicUsize::new(0));
+    let work = || -> Result<Vec<(usize, RunSummary)>, CliError> {
+        let mut found = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = sources.get(index) else { return Ok(found) };
+            let read = read_one(&reader, one, &bar);
+            // The others need not go on.
+            let summary = read.inspect_err(|_| next.store(sources.len(), Ordering::Relaxed))?;
+            found.push((index, summary));
+        }
+    };
+    let outcome: Result<Vec<_>, CliError> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("reading does not panic")).collect()
+    });
+    bar.finish_and_clear();
+    let mut summaries: Vec<_> = outcome?.into_iter().flatten().collect();
+    summaries.sort_by_key(|(index, _)| *index);
+    // Of what has no figures, the whole sub-experiment is missing in that run.
+    Ok(summaries.into_iter().map(|(_, summary)| summary).filter(|one| !one.summary.rows.is_empty()).collect())
+}
+
+fn read_one(reader: &Reader, one: &RunSource, bar: &ProgressBar) -> Result<RunSummary, CliError> {
+    let summary = read(reader, &one.source, 1)?;
+    bar.inc(one.bytes);
+    Ok(RunSummary { run: one.run.clone(), sub_experiment: one.source.name.clone(), summary })
+}
+
+/// One line about what some runs lack.
+fn missing(gap: &Gap, runs: usize) -> String {
+    let payload = gap.bytes.as_ref().map(|bytes| format!(" at {bytes} bytes")).unwrap_or_default();
+    let (name, count) = (&gap.sub_experiment, gap.missing_in.len());
+    format!("note: '{name}'{payload} is missing in {count} of {runs} runs: {}", listed(&gap.missing_in))
+}
+
+/// The requirements as a table, and where they are.
+fn told(derived: &Derived, args: &RequirementsArgs) -> String {
+    let rows: &[Requirement] = &derived.requirements.rows;
+    let table = tripmeter_report::requirements(rows);
+    format!("{table}\nwrote '{}': percentile {} over the runs\n", args.output_file.display(), args.percentile)
+}

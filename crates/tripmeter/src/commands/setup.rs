@@ -1,0 +1,199 @@
+//! `tripmeter setup SYSTEM`: the Python packages that carry a system's libraries, in an environment of their own.
+
+use crate::args::SetupArgs;
+use crate::error::CliError;
+use crate::{embedded, experiment, output};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fs::{self, File};
+use std::io::{ErrorKind, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tripmeter_engine::os::lock_file;
+use tripmeter_engine::resolve::did_you_mean;
+use tripmeter_model::exit;
+use tripmeter_model::sidecar::Sidecar;
+
+/// Lists what was installed; written last, so that an environment without it is not finished.
+const RECEIPT: &str = "tripmeter-installed";
+
+/// How long another setup of the same system is waited for.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Makes one environment after the other.
+///
+/// # Errors
+/// The first that cannot be made, and what to do.
+pub fn setup(args: &SetupArgs) -> Result<u8, CliError> {
+    let sidecars = embedded::sidecars();
+    let chosen = if args.all {
+        sidecars.iter().filter(|sidecar| !sidecar.python_packages.is_empty()).collect()
+    } else {
+        args.systems.iter().map(|system| find(&sidecars, system)).collect::<Result<Vec<_>, _>>()?
+    };
+    let data = experiment::data_folder().ok_or_else(|| {
+        let text = "neither XDG_DATA_HOME nor HOME is set; set one, so that there is a place to install to";
+        CliError::new(exit::CANNOT_CREATE, text)
+    })?;
+    for sidecar in chosen {
+        let folder = data.join("python").join(&sidecar.system);
+        Environment { sidecar, folder: &folder }.make(args.quiet)?;
+        output::print(&format!("{}\n", folder.display()))?;
+    }
+    Ok(exit::GOOD)
+}
+
+fn find<'a>(sidecars: &'a [Sidecar], system: &str) -> Result<&'a Sidecar, CliError> {
+    let found = sidecars.iter().find(|sidecar| sidecar.system == system || sidecar.aliases.iter().any(|a| a == system));
+    let Some(sidecar) = found else {
+        let hint = did_you_mean(system, sidecars.iter().map(|sidecar| sidecar.system.as_str()));
+        return Err(CliError::new(exit::USAGE, format!("unknown transport '{system}'{hint}")));
+    };
+    if sidecar.python_packages.is_empty() {
+        let packages = match sidecar.packages.as_slice() {
+            [] => "it needs nothing".to_owned(),
+            packages => format!("it needs Debian packages: {}", packages.join(", ")),
+        };
+        return Err(CliError::new(exit::USAGE, format!("there is nothing to set up for '{system}': {packages}")));
+    }
+    Ok(sidecar)
+}
+
+/// A Python environment of one system.
+struct Environment<'a> {
+    sidecar: &'a Sidecar,
+    folder: &'a Path,
+}
+
+impl Environment<'_> {
+    fn make(&self, quiet: bool) -> Result<(), CliError> {
+        let say = |text: &str| {
+            if !quiet {
+                output::say(&format!("setup {}: {text}", self.sidecar.system));
+            }
+        };
+        let parent = self.folder.parent().expect("the folder is below the data folder");
+        fs::create_dir_all(parent).map_err(|error| self.cannot_create(parent, &error))?;
+        let _alone = self.lock()?;
+        if self.is_finished() {
+            say("everything is there");
+            return Ok(());
+        }
+        say(&format!("a Python environment in '{}'", self.folder.display()));
+        turning(quiet, || self.create())?;
+        say(&format!("installing {}", self.sidecar.python_packages.join(", ")));
+        turning(quiet, || self.install())?;
+        let receipt = self.receipt();
+        fs::write(&receipt, self.wanted()).map_err(|error| self.cannot_create(&receipt, &error))?;
+        say("done");
+        Ok(())
+    }
+
+    /// Two of us take turns. The kernel takes the lock back from one that is killed.
+    fn lock(&self) -> Result<File, CliError> {
+        let path = self.folder.with_extension("lock");
+        let file = File::create(&path).map_err(|error| self.cannot_create(&path, &error))?;
+        let begin = Instant::now();
+        while !lock_file(&file, true).map_err(|error| self.cannot_create(&path, &error))? {
+            if begin.elapsed() > PATIENCE {
+                let minutes = PATIENCE.as_secs() / 60;
+                return Err(
+                    self.unavailable(&format!("another setup has been at it for {minutes} minutes; see to that one"))
+                );
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(file)
+    }
+
+    fn receipt(&self) -> PathBuf {
+        self.folder.join(RECEIPT)
+    }
+
+    fn wanted(&self) -> String {
+        self.sidecar.python_packages.join("\n") + "\n"
+    }
+
+    fn python(&self) -> PathBuf {
+        self.folder.join("bin/python")
+    }
+
+    fn is_finished(&self) -> bool {
+        self.python().exists() && fs::read_to_string(self.receipt()).is_ok_and(|text| text == self.wanted())
+    }
+
+    /// Makes the environment anew: what an earlier try left may be half of one.
+    fn create(&self) -> Result<(), CliError> {
+        if let Err(error) = fs::remove_dir_all(self.folder)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(self.cannot_create(self.folder, &error));
+        }
+        let output = Command::new("python3").args(["-m", "venv"]).arg(self.folder).stdin(Stdio::null()).output();
+        let output = output.map_err(|error| {
+            self.unavailable(&format!(
+                "python3 cannot be started: {error}; install it (Debian: apt install python3-venv)"
+            ))
+        })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let told = words(&output);
+        let remedy = if told.contains("ensurepip") || told.contains("No module named venv") {
+            "; Python's module venv is missing: install it (Debian: apt install python3-venv)"
+        } else {
+            ""
+        };
+        Err(self.unavailable(&format!("`python3 -m venv` failed{remedy}; it said: {}", last_line(&told))))
+    }
+
+    fn install(&self) -> Result<(), CliError> {
+        let arguments = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--only-binary", ":all:"];
+        let mut command = Command::new(self.python());
+        command.args(arguments).args(&self.sidecar.python_packages).stdin(Stdio::null());
+        let output = command.output().map_err(|error| self.unavailable(&format!("pip cannot be started: {error}")))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let told = words(&output);
+        let network = ["Max retries", "NewConnectionError", "Temporary failure in name resolution", "timed out"];
+        let remedy = if network.iter().any(|sign| told.contains(sign)) {
+            "the package index cannot be reached; see to the network or a proxy (HTTPS_PROXY, PIP_INDEX_URL) and run this again"
+        } else if told.contains("No matching distribution") {
+            "there is no such package for this Python and this processor; another version of Python may do"
+        } else {
+            "pip failed; run this again"
+        };
+        Err(self.unavailable(&format!("{remedy}; pip said: {}", last_line(&told))))
+    }
+
+    fn unavailable(&self, what: &str) -> CliError {
+        CliError::new(exit::UNAVAILABLE, format!("setup of '{}': {what}", self.sidecar.system))
+    }
+
+    fn cannot_create(&self, path: &Path, error: &std::io::Error) -> CliError {
+        let text = format!("setup of '{}': '{}' cannot be written: {error}", self.sidecar.system, path.display());
+        CliError::new(exit::CANNOT_CREATE, text)
+    }
+}
+
+/// Shows on a terminal that and how long `work` is being done.
+fn turning<R>(quiet: bool, work: impl FnOnce() -> R) -> R {
+    let shown = !quiet && std::io::stderr().is_terminal();
+    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let style = ProgressStyle::with_template("{spinner} {elapsed}").expect("the template is a constant");
+    let spinner = ProgressBar::with_draw_target(None, target).with_style(style);
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    let result = work();
+    spinner.finish_and_clear();
+    result
+}
+
+/// What a program said, on either of its streams.
+fn words(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("nothing")
+}

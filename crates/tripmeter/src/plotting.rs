@@ -1,0 +1,63 @@
+//! Draws plots on all processors and writes each of them whole or not at all.
+
+use crate::error::CliError;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tripmeter_model::exit;
+use tripmeter_model::file::write_whole;
+use tripmeter_report::plots::{Picture, PlotError};
+
+/// Something that draws one picture.
+pub type Job<'a> = Box<dyn FnOnce() -> Result<Picture, PlotError> + Send + 'a>;
+
+/// Draws all pictures and writes them into the folder, which is created; returns their paths in the order of the jobs.
+///
+/// # Errors
+/// The first that is met; pictures that were written before it stay.
+pub fn draw_all(folder: &Path, jobs: Vec<Job<'_>>) -> Result<Vec<PathBuf>, CliError> {
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors.min(jobs.len());
+    let queue = Mutex::new(jobs.into_iter().enumerate());
+    let failed = AtomicBool::new(false);
+    let next = || queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+    let work = || -> Result<Vec<(usize, PathBuf)>, CliError> {
+        let mut written = Vec::new();
+        while !failed.load(Ordering::Relaxed) {
+            let Some((index, job)) = next() else { break };
+            let path = draw(folder, job).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            written.push((index, path));
+        }
+        Ok(written)
+    };
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+    });
+    let mut written = Vec::new();
+    for outcome in outcomes {
+        let panicked = || CliError::new(exit::SOFTWARE, "a plot could not be drawn: its thread panicked");
+        written.extend(outcome.map_err(|_| panicked())??);
+    }
+    written.sort_by_key(|(index, _)| *index);
+    Ok(written.into_iter().map(|(_, path)| path).collect())
+}
+
+fn draw(folder: &Path, job: Job<'_>) -> Result<PathBuf, CliError> {
+    let picture = job().map_err(|error| CliError::new(exit::SOFTWARE, error.to_string()))?;
+    let path = folder.join(&picture.path);
+    path.parent().map_or(Ok(()), create_folder)?;
+    write_whole(&path, &picture.bytes)?;
+    Ok(path)
+}
+
+/// Creates a folder for plots, and those above it, where they are not there. Done before anything else is written, so that a
+/// wrong name leaves nothing behind.
+///
+/// # Errors
+/// If something else has its name, or it cannot be created.
+pub fn create_folder(folder: &Path) -> Result<(), CliError> {
+    let failed = |error| format!("the folder '{}' cannot be created: {error}", folder.display());
+    std::fs::create_dir_all(folder).map_err(|error| CliError::new(exit::CANNOT_CREATE, failed(error)))
+}

@@ -1,0 +1,375 @@
+//! The folder of an experiment: its summaries, which are made first where only samples are there, or newer ones.
+
+use crate::database::Contents;
+use crate::error::CliError;
+use crate::{commands, output};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tripmeter_model::bytes::Bytes;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::raw::Reader;
+use tripmeter_model::summary::{Summary, SummaryRow};
+use tripmeter_report::plots::latency::LatencyKind;
+use tripmeter_stats::verdict::Measured;
+
+/// Ends the name of a run's folder until the run is finished.
+pub const UNFINISHED: &str = ".unfinished";
+/// How many names a note lists.
+const NAMES_IN_A_NOTE: usize = 5;
+
+/// Where the figures of one sub-experiment are.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// Where.
+    pub origin: Origin,
+}
+
+/// What figures come from.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// A file of figures.
+    Summary(PathBuf),
+    /// A file of samples.
+    Samples(PathBuf),
+    /// A manifest, where no samples were kept; empty if nothing was measured.
+    Manifest(Summary),
+}
+
+impl Source {
+    /// Whether there are only samples, or newer ones than the summary.
+    pub fn is_samples(&self) -> bool {
+        matches!(self.origin, Origin::Samples(_))
+    }
+
+    /// Bytes to read.
+    pub fn bytes(&self) -> u64 {
+        match &self.origin {
+            Origin::Summary(file) | Origin::Samples(file) => file.metadata().map_or(0, |metadata| metadata.len()),
+            Origin::Manifest(_) => 0,
+        }
+    }
+}
+
+/// A folder with the files of one experiment, or of one round of it.
+#[derive(Debug)]
+pub struct ExperimentFolder {
+    path: PathBuf,
+    /// Of every sub-experiment that has files, by name; then of those that only the manifest has.
+    pub sources: Vec<Source>,
+    manifest: Option<Manifest>,
+    round: u32,
+}
+
+impl ExperimentFolder {
+    /// Looks what is in a folder. Files that belong to no experiment are named in one note.
+    ///
+    /// # Errors
+    /// If it is no folder, holds rounds or no results, or has a manifest that cannot be read.
+    pub fn open(path: &Path) -> Result<Self, CliError> {
+        let contents = Contents::read(path)?;
+        let found = Self::find(path, &contents)?;
+        if found.sources.is_empty() {
+            if let Some(round) = contents.folders.iter().find(|name| round_of(name).is_some()) {
+                let text = format!("'{0}' holds rounds; name one of them, e.g. '{0}/{round}'", path.display());
+                return Err(CliError::new(exit::USAGE, text));
+            }
+            let text = format!(
+                "'{}' holds no results: neither measurements_<name>_summary.csv nor measurements_<name>.csv",
+                path.display()
+            );
+            return Err(CliError::new(exit::DATA, text));
+        }
+        note_strays(path, &contents);
+        Ok(found)
+    }
+
+    fn find(path: &Path, contents: &Contents) -> Result<Self, CliError> {
+        let last = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let (folder, round) = match (round_of(&last), path.parent()) {
+            (Some(round), Some(parent)) => (parent, round),
+            _ => (path, 1),
+        };
+        let manifest = match folder.join("manifest.json").exists() {
+            true => Some(commands::table::read(folder)?),
+            false => None,
+        };
+        // With rounds, the files are in the folders of the rounds.
+        let manifest = manifest.filter(|manifest| manifest.plan.rounds == 1 || folder != path);
+        let mut found = Self { path: path.to_owned(), sources: sources(path, contents), manifest, round };
+        found.sources.extend(found.without_files());
+        Ok(found)
+    }
+
+    /// What the manifest's plan has and no file is there for.
+    fn without_files(&self) -> Vec<Source> {
+        let planned = self.manifest.iter().flat_map(|manifest| &manifest.plan.sub_experiments);
+        let missing = planned.filter(|sub| !self.sources.iter().any(|source| source.name == sub.name));
+        let figures = |name: &str| self.result(name).map(figures).unwrap_or_default();
+        missing.map(|sub| Source { name: sub.name.clone(), origin: Origin::Manifest(figures(&sub.name)) }).collect()
+    }
+
+    /// Makes the summaries that are not there, or older than the samples, as files beside the samples; says so unless
+    /// `quiet`. Where something is still measured, none is made: figures are those of the samples that are there.
+    ///
+    /// # Errors
+    /// If samples are wrong, or a file cannot be written.
+    pub fn summarise(&mut self, quiet: bool) -> Result<(), CliError> {
+        if self.is_running() {
+            output::say(&format!(
+                "note: '{}' is being measured, or was killed: figures are of what is there, no summary is made",
+                self.path.display()
+            ));
+            return Ok(());
+        }
+        let threads = threads();
+        let reader = Reader::new(threads);
+        let (mut missing, mut old) = (0, 0);
+        for source in self.sources.iter_mut().filter(|source| source.is_samples()) {
+            let summary = read(&reader, source, threads)?;
+            let file = self.path.join(format!("measurements_{}_summary.csv", source.name));
+            *if file.exists() { &mut old } else { &mut missing } += 1;
+            summary.write(&file)?;
+            source.origin = Origin::Summary(file);
+        }
+        let said = |made: usize, what: &str| {
+            let summaries = if made == 1 { "summary was" } else { "summaries were" };
+            output::say(&format!("note: {made} {what} {summaries} made of the samples in '{}'", self.path.display()));
+        };
+        for (made, what) in
+            [(missing, "missing"), (old, "outdated")].into_iter().filter(|(made, _)| *made > 0 && !quiet)
+        {
+            said(made, what);
+        }
+        Ok(())
+    }
+
+    /// Whether it is still measured; so it looks after a kill too.
+    pub fn is_running(&self) -> bool {
+        self.manifest.as_ref().is_some_and(|manifest| manifest.status == Status::Running)
+    }
+
+    /// Every summary; that of a sub-experiment of which nothing was measured is empty.
+    ///
+    /// # Errors
+    /// If a file is wrong.
+    pub fn measured(&self) -> Result<Vec<Measured>, CliError> {
+        let reader = Reader::new(threads());
+        let measured = self.sources.iter().map(|source| {
+            let summary = read(&reader, source, threads())?;
+            Ok(Measured { name: source.name.clone(), summary, distrust: self.distrust(&source.name) })
+        });
+        measured.collect()
+    }
+
+    /// The file that the figures of a sub-experiment are in.
+    pub fn file(&self, name: &str) -> PathBuf {
+        match self.sources.iter().find(|source| source.name == name).map(|source| &source.origin) {
+            Some(Origin::Summary(file) | Origin::Samples(file)) => file.clone(),
+            _ => self.join("manifest.json"),
+        }
+    }
+
+    /// What the manifest's plan says about a sub-experiment.
+    pub fn plan(&self, name: &str) -> Option<&SubExperiment> {
+        self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)
+    }
+
+    /// What the manifest says came of a sub-experiment.
+    fn result(&self, name: &str) -> Option<&SubExperimentResult> {
+        let results = &self.manifest.as_ref()?.sub_experiments;
+        results.iter().find(|result| result.name == name && result.round == self.round)
+    }
+
+    /// Why the figures of a sub-experiment are of something else than its name says, if they are.
+    pub fn distrust(&self, name: &str) -> Option<String> {
+        let proof = self.result(name)?.path_proof.as_ref()?;
+        (proof.verdict == Verdict::Failed)
+            .then(|| format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
+    }
+
+    /// What the latencies of a sub-experiment are the duration of, if a manifest says so.
+    pub fn kind(&self, name: &str) -> Option<LatencyKind> {
+        kind_of(self.plan(name)?)
+    }
+
+    /// What figures of other experiments must share to be compared over time; nothing without a manifest.
+    pub fn machine(&self) -> Option<String> {
+        let environment = &self.manifest.as_ref()?.environment;
+        Some(format!("{}, kernel {}", environment.cpu_model, environment.kernel))
+    }
+
+    /// A file in it.
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// What latencies of that pattern are the duration of.
+pub fn kind_of(plan: &SubExperiment) -> Option<LatencyKind> {
+    use tripmeter_model::Pattern;
+    match plan.pattern {
+        Pattern::PingPong if plan.is_fan_out() => Some(LatencyKind::RttHalfOfLast),
+        Pattern::PingPong => Some(LatencyKind::RttHalf),
+        Pattern::Rpc => Some(LatencyKind::Rtt),
+        Pattern::Channel => Some(LatencyKind::OneWay),
+        _ => None,
+    }
+}
+
+/// The figures of one sub-experiment: read, or made of its samples.
+///
+/// # Errors
+/// If the file is wrong.
+pub fn read(reader: &Reader, source: &Source, threads: usize) -> Result<Summary, CliError> {
+    let samples = match &source.origin {
+        Origin::Summary(file) => return Ok(Summary::read(file)?),
+        Origin::Manifest(summary) => return Ok(summary.clone()),
+        Origin::Samples(file) => file,
+    };
+    let rows = reader.read(samples, threads, tripmeter_stats::summary_row)?;
+    let rows = rows.into_iter().filter_map(|(bytes, row)| Some(SummaryRow { bytes, ..row? }));
+    Ok(Summary { rows: rows.collect() })
+}
+
+/// The figures that a manifest has, of half round trips in microseconds. It has none of jitter.
+fn figures(result: &SubExperimentResult) -> Summary {
+    let row = |cell: &Cell| {
+        let half = cell.rtt_half_ns?.scaled(1e-3);
+        Some(SummaryRow {
+            bytes: Bytes::from(cell.payload_bytes),
+            samples: cell.samples,
+            max: half.max,
+            min: half.min,
+            mean: half.mean,
+            median: half.median,
+            stdev: half.stdev,
+            mean_jitter: f64::NAN,
+            max_jitter: f64::NAN,
+            p90: half.p90,
+            p99: half.p99,
+            p9999: half.p9999,
+        })
+    };
+    Summary { rows: result.cells.iter().filter_map(row).collect() }
+}
+
+/// Processors that this process may use.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Summaries, and samples of what has none or one that is older than they, by name.
+fn sources(path: &Path, contents: &Contents) -> Vec<Source> {
+    let mut found: BTreeMap<String, [Option<PathBuf>; 2]> = BTreeMap::new();
+    // A folder in the place of a file is an error when it is read. Of a file and its compressed copy, the first is taken.
+    for name in contents.others.iter().chain(&contents.folders) {
+        if let Some((sub_experiment, is_summary)) = sub_experiment(name) {
+            let files = found.entry(sub_experiment.to_owned()).or_default();
+            files[usize::from(is_summary)].get_or_insert_with(|| path.join(name));
+        }
+    }
+    let origin = |files: [Option<PathBuf>; 2]| match files {
+        [Some(samples), Some(summary)] if is_newer(&samples, &summary) => Some(Origin::Samples(samples)),
+        [_, Some(summary)] => Some(Origin::Summary(summary)),
+        [samples, None] => samples.map(Origin::Samples),
+    };
+    found.into_iter().filter_map(|(name, files)| Some(Source { name, origin: origin(files)? })).collect()
+}
+
+/// Whether a file was changed after the other.
+fn is_newer(file: &Path, other: &Path) -> bool {
+    let changed = |file: &Path| file.metadata().and_then(|metadata| metadata.modified()).ok();
+    changed(file) > changed(other)
+}
+
+/// The sub-experiment that a file belongs to, and whether it is its summary.
+fn sub_experiment(file: &str) -> Option<(&str, bool)> {
+    let stem = file.strip_suffix(".gz").unwrap_or(file).strip_suffix(".csv")?.strip_prefix("measurements_")?;
+    let found = stem.strip_suffix("_summary").map_or((stem, false), |name| (name, true));
+    (!found.0.is_empty()).then_some(found)
+}
+
+/// Files that belong to an experiment or to what is made of it; hidden ones are nobody's business.
+fn is_ours(file: &str) -> bool {
+    let begins =
+        ["measurements_", "checks_", "channel_", "throughput_"].iter().any(|beginning| file.starts_with(beginning));
+    let ends = [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending));
+    let is_picture = [".png", ".svg"].iter().any(|ending| file.ends_with(ending));
+    begins && ends
+        || is_picture
+        || ["manifest.json", "ab.json"].contains(&file)
+        || file == "report.html"
+        || file.starts_with('.')
+}
+
+/// The number of a round's folder: `round-02`.
+pub fn round_of(name: &str) -> Option<u32> {
+    name.strip_prefix("round-")?.parse().ok().filter(|round| *round > 0)
+}
+
+/// One note of the files in the folder of an experiment that do not belong to it; none if there are none.
+pub fn note_strays(folder: &Path, contents: &Contents) {
+    ignored(folder, contents.others.iter().filter(|name| !is_ours(name)));
+}
+
+/// One note of what is ignored in a folder; none if that is nothing.
+pub fn ignored<'a>(folder: &Path, names: impl Iterator<Item = &'a String>) {
+    let names: Vec<_> = names.map(|name| format!("'{name}'")).collect();
+    if !names.is_empty() {
+        output::say(&format!("note: ignored in '{}': {}", folder.display(), listed(&names)));
+    }
+}
+
+/// The first few names, and how many more there are.
+pub fn listed(names: &[String]) -> String {
+    let more = match names.len().saturating_sub(NAMES_IN_A_NOTE) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..names.len().min(NAMES_IN_A_NOTE)].join(", ") + &more
+}
+
+/// One experiment, or one round of it, in a folder of many.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its folder's name; of a round, with that of its experiment.
+    pub name: String,
+    /// Its folder.
+    pub path: PathBuf,
+}
+
+/// The experiments in a folder, oldest first; of those with rounds, each round. Folders without results and files are
+/// named in one note.
+///
+/// # Errors
+/// If it is no folder, or there is no experiment in it.
+pub fn runs(folder: &Path) -> Result<Vec<Run>, CliError> {
+    let contents = Contents::read(folder)?;
+    let mut runs = Vec::new();
+    let mut strays: Vec<String> = contents.others.into_iter().filter(|name| !is_ours(name)).collect();
+    for name in contents.folders {
+        let path = folder.join(&name);
+        let inside = Contents::read(&path)?;
+        let rounds: Vec<_> = inside.folders.iter().filter(|inner| round_of(inner).is_some()).collect();
+        let is_listed = rounds.is_empty() && inside.others.iter().any(|file| file == "manifest.json");
+        if name.starts_with('.') || name.ends_with(UNFINISHED) {
+            continue;
+        } else if is_listed || !sources(&path, &inside).is_empty() {
+            runs.push(Run { name, path });
+        } else if rounds.is_empty() {
+            strays.push(name);
+        } else {
+            runs.extend(rounds.iter().map(|round| Run { name: format!("{name}/{round}"), path: path.join(round) }));
+        }
+    }
+    if runs.is_empty() {
+        let text = format!("'{}' holds no folder with results of an experiment", folder.display());
+        return Err(CliError::new(exit::DATA, text));
+    }
+    ignored(folder, strays.iter());
+    Ok(runs)
+}

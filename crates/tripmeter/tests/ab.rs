@@ -1,0 +1,266 @@
+//! Two sides measured in pairs, and two experiments compared run by run.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use common::{LONGEST, Tripmeter, alone, folder, manifest, repository, traces};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Small: a run takes little more than its start.
+const SMALL: [&str; 5] = ["-q", "-n", "20", "--payloads", "64k"];
+/// Slower than anything that a busy machine does to `inmem`, by far.
+const SLOW: &str = "inmem?delay=10ms";
+
+fn ab(place: &TempDir, words: &[&str]) -> Tripmeter {
+    Tripmeter::new([&["ab"], words].concat()).at(place.path())
+}
+
+fn made(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join("ab.json")).unwrap()).unwrap()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a Vec<Value> {
+    value[name].as_array().unwrap()
+}
+
+/// The verdict on the median of the only payload.
+fn verdict_on_median(made: &Value) -> &str {
+    let median = list(made, "comparisons").iter().find(|one| one["figure"] == "median");
+    median.unwrap()["verdict"].as_str().unwrap()
+}
+
+#[test]
+fn one_transport_against_itself_has_pairs_in_random_order_and_intervals() {
+    let _alone = alone();
+    let place = folder();
+    let words = ["inmem", "-n", "50", "--payloads", "1k,64k", "--rounds", "8", "--seed", "7", "-o", "r", "--json"];
+    let done = ab(&place, &words).run();
+    // The verdict is the machine's affair here.
+    assert!(matches!(done.code, Some(0 | 1)), "{done:?}");
+    let done = done.says(&["round 8, 2/2"]).clean();
+    let results = place.path().join("r");
+    let made = made(&results);
+    assert_eq!(serde_json::from_str::<Value>(&done.stdout).unwrap(), made);
+    assert_eq!((&made["seed"], &made["rounds"], &made["status"]), (&7.into(), &8.into(), &"complete".into()));
+    assert_eq!((&made["a"]["transport"], &made["a"]), (&"inmem/queue".into(), &made["b"]));
+    let comparisons = list(&made, "comparisons");
+    assert_eq!(comparisons.len(), 4);
+    for one in comparisons {
+        let [low, high] = [0, 1].map(|end| one["interval"][end].as_f64().unwrap());
+        let ratio = one["ratio"].as_f64().unwrap();
+        assert!(low <= ratio && ratio <= high && one["runs"] == serde_json::json!([8, 8]), "{one}");
+        assert!(one["seen_from"].as_f64().unwrap() > 1.0 && one["confidence"].as_f64().unwrap() >= 0.95, "{one}");
+        let verdict = one["verdict"].as_str().unwrap();
+        assert!(["regressed", "improved", "equivalent", "inconclusive"].contains(&verdict), "{one}");
+    }
+    let manifest = manifest(&results);
+    assert_eq!((manifest.plan.rounds, manifest.plan.seed, manifest.sub_experiments.len()), (8, 7, 16));
+    let pairs = list(&made, "pairs");
+    assert_eq!(pairs.len(), 16);
+    for pair in pairs {
+        let round = pair["round"].as_u64().unwrap() as usize;
+        assert_eq!(pair["first"], manifest.sub_experiments[2 * (round - 1)].name.as_str(), "{pair}");
+        let median = |side: &str| pair[side]["median_ns"].as_f64().unwrap();
+        let log_ratio = (median("b") / median("a")).ln();
+        assert!((pair["log_ratio_median"].as_f64().unwrap() - log_ratio).abs() < 1e-12, "{pair}");
+    }
+    for first in ["a", "b"] {
+        assert!(pairs.iter().any(|pair| pair["first"] == first), "{first} is never first");
+    }
+    for round in 1..=8 {
+        let folder = results.join(format!("round-{round:02}"));
+        assert!(["a", "b"].iter().all(|side| folder.join(format!("measurements_{side}.csv")).is_file()));
+    }
+    ab(&place, &["inmem", "--rounds", "9", "-o", "r"]).run().with(73).one_line(&["not empty"]);
+}
+
+#[test]
+fn what_is_slower_regressed_and_the_other_way_round_it_improved() {
+    let _alone = alone();
+    let place = folder();
+    let rounds = ["--rounds", "8", "-o"];
+    let done = ab(&place, &[&["inmem", SLOW], &SMALL[..], &rounds, &["slower"]].concat()).run().with(1).clean();
+    assert!(done.stdout.contains("REGRESSED") && done.stdout.contains("delay=10ms"), "{}", done.stdout);
+    let slower = made(&place.path().join("slower"));
+    assert_eq!(verdict_on_median(&slower), "regressed");
+    ab(&place, &[&[SLOW, "inmem"], &SMALL[..], &rounds, &["faster"]].concat()).run().with(0).clean();
+    assert_eq!(verdict_on_median(&made(&place.path().join("faster"))), "improved");
+}
+
+#[test]
+fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
+    let _alone = alone();
+    let place = folder();
+    let budget = |budget: &str, effect: &str, output: &str| {
+        let words = ["inmem", SLOW, "--budget", budget, "--effect", effect, "-o", output];
+        let done = ab(&place, &[&words, &SMALL[..]].concat()).run();
+        assert!(matches!(done.code, Some(0 | 1)), "{done:?}");
+        (done, made(&place.path().join(output)))
+    };
+    let (spent, made) = budget("0.01", "2.1%", "spent");
+    assert_eq!((&made["rounds"], &made["stopped"]), (&10.into(), &"the budget is spent".into()));
+    assert!(made["rounds_needed"].as_u64().is_none_or(|needed| needed > 10), "{}", made["rounds_needed"]);
+    assert!(spent.stdout.contains("not enough for +2.1 %"), "{}", spent.stdout);
+    assert_eq!(manifest(&place.path().join("spent")).plan.rounds, 10);
+    let (_, made) = budget("60", "99%", "enough");
+    let (rounds, needed) = (made["rounds"].as_u64().unwrap(), made["rounds_needed"].as_u64().unwrap_or(u64::MAX));
+    let expected = if needed <= rounds { "enough for the effect" } else { "the budget is spent" };
+    assert!(rounds >= 10 && made["stopped"] == expected, "{rounds} {needed} {}", made["stopped"]);
+}
+
+#[test]
+fn a_failing_side_is_told_and_its_rounds_are_in_no_verdict() {
+    let _alone = alone();
+    let place = folder();
+    let mut running = ab(&place, &[&[SLOW, SLOW, "--rounds", "9", "-o", "r"], &SMALL[..]].concat()).start();
+    let manifest_has = |round: u32| {
+        let file = place.path().join("r/manifest.json");
+        fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("\"round\": {round},")))
+    };
+    running.until("a worker of the second round", |running| {
+        let Some(worker) = traces::workers(running.pid()).leader.filter(|_| manifest_has(2)) else { return false };
+        traces::signal(worker, "KILL");
+        true
+    });
+    let done = running.wait(LONGEST).with(75).clean();
+    let made = made(&place.path().join("r"));
+    let failures = list(&made, "failures");
+    assert!(failures.len() == 1 && failures[0]["why"].as_str().unwrap().contains("signal 9"), "{failures:?}");
+    let letter = failures[0]["side"].as_str().unwrap().to_uppercase();
+    assert!(done.stdout.contains(&format!("FAILED: {letter}, round ")), "{}", done.stdout);
+    assert!(list(&made, "comparisons").iter().all(|one| one["runs"] == serde_json::json!([8, 8])), "{made}");
+
+    let lost = ["inmem", "inmem?lose=every:1", "--rounds", "6", "--loss-timeout", "0.001", "-o", "lost"];
+    let done = ab(&place, &[&lost, &SMALL[..]].concat()).run().with(75).clean();
+    assert!(
+        done.stdout.contains("No pair was measured.") && done.stdout.contains("FAILED: B, round 6"),
+        "{}",
+        done.stdout
+    );
+}
+
+#[test]
+fn what_was_measured_before_a_kill_is_judged() {
+    let _alone = alone();
+    let place = folder();
+    let mut killed = ab(&place, &[&["inmem", SLOW, "--rounds", "500", "-o", "r"], &SMALL[..]].concat()).start();
+    let results = place.path().join("r");
+    killed.until("seven rounds", |_| results.join("round-08").exists());
+    killed.signal("KILL");
+    assert_eq!(killed.wait(LONGEST).code, None);
+    let partial = made(&results);
+    assert!(partial["status"] == "running" && partial["rounds"].as_u64().unwrap() >= 7, "{partial}");
+    assert_eq!(verdict_on_median(&partial), "regressed");
+
+    let mut stopped = ab(&place, &[&["inmem", SLOW, "--rounds", "500", "-o", "s"], &SMALL[..]].concat()).start();
+    stopped.until("two rounds", |_| place.path().join("s/round-03").exists());
+    stopped.signal("INT");
+    let done = stopped.wait(LONGEST).with(130).clean();
+    assert!(done.stdout.contains("INTERRUPTED") && made(&place.path().join("s"))["status"] == "interrupted");
+}
+
+#[test]
+fn each_side_has_its_own_plugins_and_environment() {
+    let _alone = alone();
+    let place = folder();
+    let (sources, header) = (repository().join("examples/c-transport"), repository().join("crates/abi/include"));
+    let mut make = Command::new("make");
+    make.arg("-s").arg("-C").arg(place.path()).arg("-f").arg(sources.join("Makefile"));
+    make.arg(format!("VPATH={}", sources.display())).arg(format!("HEADER_DIR={}", header.display()));
+    assert!(make.status().expect("make is installed").success());
+    let built = place.path().join("build/tripmeter_example.so");
+    for side in ["old", "new"] {
+        fs::create_dir(place.path().join(side)).unwrap();
+        fs::copy(&built, place.path().join(side).join("tripmeter_example.so")).unwrap();
+    }
+    let mark = format!("ab-{}", std::process::id());
+    let variable = format!("{}={mark}", common::MARK);
+    let sides = ["example", "--transports-a", "old", "--transports-b", "new", "--env-b", &variable];
+    let mut running = ab(&place, &[&sides[..], &["--rounds", "6", "-o", "r"], &SMALL[..]].concat()).start();
+    running.until("a process of B", |_| !traces::marked(&mark).is_empty());
+    let done = running.wait(LONGEST);
+    assert!(matches!(done.code, Some(0 | 1)), "{done:?}");
+    let made = made(&place.path().join("r"));
+    for (side, folder) in [("a", "old"), ("b", "new")] {
+        let plugin = made[side]["plugin"].as_str().unwrap();
+        assert!(plugin.ends_with(&format!("{folder}/tripmeter_example.so")), "{plugin}");
+        assert!(done.stdout.contains(plugin), "{}", done.stdout);
+    }
+    assert_eq!(
+        (&made["a"]["environment"], &made["b"]["environment"][common::MARK]),
+        (&serde_json::json!({}), &mark.as_str().into())
+    );
+    assert!(traces::marked(&mark).is_empty());
+
+    fs::create_dir(place.path().join("empty")).unwrap();
+    let refused = |words: &[&str], code, parts: &[&str]| ab(&place, words).run().with(code).one_line(parts);
+    refused(&["uds", "--transports-b", "empty"], 66, &["'empty'", "tripmeter_uds.so", "--transports-b"]);
+    refused(&["uds", "--transports-a", "nowhere"], 66, &["'nowhere'"]);
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused_before_anything_runs() {
+    let place = folder();
+    let refused = |words: &[&str], parts: &[&str]| {
+        ab(&place, words).run().with(64).one_line(parts);
+    };
+    refused(&["uds", "--rounds", "5"], &["--rounds 5", "6 to 1000"]);
+    refused(&["uds", "--rounds", "8", "--budget", "60"], &["--rounds", "--budget"]);
+    refused(&["uds", "--margin", "10%"], &["effect of 10 %", "margin of 10 %", "--effect"]);
+    refused(&["uds", "--margin", "2"], &["--margin", "2% or 0.02"]);
+    refused(&["uds", "--power", "40%"], &["40 %", "--power"]);
+    refused(&["uds", "--budget", "0"], &["budget of 0 s", "--budget"]);
+    refused(&["uds/*"], &["'uds/*'", "several transports"]);
+    refused(&["uds", "tcp,udp"], &["'tcp,udp'", "several transports"]);
+    refused(&["uds", "usd"], &["did you mean"]);
+    refused(&["uds", "--env-a", "PATH"], &["--env-a", "KEY=VALUE"]);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "something was made");
+}
+
+#[test]
+fn experiments_with_several_rounds_are_compared_run_by_run() {
+    let _alone = alone();
+    let place = folder();
+    let run = |transport: &str, payloads: &str, rounds: &str, output: &str| {
+        let file = place.path().join("experiment.toml");
+        fs::write(&file, format!("[[sub_experiment]]\nname = \"it\"\ntransport = \"{transport}\"\n")).unwrap();
+        let words = ["run", "experiment.toml", "-q", "--no-floor", "-n", "20", "--payloads", payloads];
+        let rest = ["--rounds", rounds, "-o", output];
+        Tripmeter::new(words.iter().chain(&rest)).at(place.path()).run().with(0);
+    };
+    let compare = |reference: &str, results: &str, more: &[&str]| {
+        let words = ["compare", "-R", reference, "-r", results];
+        Tripmeter::new([&words, more].concat()).at(place.path()).run()
+    };
+    run("inmem", "64k", "5", "fast");
+    run(SLOW, "64k", "5", "slow");
+    let done = compare("fast", "slow", &[]).with(1);
+    assert!(done.stdout.contains("5+5") && done.stdout.contains("REGRESSED"), "{}", done.stdout);
+    let done = compare("slow", "fast", &["--json", "--margin", "5%"]).with(0);
+    let made: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(
+        (&made["method"], &made["passed"], &made["question"]["margin"]),
+        (&"runs".into(), &true.into(), &0.05.into())
+    );
+    assert_eq!((verdict_on_median(&made), &made["comparisons"][0]["name"]), ("improved", &"it".into()));
+    compare("fast", "slow", &["-t", "0.1"]).with(64).one_line(&["--fail-threshold", "--method threshold"]);
+    compare("fast", "slow", &["--method", "threshold"]).with(64).one_line(&["holds rounds", "round-01"]);
+    compare("fast/round-01", "slow/round-01", &[]).with(1).says(&["summary was made"]);
+    compare("fast/round-01", "fast/round-02", &["--margin", "5%"]).with(64).one_line(&["--margin", "--fail-threshold"]);
+
+    run("inmem", "1k,64k", "5", "more");
+    compare("fast", "more", &[]).with(65).one_line(&["'it'", "64k", "1k,64k", "--payloads"]);
+    run("inmem", "64k", "3", "few");
+    compare("fast", "few", &[]).with(65).one_line(&["'few'", "3", "4 of either side", "--rounds"]);
+    let manifest = place.path().join("slow/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replacen("\"verdict\": \"proven\"", "\"verdict\": \"failed\"", 1)).unwrap();
+    let done = compare("fast", "slow", &[]).with(75);
+    assert!(done.stdout.contains("FAILED: it, round 1 of the results: its path proof failed"), "{}", done.stdout);
+    fs::write(&manifest, text.replace("\"pattern\": \"pingpong\"", "\"pattern\": \"channel\"")).unwrap();
+    compare("fast", "slow", &[]).with(65).one_line(&["rtt_half (pattern pingpong)", "one_way (pattern channel)"]);
+}

@@ -1,0 +1,164 @@
+//! Commands that measure and then judge: `job` and `requirements --runs`; and what manifests say to those that judge.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod common;
+
+use common::{LONGEST, Tripmeter, alone, folder, manifest};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A small experiment: two payloads of one transport.
+const SMALL: [&str; 7] = ["-t", "uds", "--no-floor", "--payloads", "16,64", "-n", "200"];
+const NAME: &str = "uds_datagram_poll";
+
+fn tripmeter(place: &TempDir, words: &[&str]) -> Tripmeter {
+    Tripmeter::new(words).at(place.path())
+}
+
+fn limits(place: &TempDir, median_us: f64) {
+    let rows = [16, 64].map(|bytes| format!("{NAME},{bytes},{median_us},1e9,1e9\n")).concat();
+    fs::write(place.path().join("limits.csv"), format!("Experiment type,Bytes,Median,99%,Max\n{rows}")).unwrap();
+}
+
+/// Replaces a text in a file, which must be there.
+fn replace(file: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains(from), "no {from} in {text}");
+    fs::write(file, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn runs_are_continued_after_a_kill_and_an_interruption() {
+    let _alone = alone();
+    let place = folder();
+    let words = [&["requirements", "--runs", "5", "-o", "requirements.csv"][..], &SMALL].concat();
+    let runs = place.path().join("requirements_runs");
+    let mut killed = tripmeter(&place, &words).start();
+    killed.until("the third run", |_| runs.join("run-0003.unfinished/manifest.json").exists());
+    tripmeter(&place, &words).run().with(73).one_line(&["another command makes runs"]);
+    killed.signal("KILL");
+    assert_eq!(killed.wait(LONGEST).code, None);
+    assert!(!place.path().join("requirements.csv").exists());
+    let first = fs::read(runs.join("run-0001/manifest.json")).unwrap();
+
+    let mut interrupted = tripmeter(&place, &words).start();
+    interrupted.until("the fourth run", |_| runs.join("run-0004.unfinished/manifest.json").exists());
+    interrupted.signal("INT");
+    interrupted.wait(LONGEST).with(130).says(&["stopped at run 4 of 5", "continues"]).clean();
+
+    tripmeter(&place, &words).run().with(0).says(&["run 5 of 5"]).clean();
+    let mut names: Vec<_> = fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [".lock", "run-0001", "run-0002", "run-0003", "run-0004", "run-0005"]);
+    assert_eq!(fs::read(runs.join("run-0001/manifest.json")).unwrap(), first, "a finished run was made again");
+    for run in 1..=5 {
+        let made = manifest(&runs.join(format!("run-{run:04}")));
+        assert!(made.sub_experiments[0].cells.iter().all(|cell| cell.samples == 200), "run {run}");
+    }
+    let requirements = fs::read_to_string(place.path().join("requirements.csv")).unwrap();
+    assert_eq!(requirements.lines().count(), 3, "{requirements}");
+
+    let from_files = ["requirements", "-e", "requirements_runs", "-o", "again.csv"];
+    tripmeter(&place, &from_files).run().with(0);
+    assert_eq!(fs::read_to_string(place.path().join("again.csv")).unwrap(), requirements);
+    let other = [&words[..], &["-n", "100"]].concat();
+    let other: Vec<_> = other.into_iter().filter(|word| *word != "200").collect();
+    let position = other.iter().position(|word| *word == "-n").unwrap();
+    let other = [&other[..position], &other[position + 1..]].concat();
+    tripmeter(&place, &other).run().with(65).says(&["run-0001", "other settings", "-r"]);
+    let useless = ["requirements", "-e", "requirements_runs", "--preset", "quick"];
+    tripmeter(&place, &useless).run().with(64).one_line(&["add --runs"]);
+}
+
+#[test]
+fn a_job_fills_a_database() {
+    let _alone = alone();
+    let place = folder();
+    let job = |words: &[&str]| {
+        tripmeter(&place, &[&["job", "-d", "db", "-r", "limits.csv", "--svg"], words, &SMALL].concat()).run()
+    };
+    job(&[]).with(66).one_line(&["limits.csv"]);
+    assert!(!place.path().join("db").exists(), "something was run without requirements");
+    limits(&place, 1e9);
+    let done = job(&[]).with(0).clean();
+    assert!(done.stdout.contains("Experiment check passed"), "{}", done.stdout);
+    let results = place.path().join("db/experiments_results");
+    let experiments =
+        || -> Vec<_> { fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().file_name()).collect() };
+    let first = experiments();
+    assert_eq!(first.len(), 1);
+    let made = results.join(&first[0]);
+    let files = [format!("measurements_{NAME}_summary.csv"), format!("checks_{NAME}.csv"), "manifest.json".to_owned()];
+    files.iter().for_each(|file| assert!(made.join(file).is_file(), "{file}"));
+    assert!(made.join("plots/comparison_median.svg").is_file());
+    assert!(made.join(format!("plots/measurements_{NAME}/histogram_64.svg")).is_file());
+    assert!(made.join(format!("plots/measurements_{NAME}/comparison_max.svg")).is_file());
+    assert!(place.path().join(format!("db/history_plots/{NAME}/64_bytes_99.svg")).is_file());
+
+    limits(&place, 0.0);
+    job(&["--depth", "1"]).with(1).says(&["removed: ", &first[0].to_string_lossy()]).clean();
+    assert!(experiments().len() == 1 && experiments() != first);
+    job(&["--label", "v1"]).with(1);
+    job(&["--label", "v1"]).with(73).one_line(&["v1", "not empty"]);
+    job(&["--label", "../v1"]).with(64).one_line(&["label"]);
+    job(&["--rounds", "2"]).with(64).one_line(&["--rounds"]);
+}
+
+#[test]
+fn what_a_manifest_says_counts() {
+    let _alone = alone();
+    let place = folder();
+    limits(&place, 1e9);
+    let run = |output: &str, more: &[&str]| {
+        tripmeter(&place, &[&["run", "-o", output], &SMALL[..], more].concat()).run().with(0);
+    };
+    let check = |results: &str| tripmeter(&place, &["check", "-r", "limits.csv", "-e", results]).run();
+    let compare = |reference: &str, results: &str| {
+        tripmeter(&place, &["compare", "-R", reference, "-r", results, "-t", "1e9"]).run()
+    };
+    run("a", &[]);
+    check("a").with(0).says(&["1 missing summary was made"]);
+    // Without raw samples, the figures of the manifest count.
+    run("b", &["--raw", "none"]);
+    check("b").with(0);
+    compare("a", "b").with(0);
+
+    let manifest = place.path().join("b/manifest.json");
+    replace(&manifest, "\"pattern\": \"pingpong\"", "\"pattern\": \"channel\"");
+    compare("a", "b").with(65).one_line(&["rtt_half (pattern pingpong)", "one_way (pattern channel)"]);
+    replace(&manifest, "\"pattern\": \"channel\"", "\"pattern\": \"pingpong\"");
+    replace(&manifest, "\"wait\": \"poll\"", "\"wait\": \"block\"");
+    compare("a", "b").with(0).says(&["note: ", "wait poll in the reference, block in the results"]);
+
+    replace(&manifest, "\"verdict\": \"proven\"", "\"verdict\": \"failed\"");
+    let done = check("b").with(1);
+    assert!(done.stdout.contains(&format!("FAILED: {NAME}: its path proof failed: claimed")), "{}", done.stdout);
+    compare("a", "b").with(1);
+    let runs = place.path().join("runs");
+    fs::create_dir(&runs).unwrap();
+    ["a", "b"].iter().for_each(|name| fs::rename(place.path().join(name), runs.join(name)).unwrap());
+    let done = tripmeter(&place, &["requirements", "-e", "runs", "-o", "r.csv"]).run().with(0);
+    done.says(&["left out", "run 'b'", "path proof"]).says(&["missing in 1 of 2 runs: b"]);
+}
+
+#[test]
+fn a_folder_that_is_measured_gets_no_summary() {
+    let _alone = alone();
+    let place = folder();
+    limits(&place, 1e9);
+    tripmeter(&place, &[&["run", "-o", "runs/a"], &SMALL[..]].concat()).run().with(0);
+    let results = place.path().join("runs/a");
+    let summary = results.join(format!("measurements_{NAME}_summary.csv"));
+    replace(&results.join("manifest.json"), "\"status\": \"complete\"", "\"status\": \"running\"");
+    let check = || tripmeter(&place, &["check", "-r", "limits.csv", "-e", "runs/a"]).run();
+    check().with(0).says(&["note: 'runs/a' is being measured, or was killed"]);
+    let history = tripmeter(&place, &["history", "-e", "runs", "-p", "plots"]).run().with(65);
+    history.says(&["left out", "'a' is being measured, or was killed"]).says(&["nothing to plot"]);
+    let requirements = tripmeter(&place, &["requirements", "-e", "runs", "-o", "r.csv"]).run().with(65);
+    requirements.says(&["left out", "'a' is being measured, or was killed"]);
+    assert!(!summary.exists());
+    replace(&results.join("manifest.json"), "\"status\": \"running\"", "\"status\": \"complete\"");
+    check().with(0).says(&["1 missing summary was made"]);
+    assert!(summary.exists());
+}

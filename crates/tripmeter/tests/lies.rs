@@ -1,0 +1,139 @@
+//! The proof of the path, tried on plugins of real middleware that were built to do something else than they say.
+//!
+//! What is not installed here is skipped aloud; with `TRIPMETER_REQUIRE_ALL=1` that is a failure.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Tripmeter, alone, aloud, folder, manifest, repository};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Status, Verdict};
+
+/// The plugin of a system, made with that `LIE`; `None` if it cannot be built here.
+fn lying(system: &str, lie: u32) -> Option<PathBuf> {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lies-{lie}"));
+    let mut make = Command::new("make");
+    make.arg("-s").arg("-C").arg(repository().join("transports").join(system));
+    make.arg(format!("OUT={}", out.display())).arg(format!("LIE={lie}"));
+    let output = make.output().unwrap();
+    if output.status.success() {
+        return Some(out.join(format!("tripmeter_{system}.so")));
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(reason.contains("headers not found"), "{reason}");
+    skipped(system, reason.lines().next().unwrap_or_default());
+    None
+}
+
+/// The same for a plugin in Rust, by its feature `lie`; `None` if it has not been built here: zenoh alone takes minutes.
+fn lying_crate(system: &str) -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("plugins");
+    let library = target.join(format!("release/libtripmeter_transport_{system}.so"));
+    if !library.exists() {
+        skipped(system, "not built; build with `scripts/build-transports.sh`");
+        return None;
+    }
+    let manifest = repository().join("transports").join(system).join("Cargo.toml");
+    let mut cargo = Command::new("cargo");
+    // What cargo tells this test of its own crate would make it build some dependencies again, which ask for that.
+    let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"];
+    let of_this_crate = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    for (name, _) in std::env::vars().filter(|(name, _)| of_this_crate(name)) {
+        cargo.env_remove(name);
+    }
+    cargo.args(["build", "--quiet", "--release", "--locked", "--features", "lie", "--manifest-path"]).arg(manifest);
+    let status = cargo.arg("--target-dir").arg(&target).status().unwrap();
+    assert!(status.success(), "{cargo:?}");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lies-1");
+    std::fs::create_dir_all(&folder).unwrap();
+    let plugin = folder.join(format!("tripmeter_{system}.so"));
+    std::fs::copy(&library, &plugin).unwrap();
+    Some(plugin)
+}
+
+fn skipped(system: &str, reason: &str) {
+    aloud(&format!("SKIPPED: lies of {system}: {reason}"));
+    assert!(!std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1"), "{system} is missing");
+}
+
+/// Runs these transports of a system that lies; every one of them must be found out, with these words.
+#[track_caller]
+fn is_found_out(system: &str, lie: u32, transports: &[&str], words: &str) {
+    is_found_out_by(system, lie, transports, "block", words);
+}
+
+/// The same with this wait. A library that the plugin looks for at run time may be missing.
+#[track_caller]
+fn is_found_out_by(system: &str, lie: u32, transports: &[&str], wait: &str, words: &str) {
+    let Some(plugin) = lying(system, lie) else { return };
+    run_finds_out(system, &plugin, transports, wait, words);
+}
+
+#[track_caller]
+fn run_finds_out(system: &str, plugin: &Path, transports: &[&str], wait: &str, words: &str) {
+    let _alone = alone();
+    let (folder, plugin, list) = (folder(), plugin.display().to_string(), transports.join(","));
+    let results = folder.path().display().to_string();
+    let flags = ["run", "-q", "--plugin", &plugin, "-t", &list, "--wait", wait, "-n", "50", "--payloads", "48k"];
+    let finished = Tripmeter::new(flags.iter().chain(&["--no-floor", "-o", &results])).run();
+    if finished.code == Some(exit::UNAVAILABLE.into()) {
+        return skipped(system, finished.stderr.trim());
+    }
+    let finished = finished.with(exit::PARTIAL);
+    let manifest = manifest(folder.path());
+    assert_eq!(manifest.sub_experiments.len(), transports.len());
+    for result in &manifest.sub_experiments {
+        assert_eq!(result.status, Status::Complete, "{}: {:?}", result.name, result.error);
+        let proof = result.path_proof.clone().unwrap();
+        assert_eq!(proof.verdict, Verdict::Failed, "{}: {}", result.name, proof.evidence);
+        assert!(proof.evidence.contains(words), "{}: {}", result.name, proof.evidence);
+    }
+    finished.clean();
+}
+
+#[test]
+fn zeromq_over_the_other_kind_of_socket() {
+    is_found_out("zeromq", 1, &["zeromq/ipc", "zeromq/tcp", "zeromq/ipc-reqrep", "zeromq/tcp-reqrep"], "was claimed");
+}
+
+#[test]
+fn cyclonedds_without_its_shared_memory_and_over_the_other_kind_of_socket() {
+    is_found_out("cyclonedds", 1, &["cyclonedds/udp", "cyclonedds/tcp", "cyclonedds/iceoryx"], "was claimed");
+}
+
+#[test]
+fn cyclonedds_that_is_secured_in_name_only() {
+    let transports = ["cyclonedds/udp?security=on", "cyclonedds/tcp?security=on"];
+    is_found_out("cyclonedds", 2, &transports, "a peer without security");
+}
+
+#[test]
+fn ecal_over_another_layer_and_with_zero_copy_silently_off() {
+    is_found_out_by("ecal", 1, &["ecal/shm", "ecal/udp", "ecal/tcp"], "callback", "was claimed");
+    is_found_out_by("ecal", 1, &["ecal/shm-zero-copy"], "callback", "0 of 64 messages are at the same place");
+}
+
+#[test]
+fn zenoh_over_another_link_and_through_shared_memory_unasked() {
+    let Some(plugin) = lying_crate("zenoh") else { return };
+    let transports = ["zenoh/tcp", "zenoh/udp", "zenoh/unix", "zenoh/shm"];
+    run_finds_out("zenoh", &plugin, &transports, "block", "was claimed");
+}
+
+#[test]
+fn http_and_grpc_whose_tls_is_one_in_name_only() {
+    for (system, transports) in
+        [("http", ["http/http1?tls=on", "http/http2?tls=on"]), ("grpc", ["grpc/unary?tls=on", "grpc/stream?tls=on"])]
+    {
+        let Some(plugin) = lying_crate(system) else { continue };
+        run_finds_out(system, &plugin, &transports, "block", "a peer without security");
+    }
+}
+
+#[test]
+fn mqtt_that_is_secured_in_name_only() {
+    let Some(plugin) = lying_crate("mqtt") else { return };
+    run_finds_out("mqtt", &plugin, &["mqtt/mosquitto?tls=on"], "block", "a peer without security");
+}

@@ -1,0 +1,304 @@
+/*
+ * session.h: what both ends of a run agree on before they join: domain, TCP ports and credentials. The first that comes
+ * writes them to the scratch folder. And the configuration of Cyclone DDS that follows from it.
+ */
+#ifndef TRIPMETER_CYCLONEDDS_SESSION_H
+#define TRIPMETER_CYCLONEDDS_SESSION_H
+
+#include "credentials.h"
+#include "config.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/file.h>
+
+/* Source: DDSI-RTPS 2.3, 9.6.1.1: port of the first participant's discovery. Domains up to 100 stay below the ports
+ * that Linux gives to anybody. */
+#define DISCOVERY_PORT(domain) (7400u + 250u * (domain) + 10u)
+#define MOST_DOMAIN 100u
+
+#define PATH_BYTES 512u
+#define XML_BYTES 8192u
+
+typedef struct session {
+    uint32_t domain;
+    uint32_t leader_port; /* TCP */
+    uint32_t follower_ports[MOST_FOLLOWERS];
+    uint32_t followers;
+    char folder[PATH_BYTES];
+    char credentials[PATH_BYTES];
+} session;
+
+/* A loopback socket's port after binding it to `port`, 0 for any; 0 if that fails. The socket is closed again. */
+static inline uint32_t try_port(int kind, uint32_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    socklen_t length = sizeof address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int fd = socket(AF_INET, kind | SOCK_CLOEXEC, 0);
+    const bool bound = fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof address) == 0
+                       && getsockname(fd, (struct sockaddr *)&address, &length) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return bound ? ntohs(address.sin_port) : 0;
+}
+
+/* A domain that nobody on this host uses; 0 if there is none. Runs begin to look at different ones. */
+static inline uint32_t free_domain(tm_str run_id)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (size_t i = 0; i < run_id.length; ++i) {
+        hash = (hash ^ (uint8_t)run_id.data[i]) * 16777619u;
+    }
+    for (uint32_t tried = 0; tried < MOST_DOMAIN; ++tried) {
+        const uint32_t domain = 1 + (hash + tried) % MOST_DOMAIN;
+        if (try_port(SOCK_DGRAM, DISCOVERY_PORT(domain)) != 0) {
+            return domain;
+        }
+    }
+    return 0;
+}
+
+/* Whether a TCP port is one of the run. */
+static inline bool is_agreed(uint32_t port, const session *agreed)
+{
+    bool found = port == agreed->leader_port;
+    for (uint32_t i = 0; i < agreed->followers; ++i) {
+        found = found || port == agreed->follower_ports[i];
+    }
+    return found;
+}
+
+/* Whether a socket is one end of a TCP connection to or from one of the ports of the run. */
+static inline bool is_connection(int fd, const session *agreed)
+{
+    int kind = 0;
+    socklen_t length = sizeof kind;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &length) != 0 || kind != SOCK_STREAM) {
+        return false;
+    }
+    for (int end = 0; end < 2; ++end) {
+        struct sockaddr_in address = {.sin_family = AF_UNSPEC};
+        socklen_t size = sizeof address;
+        if ((end == 0 ? getsockname : getpeername)(fd, (struct sockaddr *)&address, &size) == 0
+            && address.sin_family == AF_INET
+            && is_agreed(ntohs(address.sin_port), agreed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sets TCP_NODELAY where Cyclone DDS should have: versions before 11 are built without the header that defines it. */
+static inline int32_t set_nodelay(const session *agreed, tm_error *error)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const int one = 1;
+    int32_t status = folder != NULL ? TM_OK : fail(error, TM_FAILED, "/proc/self/fd: %s", strerror(errno));
+    for (struct dirent *entry = NULL; status == TM_OK && (entry = readdir(folder)) != NULL;) {
+        const int fd = atoi(entry->d_name);
+        if (is_connection(fd, agreed) && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
+            status = fail(error, TM_FAILED, "TCP_NODELAY: %s", strerror(errno));
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return status;
+}
+
+static inline int32_t choose(const tm_node_options *options, const config *found, session *chosen, tm_error *error)
+{
+    chosen->domain = free_domain(options->run_id);
+    chosen->leader_port = try_port(SOCK_STREAM, 0);
+    bool has_ports = chosen->leader_port != 0;
+    for (chosen->followers = 0; has_ports && chosen->followers < found->followers;) {
+        const uint32_t port = try_port(SOCK_STREAM, 0);
+        has_ports = port != 0;
+        if (has_ports && !is_agreed(port, chosen)) {
+            chosen->follower_ports[chosen->followers++] = port;
+        }
+    }
+    if (chosen->domain == 0 || !has_ports) {
+        return fail(error, TM_UNAVAILABLE, "no free %s on 127.0.0.1; end other programs that use DDS",
+                    chosen->domain == 0 ? "DDS domain from 1 to 100" : "TCP port");
+    }
+    return TM_OK;
+}
+
+static inline int32_t make_credentials(const char *folder, tm_error *error)
+{
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
+        return fail(error, TM_FAILED, "cannot make the folder '%.300s': %s", folder, strerror(errno));
+    }
+    return credentials_write(folder, error->text, sizeof error->text) ? TM_OK : TM_FAILED;
+}
+
+/* Reads what the other end has written, or chooses and writes it. `file` is locked. */
+static inline int32_t agree(FILE *file, const tm_node_options *options, const config *found, session *agreed,
+                            tm_error *error)
+{
+    if (fscanf(file, "%" SCNu32 " %" SCNu32, &agreed->domain, &agreed->leader_port) == 2) {
+        for (agreed->followers = 0; agreed->followers < found->followers
+                                    && fscanf(file, "%" SCNu32, &agreed->follower_ports[agreed->followers]) == 1;) {
+            ++agreed->followers;
+        }
+        return TM_OK;
+    }
+    int32_t status = choose(options, found, agreed, error);
+    if (status == TM_OK && found->is_secured) {
+        status = make_credentials(agreed->credentials, error);
+    }
+    if (status == TM_OK) {
+        rewind(file);
+        fprintf(file, "%" PRIu32 " %" PRIu32, agreed->domain, agreed->leader_port);
+        for (uint32_t i = 0; i < agreed->followers; ++i) {
+            fprintf(file, " %" PRIu32, agreed->follower_ports[i]);
+        }
+        fprintf(file, "\n");
+        if (fflush(file) != 0) {
+            return fail(error, TM_FAILED, "cannot write to '%.300s': %s", agreed->folder, strerror(errno));
+        }
+    }
+    return status;
+}
+
+/* An intruder takes what the true pair has agreed on, but for the credentials. */
+static inline int32_t intrude(const tm_node_options *options, session *agreed, tm_error *error)
+{
+    agreed->leader_port = options->role == TM_LEADER ? try_port(SOCK_STREAM, 0) : agreed->leader_port;
+    agreed->follower_ports[0] = options->role == TM_FOLLOWER ? try_port(SOCK_STREAM, 0) : agreed->follower_ports[0];
+    if (options->intruder != TM_INTRUDER_FOREIGN) {
+        return TM_OK;
+    }
+    snprintf(agreed->credentials, sizeof agreed->credentials, "%.400s/foreign-%ld", agreed->folder, (long)getpid());
+    return make_credentials(agreed->credentials, error);
+}
+
+static inline int32_t open_session(const tm_node_options *options, const config *found, session *opened,
+                                   tm_error *error)
+{
+    char path[PATH_BYTES];
+    if (options->scratch_dir.length > PATH_BYTES - 64) {
+        return fail(error, TM_LIMIT, "the scratch folder's path has %zu characters, over the limit of %u; choose a "
+                    "shorter TMPDIR", options->scratch_dir.length, PATH_BYTES - 64);
+    }
+    snprintf(opened->folder, sizeof opened->folder, "%.*s", (int)options->scratch_dir.length,
+             options->scratch_dir.data);
+    snprintf(opened->credentials, sizeof opened->credentials, "%.400s/credentials", opened->folder);
+    snprintf(path, sizeof path, "%.400s/session", opened->folder);
+    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    FILE *file = fd >= 0 && flock(fd, LOCK_EX) == 0 ? fdopen(fd, "r+") : NULL;
+    if (file == NULL) {
+        const int reason = errno;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return fail(error, TM_FAILED, "cannot open '%.300s': %s", path, strerror(reason));
+    }
+    int32_t status = agree(file, options, found, opened, error);
+    fclose(file);
+    return status == TM_OK && options->intruder != 0 ? intrude(options, opened, error) : status;
+}
+
+/* Appends to a text of XML_BYTES; what does not fit is cut off, which the parser then refuses. */
+__attribute__((format(printf, 2, 3))) static inline void append(char *xml, const char *format, ...)
+{
+    const size_t used = strlen(xml);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(xml + used, XML_BYTES - used, format, values);
+    va_end(values);
+}
+
+/* The leader knows all followers, a follower the leader. */
+static inline void append_tcp_peers(char *xml, const session *agreed, bool leads)
+{
+    append(xml, "<Discovery><Peers>");
+    for (uint32_t i = 0; i < (leads ? agreed->followers : 1); ++i) {
+        append(xml, "<Peer address=\"127.0.0.1:%" PRIu32 "\"/>",
+               leads ? agreed->follower_ports[i] : agreed->leader_port);
+    }
+    append(xml, "</Peers>");
+}
+
+static inline void append_network(char *xml, const tm_node_options *options, const session *agreed,
+                                  const config *found)
+{
+    const bool leads = options->role == TM_LEADER;
+    append(xml, "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>"
+                "<AllowMulticast>false</AllowMulticast><Transport>%s</Transport>",
+           found->carrier == OVER_TCP ? "tcp" : "udp");
+    if (found->packet_bytes != 0) {
+        append(xml, "<MaxMessageSize>%" PRIu32 "B</MaxMessageSize><FragmentSize>%" PRIu32 "B</FragmentSize>",
+               found->packet_bytes, found->packet_bytes - 256);
+    }
+    append(xml, "</General>");
+    if (found->carrier == OVER_TCP) {
+        const uint32_t own = leads ? agreed->leader_port : agreed->follower_ports[options->follower_index];
+        /* By default the library gives up a connection on which nothing moved for 2 s, and may abort then: that happens
+         * to large messages on a busy machine. */
+        append(xml, "<TCP><Port>%" PRIu32 "</Port><ReadTimeout>10s</ReadTimeout><WriteTimeout>10s</WriteTimeout></TCP>",
+               own);
+        append_tcp_peers(xml, agreed, leads);
+    } else {
+        append(xml, "<Discovery><ParticipantIndex>auto</ParticipantIndex>");
+        if (found->followers > 1) {
+            /* One index for each process, and some for intruders; by default there are ten. */
+            append(xml, "<MaxAutoParticipantIndex>%" PRIu32 "</MaxAutoParticipantIndex>", found->followers + 9);
+        }
+        append(xml, "<Peers><Peer address=\"127.0.0.1\"/></Peers>");
+    }
+}
+
+static inline void append_security(char *xml, const char *folder)
+{
+    append(xml, "<Security><Authentication>"
+                "<Library path=\"dds_security_auth\" initFunction=\"init_authentication\" "
+                "finalizeFunction=\"finalize_authentication\"/>"
+                "<IdentityCA>file:%s/" CREDENTIALS_AUTHORITY "</IdentityCA>"
+                "<IdentityCertificate>file:%s/" CREDENTIALS_CERTIFICATE "</IdentityCertificate>"
+                "<PrivateKey>file:%s/" CREDENTIALS_KEY "</PrivateKey></Authentication>", folder, folder, folder);
+    append(xml, "<Cryptographic><Library path=\"dds_security_crypto\" initFunction=\"init_crypto\" "
+                "finalizeFunction=\"finalize_crypto\"/></Cryptographic>"
+                "<AccessControl><Library path=\"dds_security_ac\" initFunction=\"init_access_control\" "
+                "finalizeFunction=\"finalize_access_control\"/>"
+                "<PermissionsCA>file:%s/" CREDENTIALS_AUTHORITY "</PermissionsCA>"
+                "<Governance>file:%s/" CREDENTIALS_GOVERNANCE "</Governance>"
+                "<Permissions>file:%s/" CREDENTIALS_PERMISSIONS "</Permissions></AccessControl></Security>",
+           folder, folder, folder);
+}
+
+/* What a reliable writer may have under way before it waits. Acknowledgements come in the thread that also calls back: a
+ * writer that answers there waits for itself. So it must find room for all that goes out until the next one. */
+static inline uint64_t unacknowledged_bytes(const tm_node_options *options, const config *found)
+{
+    const bool answers = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
+    const uint64_t queue = found->depth * (options->max_payload_bytes + PRESET_FRAGMENT_BYTES);
+    return queue + (answers && options->wait == TM_CALLBACK ? CALLBACK_WATERMARK_BYTES : PRESET_WATERMARK_BYTES);
+}
+
+/* The configuration of one process. The tag keeps runs apart that came to the same domain all the same. */
+static inline void write_xml(char *xml, const tm_node_options *options, const session *agreed, const config *found)
+{
+    xml[0] = '\0';
+    append(xml, "<CycloneDDS><Domain>");
+    append_network(xml, options, agreed, found);
+    append(xml, "<Tag>%.*s</Tag></Discovery>", (int)options->run_id.length, options->run_id.data);
+    append(xml, "<Internal><SocketReceiveBufferSize min=\"default\" max=\"%" PRIu64 "B\"/>"
+                "<SocketSendBufferSize min=\"default\" max=\"%" PRIu64 "B\"/>"
+                "<Watermarks><WhcHigh>%" PRIu64 "B</WhcHigh></Watermarks></Internal>",
+           found->buffer_bytes, found->buffer_bytes, unacknowledged_bytes(options, found));
+    append(xml, "<SharedMemory><Enable>%s</Enable><LogLevel>warn</LogLevel></SharedMemory>",
+           found->carrier == OVER_ICEORYX ? "true" : "false");
+    if (found->is_secured && options->intruder != TM_INTRUDER_PLAIN && LIE != 2) {
+        append_security(xml, agreed->credentials);
+    }
+    append(xml, "</Domain></CycloneDDS>");
+}
+
+#endif /* TRIPMETER_CYCLONEDDS_SESSION_H */

@@ -1,0 +1,122 @@
+#include "node.h"
+
+#include "failure.h"
+#include "link.h"
+#include "log.h"
+#include "security.h"
+
+#include <fastdds/dds/domain/DomainParticipantFactory.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/stat.h>
+
+using namespace eprosima::fastdds::dds;
+
+namespace {
+
+constexpr std::chrono::seconds kLeaderTime{10};
+// Somebody else may take a port between our looking for it and Fast DDS's using it.
+constexpr int kPortAttempts = 5;
+
+Settings checked(const tm_node_options& options)
+{
+    Settings settings(options);
+    load_profile(settings, options.role == TM_LEADER);
+    return settings;
+}
+
+} // namespace
+
+Participant::Participant(uint32_t domain, const DomainParticipantQos& qos)
+{
+    participant = DomainParticipantFactory::get_instance()->create_participant(domain, qos);
+    if (participant == nullptr) {
+        throw Failure(TM_FAILED, "no participant in domain " + std::to_string(domain) + logged_errors());
+    }
+    publisher = participant->create_publisher(PUBLISHER_QOS_DEFAULT);
+    subscriber = participant->create_subscriber(SUBSCRIBER_QOS_DEFAULT);
+    if (publisher == nullptr || subscriber == nullptr) {
+        throw Failure(TM_FAILED, "neither publisher nor subscriber without the other" + logged_errors());
+    }
+}
+
+Participant::~Participant()
+{
+    if (participant != nullptr) {
+        participant->delete_contained_entities();
+        DomainParticipantFactory::get_instance()->delete_participant(participant);
+    }
+}
+
+tm_node::tm_node(const tm_node_options& options)
+    : end(options, checked(options))
+    , run_id(text(options.run_id))
+    , wait(options.wait)
+    , is_intruder(options.intruder != 0)
+    , meeting_(options, end.settings)
+    , notes_(text(options.scratch_dir),
+             end.settings.domain ? std::nullopt : std::optional<uint32_t>(meeting_.domain()))
+{
+    if (end.settings.way == Way::data_sharing && mkdir(end.shared_folder.c_str(), 0700) != 0 && errno != EEXIST) {
+        throw Failure(TM_FAILED, "folder '" + end.shared_folder + "' cannot be created: " + std::strerror(errno));
+    }
+    notes_.note_during([this] { join(); });
+    meeting_.settled();
+}
+
+tm_node::~tm_node()
+{
+    joined.reset();
+    // Followers have one key, which another one may still have to read; the host removes the folder.
+    if (end.is_secured && (end.is_leader || !end.has_fellows)) {
+        forget_key(meeting_.credentials(), end.is_leader ? "leader" : "follower");
+    }
+}
+
+void tm_node::join()
+{
+    if (end.settings.way == Way::tcp && end.is_leader && !is_intruder) {
+        join_as_tcp_leader();
+        return;
+    }
+    const uint16_t port = is_tcp_client() ? meeting_.hear_port(kLeaderTime) : 0;
+    joined = std::make_unique<Participant>(meeting_.domain(), end.participant(meeting_, port));
+}
+
+void tm_node::join_as_tcp_leader()
+{
+    for (int attempt = 0; attempt < kPortAttempts; ++attempt) {
+        const uint16_t port = free_tcp_port();
+        joined = std::make_unique<Participant>(meeting_.domain(), end.participant(meeting_, port));
+        if (!end.settings.profile.empty() || listens_at(port)) {
+            meeting_.tell_port(port);
+            return;
+        }
+        joined.reset();
+    }
+    throw Failure(TM_FAILED, "no TCP port to listen at after " + std::to_string(kPortAttempts) + " attempts"
+                                 + logged_errors());
+}
+
+void tm_node::rejoin()
+{
+    for (tm_link* const link : links) {
+        link->close();
+    }
+    joined.reset();
+    notes_.note_during([this] { join(); });
+    for (tm_link* const link : links) {
+        link->open();
+    }
+}
+
+void tm_node::connected()
+{
+    notes_.note();
+    // Followers have one key, which another one may still have to read; the host removes the folder.
+    if (end.is_secured && (end.is_leader || !end.has_fellows)) {
+        forget_key(meeting_.credentials(), end.is_leader ? "leader" : "follower");
+    }
+}

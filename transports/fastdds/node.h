@@ -1,0 +1,65 @@
+// A node: one participant, its publisher and subscriber, and the links that use them.
+
+#ifndef TRIPMETER_FASTDDS_NODE_H
+#define TRIPMETER_FASTDDS_NODE_H
+
+#include "meeting.h"
+#include "qos.h"
+#include "settings.h"
+
+#include <fastdds/dds/domain/DomainParticipant.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+// A participant with its publisher and subscriber; removes them with all that they contain.
+class Participant
+{
+  public:
+    // Throws Failure.
+    Participant(uint32_t domain, const eprosima::fastdds::dds::DomainParticipantQos& qos);
+    ~Participant();
+    Participant(const Participant&) = delete;
+    Participant& operator=(const Participant&) = delete;
+
+    eprosima::fastdds::dds::DomainParticipant* participant{};
+    eprosima::fastdds::dds::Publisher* publisher{};
+    eprosima::fastdds::dds::Subscriber* subscriber{};
+};
+
+struct tm_node {
+    // Joins; throws Failure.
+    explicit tm_node(const tm_node_options& options);
+    ~tm_node();
+    tm_node(const tm_node&) = delete;
+    tm_node& operator=(const tm_node&) = delete;
+
+    // Leaves and joins again, with all links: what helps a TCP client whose discovery came to nothing.
+    void rejoin();
+
+    // Can this end mend its discovery by joining again?
+    bool is_tcp_client() const
+    {
+        return end.settings.way == Way::tcp && !end.is_leader;
+    }
+
+    // The peer is known and has all it needs: keys are removed, and names noted for the host.
+    void connected();
+
+    const End end;
+    const std::string run_id;
+    const uint32_t wait;
+    const bool is_intruder;
+    std::unique_ptr<Participant> joined;
+    std::vector<tm_link*> links;
+
+  private:
+    void join();
+    void join_as_tcp_leader();
+
+    Meeting meeting_;
+    SharedMemoryNotes notes_;
+};
+
+#endif // TRIPMETER_FASTDDS_NODE_H

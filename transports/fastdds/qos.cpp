@@ -1,0 +1,243 @@
+#include "qos.h"
+
+#include "failure.h"
+#include "log.h"
+#include "security.h"
+
+#include <fastdds/dds/domain/DomainParticipantFactory.hpp>
+#include <fastdds/rtps/transport/TCPv4TransportDescriptor.h>
+#include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
+#include <fastdds/rtps/transport/shared_mem/SharedMemTransportDescriptor.h>
+#include <fastrtps/attributes/ParticipantAttributes.h>
+#include <fastrtps/attributes/PublisherAttributes.h>
+#include <fastrtps/attributes/SubscriberAttributes.h>
+#include <fastrtps/utils/IPLocator.h>
+#include <fastrtps/xmlparser/XMLProfileManager.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <tinyxml2.h>
+#include <unistd.h>
+
+using namespace eprosima::fastdds::dds;
+using namespace eprosima::fastdds::rtps;
+using eprosima::fastrtps::Duration_t;
+using eprosima::fastrtps::rtps::IPLocator;
+using eprosima::fastrtps::xmlparser::XMLP_ret;
+using eprosima::fastrtps::xmlparser::XMLProfileManager;
+
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+// Room for headers beside the payload in one message of the shared-memory transport.
+constexpr uint32_t kMessageOverhead = 4096;
+constexpr uint32_t kDefaultMessageBytes = 65'500;
+
+std::string profile_name(bool is_leader, const char* kind)
+{
+    return std::string(is_leader ? "pub_" : "sub_") + kind + "_profile";
+}
+
+template <typename Attributes>
+bool has_profile(XMLP_ret (*fill)(const std::string&, Attributes&, bool), const std::string& name)
+{
+    Attributes attributes;
+    return fill(name, attributes, false) == XMLP_ret::XML_OK;
+}
+
+ReliabilityQosPolicy reliability(const Settings& settings)
+{
+    ReliabilityQosPolicy policy;
+    policy.kind = settings.is_reliable ? RELIABLE_RELIABILITY_QOS : BEST_EFFORT_RELIABILITY_QOS;
+    return policy;
+}
+
+template <typename Qos>
+void set_history(Qos& qos, const Settings& settings)
+{
+    qos.history().kind = KEEP_LAST_HISTORY_QOS;
+    qos.history().depth = static_cast<int32_t>(settings.depth);
+    qos.resource_limits().allocated_samples = qos.history().depth;
+    qos.resource_limits().extra_samples = settings.has_loans ? kExtraSamples : 1;
+    qos.endpoint().history_memory_policy = eprosima::fastrtps::rtps::PREALLOCATED_WITH_REALLOC_MEMORY_MODE;
+}
+
+} // namespace
+
+void load_profile(const Settings& settings, bool is_leader)
+{
+    // Fast DDS keeps profiles for the whole process, without a lock; within one process, both ends come here at once.
+    static std::mutex loading;
+    const std::lock_guard<std::mutex> lock(loading);
+    // Whatever the environment or the working directory says, a run has the settings that are recorded with it.
+    setenv("SKIP_DEFAULT_XML", "1", 1);
+    unsetenv("FASTRTPS_DEFAULT_PROFILES_FILE");
+    watch_log();
+    if (settings.profile.empty()) {
+        return;
+    }
+    const std::string which = "profile '" + settings.profile + "'";
+    if (access(settings.profile.c_str(), R_OK) != 0) {
+        throw Failure(TM_INVALID, which + " cannot be read: " + std::strerror(errno));
+    }
+    tinyxml2::XMLDocument document;
+    if (document.LoadFile(settings.profile.c_str()) != tinyxml2::XML_SUCCESS) {
+        throw Failure(TM_INVALID, which + " is no XML: line " + std::to_string(document.ErrorLineNum()) + ": "
+                                      + document.ErrorName());
+    }
+    const auto loaded = DomainParticipantFactory::get_instance()->load_XML_profiles_file(settings.profile);
+    if (loaded != ReturnCode_t::RETCODE_OK) {
+        throw Failure(TM_INVALID, which + " was refused by Fast DDS" + logged_errors()
+                                      + "; it knows no elements of other versions, such as <domainId> under <builtin>, "
+                                        "and may name an element around the one it means");
+    }
+    const auto participant = profile_name(is_leader, "participant");
+    const auto publisher = profile_name(is_leader, "publisher");
+    const auto subscriber = profile_name(is_leader, "subscriber");
+    if (!has_profile(&XMLProfileManager::fillParticipantAttributes, participant)
+        && !has_profile(&XMLProfileManager::fillPublisherAttributes, publisher)
+        && !has_profile(&XMLProfileManager::fillSubscriberAttributes, subscriber)) {
+        throw Failure(TM_INVALID, which + " has none of " + participant + ", " + publisher + " and " + subscriber);
+    }
+}
+
+End::End(const tm_node_options& options, const Settings& all)
+    : settings(all)
+    , is_leader(options.role == TM_LEADER)
+    , is_secured(all.is_secured && options.intruder != TM_INTRUDER_PLAIN)
+    , has_fellows(options.follower_count > 1)
+    , follower_count(options.follower_count)
+    , follower_index(options.follower_index)
+    , max_payload_bytes(options.max_payload_bytes)
+    , shared_folder("/dev/shm/" + text(options.run_id) + "-fastdds")
+{
+}
+
+std::string End::profile(const char* kind) const
+{
+    return profile_name(is_leader, kind);
+}
+
+DomainParticipantQos End::participant(const Meeting& meeting, uint16_t tcp_port) const
+{
+    DomainParticipantQos qos;
+    qos.name(is_leader ? "tripmeter-leader" : "tripmeter-follower");
+    if (!settings.profile.empty()) {
+        // One that the file does not have leaves the QoS as it is.
+        DomainParticipantFactory::get_instance()->get_participant_qos_from_profile(profile("participant"), qos);
+    }
+    if (qos.transport().user_transports.empty()) {
+        set_transport(qos, tcp_port);
+    }
+    auto& discovery = qos.wire_protocol().builtin.discovery_config;
+    if (settings.way == Way::intra) {
+        using eprosima::fastrtps::rtps::ParticipantFilteringFlags;
+        discovery.ignoreParticipantFlags = static_cast<ParticipantFilteringFlags>(
+            ParticipantFilteringFlags::FILTER_DIFFERENT_PROCESS | ParticipantFilteringFlags::FILTER_DIFFERENT_HOST);
+    }
+    if (is_secured) {
+        use_credentials(qos, meeting.credentials(), is_leader ? "leader" : "follower");
+    }
+    return qos;
+}
+
+void End::set_transport(DomainParticipantQos& qos, uint16_t tcp_port) const
+{
+    auto& transport = qos.transport();
+    transport.use_builtin_transports = false;
+    if (settings.way == Way::shm) {
+        const auto shm = std::make_shared<SharedMemTransportDescriptor>();
+        shm->segment_size(settings.segment_bytes);
+        const auto message = static_cast<uint32_t>(max_payload_bytes) + kMessageOverhead;
+        shm->max_message_size(std::max(kDefaultMessageBytes, message));
+        transport.user_transports.push_back(shm);
+        return;
+    }
+    std::shared_ptr<SocketTransportDescriptor> sockets;
+    if (settings.way == Way::tcp) {
+        const auto tcp = std::make_shared<TCPv4TransportDescriptor>();
+        tcp->enable_tcp_nodelay = true;
+        tcp->calculate_crc = false;
+        tcp->check_crc = false;
+        if (is_leader) {
+            tcp->add_listener_port(tcp_port);
+        }
+        set_peer(qos, tcp_port);
+        sockets = tcp;
+    } else {
+        sockets = std::make_shared<UDPv4TransportDescriptor>();
+    }
+    // Where nobody hears multicast, so many participants of the host are looked for.
+    sockets->maxInitialPeersRange = std::max(sockets->maxInitialPeersRange, follower_count + 2);
+    sockets->interfaceWhiteList.emplace_back(kLoopback);
+    sockets->sendBufferSize = settings.socket_buffer_bytes;
+    sockets->receiveBufferSize = settings.socket_buffer_bytes;
+    transport.user_transports.push_back(sockets);
+}
+
+// TCP has no multicast: the follower is told where the leader listens. Both announce themselves often until they have
+// found each other, as an announcement that comes before its connection is lost.
+void End::set_peer(DomainParticipantQos& qos, uint16_t tcp_port) const
+{
+    auto& builtin = qos.wire_protocol().builtin;
+    builtin.discovery_config.initial_announcements.count = 20;
+    builtin.discovery_config.initial_announcements.period = Duration_t(0, 100'000'000);
+    if (!is_leader) {
+        eprosima::fastrtps::rtps::Locator_t leader;
+        leader.kind = LOCATOR_KIND_TCPv4;
+        IPLocator::setIPv4(leader, kLoopback);
+        IPLocator::setPhysicalPort(leader, tcp_port);
+        builtin.initialPeersList.push_back(leader);
+    }
+}
+
+DataSharingQosPolicy End::data_sharing() const
+{
+    DataSharingQosPolicy policy;
+    if (settings.way == Way::data_sharing) {
+        policy.on(shared_folder);
+    } else {
+        policy.off();
+    }
+    return policy;
+}
+
+DataWriterQos End::writer(const Publisher& publisher) const
+{
+    DataWriterQos qos;
+    qos.reliability(reliability(settings));
+    const auto heartbeat_s = static_cast<int32_t>(settings.heartbeat_ms / 1000);
+    qos.reliable_writer_qos().times.heartbeatPeriod = Duration_t(heartbeat_s, settings.heartbeat_ms % 1000 * 1'000'000);
+    qos.durability().kind = VOLATILE_DURABILITY_QOS;
+    set_history(qos, settings);
+    if (!settings.profile.empty()) {
+        publisher.get_datawriter_qos_from_profile(profile("publisher"), qos);
+    }
+    if (qos.data_sharing().kind() == AUTO) {
+        qos.data_sharing(data_sharing());
+    }
+    if (settings.way == Way::tcp) {
+        // With piggybacked heartbeats, both ends of one connection may wait for each other for ever: each writes, and
+        // neither reads, as of messages of some 100 kB.
+        qos.reliable_writer_qos().disable_heartbeat_piggyback = true;
+    }
+    return qos;
+}
+
+DataReaderQos End::reader(const Subscriber& subscriber) const
+{
+    DataReaderQos qos;
+    qos.reliability(reliability(settings));
+    qos.durability().kind = VOLATILE_DURABILITY_QOS;
+    set_history(qos, settings);
+    if (!settings.profile.empty()) {
+        subscriber.get_datareader_qos_from_profile(profile("subscriber"), qos);
+    }
+    if (qos.data_sharing().kind() == AUTO) {
+        qos.data_sharing(data_sharing());
+    }
+    return qos;
+}

@@ -1,0 +1,45 @@
+// From settings and profile to the QoS of participants, writers and readers.
+
+#ifndef TRIPMETER_FASTDDS_QOS_H
+#define TRIPMETER_FASTDDS_QOS_H
+
+#include "meeting.h"
+#include "settings.h"
+
+#include <fastdds/dds/domain/qos/DomainParticipantQos.hpp>
+#include <fastdds/dds/publisher/Publisher.hpp>
+#include <fastdds/dds/publisher/qos/DataWriterQos.hpp>
+#include <fastdds/dds/subscriber/Subscriber.hpp>
+#include <fastdds/dds/subscriber/qos/DataReaderQos.hpp>
+
+#include <string>
+
+// One end of a run: what its QoS is made of.
+struct End {
+    End(const tm_node_options& options, const Settings& settings);
+
+    // The participant's; `tcp_port` is where the leader listens. Throws Failure.
+    eprosima::fastdds::dds::DomainParticipantQos participant(const Meeting& meeting, uint16_t tcp_port) const;
+    eprosima::fastdds::dds::DataWriterQos writer(const eprosima::fastdds::dds::Publisher& publisher) const;
+    eprosima::fastdds::dds::DataReaderQos reader(const eprosima::fastdds::dds::Subscriber& subscriber) const;
+
+    const Settings settings;
+    const bool is_leader;
+    const bool is_secured; // an intruder may do without
+    const bool has_fellows; // one of several followers, or their leader
+    const uint32_t follower_count;
+    const uint32_t follower_index;
+    const uint64_t max_payload_bytes;
+    const std::string shared_folder; // of data sharing
+
+  private:
+    std::string profile(const char* kind) const;
+    void set_transport(eprosima::fastdds::dds::DomainParticipantQos& qos, uint16_t tcp_port) const;
+    void set_peer(eprosima::fastdds::dds::DomainParticipantQos& qos, uint16_t tcp_port) const;
+    eprosima::fastdds::dds::DataSharingQosPolicy data_sharing() const;
+};
+
+// Loads the profile, if one is named, and checks that it has something for this role. Throws Failure (TM_INVALID).
+void load_profile(const Settings& settings, bool is_leader);
+
+#endif // TRIPMETER_FASTDDS_QOS_H

@@ -1,0 +1,49 @@
+// What a node is told, understood and checked.
+
+#ifndef TRIPMETER_FASTDDS_SETTINGS_H
+#define TRIPMETER_FASTDDS_SETTINGS_H
+
+#include "../../crates/abi/include/tripmeter_transport.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+enum class Way { intra, shm, data_sharing, udp, tcp };
+
+struct Settings {
+    // Throws Failure (TM_INVALID) if something is not understood or does not go together.
+    explicit Settings(const tm_node_options& options);
+
+    // The largest message in bytes.
+    uint64_t max_payload_bytes() const;
+
+    Way way{};
+    bool is_reliable{};
+    bool is_secured{};
+    bool has_loans{};
+    std::string profile; // empty: none
+    std::optional<uint32_t> domain;
+    uint32_t depth{};
+    uint32_t heartbeat_ms{};
+    uint32_t socket_buffer_bytes{};
+    uint32_t segment_bytes{};
+};
+
+extern const tm_variant fastdds_variants[];
+extern const size_t fastdds_variant_count;
+extern const tm_setting fastdds_settings[];
+extern const size_t fastdds_setting_count;
+
+// Samples of a loaning endpoint beyond its history: one being written, one being read, and some on their way back.
+constexpr uint32_t kExtraSamples = 8;
+
+// The largest domain for which all ports are below 65536.
+constexpr uint32_t kLargestDomain = 232;
+
+inline std::string text(const tm_str& string)
+{
+    return {string.data, string.length};
+}
+
+#endif // TRIPMETER_FASTDDS_SETTINGS_H

@@ -1,0 +1,193 @@
+//! The follower's end: the service, over one connection.
+
+use crate::driver::Driver;
+use crate::reason::reason;
+use crate::settings::Settings;
+use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, loopback};
+use bytes::Bytes;
+use std::convert::Infallible;
+use std::net::TcpListener as Listener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{Sender, UnboundedSender, channel};
+use tokio::sync::{Notify, oneshot};
+use tokio_rustls::TlsAcceptor;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::server::Grpc;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status, Streaming};
+use tripmeter_abi::{Error, Result, os};
+
+/// A message, and where its answer goes.
+pub(crate) struct Arrived {
+    pub data: Bytes,
+    pub answer: oneshot::Sender<Bytes>,
+}
+
+/// Both ways of a stream.
+pub(crate) struct Opened {
+    pub messages: Streaming<Payload>,
+    pub answers: Sender<std::result::Result<Payload, Status>>,
+}
+
+/// Where the service puts what comes; at the door there is none: greetings are answered, and streams are empty.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    /// Takes messages with the number of their call, in the order in which they began.
+    pub arrived: UnboundedSender<(u64, Arrived)>,
+    pub opened: UnboundedSender<Opened>,
+    pub greeted: Arc<Notify>,
+    pub queued: usize,
+    pub next: Arc<AtomicU64>,
+}
+
+impl Desk {
+    async fn unary(
+        desk: Option<Self>,
+        number: u64,
+        request: Request<Payload>,
+    ) -> std::result::Result<Response<Payload>, Status> {
+        let data = request.into_inner().data;
+        match desk {
+            Some(desk) if data.is_empty() => desk.greeted.notify_one(),
+            None if data.is_empty() => {}
+            None => return Err(Status::permission_denied("this run has its leader")),
+            Some(desk) => {
+                let (answer, answered) = oneshot::channel();
+                // The host that has closed its end does not answer any more.
+                let _ = desk.arrived.send((number, Arrived { data, answer }));
+                let data = answered.await.unwrap_or_default();
+                return Ok(Response::new(Payload { data }));
+            }
+        }
+        Ok(Response::new(Payload::default()))
+    }
+
+    async fn stream(
+        desk: Option<Self>,
+        request: Request<Streaming<Payload>>,
+    ) -> std::result::Result<Response<ReceiverStream<std::result::Result<Payload, Status>>>, Status> {
+        let (answers, out) = channel(desk.as_ref().map_or(1, |desk| desk.queued));
+        // At the door, whoever has been accepted gets a stream that ends at once.
+        if let Some(desk) = desk {
+            let _ = desk.opened.send(Opened { messages: request.into_inner(), answers });
+        }
+        Ok(Response::new(ReceiverStream::new(out)))
+    }
+}
+
+async fn dispatch(desk: Option<Desk>, number: u64, request: http::Request<Body>) -> http::Response<Body> {
+    let mut server = Grpc::new(Codec::default()).max_decoding_message_size(usize::MAX);
+    match request.uri().path() {
+        UNARY => server.unary(tower::service_fn(|request| Desk::unary(desk.clone(), number, request)), request).await,
+        STREAM => server.streaming(tower::service_fn(|request| Desk::stream(desk.clone(), request)), request).await,
+        _ => Status::unimplemented("no such method").into_http(),
+    }
+}
+
+/// Serves one connection, with TLS around it if there is an acceptor; returns once calls may come.
+async fn serve(stream: TcpStream, tls: Option<&TlsAcceptor>, settings: &Settings, desk: Option<Desk>) -> Result<()> {
+    stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
+    let stream = match tls {
+        None => Stream::new(stream),
+        Some(tls) => {
+            let stream = tls.accept(stream).await;
+            let refused =
+                |error: std::io::Error| Error::failed(format!("TLS with the leader failed: {}", reason(&error)));
+            Stream::new(stream.map_err(refused)?)
+        }
+    };
+    let service = tower::service_fn(move |request| {
+        let desk = desk.clone();
+        // Before anything of the call is awaited.
+        let number = desk.as_ref().map_or(0, |desk| desk.next.fetch_add(1, Relaxed));
+        async move { Ok::<_, Infallible>(dispatch(desk, number, request).await) }
+    });
+    let served = Server::builder()
+        .initial_stream_window_size(settings.window)
+        .initial_connection_window_size(settings.window)
+        .serve_with_incoming(service, tokio_stream::once(Ok::<_, std::io::Error>(stream)))
+        .await;
+    served.map_err(|error| Error::failed(format!("serving the leader failed: {}", reason(&error))))
+}
+
+/// Listens at a free port.
+pub(crate) struct Called {
+    listener: Listener,
+    tls: Option<TlsAcceptor>,
+    settings: Settings,
+}
+
+impl Called {
+    pub(crate) fn open(settings: Settings, tls: Option<TlsAcceptor>) -> Result<Self> {
+        let listener = Listener::bind(loopback(0));
+        let listener = listener.map_err(|error| Error::os("listening at a free port of 127.0.0.1", error))?;
+        listener.set_nonblocking(true).map_err(|error| Error::os("preparing the listener", error))?;
+        Ok(Self { listener, tls, settings })
+    }
+
+    pub(crate) fn address(&self) -> Result<Vec<u8>> {
+        let address = self.listener.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
+        Ok(address.port().to_be_bytes().to_vec())
+    }
+
+    /// Serves the leader, which has greeted. With TLS, the door stays open to whoever else may come.
+    pub(crate) async fn connect(self, peer: &[u8], desk: Desk) -> Result<Option<Door>> {
+        let port = os::peer_port(peer)?;
+        let failed = |error| Error::os("accepting the leader", error);
+        let after = self.listener.try_clone().map_err(failed)?;
+        let listener = TcpListener::from_std(self.listener).map_err(failed)?;
+        let stream = loop {
+            let (stream, from) = listener.accept().await.map_err(failed)?;
+            // Anything on this host may have come by.
+            if from.port() == port {
+                break stream;
+            }
+        };
+        let greeted = desk.greeted.clone();
+        serve(stream, self.tls.as_ref(), &self.settings, Some(desk)).await?;
+        greeted.notified().await;
+        self.settings.tls.then(|| Door::open(after, self.tls, self.settings)).transpose()
+    }
+}
+
+/// A thread that goes on accepting, on the terms on which the leader was accepted, so that whoever must not be let in can
+/// be seen to be refused. It sleeps while nobody comes.
+pub(crate) struct Door {
+    closing: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Door {
+    fn open(listener: Listener, tls: Option<TlsAcceptor>, settings: Settings) -> Result<Self> {
+        let driver = Driver::new(false)?;
+        let closing = Arc::new(Notify::new());
+        let closed = closing.clone();
+        let work = move || driver.until(closed.notified(), watch(listener, tls, settings));
+        let thread = std::thread::Builder::new().name("grpc-door".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::os("starting a thread", error))?;
+        Ok(Self { closing, thread: Some(thread) })
+    }
+}
+
+/// Answers the greetings of whoever has been accepted.
+async fn watch(listener: Listener, tls: Option<TlsAcceptor>, settings: Settings) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    while let Ok((stream, _)) = listener.accept().await {
+        let tls = tls.clone();
+        tokio::spawn(async move { serve(stream, tls.as_ref(), &settings, None).await });
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.closing.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The leader's end: a client of the follower's service.
+
+use crate::reason::reason;
+use crate::settings::Settings;
+use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, loopback, name};
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use std::error::Error as _;
+use std::net::SocketAddr;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::mpsc::Receiver;
+use tokio_rustls::TlsConnector;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+use tripmeter_abi::{Error, Result, os};
+
+/// A socket at a free port, which the follower is told.
+pub(crate) struct Caller {
+    socket: TcpSocket,
+    tls: Option<TlsConnector>,
+    settings: Settings,
+}
+
+impl Caller {
+    pub(crate) fn open(settings: Settings, tls: Option<TlsConnector>) -> Result<Self> {
+        let socket = TcpSocket::new_v4().map_err(|error| Error::os("making a TCP socket", error))?;
+        socket.bind(loopback(0)).map_err(|error| Error::os("binding a TCP socket to 127.0.0.1", error))?;
+        Ok(Self { socket, tls, settings })
+    }
+
+    pub(crate) fn address(&self) -> Result<Vec<u8>> {
+        let address = self.socket.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
+        Ok(address.port().to_be_bytes().to_vec())
+    }
+
+    /// A channel to the follower, which has answered a greeting: only that says that it has accepted this end.
+    pub(crate) async fn connect(self, peer: &[u8]) -> Result<Channel> {
+        let to = loopback(os::peer_port(peer)?);
+        let stream = self.socket.connect(to).await;
+        let stream = stream.map_err(|error| Error::os(&format!("connecting to the follower at {to}"), error))?;
+        stream.set_nodelay(self.settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
+        let stream = secure(stream, self.tls, to).await?;
+        let failed = |error: tonic::transport::Error| Error::failed(format!("no gRPC with {to}: {}", reason(&error)));
+        let endpoint = Endpoint::from_shared(format!("http://{to}")).map_err(failed)?;
+        let endpoint = endpoint
+            .initial_stream_window_size(self.settings.window)
+            .initial_connection_window_size(self.settings.window);
+        // There is one connection; tonic would make another where it ends.
+        let mut stream = Some(TokioIo::new(stream));
+        let connector = tower::service_fn(move |_| {
+            let stream = stream.take();
+            async move { stream.ok_or_else(|| std::io::Error::other("the connection has ended")) }
+        });
+        let channel = endpoint.connect_with_connector(connector).await.map_err(failed)?;
+        let greeted = call(channel.clone(), Bytes::new()).await;
+        greeted.map_err(|error| Error::failed(format!("{to} refused the leader: {error}")))?;
+        Ok(channel)
+    }
+}
+
+async fn secure(stream: TcpStream, tls: Option<TlsConnector>, to: SocketAddr) -> Result<Stream> {
+    match tls {
+        None => Ok(Stream::new(stream)),
+        Some(tls) => {
+            let stream = tls.connect(name(), stream).await;
+            let stream = stream.map_err(|error| Error::failed(format!("TLS with {to} failed: {}", reason(&error))))?;
+            Ok(Stream::new(stream))
+        }
+    }
+}
+
+fn client(channel: Channel) -> Grpc<Channel> {
+    Grpc::new(channel).max_decoding_message_size(usize::MAX)
+}
+
+/// One call of the method `Unary`; `None` if the follower has released the message without an answer.
+pub(crate) async fn call(channel: Channel, data: Bytes) -> Result<Option<Bytes>> {
+    let mut client = client(channel);
+    client.ready().await.map_err(|error| Error::closed(format!("the follower is gone: {}", reason(&error))))?;
+    let path = PathAndQuery::from_static(UNARY);
+    let response = client.unary(Request::new(Payload { data }), path, Codec::default()).await;
+    let data = response.map_err(|status| gone(&status))?.into_inner().data;
+    Ok(Some(data).filter(|data| !data.is_empty()))
+}
+
+/// The call of the method `Stream`; returns what comes back.
+pub(crate) async fn stream(channel: Channel, out: Receiver<Payload>) -> Result<Streaming<Payload>> {
+    let mut client = client(channel);
+    client.ready().await.map_err(|error| Error::closed(format!("the follower is gone: {}", reason(&error))))?;
+    let path = PathAndQuery::from_static(STREAM);
+    let response = client.streaming(Request::new(ReceiverStream::new(out)), path, Codec::default()).await;
+    Ok(response.map_err(|status| gone(&status))?.into_inner())
+}
+
+/// What a call or a stream ends with.
+#[cold]
+pub(crate) fn gone(status: &Status) -> Error {
+    let why = status.source().map_or_else(|| status.message().to_owned(), reason);
+    Error::closed(format!("the call has ended: {why}"))
+}

@@ -1,0 +1,158 @@
+//! gRPC over TCP on the loopback interface, by tonic: the leader is the client, the follower the service.
+//!
+//! | Variant | A message is |
+//! |---|---|
+//! | `unary` | the request of a call, its answer the response; without an answer the response is empty |
+//! | `stream` | a message of one bidirectional stream that lasts as long as the run |
+//!
+//! Both ends run tonic in the calling thread, within `publish` and `take`. Only the leader of a one-way pattern has a
+//! thread of tokio's for it: what is still under way goes on when the host does not call any more.
+
+#[path = "../../http/src/blocks.rs"]
+mod blocks;
+#[path = "../../http/src/driver.rs"]
+mod driver;
+mod follower;
+mod leader;
+#[path = "../../http/src/order.rs"]
+mod order;
+#[path = "../../http/src/reason.rs"]
+mod reason;
+mod settings;
+mod stream;
+#[path = "../../http/src/tls.rs"]
+mod tls;
+mod unary;
+mod wire;
+
+use driver::Driver;
+use follower::Called;
+use leader::Caller;
+use settings::{STREAM, Settings, UNARY};
+use std::sync::Arc;
+use stream::{Opening, StreamEnd};
+use tokio::runtime::Runtime;
+use tripmeter_abi::os;
+use tripmeter_abi::{
+    Description, Intruder, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
+    Variant, Wait, export_transport, raw,
+};
+use unary::{Client, Service};
+
+/// Most bytes of a message: gRPC counts them with 32 bits, the host has this limit.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A build for tests, see `Cargo.toml`.
+const LIES: bool = cfg!(feature = "lie");
+
+/// The system `grpc`.
+#[derive(Default)]
+pub struct Grpc;
+
+export_transport!(Grpc);
+
+impl System for Grpc {
+    type Node = GrpcNode;
+
+    fn description(&self) -> Description {
+        let variant = |name, summary| Variant {
+            patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+            waits: vec![Wait::Block, Wait::Poll],
+            secure: true,
+            own_threads: true,
+            ..Variant::new(name, summary, Path::Tcp)
+        };
+        Description {
+            system: "grpc".to_owned(),
+            summary: "calls or a stream over TCP, with and without TLS".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            system_version: format!("tonic {}", version()),
+            variants: vec![
+                variant(UNARY, "a unary call per message"),
+                variant(STREAM, "one bidirectional stream for all messages"),
+            ],
+            settings: vec![
+                Setting::new("tls", "off", "on | off", "TLS 1.3, both ends with certificates made for the run"),
+                Setting::new("nodelay", "on", "on | off", "TCP_NODELAY: send at once, without Nagle's algorithm"),
+                Setting::new(
+                    "window",
+                    "default",
+                    "default | bytes, 65535 to 2147483647",
+                    "HTTP/2 flow-control windows of stream and connection at both ends; default: tonic's",
+                ),
+                Setting::new(
+                    "in_flight",
+                    "default",
+                    "default | 1 to 100",
+                    "unary: calls without a response before the leader waits; stream: messages queued; default: 16",
+                ),
+            ],
+            daemon: None,
+        }
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        let settings = Settings::read(&self.description(), options)?;
+        let refused = Intruder::Plain.code() | Intruder::Foreign.code() | raw::TM_INTRUDER_LEADS;
+        let intruders = if settings.tls { refused } else { 0 };
+        Ok(Limits { max_payload_bytes: MOST_BYTES, packet_bytes: 0, intruders })
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<GrpcNode> {
+        let settings = Settings::read(&self.description(), options)?;
+        os::check_payload(options, MOST_BYTES)?;
+        let credentials = if settings.tls && !LIES { tls::credentials(options, "grpc")? } else { None };
+        let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
+        // Made here, before the measuring thread is bound to its processor.
+        let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
+        Ok(GrpcNode { options: options.clone(), settings, credentials, background })
+    }
+}
+
+/// The version of tonic, as the lock file has it.
+fn version() -> &'static str {
+    include_str!("../Cargo.lock")
+        .split_once("name = \"tonic\"\nversion = \"")
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map_or("of unknown version", |(version, _)| version)
+}
+
+/// What all links of an end have in common; each has a connection of its own.
+pub struct GrpcNode {
+    options: NodeOptions,
+    settings: Settings,
+    credentials: Option<tls::Credentials>,
+    background: Option<Arc<Runtime>>,
+}
+
+impl Node for GrpcNode {
+    type Link = Box<dyn Link>;
+
+    fn link(&mut self, _options: &LinkOptions) -> Result<Box<dyn Link>> {
+        let polls = self.options.wait == Wait::Poll;
+        let driver = match &self.background {
+            Some(runtime) => Driver::of(runtime.clone(), polls),
+            None => Driver::new(polls)?,
+        };
+        let most_bytes = self.options.max_payload_bytes as usize;
+        let (settings, credentials) = (self.settings, self.credentials.as_ref());
+        Ok(match self.options.role {
+            Role::Leader => {
+                let caller = Caller::open(settings, credentials.map(|own| own.connector("h2")).transpose()?)?;
+                if settings.streams {
+                    Box::new(StreamEnd::new(driver, Opening::Leader(caller), settings, most_bytes))
+                } else {
+                    Box::new(Client::new(driver, caller, &self.options, settings))
+                }
+            }
+            Role::Follower => {
+                let called = Called::open(settings, credentials.map(|own| own.acceptor("h2")).transpose()?)?;
+                if settings.streams {
+                    Box::new(StreamEnd::new(driver, Opening::Follower(called), settings, most_bytes))
+                } else {
+                    Box::new(Service::new(driver, called, settings, most_bytes))
+                }
+            }
+        })
+    }
+}

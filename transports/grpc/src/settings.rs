@@ -1,0 +1,51 @@
+//! The settings of a run, and what they mean for tonic.
+
+use tripmeter_abi::os;
+use tripmeter_abi::{Description, Error, NodeOptions, Result, Status};
+
+pub(crate) const UNARY: &str = "unary";
+pub(crate) const STREAM: &str = "stream";
+
+/// Calls under way, or messages queued, unless told otherwise.
+const IN_FLIGHT: u64 = 16;
+/// Bytes of all of them; a larger message goes alone.
+const MOST_BYTES_IN_FLIGHT: u64 = 64 << 20;
+
+/// Everything that was set, understood.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub streams: bool,
+    pub tls: bool,
+    pub nodelay: bool,
+    /// Bytes of both flow-control windows; `None`: as tonic has them.
+    pub window: Option<u32>,
+    /// Calls that may be without a response, or messages that wait for tonic.
+    pub in_flight: usize,
+}
+
+impl Settings {
+    /// # Errors
+    /// `Invalid` or `Limit` for what is not understood or cannot be.
+    pub(crate) fn read(description: &Description, options: &NodeOptions) -> Result<Self> {
+        os::check(description, options)?;
+        let window = os::number_or(options, "window", "default", 65_535..=(1 << 31) - 1)?;
+        let in_flight = os::number_or(options, "in_flight", "default", 1..=100)?.unwrap_or(IN_FLIGHT);
+        let fitting = MOST_BYTES_IN_FLIGHT / options.max_payload_bytes.max(1);
+        Ok(Self {
+            streams: options.variant == STREAM,
+            tls: is_on(options, "tls", false)?,
+            nodelay: is_on(options, "nodelay", true)?,
+            window: window.map(|bytes| bytes as u32),
+            in_flight: in_flight.min(fitting).max(1) as usize,
+        })
+    }
+}
+
+fn is_on(options: &NodeOptions, name: &str, default: bool) -> Result<bool> {
+    match options.setting(name) {
+        "" => Ok(default),
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(Error::new(Status::Invalid, format!("setting '{name}={other}' is neither on nor off"))),
+    }
+}

@@ -1,0 +1,92 @@
+//! What goes over the wire, see `tripmeter.proto`, and the stream that it goes over.
+
+use bytes::Bytes;
+use std::io::{IoSlice, Result as Io};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::ptr::null_mut;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tonic::transport::server::Connected;
+use tonic_prost::ProstCodec;
+use tripmeter_abi::Message;
+
+/// Full names of the methods.
+pub(crate) const UNARY: &str = "/tripmeter.Transport/Unary";
+pub(crate) const STREAM: &str = "/tripmeter.Transport/Stream";
+
+/// A message.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Payload {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub data: Bytes,
+}
+
+/// How messages are encoded at both ends.
+pub(crate) type Codec = ProstCodec<Payload, Payload>;
+
+/// A port of this host's own.
+pub(crate) fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// What the certificate of either end is good for.
+pub(crate) fn name() -> ServerName<'static> {
+    ServerName::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST).into())
+}
+
+trait Both: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Both for T {}
+
+/// A connection in the clear or within TLS.
+pub(crate) struct Stream(Box<dyn Both>);
+
+impl Stream {
+    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+        Self(Box::new(stream))
+    }
+}
+
+impl Connected for Stream {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<Io<()>> {
+        Pin::new(&mut self.0).poll_read(context, room)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Io<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<Io<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Io<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Io<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+/// A message as the host sees it; valid as long as its bytes are.
+pub(crate) fn message(data: &Bytes) -> Message {
+    Message { data: data.as_ptr(), length: data.len(), token: null_mut() }
+}

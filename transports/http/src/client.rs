@@ -1,0 +1,160 @@
+//! The leader's end: sends requests and waits for their responses.
+
+use crate::blocks::Blocks;
+use crate::connection::{Answer, Requests, loopback};
+use crate::driver::Driver;
+use crate::rooms::{Arrival, Rooms};
+use crate::settings::Settings;
+use bytes::Bytes;
+use hyper::Method;
+use std::collections::VecDeque;
+use std::task::{Context, Poll, ready};
+use tokio::net::TcpSocket;
+use tokio_rustls::TlsConnector;
+use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Pattern, Result, os};
+
+/// A client with one connection.
+pub(crate) struct Client {
+    // Dropped before the runtime.
+    waiting: Vec<Answer>,
+    /// Answers that came while a request waited for its turn.
+    early: VecDeque<Result<Option<Arrival>>>,
+    requests: Option<Requests>,
+    held: Option<Arrival>,
+    socket: Option<TcpSocket>,
+    tls: Option<TlsConnector>,
+    settings: Settings,
+    blocks: Blocks,
+    rooms: Rooms,
+    is_one_way: bool,
+    driver: Driver,
+}
+
+impl Client {
+    /// A socket at a free port, which the follower is told.
+    pub(crate) fn open(
+        driver: Driver,
+        options: &NodeOptions,
+        settings: Settings,
+        tls: Option<TlsConnector>,
+    ) -> Result<Self> {
+        let socket = TcpSocket::new_v4().map_err(|error| Error::os("making a TCP socket", error))?;
+        socket.bind(loopback(0)).map_err(|error| Error::os("binding a TCP socket to 127.0.0.1", error))?;
+        let most_bytes = options.max_payload_bytes as usize;
+        Ok(Self {
+            waiting: Vec::with_capacity(settings.in_flight),
+            early: VecDeque::new(),
+            requests: None,
+            held: None,
+            socket: Some(socket),
+            tls,
+            settings,
+            blocks: Blocks::new(most_bytes),
+            rooms: Rooms::new(most_bytes),
+            is_one_way: matches!(options.pattern, Pattern::Channel | Pattern::Throughput),
+            driver,
+        })
+    }
+
+    /// Waits until another request may be sent; false after the time-out.
+    fn make_room(&mut self, timeout_ns: u64) -> Result<bool> {
+        let (waiting, early, most) = (&mut self.waiting, &mut self.early, self.settings.in_flight);
+        let requests = self.requests.as_mut().ok_or_else(unconnected)?;
+        if waiting.len() < most && requests.is_ready() {
+            return Ok(true);
+        }
+        let room = self.driver.sleep(timeout_ns, |context| {
+            while waiting.len() >= most {
+                early.push_back(ready!(poll_waiting(waiting, context)));
+            }
+            requests.poll_ready(context)
+        });
+        room.transpose().map(|room| room.is_some())
+    }
+}
+
+/// The first response that is there.
+fn poll_waiting(waiting: &mut Vec<Answer>, context: &mut Context<'_>) -> Poll<Result<Option<Arrival>>> {
+    for at in 0..waiting.len() {
+        if let Poll::Ready(answer) = waiting[at].as_mut().poll(context) {
+            drop(waiting.remove(at));
+            return Poll::Ready(answer);
+        }
+    }
+    Poll::Pending
+}
+
+#[cold]
+fn unconnected() -> Error {
+    Error::failed("nobody is connected")
+}
+
+impl Link for Client {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        let socket = self.socket.as_ref().ok_or_else(unconnected)?;
+        let address = socket.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
+        Ok(address.port().to_be_bytes().to_vec())
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        let to = loopback(os::peer_port(peers.first().map_or(&[], Vec::as_slice))?);
+        let socket = self.socket.take().ok_or_else(unconnected)?;
+        let (tls, settings, rooms) = (self.tls.take(), self.settings, self.rooms.clone());
+        let requests = self.driver.finish(timeout_ns, "a connection to the follower", async move {
+            let stream = socket.connect(to).await;
+            let stream = stream.map_err(|error| Error::os(&format!("connecting to the follower at {to}"), error))?;
+            let mut requests = Requests::over(stream, tls, &settings).await?;
+            // Only its answer says that the follower has accepted this end's certificate.
+            let greeted = requests.send(Method::GET, Bytes::new(), rooms).await;
+            greeted.map_err(|error| Error::failed(format!("{to} refused the leader: {error}")))?;
+            Ok(requests)
+        })?;
+        self.requests = Some(requests);
+        Ok(())
+    }
+
+    fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
+        self.blocks.lend(length)
+    }
+
+    fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
+        let body = self.blocks.give()?;
+        if !self.make_room(timeout_ns)? {
+            return Ok(false);
+        }
+        if self.is_one_way {
+            self.early.drain(..).try_for_each(|answer| answer.map(drop))?;
+        }
+        let requests = self.requests.as_mut().ok_or_else(unconnected)?;
+        let rooms = self.rooms.clone();
+        self.driver.turn(async { self.waiting.push(requests.send(Method::POST, body, rooms)) });
+        Ok(true)
+    }
+
+    fn discard(&mut self, _loan: Loan) {
+        self.blocks.discard();
+    }
+
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        let waiting = &mut self.waiting;
+        let answer = match self.early.pop_front() {
+            None => self.driver.wait(timeout_ns, |context| poll_waiting(waiting, context)),
+            early => early,
+        };
+        match answer.transpose()?.flatten() {
+            Some(arrival) => {
+                let message = arrival.message();
+                self.held = Some(arrival);
+                Ok(Some(message))
+            }
+            None if self.waiting.is_empty() && self.requests.as_ref().is_none_or(Requests::is_closed) => {
+                Err(Error::closed("the connection to the follower has ended"))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn release(&mut self, _message: Message) {
+        self.held = None;
+    }
+}

@@ -1,0 +1,196 @@
+//! A connection of either kind of HTTP, in the clear or not.
+
+use crate::reason::reason;
+use crate::rooms::{Arrival, Rooms};
+use crate::settings::Settings;
+use crate::tls::HOST;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1 as client1, http2 as client2};
+use hyper::header::{HOST as HOST_HEADER, HeaderValue};
+use hyper::server::conn::{http1 as server1, http2 as server2};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tripmeter_abi::{Error, Result};
+
+/// What both requests and responses carry.
+pub(crate) type Content = Full<Bytes>;
+
+/// A port of this host's own.
+pub(crate) fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// A stream in the clear or within TLS.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
+
+/// What comes of a request; `None`: the follower has released the message without an answer.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Option<Arrival>>> + Send>>;
+
+/// The client's end of a connection.
+pub(crate) struct Requests {
+    sender: Sender,
+    uri: Uri,
+    host: Option<HeaderValue>,
+}
+
+enum Sender {
+    Http1(client1::SendRequest<Content>),
+    Http2(client2::SendRequest<Content>),
+}
+
+impl Requests {
+    /// Begins to speak HTTP, with TLS around it if there is a connector.
+    pub(crate) async fn over(stream: TcpStream, tls: Option<TlsConnector>, settings: &Settings) -> Result<Self> {
+        let to = stream.peer_addr().map_err(|error| Error::os("asking for the follower's address", error))?;
+        stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
+        match tls {
+            None => Self::handshake(stream, to, settings).await,
+            Some(tls) => {
+                let name = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST).into());
+                let stream = tls.connect(name, stream).await;
+                let stream =
+                    stream.map_err(|error| Error::failed(format!("TLS with {to} failed: {}", reason(&error))))?;
+                Self::handshake(stream, to, settings).await
+            }
+        }
+    }
+
+    async fn handshake(stream: impl Stream, to: SocketAddr, settings: &Settings) -> Result<Self> {
+        let failed = |error: hyper::Error| Error::failed(format!("no HTTP with {to}: {}", reason(&error)));
+        let stream = TokioIo::new(stream);
+        let sender = if settings.is_http2 {
+            let mut builder = client2::Builder::new(TokioExecutor::new());
+            builder.initial_stream_window_size(settings.window).initial_connection_window_size(settings.window);
+            let (sender, connection) = builder.handshake(stream).await.map_err(failed)?;
+            // How it ends, whoever sends or waits is told.
+            tokio::spawn(connection);
+            Sender::Http2(sender)
+        } else {
+            let (sender, connection) = client1::handshake(stream).await.map_err(failed)?;
+            tokio::spawn(connection);
+            Sender::Http1(sender)
+        };
+        // HTTP/2 has scheme and host in the address, HTTP/1.1 the host in a header.
+        let (uri, host) = match sender {
+            Sender::Http1(_) => ("/".to_owned(), Some(format!("{HOST}:{}", to.port()))),
+            Sender::Http2(_) => (format!("http://{to}/"), None),
+        };
+        let invalid = |error: &dyn std::error::Error| Error::failed(format!("address {to}: {error}"));
+        let uri = uri.parse().map_err(|error: hyper::http::uri::InvalidUri| invalid(&error))?;
+        let host = host.map(HeaderValue::try_from).transpose().map_err(|error| invalid(&error))?;
+        Ok(Self { sender, uri, host })
+    }
+
+    /// Begins a request; what comes back is an answer, put together in one of `rooms`.
+    pub(crate) fn send(&mut self, method: Method, body: Bytes, rooms: Rooms) -> Answer {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.uri.clone();
+        if let Some(host) = &self.host {
+            request.headers_mut().insert(HOST_HEADER, host.clone());
+        }
+        match &mut self.sender {
+            Sender::Http1(sender) => Box::pin(answer(sender.send_request(request), rooms)),
+            Sender::Http2(sender) => Box::pin(answer(sender.send_request(request), rooms)),
+        }
+    }
+
+    /// Can another request be sent just now?
+    pub(crate) fn is_ready(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => sender.is_ready(),
+            Sender::Http2(sender) => sender.is_ready(),
+        }
+    }
+
+    /// Has the connection ended?
+    pub(crate) fn is_closed(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => sender.is_closed(),
+            Sender::Http2(sender) => sender.is_closed(),
+        }
+    }
+
+    /// Until another request can be sent.
+    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let ready = match &mut self.sender {
+            Sender::Http1(sender) => sender.poll_ready(context),
+            Sender::Http2(sender) => sender.poll_ready(context),
+        };
+        ready.map_err(|error| gone(&error))
+    }
+}
+
+async fn answer(
+    sent: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    rooms: Rooms,
+) -> Result<Option<Arrival>> {
+    let response = sent.await.map_err(|error| gone(&error))?;
+    match response.status() {
+        StatusCode::OK => rooms.gather(response.into_body()).await.map(Some),
+        StatusCode::NO_CONTENT => Ok(None),
+        other => Err(Error::failed(format!("the follower answers {other}"))),
+    }
+}
+
+#[cold]
+fn gone(error: &hyper::Error) -> Error {
+    Error::closed(format!("the connection to the follower has ended: {}", reason(error)))
+}
+
+/// Has `answer` answer all requests that come over a stream, with TLS around it if there is an acceptor; returns once
+/// requests may come.
+pub(crate) async fn serve<A, F>(
+    stream: TcpStream,
+    tls: Option<&TlsAcceptor>,
+    settings: &Settings,
+    answer: A,
+) -> Result<()>
+where
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<Content>> + Send + 'static,
+{
+    stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
+    match tls {
+        None => spawn(stream, settings, answer),
+        Some(tls) => {
+            let stream = tls.accept(stream).await;
+            let refused =
+                |error: std::io::Error| Error::failed(format!("TLS with the leader failed: {}", reason(&error)));
+            spawn(stream.map_err(refused)?, settings, answer);
+        }
+    }
+    Ok(())
+}
+
+fn spawn<A, F>(stream: impl Stream, settings: &Settings, answer: A)
+where
+    A: Fn(Request<Incoming>) -> F + Send + 'static,
+    F: Future<Output = Response<Content>> + Send + 'static,
+{
+    let stream = TokioIo::new(stream);
+    let service = service_fn(move |request| {
+        let answered = answer(request);
+        async move { Ok::<_, Infallible>(answered.await) }
+    });
+    // However a connection ends, its service is dropped, and so the host is told.
+    if settings.is_http2 {
+        let mut builder = server2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(settings.window).initial_connection_window_size(settings.window);
+        tokio::spawn(builder.serve_connection(stream, service));
+    } else {
+        tokio::spawn(server1::Builder::new().serve_connection(stream, service));
+    }
+}

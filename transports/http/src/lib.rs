@@ -1,0 +1,143 @@
+//! HTTP over TCP on the loopback interface, by hyper: the leader is the client, the follower the server.
+//!
+//! A message is the body of a POST, and the follower's answer the body of its response. A message that is not answered,
+//! as in one-way patterns, gets an empty response (204) once the host has released it.
+//!
+//! | Variant | Is | Requests under way |
+//! |---|---|---|
+//! | `http1` | HTTP/1.1 over a connection that is kept alive | 1 |
+//! | `http2` | HTTP/2 with prior knowledge | as many as `in_flight` allows |
+//!
+//! Both ends run hyper in the calling thread, within `publish` and `take`. Only the leader of a one-way pattern has a
+//! thread of tokio's for it: what is still under way goes on when the host does not call any more.
+
+mod blocks;
+mod client;
+mod connection;
+mod driver;
+mod order;
+mod reason;
+mod rooms;
+mod server;
+mod settings;
+mod tls;
+
+use client::Client;
+use driver::Driver;
+use server::Server;
+use settings::{HTTP1, HTTP2, Settings};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+use tripmeter_abi::os;
+use tripmeter_abi::{
+    Description, Intruder, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
+    Variant, Wait, export_transport, raw,
+};
+
+/// Most bytes of a message: HTTP has no limit, the host has this one.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A build for tests, see `Cargo.toml`.
+const LIES: bool = cfg!(feature = "lie");
+
+/// The system `http`.
+#[derive(Default)]
+pub struct Http;
+
+export_transport!(Http);
+
+impl System for Http {
+    type Node = HttpNode;
+
+    fn description(&self) -> Description {
+        let variant = |name, summary| Variant {
+            patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+            waits: vec![Wait::Block, Wait::Poll],
+            secure: true,
+            own_threads: true,
+            ..Variant::new(name, summary, Path::Tcp)
+        };
+        Description {
+            system: "http".to_owned(),
+            summary: "a POST and its response over TCP, with and without TLS".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            system_version: format!("hyper {}", version()),
+            variants: vec![
+                variant(HTTP1, "HTTP/1.1 over a connection that is kept alive"),
+                variant(HTTP2, "HTTP/2 with prior knowledge"),
+            ],
+            settings: vec![
+                Setting::new("tls", "off", "on | off", "TLS 1.3, both ends with certificates made for the run"),
+                Setting::new("nodelay", "on", "on | off", "TCP_NODELAY: send at once, without Nagle's algorithm"),
+                Setting::new(
+                    "window",
+                    "default",
+                    "default | bytes, 65535 to 2147483647",
+                    "http2: flow-control windows of stream and connection at both ends; default: hyper's",
+                ),
+                Setting::new(
+                    "in_flight",
+                    "default",
+                    "default | 1 to 100",
+                    "http2: requests without a response before the leader waits; default: 16",
+                ),
+            ],
+            daemon: None,
+        }
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        let settings = Settings::read(&self.description(), options)?;
+        let refused = Intruder::Plain.code() | Intruder::Foreign.code() | raw::TM_INTRUDER_LEADS;
+        let intruders = if settings.tls { refused } else { 0 };
+        Ok(Limits { max_payload_bytes: MOST_BYTES, packet_bytes: 0, intruders })
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<HttpNode> {
+        let settings = Settings::read(&self.description(), options)?;
+        os::check_payload(options, MOST_BYTES)?;
+        let credentials = if settings.tls && !LIES { tls::credentials(options, "http")? } else { None };
+        let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
+        // Made here, before the measuring thread is bound to its processor.
+        let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
+        Ok(HttpNode { options: options.clone(), settings, credentials, background })
+    }
+}
+
+/// The version of hyper, as the lock file has it.
+fn version() -> &'static str {
+    include_str!("../Cargo.lock")
+        .split_once("name = \"hyper\"\nversion = \"")
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map_or("of unknown version", |(version, _)| version)
+}
+
+/// What all links of an end have in common; each has a connection of its own.
+pub struct HttpNode {
+    options: NodeOptions,
+    settings: Settings,
+    credentials: Option<tls::Credentials>,
+    background: Option<Arc<Runtime>>,
+}
+
+impl Node for HttpNode {
+    type Link = Box<dyn Link>;
+
+    fn link(&mut self, _options: &LinkOptions) -> Result<Box<dyn Link>> {
+        let polls = self.options.wait == Wait::Poll;
+        let driver = match &self.background {
+            Some(runtime) => Driver::of(runtime.clone(), polls),
+            None => Driver::new(polls)?,
+        };
+        Ok(match self.options.role {
+            Role::Leader => {
+                let tls = self.credentials.as_ref().map(|own| own.connector(self.settings.protocol())).transpose()?;
+                Box::new(Client::open(driver, &self.options, self.settings, tls)?)
+            }
+            Role::Follower => {
+                let tls = self.credentials.as_ref().map(|own| own.acceptor(self.settings.protocol())).transpose()?;
+                Box::new(Server::open(driver, &self.options, self.settings, tls)?)
+            }
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Where a message that arrives in pieces is put together.
+
+use crate::reason::reason;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, PoisonError};
+use tripmeter_abi::{Error, Message, Result};
+
+/// Rooms for messages that arrive in pieces, each used again once its message is released.
+#[derive(Clone)]
+pub(crate) struct Rooms {
+    free: Arc<Mutex<Vec<Vec<u8>>>>,
+    most_bytes: usize,
+}
+
+impl Rooms {
+    /// For messages of at most so many bytes.
+    pub(crate) fn new(most_bytes: usize) -> Self {
+        Self { free: Arc::default(), most_bytes }
+    }
+
+    fn with_free<T>(&self, work: impl FnOnce(&mut Vec<Vec<u8>>) -> T) -> T {
+        work(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn take(&self) -> Room {
+        let bytes = self.with_free(Vec::pop).unwrap_or_else(|| Vec::with_capacity(self.most_bytes));
+        Room { bytes, rooms: self.clone() }
+    }
+
+    /// The whole of a body.
+    ///
+    /// # Errors
+    /// If it breaks off, or is too long.
+    pub(crate) async fn gather(&self, mut body: Incoming) -> Result<Arrival> {
+        let mut whole = Bytes::new();
+        let mut room: Option<Room> = None;
+        let mut length = 0;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Error::closed(format!("a message broke off: {}", reason(&error))))?;
+            let Ok(piece) = frame.into_data() else { continue };
+            length += piece.len();
+            if length > self.most_bytes {
+                return Err(Error::failed(format!("message of over {} bytes, the most expected", self.most_bytes)));
+            }
+            match &mut room {
+                None if whole.is_empty() => whole = piece,
+                None => {
+                    let mut joined = self.take();
+                    joined.bytes.extend_from_slice(&whole);
+                    joined.bytes.extend_from_slice(&piece);
+                    room = Some(joined);
+                }
+                Some(joined) => joined.bytes.extend_from_slice(&piece),
+            }
+            if body.is_end_stream() {
+                break;
+            }
+        }
+        Ok(room.map_or(Arrival::Whole(whole), Arrival::Joined))
+    }
+}
+
+/// A room that is used; it goes back when dropped.
+pub(crate) struct Room {
+    bytes: Vec<u8>,
+    rooms: Rooms,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        self.rooms.with_free(|free| free.push(bytes));
+    }
+}
+
+/// A message that arrived.
+pub(crate) enum Arrival {
+    /// In one piece, where hyper has read it to.
+    Whole(Bytes),
+    /// In several.
+    Joined(Room),
+}
+
+impl Arrival {
+    /// As the host sees it; valid as long as this is.
+    pub(crate) fn message(&self) -> Message {
+        let bytes: &[u8] = match self {
+            Self::Whole(bytes) => bytes,
+            Self::Joined(room) => &room.bytes,
+        };
+        Message { data: bytes.as_ptr(), length: bytes.len(), token: null_mut() }
+    }
+}

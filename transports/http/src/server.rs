@@ -1,0 +1,214 @@
+//! The follower's end: requests are handed to the host one by one, and answered when it says so.
+
+use crate::blocks::Blocks;
+use crate::connection::{Content, loopback, serve};
+use crate::driver::Driver;
+use crate::order::Ordered;
+use crate::rooms::{Arrival, Rooms};
+use crate::settings::Settings;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
+use std::cell::Cell;
+use std::net::TcpListener as Listener;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
+use tokio_rustls::TlsAcceptor;
+use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Result, os};
+
+/// A request whose body has come.
+struct Arrived {
+    body: Result<Arrival>,
+    answer: oneshot::Sender<Bytes>,
+}
+
+/// A server with one connection.
+pub(crate) struct Server {
+    listener: Option<Listener>,
+    tls: Option<TlsAcceptor>,
+    settings: Settings,
+    arrived: Option<Ordered<Arrived>>,
+    held: Option<(Arrival, Option<oneshot::Sender<Bytes>>)>,
+    blocks: Blocks,
+    rooms: Rooms,
+    /// With TLS, stays open to whoever else may come.
+    door: Option<Door>,
+    driver: Driver,
+}
+
+impl Server {
+    /// Listens at a free port.
+    pub(crate) fn open(
+        driver: Driver,
+        options: &NodeOptions,
+        settings: Settings,
+        tls: Option<TlsAcceptor>,
+    ) -> Result<Self> {
+        let listener = Listener::bind(loopback(0));
+        let listener = listener.map_err(|error| Error::os("listening at a free port of 127.0.0.1", error))?;
+        let most_bytes = options.max_payload_bytes as usize;
+        Ok(Self {
+            listener: Some(listener),
+            tls,
+            settings,
+            arrived: None,
+            held: None,
+            blocks: Blocks::new(most_bytes),
+            rooms: Rooms::new(most_bytes),
+            door: None,
+            driver,
+        })
+    }
+}
+
+/// What answers the requests of the leader.
+struct Desk {
+    /// Takes requests with their number in the order in which they began.
+    arrived: UnboundedSender<(u64, Arrived)>,
+    rooms: Rooms,
+    greeted: Arc<Notify>,
+    next: Cell<u64>,
+}
+
+impl Desk {
+    /// The response to a request; those with a message are numbered before anything of them is awaited.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Content>> + Send + use<> {
+        let (arrived, rooms, greeted) = (self.arrived.clone(), self.rooms.clone(), self.greeted.clone());
+        let number = self.next.get();
+        let is_greeting = request.method() == Method::GET;
+        self.next.set(number + u64::from(!is_greeting));
+        async move {
+            if is_greeting {
+                greeted.notify_one();
+                return empty();
+            }
+            let (answer, answered) = oneshot::channel();
+            let body = rooms.gather(request.into_body()).await;
+            // The host that has closed its end does not answer any more.
+            let _ = arrived.send((number, Arrived { body, answer }));
+            answered.await.map_or_else(|_| empty(), |body| Response::new(Full::new(body)))
+        }
+    }
+}
+
+fn empty() -> Response<Content> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// The next connection from that port; anything on this host may have come by.
+async fn accept(listener: &TcpListener, port: u16) -> Result<TcpStream> {
+    loop {
+        let (stream, from) = listener.accept().await.map_err(|error| Error::os("accepting the leader", error))?;
+        if from.port() == port {
+            return Ok(stream);
+        }
+    }
+}
+
+impl Link for Server {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        let listener = self.listener.as_ref().ok_or_else(|| Error::failed("connected already"))?;
+        let address = listener.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
+        Ok(address.port().to_be_bytes().to_vec())
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        let port = os::peer_port(peers.first().map_or(&[], Vec::as_slice))?;
+        let listener = self.listener.take().ok_or_else(|| Error::failed("connected already"))?;
+        let failed = |error| Error::os("preparing the listener", error);
+        listener.set_nonblocking(true).map_err(failed)?;
+        let after = listener.try_clone().map_err(failed)?;
+        let (sender, arrived) = unbounded_channel();
+        let greeted = Arc::new(Notify::new());
+        let desk = Desk { arrived: sender, rooms: self.rooms.clone(), greeted: greeted.clone(), next: Cell::new(0) };
+        self.driver.finish(timeout_ns, "a connection from the leader", async {
+            let listener = TcpListener::from_std(listener).map_err(failed)?;
+            let stream = accept(&listener, port).await?;
+            serve(stream, self.tls.as_ref(), &self.settings, move |request| desk.answer(request)).await?;
+            greeted.notified().await;
+            Ok(())
+        })?;
+        self.arrived = Some(Ordered::new(arrived, 0));
+        if self.settings.tls {
+            self.door = Some(Door::open(after, self.tls.take(), self.settings)?);
+        }
+        Ok(())
+    }
+
+    fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
+        self.blocks.lend(length)
+    }
+
+    fn publish(&mut self, _loan: Loan, _timeout_ns: u64) -> Result<bool> {
+        let body = self.blocks.give()?;
+        // The only message that can be answered is the one that the host holds.
+        let answer = self.held.as_mut().and_then(|(_, answer)| answer.take());
+        let answer = answer.ok_or_else(|| Error::failed("there is no request to answer"))?;
+        let sent = self.driver.turn(async { answer.send(body) });
+        sent.map(|()| true).map_err(|_| Error::closed("the leader has gone"))
+    }
+
+    fn discard(&mut self, _loan: Loan) {
+        self.blocks.discard();
+    }
+
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        let arrived = self.arrived.as_mut().ok_or_else(|| Error::failed("nobody is connected"))?;
+        let found = self.driver.wait(timeout_ns, |context| arrived.poll_next(context));
+        let Some(found) = found else { return Ok(None) };
+        let request = found.ok_or_else(|| Error::closed("the leader has closed the connection"))?;
+        let body = request.body?;
+        let message = body.message();
+        self.held = Some((body, Some(request.answer)));
+        Ok(Some(message))
+    }
+
+    fn release(&mut self, _message: Message) {
+        // A request without an answer is confirmed by this.
+        self.held = None;
+    }
+}
+
+/// A thread that goes on accepting, on the terms on which the leader was accepted, so that whoever must not be let in can
+/// be seen to be refused. It sleeps while nobody comes.
+struct Door {
+    closing: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Door {
+    fn open(listener: Listener, tls: Option<TlsAcceptor>, settings: Settings) -> Result<Self> {
+        let driver = Driver::new(false)?;
+        let closing = Arc::new(Notify::new());
+        let closed = closing.clone();
+        let work = move || driver.until(closed.notified(), watch(listener, tls, settings));
+        let thread = std::thread::Builder::new().name("http-door".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::os("starting a thread", error))?;
+        Ok(Self { closing, thread: Some(thread) })
+    }
+}
+
+/// Greets whoever has been accepted.
+async fn watch(listener: Listener, tls: Option<TlsAcceptor>, settings: Settings) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    while let Ok((stream, _)) = listener.accept().await {
+        let tls = tls.clone();
+        tokio::spawn(async move { serve(stream, tls.as_ref(), &settings, |_| async { empty() }).await });
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.closing.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}

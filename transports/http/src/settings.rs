@@ -1,0 +1,64 @@
+//! The settings of a run, and what they mean for hyper.
+
+use tripmeter_abi::os;
+use tripmeter_abi::{Description, Error, NodeOptions, Result, Status};
+
+pub(crate) const HTTP1: &str = "http1";
+pub(crate) const HTTP2: &str = "http2";
+
+/// Requests under way over HTTP/2, unless told otherwise.
+const IN_FLIGHT: u64 = 16;
+/// Bytes of all requests under way; a larger message goes alone.
+const MOST_BYTES_IN_FLIGHT: u64 = 64 << 20;
+
+/// Everything that was set, understood.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub is_http2: bool,
+    pub tls: bool,
+    pub nodelay: bool,
+    /// Bytes of both flow-control windows; `None`: as hyper has them.
+    pub window: Option<u32>,
+    /// Requests that may be without a response.
+    pub in_flight: usize,
+}
+
+impl Settings {
+    /// # Errors
+    /// `Invalid` or `Limit` for what is not understood, cannot be, or would do nothing.
+    pub(crate) fn read(description: &Description, options: &NodeOptions) -> Result<Self> {
+        os::check(description, options)?;
+        let is_http2 = options.variant == HTTP2;
+        let window = os::number_or(options, "window", "default", 65_535..=(1 << 31) - 1)?;
+        let in_flight = os::number_or(options, "in_flight", "default", 1..=100)?;
+        for (name, is_set) in [("window", window.is_some()), ("in_flight", in_flight.is_some())] {
+            if is_set && !is_http2 {
+                let text = format!("setting '{name}' does nothing over {HTTP1}; leave it out, or use {HTTP2}");
+                return Err(Error::new(Status::Invalid, text));
+            }
+        }
+        let fitting = MOST_BYTES_IN_FLIGHT / options.max_payload_bytes.max(1);
+        let in_flight = if is_http2 { in_flight.unwrap_or(IN_FLIGHT).min(fitting).max(1) } else { 1 };
+        Ok(Self {
+            is_http2,
+            tls: is_on(options, "tls", false)?,
+            nodelay: is_on(options, "nodelay", true)?,
+            window: window.map(|bytes| bytes as u32),
+            in_flight: in_flight as usize,
+        })
+    }
+
+    /// What TLS says is spoken within.
+    pub(crate) fn protocol(&self) -> &'static str {
+        if self.is_http2 { "h2" } else { "http/1.1" }
+    }
+}
+
+fn is_on(options: &NodeOptions, name: &str, default: bool) -> Result<bool> {
+    match options.setting(name) {
+        "" => Ok(default),
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(Error::new(Status::Invalid, format!("setting '{name}={other}' is neither on nor off"))),
+    }
+}

@@ -1,0 +1,144 @@
+//! TLS: an authority made for the run, and the certificate that it issued to both ends, who ask each other for it.
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use std::fmt::Display;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tripmeter_abi::{Error, Intruder, NodeOptions, Result};
+
+/// The only address that a certificate is good for.
+pub(crate) const HOST: &str = "127.0.0.1";
+
+/// Files in the run's folder, in DER.
+const AUTHORITY: &str = "authority.der";
+const CERTIFICATE: &str = "certificate.der";
+const KEY: &str = "key.der";
+
+/// Whom an end trusts, and what it shows of itself. Both ends show the same: a second certificate would change nothing
+/// of what is measured.
+pub(crate) struct Credentials {
+    authority: Vec<u8>,
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// The credentials of the run, made by the end that comes first, in a folder named after the system; an intruder's own, or
+/// `None` for one without security.
+pub(crate) fn credentials(options: &NodeOptions, system: &str) -> Result<Option<Credentials>> {
+    let folder = options.scratch_dir.join(system);
+    match options.intruder {
+        None => Credentials::of_run(&folder).map(Some),
+        Some(Intruder::Plain) => Ok(None),
+        // It trusts the true follower, so that it is the follower who must refuse.
+        Some(Intruder::Foreign) => {
+            Ok(Some(Credentials { authority: read(&folder.join(AUTHORITY))?, ..Credentials::make()? }))
+        }
+    }
+}
+
+impl Credentials {
+    fn make() -> Result<Self> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "tripmeter authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let authority = CertifiedIssuer::self_signed(params, key()?).map_err(failed("making an authority"))?;
+        let mut params = CertificateParams::new([HOST.to_owned()]).map_err(failed("naming a certificate"))?;
+        params.distinguished_name.push(DnType::CommonName, "tripmeter");
+        let key = key()?;
+        let certificate = params.signed_by(&key, &authority).map_err(failed("making a certificate"))?;
+        Ok(Self {
+            authority: authority.der().to_vec(),
+            certificate: certificate.der().to_vec(),
+            key: key.serialized_der().to_vec(),
+        })
+    }
+
+    /// Reads what the other end has written, or makes and writes it.
+    fn of_run(folder: &Path) -> Result<Self> {
+        let at = |what: &str, path: &Path, error| Error::os(&format!("{what} '{}'", path.display()), error);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| at("making the folder", folder, error))?;
+        let lock = folder.join("lock");
+        let turn = File::create(&lock).map_err(|error| at("opening", &lock, error))?;
+        turn.lock().map_err(|error| at("locking", &lock, error))?;
+        let [authority, certificate, key] = [AUTHORITY, CERTIFICATE, KEY].map(|name| folder.join(name));
+        if authority.exists() {
+            return Ok(Self { authority: read(&authority)?, certificate: read(&certificate)?, key: read(&key)? });
+        }
+        let made = Self::make()?;
+        // The authority last: where it is, all is.
+        for (path, bytes) in [(key, &made.key), (certificate, &made.certificate), (authority, &made.authority)] {
+            write(&path, bytes).map_err(|error| at("writing", &path, error))?;
+        }
+        Ok(made)
+    }
+
+    fn roots(&self) -> Result<Arc<RootCertStore>> {
+        let mut roots = RootCertStore::empty();
+        let added = roots.add(CertificateDer::from(self.authority.clone()));
+        added.map_err(failed("trusting the run's authority"))?;
+        Ok(Arc::new(roots))
+    }
+
+    fn own(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let certificate = CertificateDer::from(self.certificate.clone());
+        (vec![certificate], PrivatePkcs8KeyDer::from(self.key.clone()).into())
+    }
+
+    /// What the leader connects with, to speak that protocol.
+    pub(crate) fn connector(&self, protocol: &str) -> Result<TlsConnector> {
+        let (certificates, key) = self.own();
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(failed("choosing a version of TLS"))?
+            .with_root_certificates(self.roots()?)
+            .with_client_auth_cert(certificates, key)
+            .map_err(failed("using the run's certificate"))?;
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        Ok(Arc::new(config).into())
+    }
+
+    /// What the follower accepts with; a leader without a certificate of the run's authority is refused.
+    pub(crate) fn acceptor(&self, protocol: &str) -> Result<TlsAcceptor> {
+        let verifier = WebPkiClientVerifier::builder_with_provider(self.roots()?, provider());
+        let (certificates, key) = self.own();
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(failed("choosing a version of TLS"))?
+            .with_client_cert_verifier(verifier.build().map_err(failed("trusting the run's authority"))?)
+            .with_single_cert(certificates, key)
+            .map_err(failed("using the run's certificate"))?;
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        Ok(Arc::new(config).into())
+    }
+}
+
+fn key() -> Result<KeyPair> {
+    KeyPair::generate().map_err(failed("making a key"))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| Error::os(&format!("reading '{}'", path.display()), error))
+}
+
+/// For nobody else to read.
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
+fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
+    move |error| Error::failed(format!("TLS: {what} failed: {error}"))
+}

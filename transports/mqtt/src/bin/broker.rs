@@ -1,0 +1,108 @@
+//! The embedded broker: rumqttd in a process of its own, on 127.0.0.1 only.
+//!
+//! `tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off [FOLDER]`: its port (0: any that is free), the largest
+//! message, messages kept for a subscriber that is behind, TCP_NODELAY, and for TLS the folder of the run's certificates.
+//!
+//! It says `listening on 127.0.0.1:PORT` when clients may come, and runs until it is killed.
+
+use rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings, TlsConfig};
+use std::collections::HashMap;
+use std::fs;
+use std::mem::ManuallyDrop;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::process::ExitCode;
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+use tripmeter_abi::os;
+
+/// Bytes of a packet beside the payload.
+const PACKET_EXTRA_BYTES: usize = 1024;
+/// rumqttd keeps what it has forwarded, too, in parts that it drops as a whole.
+const PARTS: usize = 4;
+/// Bytes of a part at least.
+const LEAST_PART_BYTES: usize = 4 << 20;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            println!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    const USAGE: &str = "usage: tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off [FOLDER]";
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let ([port, payload, queue, nodelay] | [port, payload, queue, nodelay, _]) = &arguments[..] else {
+        return Err(USAGE.to_owned());
+    };
+    let number = |text: &String| text.parse::<usize>().map_err(|_| USAGE.to_owned());
+    let port = port.parse::<u16>().map_err(|_| USAGE.to_owned())?;
+    let config = config(port, number(payload)?, number(queue)?, arguments.get(4));
+    let mut broker = Broker::new(config);
+    let server = spawn(move || broker.start().map_err(|error| error.to_string()));
+    let (socket, port) = listening(&server)?;
+    if nodelay == "on" {
+        // rumqttd has no setting for it. Connections inherit it.
+        os::set_socket_option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).map_err(|error| error.to_string())?;
+    }
+    println!("listening on 127.0.0.1:{port}");
+    match server.join() {
+        Ok(Ok(())) => Err("the server has ended".to_owned()),
+        Ok(Err(error)) => Err(format!("the server has ended: {error}")),
+        Err(_) => Err("the server has panicked".to_owned()),
+    }
+}
+
+fn config(port: u16, payload_bytes: usize, queue: usize, folder: Option<&String>) -> Config {
+    let tls = folder.map(|folder| TlsConfig::Rustls {
+        capath: Some(format!("{folder}/authority.pem")),
+        certpath: format!("{folder}/broker.pem"),
+        keypath: format!("{folder}/broker.key"),
+    });
+    let connections = ConnectionSettings {
+        connection_timeout_ms: 10_000,
+        max_payload_size: payload_bytes + PACKET_EXTRA_BYTES,
+        max_inflight_count: 200,
+        auth: None,
+        external_auth: None,
+        dynamic_filters: false,
+    };
+    let server = ServerSettings {
+        name: "mqtt".to_owned(),
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        tls,
+        next_connection_delay_ms: 0,
+        connections,
+    };
+    let router = RouterConfig {
+        max_connections: 4096,
+        max_outgoing_packet_count: 200,
+        max_segment_size: (payload_bytes * queue / PARTS).max(LEAST_PART_BYTES),
+        max_segment_count: PARTS,
+        ..RouterConfig::default()
+    };
+    Config { router, v4: Some(HashMap::from([("mqtt".to_owned(), server)])), ..Config::default() }
+}
+
+/// The socket at which the server listens, and its port: rumqttd tells neither.
+fn listening<T>(server: &JoinHandle<T>) -> Result<(ManuallyDrop<OwnedFd>, u16), String> {
+    loop {
+        if server.is_finished() {
+            return Err("the server does not listen: is its port in use?".to_owned());
+        }
+        for entry in fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?.flatten() {
+            let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // SAFETY: not closed here; a number that is no descriptor any more is an error of the calls below.
+            let socket = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(fd) });
+            if os::socket_option(&socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN).is_ok_and(|listens| listens == 1) {
+                let address = os::local_address(&socket).map_err(|error| error.to_string())?;
+                return Ok((socket, address.port()));
+            }
+        }
+        sleep(Duration::from_millis(2));
+    }
+}

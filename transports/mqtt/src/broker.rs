@@ -1,0 +1,296 @@
+//! The broker: started with a configuration of ours, or found running.
+
+use crate::credentials;
+use crate::settings::{Kind, Settings};
+use std::ffi::CStr;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Error, NodeOptions, Result, Status};
+
+/// The program of the embedded broker.
+const EMBEDDED: &str = "tripmeter_mqtt_broker";
+/// How long a broker may take to start.
+const STARTING_TIME: Duration = Duration::from_secs(10);
+/// How long one that runs may take to answer.
+const ANSWERING_TIME: Duration = Duration::from_millis(500);
+/// So often is another free port tried: somebody else may have taken it before the broker does.
+const TRIES: u32 = 3;
+
+/// Where a broker is, as the leader tells its followers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub port: u16,
+    /// The broker's process, if we started it; else 0.
+    process: u32,
+}
+
+impl Address {
+    /// As bytes of a link's address.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        format!("{} {}", self.port, self.process).into_bytes()
+    }
+
+    /// From those.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let parsed = std::str::from_utf8(bytes).ok().and_then(|text| {
+            let (port, process) = text.split_once(' ')?;
+            Some(Self { port: port.parse().ok()?, process: process.parse().ok()? })
+        });
+        parsed.ok_or_else(|| Error::failed("the leader's address is none of a broker"))
+    }
+
+    /// Why a connection to the broker failed, with its name.
+    pub(crate) fn explain(self, kind: Kind, why: &str) -> String {
+        let (name, port, process) = (kind.name(), self.port, self.process);
+        let has_ended = process != 0 && fs::read_link(format!("/proc/{process}/exe")).is_err();
+        if has_ended {
+            return format!("broker '{name}' (process {process}, 127.0.0.1:{port}) has ended: {why}");
+        }
+        format!("broker '{name}' at 127.0.0.1:{port}: {why}")
+    }
+}
+
+/// The leader's broker. Dropping it ends one that we started.
+pub(crate) struct Broker {
+    at: Address,
+    child: Option<Child>,
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It keeps nothing that would be lost. Both fail only if it has ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Broker {
+    /// Starts the broker and waits until it listens, unless it runs already.
+    pub(crate) fn join(settings: &Settings, options: &NodeOptions) -> Result<Self> {
+        check(settings)?;
+        if let (true, Some(port)) = (settings.is_running, settings.port) {
+            return Ok(Self { at: Address { port, process: 0 }, child: None });
+        }
+        let folder = credentials::folder(&options.scratch_dir);
+        fs::create_dir_all(&folder).map_err(|error| Error::os(&folder.display().to_string(), error))?;
+        if settings.is_encrypted() {
+            credentials::write(&folder)?;
+        }
+        let mut tries = if settings.port.is_some() { 1 } else { TRIES };
+        loop {
+            tries -= 1;
+            match start(settings, &folder) {
+                Err(error) if tries > 0 && error.message.contains("in use") => {}
+                started => return started,
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> Address {
+        self.at
+    }
+}
+
+/// Whether the broker can be started here, or is there.
+///
+/// # Errors
+/// `Unavailable`, with the program or port that is missing or taken.
+pub(crate) fn check(settings: &Settings) -> Result<()> {
+    let missing = |text: String| Err(Error::new(Status::Unavailable, text));
+    if let (true, Some(port)) = (settings.is_running, settings.port) {
+        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        return match TcpStream::connect_timeout(&at, ANSWERING_TIME) {
+            Ok(_) => Ok(()),
+            Err(error) => missing(format!("no broker at {at}: {error}; start one, or use broker=start")),
+        };
+    }
+    if program(settings.kind).is_none() {
+        return missing(match settings.kind {
+            Kind::Mosquitto => "program 'mosquitto' is not installed; packages needed: mosquitto".to_owned(),
+            Kind::Embedded => format!(
+                "program '{EMBEDDED}' is not beside the plugin; build both with `scripts/build-transports.sh mqtt`"
+            ),
+        });
+    }
+    let Some(port) = settings.port else { return Ok(()) };
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            missing(format!("port {port} of 127.0.0.1 is in use; give another one, port=free, or broker=running"))
+        }
+        Err(error) => missing(format!("port {port} of 127.0.0.1 cannot be used: {error}; give another one")),
+    }
+}
+
+fn program(kind: Kind) -> Option<PathBuf> {
+    match kind {
+        Kind::Embedded => Some(own_folder()?.join(EMBEDDED)).filter(|file| file.exists()),
+        Kind::Mosquitto => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            // Where Debian has it, which not every user has in the path.
+            let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+            folders.map(|folder| folder.join("mosquitto")).find(|file| file.exists())
+        }
+    }
+}
+
+/// The folder that this plugin was loaded from.
+fn own_folder() -> Option<PathBuf> {
+    // SAFETY: all fields of the block are pointers, for which zero is a value.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the block is writable; any address may be asked for.
+    let is_known = unsafe { libc::dladdr(own_folder as *const libc::c_void, &raw mut found) } != 0;
+    if !is_known || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: a name of a loaded object, which lives as long as that is loaded.
+    let file = Path::new(std::ffi::OsStr::from_bytes(unsafe { CStr::from_ptr(found.dli_fname) }.to_bytes()));
+    Some(file.canonicalize().ok()?.parent()?.to_path_buf())
+}
+
+/// Versions of the crates, as the lock file has them, and of Mosquitto, if it is here.
+pub(crate) fn versions() -> String {
+    static MOSQUITTO: OnceLock<String> = OnceLock::new();
+    let locked = |name: &str| {
+        include_str!("../Cargo.lock")
+            .split_once(&format!("name = \"{name}\"\nversion = \""))
+            .and_then(|(_, rest)| rest.split_once('"'))
+            .map_or("of unknown version", |(version, _)| version)
+    };
+    let mosquitto = MOSQUITTO.get_or_init(|| {
+        // It has no other way to tell, and ends with code 3.
+        let told = program(Kind::Mosquitto).and_then(|file| Command::new(file).arg("-h").output().ok());
+        let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let line = told.lines().next().and_then(|line| line.strip_prefix("mosquitto version "));
+        line.map_or(String::new(), |version| format!(", Mosquitto {version}"))
+    });
+    format!("rumqttc {}, rumqttd {}{mosquitto}", locked("rumqttc"), locked("rumqttd"))
+}
+
+fn start(settings: &Settings, folder: &Path) -> Result<Broker> {
+    let (name, log) = (settings.kind.name(), folder.join("broker.log"));
+    let program = program(settings.kind).ok_or_else(|| Error::failed(format!("broker '{name}' is not here")))?;
+    let system = |error| Error::os(&format!("starting broker '{name}'"), error);
+    let mut command = Command::new(program);
+    let port = match settings.kind {
+        Kind::Embedded => {
+            let (bytes, queue) = (settings.payload_bytes.to_string(), settings.queue.to_string());
+            let nodelay = if settings.is_undelayed { "on" } else { "off" };
+            command.args([settings.port.unwrap_or(0).to_string(), bytes, queue]).arg(nodelay);
+            if settings.is_encrypted() {
+                command.arg(folder);
+            }
+            None
+        }
+        Kind::Mosquitto => {
+            let port = match settings.port {
+                Some(port) => port,
+                None => free_port().map_err(system)?,
+            };
+            let file = folder.join("mosquitto.conf");
+            fs::write(&file, configuration(settings, folder, port)).map_err(system)?;
+            command.arg("-c").arg(file);
+            Some(port)
+        }
+    };
+    let output = File::create(&log).map_err(system)?;
+    let errors = output.try_clone().map_err(system)?;
+    command.stdin(Stdio::null()).stdout(output).stderr(errors);
+    let leader = std::process::id();
+    // SAFETY: system calls only, which may be made between fork and exec.
+    unsafe {
+        command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+            0 if libc::getppid() as u32 == leader => Ok(()),
+            // The leader has gone.
+            0 => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let child = command.spawn().map_err(system)?;
+    let at = Address { port: port.unwrap_or(0), process: child.id() };
+    let mut broker = Broker { at, child: Some(child) };
+    broker.at.port = broker.await_ready(name, port, &log)?;
+    Ok(broker)
+}
+
+impl Broker {
+    /// Waits until it says that it listens; returns the port.
+    fn await_ready(&mut self, name: &str, port: Option<u16>, log: &Path) -> Result<u16> {
+        let begin = Instant::now();
+        loop {
+            // Looked at before its words: all of them are there once it has ended.
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            let said = fs::read_to_string(log).unwrap_or_default();
+            if let Some(port) = said.lines().find_map(|line| ready_port(line, port)) {
+                return Ok(port);
+            }
+            let last = said.lines().last().unwrap_or("it said nothing");
+            if let Some(status) = ended {
+                return Err(Error::failed(format!("broker '{name}' ended at its start ({status}): {last}")));
+            }
+            if begin.elapsed() > STARTING_TIME {
+                let seconds = STARTING_TIME.as_secs();
+                return Err(Error::failed(format!("broker '{name}' does not listen after {seconds} s: {last}")));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// The port in the line by which a broker says that it listens; Mosquitto listens at the one that it was given.
+fn ready_port(line: &str, given: Option<u16>) -> Option<u16> {
+    match given {
+        Some(port) => (line.contains("mosquitto version") && line.ends_with(" running")).then_some(port),
+        None => line.strip_prefix("listening on 127.0.0.1:")?.parse().ok(),
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// Mosquitto's configuration; nothing else is read.
+fn configuration(settings: &Settings, folder: &Path, port: u16) -> String {
+    let Settings { is_undelayed, in_flight, queue, .. } = settings;
+    let mut text = format!(
+        "listener {port} 127.0.0.1\n\
+         allow_anonymous true\n\
+         persistence false\n\
+         set_tcp_nodelay {is_undelayed}\n\
+         max_inflight_messages {in_flight}\n\
+         max_queued_messages {queue}\n\
+         sys_interval 0\n\
+         log_dest stderr\n\
+         log_type error\n\
+         log_type warning\n\
+         log_type information\n"
+    );
+    // SAFETY: geteuid cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        // Else it becomes another user, who may not read what is in the scratch folder.
+        text += "user root\n";
+    }
+    if settings.is_encrypted() {
+        for (key, name) in [
+            ("cafile", credentials::AUTHORITY),
+            ("certfile", credentials::BROKER_CERTIFICATE),
+            ("keyfile", credentials::BROKER_KEY),
+        ] {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{key} {}", folder.join(name).display());
+        }
+        text += "require_certificate true\n";
+    }
+    text
+}

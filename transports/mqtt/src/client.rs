@@ -1,0 +1,230 @@
+//! A client of the broker: rumqttc's event loop on a runtime of its own, driven by the thread that waits.
+
+use crate::broker::Address;
+use crate::settings::Settings;
+use rumqttc::{
+    AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, Outgoing, Packet, Publish, SubscribeReasonCode,
+    TlsConfiguration, Transport,
+};
+use rustls::ClientConfig;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+use tokio::runtime::{self, Runtime};
+use tokio::sync::oneshot;
+use tokio_util::sync::ReusableBoxFuture;
+use tripmeter_abi::os::Deadline;
+use tripmeter_abi::{Error, Result};
+
+/// The longest that there is: nothing but the messages travels during a run.
+const KEEP_ALIVE: Duration = Duration::from_secs(u16::MAX as u64);
+/// Longest that rumqttc itself may take to connect, or to send what it has begun to send.
+const NETWORK_TIME_S: u64 = 30;
+/// Bytes of a packet beside the payload.
+const PACKET_EXTRA_BYTES: usize = 1024;
+/// Requests that may wait for the event loop; rumqttc's own default.
+const MOST_REQUESTS: u16 = 10;
+
+/// Who a client is, and where it goes.
+pub(crate) struct Identity {
+    pub name: String,
+    pub settings: Settings,
+    pub at: Address,
+    pub tls: Option<Arc<ClientConfig>>,
+}
+
+/// What an event of the loop means.
+pub(crate) enum Heard {
+    /// A message came.
+    Message(Publish),
+    /// A message of ours has been sent.
+    Sent,
+    /// One has been acknowledged, for the last time.
+    Acknowledged,
+    /// The broker has answered a subscription; true if it granted it.
+    Subscribed(bool),
+    /// Anything else.
+    Other,
+}
+
+impl From<Event> for Heard {
+    fn from(event: Event) -> Self {
+        match event {
+            Event::Incoming(Packet::Publish(publish)) => Heard::Message(publish),
+            Event::Outgoing(Outgoing::Publish(_)) => Heard::Sent,
+            Event::Incoming(Packet::PubAck(_) | Packet::PubComp(_)) => Heard::Acknowledged,
+            Event::Incoming(Packet::SubAck(answer)) => {
+                Heard::Subscribed(answer.return_codes.iter().all(|code| *code != SubscribeReasonCode::Failure))
+            }
+            _ => Heard::Other,
+        }
+    }
+}
+
+/// A client that is connected and has subscribed.
+pub(crate) struct Client {
+    runtime: Runtime,
+    requests: AsyncClient,
+    steps: Steps,
+    identity: Identity,
+    failure: Option<Error>,
+}
+
+impl Client {
+    /// Connects, and subscribes to `topic`: when this returns, the broker has granted it.
+    ///
+    /// # Errors
+    /// If that does not come about before the deadline.
+    pub(crate) fn connect(identity: Identity, topic: &str, deadline: Deadline) -> Result<Self> {
+        let Identity { name, settings, at, tls } = &identity;
+        let packet_bytes = settings.payload_bytes as usize + PACKET_EXTRA_BYTES;
+        let mut options = MqttOptions::new(name, "127.0.0.1", at.port);
+        options.set_keep_alive(KEEP_ALIVE).set_clean_session(true).set_inflight(settings.in_flight);
+        options.set_max_packet_size(packet_bytes, packet_bytes);
+        if let Some(config) = tls {
+            options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(config.clone())));
+        }
+        let (requests, mut event_loop) = AsyncClient::new(options, MOST_REQUESTS.min(settings.in_flight).into());
+        event_loop.network_options.set_tcp_nodelay(settings.is_undelayed);
+        event_loop.network_options.set_connection_timeout(NETWORK_TIME_S);
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::os("making a runtime", error))?;
+        let (steps, qos) = (Steps::new(event_loop), settings.qos);
+        let mut client = Self { runtime, requests, steps, identity, failure: None };
+        let subscribed = client.requests.try_subscribe(topic, qos);
+        subscribed.map_err(|error| client.lost(&error.to_string()))?;
+        loop {
+            match client.next(deadline)? {
+                Some(Heard::Subscribed(true)) => return Ok(client),
+                Some(Heard::Subscribed(false)) => return Err(client.lost("it refused the subscription")),
+                Some(_) => {}
+                None => return Err(Error::failed(client.lost("it did not answer within the time-out").to_string())),
+            }
+        }
+    }
+
+    /// Where messages are handed to the loop.
+    pub(crate) fn requests(&self) -> AsyncClient {
+        self.requests.clone()
+    }
+
+    /// The next event, or none after the deadline.
+    ///
+    /// # Errors
+    /// `Closed` if the connection is lost.
+    pub(crate) fn next(&mut self, deadline: Deadline) -> Result<Option<Heard>> {
+        self.event(async |steps| {
+            let left = deadline.left().unwrap_or_default();
+            tokio::time::timeout(left, steps.next()).await.ok()
+        })
+    }
+
+    /// The next event, if it is there.
+    ///
+    /// # Errors
+    /// As for [`Client::next`].
+    pub(crate) fn look(&mut self) -> Result<Option<Heard>> {
+        self.event(async |steps| {
+            if let Some(event) = steps.peek().await {
+                return Some(event);
+            }
+            // Has the runtime look at the socket.
+            tokio::task::yield_now().await;
+            steps.peek().await
+        })
+    }
+
+    fn event(
+        &mut self,
+        wait: impl AsyncFnOnce(&mut Steps) -> Option<std::result::Result<Event, ConnectionError>>,
+    ) -> Result<Option<Heard>> {
+        // The event loop would connect again.
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        match self.runtime.block_on(wait(&mut self.steps)) {
+            None => Ok(None),
+            Some(Ok(event)) => Ok(Some(event.into())),
+            Some(Err(error)) => {
+                let error = self.lost(&error.to_string());
+                self.failure = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// Drives the loop, and hands over messages, until it is told to stop.
+    ///
+    /// # Errors
+    /// `Closed` if the connection is lost.
+    pub(crate) fn run(&mut self, mut handle: impl FnMut(Publish), stop: oneshot::Receiver<()>) -> Result<()> {
+        let steps = &mut self.steps;
+        let serve = async {
+            loop {
+                match steps.next().await.map(Heard::from) {
+                    Ok(Heard::Message(publish)) => handle(publish),
+                    Ok(_) => {}
+                    Err(error) => break error,
+                }
+            }
+        };
+        let error = self.runtime.block_on(async {
+            tokio::select! {
+                _ = stop => None,
+                error = serve => Some(error),
+            }
+        });
+        error.map_or(Ok(()), |error| Err(self.lost(&error.to_string())))
+    }
+
+    /// The connection has failed.
+    fn lost(&self, why: &str) -> Error {
+        let Identity { settings, at, .. } = &self.identity;
+        Error::closed(at.explain(settings.kind, why))
+    }
+}
+
+/// The event loop on the way to its next event. What it is about is never dropped: a message could be half sent.
+struct Steps(ReusableBoxFuture<'static, Step>);
+
+type Step = (Box<EventLoop>, std::result::Result<Event, ConnectionError>);
+
+async fn step(mut event_loop: Box<EventLoop>) -> Step {
+    let event = event_loop.poll().await;
+    (event_loop, event)
+}
+
+impl Steps {
+    fn new(event_loop: EventLoop) -> Self {
+        Self(ReusableBoxFuture::new(step(Box::new(event_loop))))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<std::result::Result<Event, ConnectionError>> {
+        let (event_loop, event) = ready!(self.0.poll(context));
+        self.0.set(step(event_loop));
+        Poll::Ready(event)
+    }
+
+    async fn next(&mut self) -> std::result::Result<Event, ConnectionError> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// The next event, if it is there.
+    async fn peek(&mut self) -> Option<std::result::Result<Event, ConnectionError>> {
+        poll_fn(|context| match self.poll(context) {
+            Poll::Ready(event) => Poll::Ready(Some(event)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+}
+
+/// What a future comes to at once, if it does.
+pub(crate) fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}

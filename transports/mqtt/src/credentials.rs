@@ -1,0 +1,111 @@
+//! TLS: an authority made for one run, and what it issues to the broker and to its clients.
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tripmeter_abi::{Error, Intruder, Result, Status};
+
+/// Files in the folder of a run.
+pub(crate) const AUTHORITY: &str = "authority.pem";
+pub(crate) const BROKER_CERTIFICATE: &str = "broker.pem";
+pub(crate) const BROKER_KEY: &str = "broker.key";
+const CLIENT_CERTIFICATE: &str = "client.pem";
+const CLIENT_KEY: &str = "client.key";
+
+/// Where the files of a run are.
+pub(crate) fn folder(scratch: &Path) -> PathBuf {
+    scratch.join("mqtt")
+}
+
+/// Not of the class by which an intruder is known to be refused.
+fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
+    move |error| Error::new(Status::Unavailable, format!("{what}: {error}"))
+}
+
+/// A certificate and its key, both as PEM.
+struct Identity {
+    certificate: String,
+    key: String,
+}
+
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> std::result::Result<Self, rcgen::Error> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "tripmeter authority");
+        Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
+    }
+
+    /// An identity with this name, which may be an address.
+    fn issue(&self, name: &str) -> std::result::Result<Identity, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(vec![name.to_owned()])?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &self.0)?.pem();
+        Ok(Identity { certificate, key: key.serialize_pem() })
+    }
+}
+
+/// Makes an authority, and identities for the broker and its clients, in `folder`, which exists.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(crate) fn write(folder: &Path) -> Result<()> {
+    let made = || {
+        let authority = Authority::new()?;
+        Ok((authority.issue("127.0.0.1")?, authority.issue("tripmeter")?, authority.0.pem()))
+    };
+    let (broker, client, authority) = made().map_err(failed::<rcgen::Error>("making certificates"))?;
+    for (name, text) in [
+        (AUTHORITY, authority),
+        (BROKER_CERTIFICATE, broker.certificate),
+        (BROKER_KEY, broker.key),
+        (CLIENT_CERTIFICATE, client.certificate),
+        (CLIENT_KEY, client.key),
+    ] {
+        let file = folder.join(name);
+        fs::write(&file, text).map_err(failed(&file.display().to_string()))?;
+    }
+    Ok(())
+}
+
+/// What a client shows, and what it believes; an intruder of another authority knows the run's, but has nothing of it.
+///
+/// # Errors
+/// If the leader's files are not there.
+pub(crate) fn client(folder: &Path, intruder: Option<Intruder>) -> Result<Arc<ClientConfig>> {
+    let read = |name: &str| {
+        let file = folder.join(name);
+        fs::read_to_string(&file).map_err(failed(&file.display().to_string()))
+    };
+    let identity = match intruder {
+        Some(_) => Authority::new()
+            .and_then(|authority| authority.issue("tripmeter"))
+            .map_err(failed("making certificates"))?,
+        None => Identity { certificate: read(CLIENT_CERTIFICATE)?, key: read(CLIENT_KEY)? },
+    };
+    configuration(&read(AUTHORITY)?, &identity)
+}
+
+fn configuration(authority: &str, identity: &Identity) -> Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    let authority = CertificateDer::from_pem_slice(authority.as_bytes()).map_err(failed(AUTHORITY))?;
+    roots.add(authority).map_err(failed(AUTHORITY))?;
+    let own = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).map_err(failed(CLIENT_CERTIFICATE))?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(failed(CLIENT_KEY))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(failed("TLS"))?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![own], key)
+        .map_err(failed(CLIENT_CERTIFICATE))?;
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,93 @@
+//! MQTT 3.1.1: leader and follower are clients of a broker, a process of its own that listens on 127.0.0.1 only.
+//!
+//! | Variant | The broker is |
+//! |---|---|
+//! | `embedded` | rumqttd, in the program `tripmeter_mqtt_broker` beside the plugin |
+//! | `mosquitto` | Eclipse Mosquitto, with a configuration of ours |
+//!
+//! The leader starts it when it opens its node, and ends it when it closes it; it dies with the leader. Each link has a
+//! connection, and a topic for each direction.
+
+mod blocks;
+mod broker;
+mod client;
+mod credentials;
+mod link;
+mod settings;
+
+use broker::Broker;
+use link::{MqttLink, Processors};
+use settings::Settings;
+use tripmeter_abi::{
+    Description, Intruder, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, System, Variant, Wait,
+    export_transport, os,
+};
+
+/// The system `mqtt`.
+#[derive(Default)]
+pub struct Mqtt;
+
+export_transport!(Mqtt);
+
+impl System for Mqtt {
+    type Node = MqttNode;
+
+    fn description(&self) -> Description {
+        let variant = |name, summary| Variant {
+            patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
+            waits: vec![Wait::Poll, Wait::Block, Wait::Callback],
+            // A broker drops messages for a subscriber that is too far behind.
+            lossy: true,
+            secure: true,
+            own_threads: true,
+            fan_out: true,
+            ..Variant::new(name, summary, Path::Tcp)
+        };
+        Description {
+            system: "mqtt".to_owned(),
+            summary: "MQTT 3.1.1 over TCP through a broker".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            system_version: broker::versions(),
+            variants: vec![
+                variant("embedded", "rumqttd between, a process that the leader starts"),
+                variant("mosquitto", "Mosquitto between, a process that the leader starts"),
+            ],
+            settings: settings::described(),
+            daemon: None,
+        }
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        let settings = Settings::read(options)?;
+        broker::check(&settings)?;
+        let intruders = if settings.is_secured { Intruder::Plain.code() | Intruder::Foreign.code() } else { 0 };
+        Ok(Limits { max_payload_bytes: settings::most_payload_bytes()?, packet_bytes: 0, intruders })
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<MqttNode> {
+        os::check_payload(options, settings::most_payload_bytes()?)?;
+        let settings = Settings::read(options)?;
+        let broker = match options.role {
+            Role::Leader => Some(Broker::join(&settings, options)?),
+            Role::Follower => None,
+        };
+        Ok(MqttNode { options: options.clone(), settings, broker, processors: Processors::now() })
+    }
+}
+
+/// One process's settings; the leader's holds the broker.
+pub struct MqttNode {
+    options: NodeOptions,
+    settings: Settings,
+    broker: Option<Broker>,
+    processors: Processors,
+}
+
+impl Node for MqttNode {
+    type Link = MqttLink;
+
+    fn link(&mut self, options: &LinkOptions) -> Result<MqttLink> {
+        let at = self.broker.as_ref().map(Broker::address);
+        Ok(MqttLink::new(self.options.clone(), self.settings, options, at, self.processors))
+    }
+}

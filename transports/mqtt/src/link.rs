@@ -1,0 +1,342 @@
+//! A link: a connection to the broker, a topic to publish to and one that is subscribed to.
+
+use crate::blocks::Blocks;
+use crate::broker::Address;
+use crate::client::{Client, Heard, Identity, at_once};
+use crate::credentials;
+use crate::settings::Settings;
+use bytes::Bytes;
+use rumqttc::{AsyncClient, Publish, QoS};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ptr::null_mut;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::{self, Runtime};
+use tokio::sync::oneshot;
+use tripmeter_abi::os::Deadline;
+use tripmeter_abi::{
+    Callback, Error, Intruder, Link, LinkOptions, Loan, Message, NodeOptions, Pattern, Result, Role, Wait,
+};
+
+/// A link of either way, chosen when it connects.
+pub struct MqttLink {
+    options: NodeOptions,
+    settings: Settings,
+    index: u32,
+    callback: Option<Callback>,
+    /// The leader knows it from the beginning.
+    at: Option<Address>,
+    processors: Processors,
+    blocks: Blocks,
+    publisher: Publisher,
+    way: Way,
+}
+
+/// Who drives the connection.
+enum Way {
+    Unconnected,
+    /// The thread that publishes and takes.
+    Driven(Driven),
+    /// A thread of its own.
+    Threaded(Threaded),
+}
+
+/// What all messages of a link have in common.
+struct Publisher {
+    topic: String,
+    qos: QoS,
+}
+
+impl Publisher {
+    async fn publish(&self, requests: &AsyncClient, payload: Bytes) -> bool {
+        requests.publish_bytes(self.topic.as_str(), self.qos, false, payload).await.is_ok()
+    }
+}
+
+impl MqttLink {
+    /// `at` is where the leader's broker is.
+    pub(crate) fn new(
+        options: NodeOptions,
+        settings: Settings,
+        link: &LinkOptions,
+        at: Option<Address>,
+        processors: Processors,
+    ) -> Self {
+        let direction = if options.role == Role::Leader { "down" } else { "up" };
+        let publisher =
+            Publisher { topic: format!("{}/{}/{direction}", options.run_id, link.index), qos: settings.qos };
+        let blocks = Blocks::new(options.max_payload_bytes);
+        let (index, callback) = (link.index, link.callback);
+        Self { options, settings, index, callback, at, processors, blocks, publisher, way: Way::Unconnected }
+    }
+
+    fn identity(&self, at: Address) -> Result<Identity> {
+        let NodeOptions { run_id, role, follower_index, intruder, .. } = &self.options;
+        let who = match (intruder, role) {
+            // A client of the same name would take the true one's place.
+            (Some(intruder), _) => format!("{intruder}"),
+            (None, Role::Leader) => "leader".to_owned(),
+            (None, Role::Follower) => format!("follower-{follower_index}"),
+        };
+        let is_encrypted = self.settings.is_encrypted() && *intruder != Some(Intruder::Plain);
+        let folder = credentials::folder(&self.options.scratch_dir);
+        let tls = is_encrypted.then(|| credentials::client(&folder, *intruder)).transpose()?;
+        Ok(Identity { name: format!("{run_id}-{who}-{}", self.index), settings: self.settings, at, tls })
+    }
+
+    /// Whether the host only publishes here: nobody else would then hear the broker's acknowledgements.
+    fn only_publishes(&self) -> bool {
+        let is_one_way = matches!(self.options.pattern, Pattern::Channel | Pattern::Throughput | Pattern::Log);
+        is_one_way && self.options.role == Role::Leader
+    }
+}
+
+impl Link for MqttLink {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        Ok(self.at.map(Address::to_bytes).unwrap_or_default())
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        let at = match self.at {
+            Some(at) => at,
+            None => Address::from_bytes(peers.first().map_or(&[], Vec::as_slice))?,
+        };
+        let direction = if self.options.role == Role::Leader { "up" } else { "down" };
+        let topic = format!("{}/{}/{direction}", self.options.run_id, self.index);
+        let client = Client::connect(self.identity(at)?, &topic, Deadline::after(timeout_ns))?;
+        self.way = if self.callback.is_some() || self.only_publishes() {
+            Way::Threaded(Threaded::start(client, self.callback, self.processors)?)
+        } else {
+            Way::Driven(Driven::new(client, &self.settings, self.options.wait == Wait::Poll))
+        };
+        Ok(())
+    }
+
+    fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
+        Ok(Loan { data: self.blocks.lend(length)?, length, token: null_mut() })
+    }
+
+    fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
+        let payload = self.blocks.give()?;
+        match &mut self.way {
+            Way::Driven(driven) => driven.publish(&self.publisher, payload, timeout_ns),
+            Way::Threaded(threaded) => threaded.publish(&self.publisher, payload, timeout_ns),
+            Way::Unconnected => Err(unconnected()),
+        }
+    }
+
+    fn discard(&mut self, _loan: Loan) {
+        self.blocks.discard();
+    }
+
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        match &mut self.way {
+            Way::Driven(driven) => driven.take(timeout_ns),
+            Way::Threaded(_) => Err(Error::failed("messages arrive by callback, or not at all")),
+            Way::Unconnected => Err(unconnected()),
+        }
+    }
+
+    fn release(&mut self, _message: Message) {
+        if let Way::Driven(driven) = &mut self.way {
+            driven.held = None;
+        }
+    }
+}
+
+fn unconnected() -> Error {
+    Error::failed("the link is not connected")
+}
+
+/// A payload where rumqttc has it.
+fn message(publish: &Publish) -> Message {
+    Message { data: publish.payload.as_ptr(), length: publish.payload.len(), token: null_mut() }
+}
+
+/// A connection that moves on while the host publishes or takes.
+struct Driven {
+    client: Client,
+    requests: AsyncClient,
+    polls: bool,
+    /// Messages of ours that the broker has not acknowledged, and the most of them; none counts under QoS 0.
+    unacknowledged: u16,
+    most_unacknowledged: u16,
+    counts: bool,
+    is_sent: bool,
+    arrived: VecDeque<Publish>,
+    held: Option<Publish>,
+}
+
+impl Driven {
+    fn new(client: Client, settings: &Settings, polls: bool) -> Self {
+        Self {
+            requests: client.requests(),
+            client,
+            polls,
+            unacknowledged: 0,
+            most_unacknowledged: settings.in_flight,
+            counts: settings.qos != QoS::AtMostOnce,
+            is_sent: false,
+            arrived: VecDeque::with_capacity(16),
+            held: None,
+        }
+    }
+
+    fn hear(&mut self, heard: Heard) {
+        match heard {
+            Heard::Message(publish) => self.arrived.push_back(publish),
+            Heard::Sent => {
+                self.is_sent = true;
+                self.unacknowledged += u16::from(self.counts);
+            }
+            Heard::Acknowledged => self.unacknowledged = self.unacknowledged.saturating_sub(1),
+            Heard::Subscribed(_) | Heard::Other => {}
+        }
+    }
+
+    /// Returns when the kernel has the message, whole.
+    fn publish(&mut self, publisher: &Publisher, payload: Bytes, timeout_ns: u64) -> Result<bool> {
+        let deadline = Deadline::after(timeout_ns);
+        while self.unacknowledged >= self.most_unacknowledged {
+            match self.client.next(deadline)? {
+                Some(heard) => self.hear(heard),
+                None => return Ok(false),
+            }
+        }
+        let length = payload.len();
+        // The queue is empty: every request has been waited for.
+        if at_once(publisher.publish(&self.requests, payload)) != Some(true) {
+            return Err(Error::failed("the client's event loop takes no message"));
+        }
+        self.is_sent = false;
+        while !self.is_sent {
+            match self.client.next(deadline)? {
+                Some(heard) => self.hear(heard),
+                None => {
+                    let ms = timeout_ns / 1_000_000;
+                    let text = format!("the broker has not taken a message of {length} bytes within {ms} ms");
+                    return Err(Error::failed(text));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        if self.arrived.is_empty() {
+            let deadline = if self.polls { None } else { Some(Deadline::after(timeout_ns)) };
+            while self.arrived.is_empty() {
+                let heard = match deadline {
+                    Some(deadline) => self.client.next(deadline)?,
+                    None => self.client.look()?,
+                };
+                match heard {
+                    Some(heard) => self.hear(heard),
+                    None => return Ok(None),
+                }
+            }
+        }
+        // The payload stays where it is when this moves.
+        self.held = self.arrived.pop_front();
+        Ok(self.held.as_ref().map(message))
+    }
+}
+
+thread_local! {
+    /// Whether this thread drives a connection: it must not wait for itself.
+    static DRIVES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A connection with a thread that drives it.
+struct Threaded {
+    requests: AsyncClient,
+    /// To wait for room in the queue.
+    runtime: Runtime,
+    failure: Arc<OnceLock<Error>>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Threaded {
+    fn start(mut client: Client, callback: Option<Callback>, processors: Processors) -> Result<Self> {
+        let runtime = runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|error| Error::os("making a runtime", error))?;
+        let (requests, failure) = (client.requests(), Arc::<OnceLock<Error>>::default());
+        let (stop, stopped) = oneshot::channel();
+        let noted = failure.clone();
+        let drive = move || {
+            processors.take();
+            DRIVES.set(true);
+            let handle = |publish: Publish| {
+                if let Some(callback) = callback {
+                    callback.call(&message(&publish));
+                }
+            };
+            if let Err(error) = client.run(handle, stopped) {
+                // Before the queue is closed, so that whoever finds it so finds the reason.
+                let _ = noted.set(error);
+            }
+        };
+        let thread = std::thread::Builder::new().name("mqtt".to_owned()).spawn(drive);
+        let thread = thread.map_err(|error| Error::os("starting the client's thread", error))?;
+        Ok(Self { requests, runtime, failure, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Returns when the message is in the queue of the event loop.
+    fn publish(&self, publisher: &Publisher, payload: Bytes, timeout_ns: u64) -> Result<bool> {
+        let Self { requests, runtime, .. } = self;
+        let queued = match at_once(publisher.publish(requests, payload.clone())) {
+            Some(queued) => queued,
+            None if DRIVES.get() => return Ok(false),
+            None => {
+                let time = Duration::from_nanos(timeout_ns);
+                let waiting = async { tokio::time::timeout(time, publisher.publish(requests, payload)).await };
+                match runtime.block_on(waiting) {
+                    Ok(queued) => queued,
+                    Err(_) => return Ok(false),
+                }
+            }
+        };
+        if queued {
+            return Ok(true);
+        }
+        Err(self.failure.get().cloned().unwrap_or_else(|| Error::closed("the client's thread has ended")))
+    }
+}
+
+impl Drop for Threaded {
+    fn drop(&mut self) {
+        // Both fail only if the thread has ended by itself.
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Processors of this process before the host bound the measuring thread to one: our own threads are not bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Processors(Option<libc::cpu_set_t>);
+
+impl Processors {
+    /// Those of the calling thread.
+    pub(crate) fn now() -> Self {
+        // SAFETY: a set of bits, for which zero is a value.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is writable for its size.
+        let done = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } == 0;
+        Self(done.then_some(set))
+    }
+
+    /// Lets the calling thread run on all of them.
+    fn take(&self) {
+        if let Some(set) = &self.0 {
+            // SAFETY: the set is readable for its size. Without it, the thread only stays where it is.
+            unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) };
+        }
+    }
+}

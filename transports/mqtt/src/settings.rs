@@ -1,0 +1,148 @@
+//! What the options say.
+
+use rumqttc::QoS;
+use tripmeter_abi::{Error, NodeOptions, Result, Setting, Status, os};
+
+/// What an MQTT packet may carry, less than its topic and header take.
+///
+/// # Source
+/// MQTT 3.1.1, 2.2.3: a remaining length of 268,435,455 bytes
+const MOST_BYTES: u64 = (1 << 28) - 4096;
+/// Part of the machine's memory that a message may take: clients and broker have copies of it.
+const MEMORY_PART: u64 = 32;
+/// Bytes of messages that a client keeps until the broker has acknowledged them; one message in any case.
+const MOST_UNACKNOWLEDGED_BYTES: u64 = 64 << 20;
+/// Bytes of messages that a broker keeps for a subscriber that is behind.
+const MOST_QUEUED_BYTES: u64 = 512 << 20;
+/// So many messages in any case.
+const LEAST_QUEUE: u64 = 4;
+
+/// A build for tests, see `Cargo.toml`.
+const LIES: bool = cfg!(feature = "lie");
+
+/// A broker that we can start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// rumqttd, in the program beside the plugin.
+    Embedded,
+    /// Debian's.
+    Mosquitto,
+}
+
+impl Kind {
+    /// For people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Embedded => "rumqttd",
+            Kind::Mosquitto => "mosquitto",
+        }
+    }
+}
+
+/// All settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub kind: Kind,
+    pub qos: QoS,
+    pub is_secured: bool,
+    pub is_undelayed: bool,
+    /// Whether the broker runs already.
+    pub is_running: bool,
+    /// Port of the broker; `None`: any that is free.
+    pub port: Option<u16>,
+    /// Messages that a client may have sent and the broker not acknowledged, under QoS 1 and 2.
+    pub in_flight: u16,
+    /// Messages that the broker keeps for a subscriber that is behind.
+    pub queue: u64,
+    /// The largest message, in bytes.
+    pub payload_bytes: u64,
+}
+
+impl Settings {
+    /// Reads and checks them.
+    pub(crate) fn read(options: &NodeOptions) -> Result<Self> {
+        let invalid = |text: String| Error::new(Status::Invalid, text);
+        let kind = match options.variant.as_str() {
+            "embedded" => Kind::Embedded,
+            "mosquitto" => Kind::Mosquitto,
+            other => return Err(invalid(format!("mqtt has no variant '{other}'; there are embedded and mosquitto"))),
+        };
+        let payload_bytes = options.max_payload_bytes;
+        let room = |bytes: u64| bytes / payload_bytes.max(1);
+        let settings = Self {
+            kind,
+            qos: match options.number("qos", 0..=2)? {
+                0 => QoS::AtMostOnce,
+                1 => QoS::AtLeastOnce,
+                _ => QoS::ExactlyOnce,
+            },
+            is_secured: is_on(options, "tls")?,
+            is_undelayed: is_on(options, "nodelay")?,
+            is_running: match options.setting("broker") {
+                "start" => false,
+                "running" => true,
+                other => return Err(invalid(format!("setting 'broker={other}' is neither start nor running"))),
+            },
+            port: os::number_or(options, "port", "free", 1..=65_535)?.map(|port| port as u16),
+            in_flight: options.number("in_flight", 1..=100)?.min(room(MOST_UNACKNOWLEDGED_BYTES).max(1)) as u16,
+            queue: options.number("queue", 1..=1_000_000)?.min(room(MOST_QUEUED_BYTES).max(LEAST_QUEUE)),
+            payload_bytes,
+        };
+        if !settings.is_undelayed && settings.qos != QoS::AtMostOnce {
+            let text = "setting 'nodelay=off' goes with qos=0 only: packets would wait for delayed acknowledgements";
+            return Err(invalid(text.to_owned()));
+        }
+        if settings.is_running && settings.port.is_none() {
+            return Err(invalid("setting 'broker=running' needs the port of that broker; give port=NUMBER".to_owned()));
+        }
+        if settings.is_running && settings.is_secured {
+            let text = "setting 'tls=on' needs broker=start: its certificates are made for the run";
+            return Err(invalid(text.to_owned()));
+        }
+        Ok(settings)
+    }
+
+    /// Whether connections are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.is_secured && !LIES
+    }
+}
+
+fn is_on(options: &NodeOptions, name: &str) -> Result<bool> {
+    match options.setting(name) {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(Error::new(Status::Invalid, format!("setting '{name}={other}' is neither on nor off"))),
+    }
+}
+
+/// All of them, for people.
+pub(crate) fn described() -> Vec<Setting> {
+    vec![
+        Setting::new("qos", "0", "0 | 1 | 2", "quality of service: at most, at least, exactly once"),
+        Setting::new("tls", "off", "off | on", "on: TLS, both sides with certificates that are made for the run"),
+        Setting::new("nodelay", "on", "on | off", "TCP_NODELAY of the clients, and of a broker that we start"),
+        Setting::new("in_flight", "20", "messages, 1 to 100", "most that a client sends before they are acknowledged"),
+        Setting::new(
+            "queue",
+            "1000",
+            "messages, 1 to 1000000",
+            "most that the broker keeps for a subscriber that is behind, 512 MiB at most; the rest is lost",
+        ),
+        Setting::new("broker", "start", "start | running", "running: one that listens at `port` of 127.0.0.1 already"),
+        Setting::new("port", "free", "free | 1 to 65535", "where the broker listens"),
+    ]
+}
+
+/// The largest message that this machine has memory for, in bytes.
+///
+/// # Errors
+/// If the kernel does not tell its memory.
+pub(crate) fn most_payload_bytes() -> Result<u64> {
+    const FILE: &str = "/proc/meminfo";
+    let text = std::fs::read_to_string(FILE).map_err(|error| Error::os(FILE, error))?;
+    let total_kb =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
+    let total_kb = total_kb.ok_or_else(|| Error::failed(format!("{FILE} has no line MemTotal")))?;
+    Ok(MOST_BYTES.min(total_kb * 1024 / MEMORY_PART))
+}

@@ -1,0 +1,167 @@
+//! Where a message is written before zenoh gets it.
+
+use crate::session::failed;
+use bytes::Bytes;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Error, NodeOptions, Pattern, Result, Status};
+use zenoh::Wait;
+use zenoh::bytes::ZBytes;
+use zenoh::shm::{
+    AllocAlignment, GarbageCollect, OwnedShmBuf, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder, ZShmMut,
+};
+
+/// Memory for one message at a time.
+pub(crate) trait Memory: Send {
+    /// Writable memory of that many bytes, aligned to 8.
+    fn lend(&mut self, length: usize) -> Result<*mut u8>;
+    /// What was lent, as zenoh takes it.
+    fn give(&mut self) -> Option<ZBytes>;
+    /// Forgets what was lent.
+    fn discard(&mut self);
+}
+
+/// Blocks of the heap, each used again once zenoh has let go of it.
+pub(crate) struct Heap {
+    blocks: Vec<Arc<Block>>,
+    block_bytes: usize,
+    lent: Option<Lent>,
+}
+
+struct Block(Vec<u64>);
+
+/// The front of a block.
+struct Lent {
+    block: Arc<Block>,
+    length: usize,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: a block is at least `length` bytes long, and any bytes are good ones.
+        unsafe { std::slice::from_raw_parts(self.block.0.as_ptr().cast(), self.length) }
+    }
+}
+
+impl Heap {
+    pub(crate) fn new(options: &NodeOptions) -> Self {
+        let mut heap = Self { blocks: Vec::new(), block_bytes: options.max_payload_bytes as usize, lent: None };
+        heap.add();
+        heap
+    }
+
+    fn add(&mut self) {
+        // Written, so that the pages are there before the first message.
+        self.blocks.push(Arc::new(Block(vec![1; self.block_bytes.div_ceil(8).max(1)])));
+    }
+}
+
+impl Memory for Heap {
+    fn lend(&mut self, length: usize) -> Result<*mut u8> {
+        self.lent = None;
+        if length > self.block_bytes {
+            let text = format!("message of {length} bytes, {} at most", self.block_bytes);
+            return Err(Error::new(Status::Limit, text));
+        }
+        let free = |heap: &mut Self| {
+            heap.blocks.iter_mut().find_map(|block| {
+                let data = Arc::get_mut(block)?.0.as_mut_ptr();
+                Some((Lent { block: block.clone(), length }, data.cast()))
+            })
+        };
+        let found = free(self).or_else(|| {
+            self.add();
+            free(self)
+        });
+        let (lent, data) = found.ok_or_else(|| Error::failed("a new block is in use"))?;
+        self.lent = Some(lent);
+        Ok(data)
+    }
+
+    fn give(&mut self) -> Option<ZBytes> {
+        self.lent.take().map(|lent| Bytes::from_owner(lent).into())
+    }
+
+    fn discard(&mut self) {
+        self.lent = None;
+    }
+}
+
+/// Chunks of shared memory.
+pub(crate) struct Shared {
+    provider: ShmProvider<PosixShmProviderBackend>,
+    lent: Option<ZShmMut>,
+}
+
+/// How long a chunk that the peer has not let go of is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Chunks of a sender: one being written, some on the way.
+fn chunks(pattern: Pattern) -> u64 {
+    match pattern {
+        Pattern::Channel | Pattern::Throughput => 16,
+        _ => 4,
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(options: &NodeOptions) -> Result<Self> {
+        let bytes = options.max_payload_bytes.next_multiple_of(4096) * chunks(options.pattern);
+        let layout = (bytes as usize, AllocAlignment::ALIGN_8_BYTES);
+        let provider = ShmProviderBuilder::default_backend(layout).wait();
+        let provider = provider.map_err(failed("making a shared-memory provider"))?;
+        let mut shared = Self { provider, lent: None };
+        // The first chunk makes zenoh create all the segments that it needs.
+        shared.lend(1)?;
+        shared.discard();
+        Ok(shared)
+    }
+}
+
+impl Memory for Shared {
+    fn lend(&mut self, length: usize) -> Result<*mut u8> {
+        self.lent = None;
+        let mut begin = None;
+        loop {
+            // An aligned chunk is of a multiple of the alignment.
+            let layout = (length.next_multiple_of(8), AllocAlignment::ALIGN_8_BYTES);
+            match self.provider.alloc(layout).with_policy::<GarbageCollect>().wait() {
+                Ok(mut chunk) => {
+                    let size = NonZeroUsize::new(length).ok_or_else(|| Error::failed("message of 0 bytes"))?;
+                    chunk.try_resize(size).ok_or_else(|| Error::failed("zenoh does not shorten a chunk"))?;
+                    let data = AsMut::<[u8]>::as_mut(&mut chunk).as_mut_ptr();
+                    self.lent = Some(chunk);
+                    return Ok(data);
+                }
+                Err(error) if begin.get_or_insert_with(Instant::now).elapsed() > PATIENCE => {
+                    return Err(Error::failed(format!("no chunk of {length} bytes within 1 s: {error:?}")));
+                }
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn give(&mut self) -> Option<ZBytes> {
+        self.lent.take().map(ZBytes::from)
+    }
+
+    fn discard(&mut self) {
+        self.lent = None;
+    }
+}
+
+/// The largest message for which all chunks of both directions fit into the shared memory that is free now, in bytes.
+///
+/// # Errors
+/// If the system does not tell what is free.
+pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
+    // SAFETY: all fields of the block are numbers, for which zero is a value.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is NUL-terminated and the block is writable.
+    if unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &raw mut found) } != 0 {
+        return Err(Error::last_os("asking for the free space of /dev/shm"));
+    }
+    let chunks = 2 * chunks(options.pattern) * u64::from(options.link_count.max(1));
+    Ok(found.f_bavail * found.f_frsize / chunks / 4096 * 4096)
+}

@@ -1,0 +1,116 @@
+//! The session of a node: an endpoint on this host, and nobody else.
+
+use crate::segments;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
+use tripmeter_abi::{Error, NodeOptions, Result, Role, Status};
+use zenoh::{Config, Session, Wait};
+
+/// The version of the crate, as the lock file has it.
+pub(crate) fn version() -> &'static str {
+    include_str!("../Cargo.lock")
+        .split_once("name = \"zenoh\"\nversion = \"")
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map_or("of unknown version", |(version, _)| version)
+}
+
+/// A build for tests, see `Cargo.toml`.
+pub(crate) const LIES: bool = cfg!(feature = "lie");
+
+/// The session, which the leader opens to listen, and the follower once it knows where to.
+#[derive(Clone)]
+pub(crate) struct Meeting {
+    options: Arc<NodeOptions>,
+    session: Arc<Mutex<Option<Session>>>,
+}
+
+impl Meeting {
+    pub(crate) fn new(options: &NodeOptions) -> Result<Self> {
+        zenoh::init_log_from_env_or("error");
+        let meeting = Self { options: Arc::new(options.clone()), session: Arc::default() };
+        if options.role == Role::Leader {
+            let endpoint = match options.variant.as_str() {
+                _ if LIES => "tcp/127.0.0.1:0".to_owned(),
+                "unix" => format!("unixsock-stream/{}", socket(options)?),
+                "udp" => "udp/127.0.0.1:0".to_owned(),
+                _ => "tcp/127.0.0.1:0".to_owned(),
+            };
+            meeting.open("listen", &endpoint)?;
+        }
+        Ok(meeting)
+    }
+
+    /// Where the leader listens.
+    pub(crate) fn address(&self) -> Result<Vec<u8>> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = session.as_ref() else { return Ok(Vec::new()) };
+        let locators = session.info().locators().wait();
+        let own = locators.first().ok_or_else(|| Error::failed("zenoh listens nowhere"))?;
+        Ok(own.to_string().into_bytes())
+    }
+
+    /// The session; the follower's connects to `peer` first.
+    pub(crate) fn session(&self, peer: &[u8]) -> Result<Session> {
+        if let Some(session) = &*self.session.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(session.clone());
+        }
+        let peer = std::str::from_utf8(peer).map_err(failed("reading the leader's address"))?;
+        self.open("connect", peer)
+    }
+
+    /// Opens a session with one endpoint, to listen at or to connect to.
+    fn open(&self, verb: &str, endpoint: &str) -> Result<Session> {
+        let mut config = Config::default();
+        let is_shared = self.options.variant == if LIES { "tcp" } else { "shm" };
+        let (shared, implicitly) = (is_shared.to_string(), (is_shared && LIES).to_string());
+        let endpoints = format!("[{endpoint:?}]");
+        let none = "[]".to_owned();
+        let (listen, connect) = if verb == "listen" { (&endpoints, &none) } else { (&none, &endpoints) };
+        for (key, value) in [
+            ("mode", "\"peer\""),
+            ("listen/endpoints", listen),
+            ("connect/endpoints", connect),
+            ("connect/timeout_ms", "10000"),
+            ("connect/exit_on_failure", "true"),
+            ("scouting/multicast/enabled", "false"),
+            ("scouting/gossip/enabled", "false"),
+            // Else large messages would travel in shared memory whatever the link is.
+            ("transport/shared_memory/enabled", &shared),
+            ("transport/shared_memory/transport_optimization/enabled", &implicitly),
+        ] {
+            config.insert_json5(key, value).map_err(failed(&format!("setting {key} to {value}")))?;
+        }
+        let session = zenoh::open(config).wait().map_err(failed(&format!("trying to {verb} {endpoint}")))?;
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Notes the shared memory that zenoh has made.
+    pub(crate) fn note_segments(&self) {
+        segments::note(&self.options.scratch_dir);
+    }
+}
+
+/// A socket below the scratch folder; the kernel limits its path.
+fn socket(options: &NodeOptions) -> Result<String> {
+    const LONGEST: usize = 107;
+    let path = options.scratch_dir.join("zenoh").display().to_string();
+    if path.len() > LONGEST {
+        let message = format!("socket path of {} bytes, {LONGEST} at most; set TMPDIR to a shorter folder", path.len());
+        return Err(Error::new(Status::Limit, message));
+    }
+    Ok(path)
+}
+
+/// What a socket's receive buffer holds for sure: the kernel charges up to twice the bytes of a datagram.
+pub(crate) fn udp_payload_bytes() -> Result<u64> {
+    const FILE: &str = "/proc/sys/net/core/rmem_default";
+    let text = std::fs::read_to_string(FILE).map_err(|error| Error::os(FILE, error))?;
+    let buffer: u64 = text.trim().parse().map_err(failed(FILE))?;
+    Ok(buffer / 4)
+}
+
+/// Turns an error of zenoh's into ours.
+pub(crate) fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
+    move |error| Error::failed(format!("{what}: {error}"))
+}

@@ -1,0 +1,490 @@
+/*
+ * Tripmeter transport `zeromq`: libzmq over ipc and TCP, with PAIR sockets, or with REQ at the leader and REP at the
+ * follower. The follower binds, the leader connects. A loan is a zmq_msg_t of its length; a message is received by
+ * reference into the library's own buffer.
+ */
+#define _GNU_SOURCE
+#include "../../crates/abi/include/tripmeter_transport.h"
+
+#include <zmq.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+#define LONGEST_WAIT_MS UINT64_C(3600000)
+#define ENDPOINT_BYTES 256u
+#define MOST_QUEUED 1000000u
+#define MOST_IO_THREADS 16u
+
+/* A message of pingpong and rpc exists as loan, on its way out, on its way in and received; so do the answers. */
+#define MESSAGES_IN_FLIGHT 8u
+
+static const tm_variant variants[] = {
+    {TM_STR("ipc"), TM_STR("PAIR sockets over a Unix socket"), TM_PATH_UNIX_STREAM,
+     TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK, TM_OWN_THREADS, {0}},
+    {TM_STR("tcp"), TM_STR("PAIR sockets over 127.0.0.1"), TM_PATH_TCP,
+     TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE, {0}},
+    {TM_STR("ipc-reqrep"), TM_STR("REQ and REP sockets over a Unix socket"), TM_PATH_UNIX_STREAM,
+     TM_PINGPONG | TM_RPC, TM_POLL | TM_BLOCK, TM_OWN_THREADS, {0}},
+    {TM_STR("tcp-reqrep"), TM_STR("REQ and REP sockets over 127.0.0.1"), TM_PATH_TCP,
+     TM_PINGPONG | TM_RPC, TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE, {0}},
+};
+
+static const tm_setting settings[] = {
+    {TM_STR("hwm"), TM_STR("1000"), TM_STR("messages, 1 to 1000000"),
+     TM_STR("ZMQ_SNDHWM and ZMQ_RCVHWM: so many messages are queued at each side; sending waits for room"), {0}},
+    {TM_STR("io_threads"), TM_STR("1"), TM_STR("threads, 1 to 16"),
+     TM_STR("ZMQ_IO_THREADS: threads of each process that move bytes"), {0}},
+};
+
+struct tm_node {
+    void *context;
+    char folder[ENDPOINT_BYTES];
+    uint64_t max_payload_bytes;
+    bool leads;
+    bool requests; /* REQ and REP instead of PAIR */
+    bool over_tcp;
+    bool blocks;
+    int hwm;
+};
+
+struct tm_link {
+    const tm_node *node;
+    void *socket;
+    void *monitor;      /* NULL once connected */
+    int send_wait_ms;   /* as last set */
+    int receive_wait_ms;
+    zmq_msg_t loaned;
+    zmq_msg_t received; /* valid from take to release */
+};
+
+/* Writes the error text and returns `status`. */
+__attribute__((format(printf, 3, 4))) static int32_t fail(tm_error *error, int32_t status, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vsnprintf(error->text, sizeof error->text, format, values);
+    va_end(values);
+    return status;
+}
+
+/* Writes what libzmq says of its last error. */
+static int32_t fail_zmq(tm_error *error, const char *what)
+{
+    return fail(error, TM_FAILED, "%s failed: %s", what, zmq_strerror(zmq_errno()));
+}
+
+static bool is(tm_str text, const char *word)
+{
+    return text.length == strlen(word) && memcmp(text.data, word, text.length) == 0;
+}
+
+/* A number of a setting, its default if it is not given; 0 if it is not from 1 to `most`. */
+static uint32_t number(const tm_node_options *options, const char *name, uint32_t preset, uint32_t most)
+{
+    for (size_t i = 0; i < options->setting_count; ++i) {
+        const tm_str value = options->settings[i].value;
+        char text[16] = "";
+        char *end = NULL;
+        if (!is(options->settings[i].key, name)) {
+            continue;
+        }
+        if (value.length == 0 || value.length >= sizeof text || value.data[0] < '0' || value.data[0] > '9') {
+            return 0;
+        }
+        memcpy(text, value.data, value.length);
+        const unsigned long found = strtoul(text, &end, 10);
+        return *end == '\0' && found <= most ? (uint32_t)found : 0;
+    }
+    return preset;
+}
+
+static uint32_t hwm_of(const tm_node_options *options)
+{
+    return number(options, "hwm", 1000, MOST_QUEUED);
+}
+
+static uint32_t io_threads_of(const tm_node_options *options)
+{
+    return number(options, "io_threads", 1, MOST_IO_THREADS);
+}
+
+/* The largest message of which as many as can be under way take half of this machine's memory at most. */
+static uint64_t largest_payload(const tm_node_options *options)
+{
+    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    const bool streams = options->pattern == TM_CHANNEL || options->pattern == TM_THROUGHPUT;
+    const uint64_t messages = streams ? 2 * (uint64_t)hwm_of(options) + MESSAGES_IN_FLIGHT : MESSAGES_IN_FLIGHT;
+    const uint64_t links = options->link_count != 0 ? options->link_count : 1;
+    return memory / 2 / messages / links;
+}
+
+static int32_t check(const tm_node_options *options, tm_error *error)
+{
+    size_t index = 0;
+    while (index < sizeof variants / sizeof *variants && !is(options->variant, variants[index].name.data)) {
+        ++index;
+    }
+    if (index == sizeof variants / sizeof *variants) {
+        return fail(error, TM_INVALID, "variant '%.*s' is not known; there are ipc, tcp, ipc-reqrep and tcp-reqrep",
+                    (int)options->variant.length, options->variant.data);
+    }
+    if (hwm_of(options) == 0) {
+        return fail(error, TM_INVALID, "setting hwm is not a number from 1 to %u", MOST_QUEUED);
+    }
+    if (io_threads_of(options) == 0) {
+        return fail(error, TM_INVALID, "setting io_threads is not a number from 1 to %u", MOST_IO_THREADS);
+    }
+    return TM_OK;
+}
+
+static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
+{
+    const int32_t status = check(options, error);
+    if (status == TM_OK) {
+        limits->max_payload_bytes = largest_payload(options);
+        limits->packet_bytes = 0;
+    }
+    return status;
+}
+
+static void node_close(tm_node *node)
+{
+    if (node->context != NULL) {
+        zmq_ctx_term(node->context);
+    }
+    free(node);
+}
+
+/* The library starts its threads with its first socket: here, where the host does not bind threads yet. */
+static int32_t start_threads(tm_node *node, const tm_node_options *options, tm_error *error)
+{
+    node->context = zmq_ctx_new();
+    if (node->context == NULL || zmq_ctx_set(node->context, ZMQ_IO_THREADS, (int)io_threads_of(options)) != 0) {
+        return fail_zmq(error, "a context");
+    }
+    void *first = zmq_socket(node->context, ZMQ_PAIR);
+    if (first == NULL) {
+        return fail_zmq(error, "the first socket of the context");
+    }
+    zmq_close(first);
+    return TM_OK;
+}
+
+static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error)
+{
+    int32_t status = check(options, error);
+    if (status != TM_OK) {
+        return status;
+    }
+    if (options->max_payload_bytes > largest_payload(options)) {
+        return fail(error, TM_LIMIT,
+                    "payload of %" PRIu64 " bytes exceeds %" PRIu64 " bytes, what memory has room for; use smaller "
+                    "payloads or a lower hwm", options->max_payload_bytes, largest_payload(options));
+    }
+    tm_node *opened = calloc(1, sizeof *opened);
+    if (opened == NULL || options->scratch_dir.length >= sizeof opened->folder) {
+        free(opened);
+        return fail(error, TM_FAILED, opened == NULL ? "out of memory" : "the path of the scratch folder is too long");
+    }
+    memcpy(opened->folder, options->scratch_dir.data, options->scratch_dir.length);
+    opened->max_payload_bytes = options->max_payload_bytes;
+    opened->leads = options->role == TM_LEADER;
+    opened->over_tcp = (is(options->variant, "tcp") || is(options->variant, "tcp-reqrep")) != LIE;
+    opened->requests = is(options->variant, "ipc-reqrep") || is(options->variant, "tcp-reqrep");
+    opened->blocks = options->wait == TM_BLOCK;
+    opened->hwm = (int)hwm_of(options);
+    status = start_threads(opened, options, error);
+    if (status != TM_OK) {
+        node_close(opened);
+        return status;
+    }
+    *node = opened;
+    return TM_OK;
+}
+
+static bool set(void *socket, int option, int value)
+{
+    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
+}
+
+static bool configure(tm_link *link)
+{
+    const tm_node *node = link->node;
+    /* A REQ socket whose answer is late may then send again, and the late answer is dropped. */
+    const bool relaxed = !node->requests || !node->leads || set(link->socket, ZMQ_REQ_RELAXED, 1);
+    return relaxed && set(link->socket, ZMQ_LINGER, 0) && set(link->socket, ZMQ_SNDHWM, node->hwm)
+           && set(link->socket, ZMQ_RCVHWM, node->hwm) && set(link->socket, ZMQ_SNDTIMEO, link->send_wait_ms)
+           && set(link->socket, ZMQ_RCVTIMEO, link->receive_wait_ms);
+}
+
+/* Opens the monitor that tells when a peer has come. */
+static bool watch(tm_link *link, uint32_t index)
+{
+    char name[64];
+    snprintf(name, sizeof name, "inproc://monitor-%" PRIu32, index);
+    if (zmq_socket_monitor(link->socket, name, ZMQ_EVENT_HANDSHAKE_SUCCEEDED) != 0) {
+        return false;
+    }
+    link->monitor = zmq_socket(link->node->context, ZMQ_PAIR);
+    return link->monitor != NULL && set(link->monitor, ZMQ_LINGER, 0) && zmq_connect(link->monitor, name) == 0;
+}
+
+/* Binds the follower's socket. */
+static int32_t bind_socket(tm_link *link, uint32_t index, tm_error *error)
+{
+    char endpoint[ENDPOINT_BYTES + 32] = "tcp://127.0.0.1:*";
+    if (!link->node->over_tcp) {
+        const int length = snprintf(endpoint, sizeof endpoint, "ipc://%s/zeromq-%" PRIu32, link->node->folder, index);
+        const size_t path = (size_t)length - strlen("ipc://");
+        const size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
+        if (path > most) {
+            return fail(error, TM_LIMIT,
+                        "the path '%s' has %zu characters, over the limit of %zu; choose a shorter TMPDIR",
+                        endpoint + strlen("ipc://"), path, most);
+        }
+    }
+    if (zmq_bind(link->socket, endpoint) != 0) {
+        return fail(error, TM_FAILED, "bind to %s failed: %s", endpoint, zmq_strerror(zmq_errno()));
+    }
+    return TM_OK;
+}
+
+static void stop_watching(tm_link *link)
+{
+    if (link->monitor != NULL) {
+        zmq_socket_monitor(link->socket, NULL, 0);
+        zmq_close(link->monitor);
+        link->monitor = NULL;
+    }
+}
+
+static void link_close(tm_link *link)
+{
+    zmq_msg_close(&link->loaned);
+    zmq_msg_close(&link->received);
+    stop_watching(link);
+    if (link->socket != NULL) {
+        zmq_close(link->socket);
+    }
+    free(link);
+}
+
+static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link **link, tm_error *error)
+{
+    tm_link *opened = calloc(1, sizeof *opened);
+    if (opened == NULL) {
+        return fail(error, TM_FAILED, "out of memory");
+    }
+    opened->node = node;
+    zmq_msg_init(&opened->loaned);
+    zmq_msg_init(&opened->received);
+    opened->socket = zmq_socket(node->context, !node->requests ? ZMQ_PAIR : node->leads ? ZMQ_REQ : ZMQ_REP);
+    int32_t status = TM_OK;
+    if (opened->socket == NULL || !configure(opened) || !watch(opened, options->index)) {
+        status = fail_zmq(error, "a socket");
+    } else if (!node->leads) {
+        status = bind_socket(opened, options->index, error);
+    }
+    if (status != TM_OK) {
+        link_close(opened);
+        return status;
+    }
+    *link = opened;
+    return TM_OK;
+}
+
+/* The follower's endpoint, e.g. tcp://127.0.0.1:40123. */
+static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error)
+{
+    *length = 0;
+    if (link->node->leads) {
+        return TM_OK;
+    }
+    size_t size = capacity;
+    if (zmq_getsockopt(link->socket, ZMQ_LAST_ENDPOINT, buffer, &size) != 0) {
+        return fail_zmq(error, "asking for the endpoint");
+    }
+    *length = size;
+    return TM_OK;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / NS_PER_MS;
+}
+
+/* Milliseconds for libzmq: not 0, which would not wait, and not negative, which would wait for ever. */
+static int milliseconds(uint64_t timeout_ns)
+{
+    const uint64_t wait = (timeout_ns + NS_PER_MS - 1) / NS_PER_MS;
+    return (int)(wait < LONGEST_WAIT_MS ? wait : LONGEST_WAIT_MS);
+}
+
+/* True once the monitor says that the handshake with the peer is done. */
+static bool await_peer(tm_link *link, uint64_t deadline_ms)
+{
+    for (uint64_t now = now_ms(); now < deadline_ms; now = now_ms()) {
+        zmq_pollitem_t item = {link->monitor, 0, ZMQ_POLLIN, 0};
+        if (zmq_poll(&item, 1, (long)(deadline_ms - now)) == 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
+                            tm_error *error)
+{
+    const uint64_t deadline_ms = now_ms() + (uint64_t)milliseconds(timeout_ns);
+    if (peer_count != 1) {
+        return fail(error, TM_INVALID, "%zu peers, these sockets can have one", peer_count);
+    }
+    if (link->node->leads) {
+        char endpoint[ENDPOINT_BYTES + 32];
+        if (peers->length == 0 || peers->length > sizeof endpoint || peers->data[peers->length - 1] != '\0') {
+            return fail(error, TM_INVALID, "the follower's address is not an endpoint");
+        }
+        memcpy(endpoint, peers->data, peers->length);
+        if (zmq_connect(link->socket, endpoint) != 0) {
+            return fail(error, TM_FAILED, "connecting to %s failed: %s", endpoint, zmq_strerror(zmq_errno()));
+        }
+    }
+    if (!await_peer(link, deadline_ms)) {
+        return fail(error, TM_FAILED, "no peer after %" PRIu64 " ms; see that both sides run", timeout_ns / NS_PER_MS);
+    }
+    stop_watching(link);
+    return TM_OK;
+}
+
+static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error)
+{
+    (void)in_reply_to;
+    if (length > link->node->max_payload_bytes) {
+        return fail(error, TM_LIMIT, "message of %zu bytes, %" PRIu64 " at most", length,
+                    link->node->max_payload_bytes);
+    }
+    if (zmq_msg_init_size(&link->loaned, length) != 0) {
+        return fail(error, TM_FAILED, "no memory for a message of %zu bytes", length);
+    }
+    *loan = (tm_loan){zmq_msg_data(&link->loaned), length, NULL};
+    return TM_OK;
+}
+
+static void discard(tm_link *link, tm_loan *loan)
+{
+    zmq_msg_close(&link->loaned);
+    zmq_msg_init(&link->loaned);
+    loan->data = NULL;
+}
+
+/* What a failed call to send or receive means. EFSM: a REQ socket has asked nothing, so that no answer can come. */
+static int32_t outcome(const char *what, tm_error *error)
+{
+    const int reason = zmq_errno();
+    if (reason == EAGAIN || reason == EINTR || reason == EFSM) {
+        return TM_AGAIN;
+    }
+    return fail(error, reason == ETERM ? TM_CLOSED : TM_FAILED, "%s failed: %s", what, zmq_strerror(reason));
+}
+
+static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error)
+{
+    const int wait_ms = milliseconds(timeout_ns);
+    if (wait_ms != link->send_wait_ms) {
+        link->send_wait_ms = wait_ms;
+        set(link->socket, ZMQ_SNDTIMEO, wait_ms);
+    }
+    if (zmq_msg_send(&link->loaned, link->socket, 0) >= 0) {
+        return TM_OK;
+    }
+    const int32_t status = outcome("sending", error);
+    discard(link, loan);
+    return status;
+}
+
+static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error)
+{
+    int flags = ZMQ_DONTWAIT;
+    if (link->node->blocks) {
+        const int wait_ms = milliseconds(timeout_ns);
+        flags = 0;
+        if (wait_ms != link->receive_wait_ms) {
+            link->receive_wait_ms = wait_ms;
+            set(link->socket, ZMQ_RCVTIMEO, wait_ms);
+        }
+    }
+    if (zmq_msg_recv(&link->received, link->socket, flags) < 0) {
+        return outcome("receiving", error);
+    }
+    *message = (tm_message){zmq_msg_data(&link->received), zmq_msg_size(&link->received), NULL};
+    return TM_OK;
+}
+
+/* The library gives the buffer back now, and not when the next message is received. */
+static void release(tm_link *link, tm_message *message)
+{
+    zmq_msg_close(&link->received);
+    zmq_msg_init(&link->received);
+    message->data = NULL;
+}
+
+static char system_version[32];
+
+static tm_description description = {
+    .struct_size = sizeof description,
+    .system = TM_STR("zeromq"),
+    .summary = TM_STR("ZeroMQ through libzmq: pair and request-reply sockets over ipc and TCP"),
+    .version = TM_STR("0.1.0"),
+    .system_version = {system_version, 0},
+    .variants = variants,
+    .variant_count = sizeof variants / sizeof *variants,
+    .settings = settings,
+    .setting_count = sizeof settings / sizeof *settings,
+};
+
+static void find_version(void)
+{
+    int major = 0;
+    int minor = 0;
+    int patch = 0;
+    zmq_version(&major, &minor, &patch);
+    snprintf(system_version, sizeof system_version, "libzmq %d.%d.%d", major, minor, patch);
+    description.system_version.length = strlen(system_version);
+}
+
+__attribute__((visibility("default"))) const tm_transport *tripmeter_transport(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static const tm_transport transport = {
+        .abi_version = TM_ABI_VERSION,
+        .struct_size = sizeof transport,
+        .description = &description,
+        .probe = probe,
+        .node_open = node_open,
+        .node_close = node_close,
+        .link_open = link_open,
+        .link_address = link_address,
+        .link_connect = link_connect,
+        .link_close = link_close,
+        .loan = loan,
+        .publish = publish,
+        .discard = discard,
+        .take = take,
+        .release = release,
+    };
+    pthread_once(&once, find_version);
+    return &transport;
+}
