@@ -24,7 +24,7 @@ use tripmeter_model::manifest::{Cell, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -46,6 +46,8 @@ pub struct Job {
     pub results_dir: PathBuf,
     /// Where each follower comes to, by its index.
     pub controls: Vec<PathBuf>,
+    /// The folder of the recording's schedule, if one is played.
+    pub schedule: Option<PathBuf>,
     /// The clock.
     pub timebase: Timebase,
     /// What is kept.
@@ -163,8 +165,8 @@ pub enum ToFollower {
     Receive {
         /// Number of the first of each topic.
         first: u64,
-        /// Most messages of a topic.
-        messages: u64,
+        /// Most messages of each topic.
+        messages: Vec<u64>,
     },
     /// Stop answering.
     Stop,

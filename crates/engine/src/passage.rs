@@ -3,7 +3,7 @@
 use crate::clock::Timebase;
 use crate::measure::arrivals::Arrived;
 use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
-use crate::measure::publish::Schedule;
+use crate::measure::publish::{Schedule, Timetable};
 use crate::record::histogram;
 use hdrhistogram::Histogram;
 use tripmeter_model::channel::{Fate, Latency};
@@ -11,9 +11,9 @@ use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 
 /// The stamps of one topic, in ticks and in the order of the numbers.
-pub struct Topic {
+pub struct Topic<S = Schedule> {
     /// When messages were to be sent.
-    pub schedule: Schedule,
+    pub schedule: S,
     /// When they were.
     pub sent: Vec<u64>,
     /// When they came, or [`NEVER`]; as many as were planned.
@@ -35,7 +35,7 @@ pub struct Passage {
     pub fate: Fate,
 }
 
-impl Topic {
+impl<S: Timetable> Topic<S> {
     /// Every message that was sent. Those that came more than `patience` ticks after their sending are late.
     pub fn passages(&self, patience: u64) -> impl Iterator<Item = Passage> {
         let stamps = self.sent.iter().zip(&self.arrived).zip(&self.marks).enumerate();
@@ -51,7 +51,7 @@ impl Topic {
     fn elapsed(&self) -> f64 {
         let Some(last) = self.sent.len().checked_sub(1) else { return 0.0 };
         let end = self.sent[last].max(self.schedule.due(last));
-        (end - self.schedule.first) as f64 + self.schedule.period
+        (end - self.schedule.due(0)) as f64 + self.schedule.period()
     }
 }
 
@@ -174,7 +174,12 @@ impl Tally {
 
     /// Adds what was sent in one piece, and what the follower counted of it. Of every message `row` is told, with the index
     /// of its topic and its own in that.
-    pub fn add(&mut self, topics: &[Topic], arrived: &[Arrived], mut row: impl FnMut(usize, usize, &Passage)) {
+    pub fn add<S: Timetable>(
+        &mut self,
+        topics: &[Topic<S>],
+        arrived: &[Arrived],
+        mut row: impl FnMut(usize, usize, &Passage),
+    ) {
         self.pieces += 1;
         for (at, topic) in topics.iter().enumerate() {
             let pace = &mut self.paces[at];

@@ -8,6 +8,7 @@ mod machine;
 mod suggest;
 mod transport;
 
+pub use channel::fits_recording;
 pub use error::{PlanError, Problem};
 pub use suggest::did_you_mean;
 
@@ -23,6 +24,7 @@ use tripmeter_abi::{Description, Pattern, Variant};
 use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
 use tripmeter_model::plan::{Plan, Raw, SamplesAbove, SubExperiment};
+use tripmeter_model::recording::Recording;
 use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;
 use tripmeter_model::{Touch, Wait, experiment, payload};
@@ -78,7 +80,7 @@ fn resolve_on(
 ) -> Result<Plan, PlanError> {
     let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
     let common = experiment.common();
-    Task::of(&common, plan.raw).map_err(PlanError::anywhere)?;
+    Task::of(&common, plan.raw, plan.recording.as_ref()).map_err(PlanError::anywhere)?;
     if experiment.sub_experiments.is_empty() {
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
@@ -141,6 +143,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
         leader_cpu: Some(leader_cpu),
         follower_cpu: Some(follower_cpu),
+        recording: experiment.recording.clone(),
         tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::All]),
         left_out: Vec::new(),
         missing: Vec::new(),
@@ -165,7 +168,13 @@ struct Task {
 }
 
 impl Task {
-    fn of(common: &Common, raw: Raw) -> Result<Self, Problem> {
+    fn of(common: &Common, raw: Raw, recording: Option<&Recording>) -> Result<Self, Problem> {
+        let Some(recording) = recording else { return Self::of_flags(common, raw) };
+        let task = Self::of_flags(&channel::with_recording(common, recording)?, raw)?;
+        Ok(Self { channel: Some(channel::of_recording(recording)), ..task })
+    }
+
+    fn of_flags(common: &Common, raw: Raw) -> Result<Self, Problem> {
         const MOST_SAMPLES: u64 = 1_000_000_000_000;
         const MOST_RAW_SAMPLES: u64 = 100_000_000;
         let pattern = common.pattern.unwrap_or(Pattern::PingPong);
@@ -284,7 +293,7 @@ impl<'a> Planner<'a> {
     fn add(&mut self, entry: &SubExperimentFile, all: &Common) -> Result<(), PlanError> {
         let written = entry.transport.as_str();
         let selector: Selector = written.parse().map_err(|why| PlanError::anywhere(Problem::Selector(why)))?;
-        let task = Task::of(&entry.common().or(all), self.plan.raw).at(written)?;
+        let task = Task::of(&entry.common().or(all), self.plan.raw, self.plan.recording.as_ref()).at(written)?;
         if let Some(name) = &entry.name {
             check_name(name).at(written)?;
         }
@@ -402,7 +411,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if good { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_topics-n][_followers-n]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_topics-n | _recording][_followers-n]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -416,7 +425,9 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if sub_experiment.pattern != Pattern::PingPong {
         name += &format!("_{}", sub_experiment.pattern);
     }
-    if sub_experiment.links() > 1 {
+    if sub_experiment.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()) {
+        name += "_recording";
+    } else if sub_experiment.links() > 1 {
         name += &format!("_topics-{}", sub_experiment.links());
     }
     if sub_experiment.is_fan_out() {

@@ -2,6 +2,7 @@
 
 use crate::channel::Flow;
 use crate::experiment::TableKind;
+use crate::recording::Recording;
 use crate::throughput::Load;
 use crate::transport::Transport;
 use crate::{Pattern, Touch, Wait};
@@ -135,6 +136,9 @@ pub struct Plan {
     pub leader_cpu: Option<usize>,
     /// The follower's processor.
     pub follower_cpu: Option<usize>,
+    /// The recording whose messages are published, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
     /// Tables printed at the end.
     #[schemars(skip)]
     #[serde(skip, default)]

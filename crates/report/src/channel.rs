@@ -5,7 +5,6 @@ use crate::notes::{self, proof};
 use crate::number::micros;
 use crate::throughput::{count, percent};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::Pattern;
 use tripmeter_model::channel::{ChannelTrial, Latency, Used};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::payload::display_size;
@@ -56,7 +55,7 @@ pub struct Row<'a> {
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &Merged<'_>) -> bool {
-    sub.planned.pattern == Pattern::Channel
+    sub.planned.channel.as_ref().is_some_and(|flow| flow.recorded.is_none())
 }
 
 /// Every rate, by payload.
@@ -228,6 +227,7 @@ impl Row<'_> {
 pub mod tests {
     use super::*;
     use crate::{all, fixture};
+    use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Manifest;
 
     fn latency(us: f64) -> Latency {
@@ -240,7 +240,7 @@ pub mod tests {
         let mut manifest = fixture::manifest();
         let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
         plan.pattern = Pattern::Channel;
-        plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: rates_hz.to_vec(), topics: 4 });
+        plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: rates_hz.to_vec(), topics: 4, recorded: None });
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
@@ -264,6 +264,7 @@ pub mod tests {
             cut_short: None,
             publisher: used(31_000_000, 12_345_678),
             subscriber: Some(used(12_000_000, 9_000_000)),
+            topics: Vec::new(),
         };
         let result = fixture::result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
         let cell = &mut result.cells[0];

@@ -21,7 +21,8 @@ pub struct ChannelFiles {
 pub(crate) struct Rows<'a> {
     csv: Option<&'a mut File>,
     timebase: Timebase,
-    payload_bytes: u64,
+    /// Of the rows that are added from now on.
+    pub payload_bytes: u64,
     rate_hz: f64,
     /// Beginning of the trial, in ticks.
     begin: u64,
@@ -74,9 +75,17 @@ impl ChannelFiles {
     /// # Errors
     /// If they cannot be written, e.g. on a full disk.
     pub(crate) fn append(&mut self, payload_bytes: u64, rate_hz: f64, tally: &Tally, ns: u64) -> io::Result<()> {
+        self.append_as(&format!("{payload_bytes}_{rate_hz}"), tally, ns)
+    }
+
+    /// The same with an end of the tags of one's own.
+    ///
+    /// # Errors
+    /// As [`ChannelFiles::append`].
+    pub(crate) fn append_as(&mut self, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
         let of = [("response", &tally.response), ("service", &tally.service)];
         of.into_iter().try_for_each(|(kind, distribution)| {
-            let tag = format!("{kind}_{payload_bytes}_{rate_hz}");
+            let tag = format!("{kind}_{name}");
             self.histograms.append(&tag, &distribution.histogram, Duration::from_nanos(ns))
         })
     }

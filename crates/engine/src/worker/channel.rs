@@ -5,11 +5,11 @@ use super::crew::{Crew, Window, look_ns};
 use super::leader::{Leader, Output, Session};
 use super::load::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{Error, Result, arrivals_file};
-use crate::clock::Clock;
+use crate::clock::{Clock, Timebase};
 use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
 use crate::measure::arrivals::Arrived;
 use crate::measure::notes;
-use crate::measure::publish::{Publisher, Schedule, Sending, Sleep};
+use crate::measure::publish::{Publisher, Schedule, Sending, Sleep, Timetable};
 use crate::measure::{End, Failure, Watch};
 use crate::message::TouchKind;
 use crate::passage::{Kept, Tally, Topic};
@@ -29,7 +29,25 @@ const START_NS: u64 = 5_000_000;
 /// What each publishing thread needs to be woken.
 const WAKE_NS: u64 = 50_000;
 
-/// What is sent in one piece.
+/// What is sent in one piece on every topic.
+pub(super) trait Programme: Copy + Send + Sync {
+    /// When messages of a topic are due.
+    type Times: Timetable + Copy + Send;
+
+    /// Of one of so many topics, if the first message of all is due at `begin`.
+    fn times(&self, begin: u64, topic: usize, topics: usize) -> Self::Times;
+
+    /// Messages of a topic.
+    fn messages(&self, topic: usize) -> u64;
+
+    /// Bytes of a topic's messages, or of the largest of them.
+    fn length(&self, topic: usize) -> usize;
+
+    /// When the time of the payload is over, in ticks.
+    fn capped(&self) -> u64;
+}
+
+/// Messages at a fixed rate, alike on all topics.
 #[derive(Clone, Copy)]
 struct Piece {
     payload_bytes: u64,
@@ -41,11 +59,25 @@ struct Piece {
     capped: u64,
 }
 
-impl Piece {
-    /// Of one of so many topics, if the first message is due at `begin`: they are spread evenly over a period.
-    fn schedule(&self, begin: u64, topic: usize, topics: usize) -> Schedule {
+impl Programme for Piece {
+    type Times = Schedule;
+
+    /// Topics are spread evenly over a period.
+    fn times(&self, begin: u64, topic: usize, topics: usize) -> Schedule {
         let first = begin + (self.period * topic as f64 / topics as f64) as u64;
         Schedule { first, period: self.period }
+    }
+
+    fn messages(&self, _: usize) -> u64 {
+        self.messages
+    }
+
+    fn length(&self, _: usize) -> usize {
+        self.payload_bytes as usize
+    }
+
+    fn capped(&self) -> u64 {
+        self.capped
     }
 }
 
@@ -59,15 +91,32 @@ struct Published {
 }
 
 /// What came of it.
-struct Sent {
-    topics: Vec<Topic>,
-    arrived: Vec<Arrived>,
-    refused: u64,
-    end: End,
+pub(super) struct Sent<S> {
+    pub topics: Vec<Topic<S>>,
+    pub arrived: Vec<Arrived>,
+    pub refused: u64,
+    pub end: End,
     /// When the first message was due, in ticks.
-    begin: u64,
-    publisher: Used,
-    subscriber: Used,
+    pub begin: u64,
+    pub publisher: Used,
+    pub subscriber: Used,
+}
+
+impl<S> Sent<S> {
+    /// From when the first message was due until the last was sent, in nanoseconds.
+    pub(super) fn duration_ns(&self, base: Timebase) -> u64 {
+        let last = self.topics.iter().filter_map(|topic| topic.sent.last()).max();
+        base.to_ns(last.map_or(0, |last| last.saturating_sub(self.begin)))
+    }
+}
+
+/// Why a trial ended before all messages were sent, if so.
+pub(super) fn cut_short(end: End) -> Option<String> {
+    match end {
+        End::Full => None,
+        End::Stopped => Some("interrupted".to_owned()),
+        End::Deadline => Some("time cap".to_owned()),
+    }
 }
 
 impl Leader {
@@ -81,6 +130,9 @@ impl Leader {
         let Some(flow) = plan.channel.clone() else {
             return Err(Error::Failed("the plan does not say what to publish".to_owned()));
         };
+        if flow.recorded.is_some() {
+            return self.measure_recording::<L, C, T>(session, &flow, payload_bytes);
+        }
         let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
         let capped = plan.time_cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.phase(&format!("measure {payload_bytes} bytes"));
@@ -94,7 +146,7 @@ impl Leader {
             }
             let period = base.ticks_per_ns() * 1e9 / rate_hz;
             if warmup > 0 {
-                self.publish::<L, C, T>(session, Piece { payload_bytes, messages: warmup, period, capped })?;
+                self.publish::<L, C, T, _>(session, Piece { payload_bytes, messages: warmup, period, capped })?;
             }
             let piece = Piece { payload_bytes, messages, period, capped };
             trials.push(self.trial_of::<L, C, T>(session, piece, *rate_hz)?);
@@ -126,11 +178,10 @@ impl Leader {
         while left > 0 && end == End::Full {
             self.phase(&format!("measure {} bytes", piece.payload_bytes));
             let messages = left.min(most);
-            let sent = self.publish::<L, C, T>(session, Piece { messages, ..piece })?;
+            let sent = self.publish::<L, C, T, _>(session, Piece { messages, ..piece })?;
             left -= messages;
             (end, refused) = (sent.end, refused + sent.refused);
-            let last = sent.topics.iter().filter_map(|topic| topic.sent.last()).max();
-            duration_ns += base.to_ns(last.map_or(0, |last| last.saturating_sub(sent.begin)));
+            duration_ns += sent.duration_ns(base);
             add(&mut publisher, &sent.publisher);
             add(&mut subscriber, &sent.subscriber);
             if messages * topics as u64 > MANY_SAMPLES {
@@ -160,17 +211,14 @@ impl Leader {
             service_ns: tally.service.latency(),
             lateness_ns: tally.lateness.latency(),
             duration_ns,
-            cut_short: match end {
-                End::Full => None,
-                End::Stopped => Some("interrupted".to_owned()),
-                End::Deadline => Some("time cap".to_owned()),
-            },
+            cut_short: cut_short(end),
             publisher,
             subscriber: (!self.is_same_process()).then_some(subscriber),
+            topics: Vec::new(),
         })
     }
 
-    fn channel_files<R>(
+    pub(super) fn channel_files<R>(
         &mut self,
         work: impl FnOnce(&mut crate::files::ChannelFiles) -> std::io::Result<R>,
     ) -> Result<R> {
@@ -181,18 +229,19 @@ impl Leader {
     }
 
     /// Publishes on all topics; the follower notes what comes.
-    fn publish<L: Link, C: Clock + Copy, T: TouchKind>(
+    pub(super) fn publish<L: Link, C: Clock + Copy, T: TouchKind, P: Programme>(
         &mut self,
         session: &mut Session<'_, L, C>,
-        piece: Piece,
-    ) -> Result<Sent> {
+        programme: P,
+    ) -> Result<Sent<P::Times>> {
         let topics = 1 + session.others.len();
         let first = session.sequence + 1;
         let base = self.job.timebase;
         let (crew, start) = (&Crew::new(topics), &AtomicU64::new(0));
         let sending: Vec<Sending> = (0..topics).map(|_| Sending::default()).collect();
         // Written, not merely reserved, so that no page fault falls into the measured window.
-        let mut sent = vec![vec![u64::MAX; piece.messages as usize]; topics];
+        let messages: Vec<u64> = (0..topics).map(|topic| programme.messages(topic)).collect();
+        let mut sent: Vec<Vec<u64>> = messages.iter().map(|count| vec![u64::MAX; *count as usize]).collect();
         let (clock, timeout_ns, sequence) = (session.clock, session.loss_timeout.0, session.sequence);
         let rest = Sleep { ticks_per_ns: base.ticks_per_ns(), longest_ns: look_ns(topics) };
         let links = std::iter::once(&mut *session.link).chain(session.others.iter_mut());
@@ -204,8 +253,8 @@ impl Leader {
                     member.begin(topic);
                     let shared = &crew.shared[topic];
                     let Some(begin) = await_start(start, crew, topic) else { return Ok((0, End::Stopped, 0)) };
-                    let (mut link, length) = (Watch::off(link), piece.payload_bytes as usize);
-                    let (link, schedule, refused) = (&mut link, piece.schedule(begin, topic, topics), 0);
+                    let (mut link, length) = (Watch::off(link), programme.length(topic));
+                    let (link, schedule, refused) = (&mut link, programme.times(begin, topic, topics), 0);
                     let mut publisher = Publisher {
                         link,
                         clock,
@@ -218,7 +267,7 @@ impl Leader {
                         timeout_ns,
                         refused,
                     };
-                    let ended = publisher.run::<T>(sent, piece.capped).inspect_err(|_| crew.stop())?;
+                    let ended = publisher.run::<T>(sent, programme.capped()).inspect_err(|_| crew.stop())?;
                     Ok((ended.0, ended.1, publisher.refused))
                 };
                 match Builder::new().name(format!("topic-{topic}")).spawn_scoped(scope, publish) {
@@ -229,7 +278,7 @@ impl Leader {
                     }
                 }
             }
-            if let Err(error) = self.ask_ready(&ToFollower::Receive { first, messages: piece.messages }) {
+            if let Err(error) = self.ask_ready(&ToFollower::Receive { first, messages: messages.clone() }) {
                 crew.stop();
                 return Err(error);
             }
@@ -253,25 +302,26 @@ impl Leader {
         let last: Vec<u64> = published.ended.iter().map(|(count, ..)| sequence + *count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let received = self.hear_received(last)?;
-        self.gather(piece, sent, published, received)
+        self.gather(programme, &messages, sent, published, received)
     }
 
     /// Puts together what was sent and what came of it.
-    fn gather(
+    fn gather<P: Programme>(
         &self,
-        piece: Piece,
+        programme: P,
+        messages: &[u64],
         sent: Vec<Vec<u64>>,
         published: Published,
         (arrived, subscriber): (Vec<Arrived>, Used),
-    ) -> Result<Sent> {
+    ) -> Result<Sent<P::Times>> {
         let Published { begin, used: publisher, ended } = published;
         let count = sent.len();
         let file = arrivals_file(&self.job.scratch_dir, 0);
         let bytes = std::fs::read(&file).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
-        let noted = notes::from_bytes(&bytes, count, piece.messages as usize)
+        let noted = notes::from_bytes(&bytes, messages)
             .ok_or_else(|| Error::Failed(format!("file '{}' is not of these messages", file.display())))?;
         let topics = sent.into_iter().zip(noted).enumerate().map(|(topic, (sent, (arrived, marks)))| Topic {
-            schedule: piece.schedule(begin, topic, count),
+            schedule: programme.times(begin, topic, count),
             sent,
             arrived,
             marks,
@@ -339,7 +389,7 @@ impl Leader {
         }
     }
 
-    fn channel_cell(
+    pub(super) fn channel_cell(
         &self,
         payload_bytes: u64,
         packet_bytes: u64,

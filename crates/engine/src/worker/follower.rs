@@ -168,7 +168,7 @@ impl Follower {
                     self.say(&FromFollower::Arrived(arrived))?;
                 }
                 ToFollower::Receive { first, messages } => {
-                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, messages))?;
+                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, &messages))?;
                 }
                 ToFollower::Probe(plan) => probe::follow(self, link, clock, inbox, baseline, plan)?,
                 ToFollower::Bye => return Ok(()),

@@ -9,6 +9,7 @@ pub mod leader;
 mod load;
 pub mod probe;
 mod receive;
+mod replay;
 mod search;
 
 use crate::any::AnySystem;
