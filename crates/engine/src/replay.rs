@@ -176,8 +176,7 @@ mod tests {
     #[test]
     fn messages_are_due_as_recorded_by_the_speed_and_in_order_of_their_times() {
         let entries = [entry(2000, 0, 300), entry(0, 1, 3), entry(1001, 0, 200), entry(2000, 0, 100), entry(9, 1, 17)];
-        let replay =
-            Replay::of(recording(2.0, &[3, 2]), entries.into_iter().map(Ok), &Timebase::NANOSECONDS).unwrap();
+        let replay = Replay::of(recording(2.0, &[3, 2]), entries.into_iter().map(Ok), &Timebase::NANOSECONDS).unwrap();
         assert_eq!(rows(&replay, 0), [(7 + 501, 200), (7 + 1000, 300), (7 + 1000, 100)]);
         assert_eq!(rows(&replay, 1), [(7, 16), (7 + 5, 17)], "one is smaller than our header");
         assert_eq!(replay.times(0, 0).period(), 750.0);

@@ -76,6 +76,7 @@ pub enum Command {
   tripmeter run -t tcp --pattern throughput --demand 100,1000 --recovery 5,10
   tripmeter run -t uds,shm --pattern channel --payloads 1k --topics 4 -n 5000
   tripmeter run -t tcp --pattern channel --payloads 1k --rate 100,1000,10000 --wait block
+  tripmeter run --from-recording drive.mcap -t uds,shm --speed 2
 
 Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no such file,
 69 something is missing, 70 our fault, 73 cannot create, 75 some sub-experiments failed, or one
@@ -183,6 +184,13 @@ pub struct ExperimentArgs {
     /// Under `channel`: topics, each with a link and a publishing thread of its own [default: 1]
     #[arg(long, value_name = "N")]
     pub topics: Option<u32>,
+    /// Publish what was recorded in an MCAP file, as ROS 2 and Foxglove write it, under pattern `channel`: a topic for each
+    /// of its topics, messages of the same sizes at the same times
+    #[arg(long, value_name = "FILE.mcap")]
+    pub from_recording: Option<PathBuf>,
+    /// Play the recording so many times faster than it was recorded, 0.001 to 1000 [default: 1]
+    #[arg(long, value_name = "FACTOR", requires = "from_recording", allow_negative_numbers = true)]
+    pub speed: Option<f64>,
     /// How often everything is repeated, with fresh processes and in random order
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
