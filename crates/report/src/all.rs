@@ -7,6 +7,7 @@ use crate::fan_out;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
+use crate::recording;
 use crate::throughput;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
@@ -116,8 +117,9 @@ pub fn all(manifest: &Manifest) -> String {
     // Stable: the order of the plan within a payload.
     rows.sort_by_key(|row| row.cell.payload_bytes);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
+    let plays = recording::plays(&subs);
     let mut parts = Vec::new();
-    if rows.is_empty() && fans.is_empty() && loads.is_empty() && flows.is_empty() {
+    if rows.is_empty() && fans.is_empty() && loads.is_empty() && flows.is_empty() && plays.is_empty() {
         parts.push("Nothing was measured.\n".to_owned());
     }
     if !rows.is_empty() {
@@ -133,8 +135,15 @@ pub fn all(manifest: &Manifest) -> String {
     if !flows.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Channel, "") + "\n" + &channel::table(&flows));
     }
-    parts.push(notes(manifest, &subs, &rows, &fans, [throughput::notes(&loads), channel::notes(&flows)].concat()));
+    if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
+        parts.push(recording::caption(recording) + "\n" + &recording::table(&plays));
+    }
+    let one_way = [throughput::notes(&loads), channel::notes(&flows), recording::notes(&plays, manifest)].concat();
+    parts.push(notes(manifest, &subs, &rows, &fans, one_way));
     parts.push(legend(&rows, &fans, &flows));
+    if !plays.is_empty() {
+        parts.push(recording::LEGEND.to_owned() + PROOF_LEGEND);
+    }
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());
     }

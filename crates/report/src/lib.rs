@@ -34,6 +34,7 @@ mod merged;
 mod notes;
 mod number;
 pub mod plots;
+mod recording;
 mod requirements;
 mod runs_comparison;
 mod steps;
