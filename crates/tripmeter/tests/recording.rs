@@ -198,8 +198,9 @@ fn a_thousand_topics_with_few_messages() {
     const TOPICS: u64 = 1000;
     let _alone = alone();
     let (recorded, output) = (folder(), folder());
-    let messages: Vec<Message> =
-        (0..3 * TOPICS).map(|index| (format!("/topic/{}", index % TOPICS), index * 1_000_000, 40 + index % 3)).collect();
+    let messages: Vec<Message> = (0..3 * TOPICS)
+        .map(|index| (format!("/topic/{}", index % TOPICS), index * 1_000_000, 40 + index % 3))
+        .collect();
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
     let flags = ["-t", "uds,shm", "--no-floor", "--warmup", "1"];
     play(&file, output.path(), &flags).with(exit::GOOD).clean();

@@ -4,12 +4,13 @@ use super::cell::MANY_SAMPLES;
 use super::crew::{Crew, Window, look_ns};
 use super::leader::{Leader, Output, Session};
 use super::load::{LONGEST_TAKING, SIGN_OF_LIFE};
+use super::programme::{Programme, Sent, cut_short};
 use super::{Error, Result, arrivals_file};
-use crate::clock::{Clock, Timebase};
+use crate::clock::Clock;
 use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
 use crate::measure::arrivals::Arrived;
 use crate::measure::notes;
-use crate::measure::publish::{Publisher, Schedule, Sending, Sleep, Timetable};
+use crate::measure::publish::{Publisher, Schedule, Sending, Sleep};
 use crate::measure::{End, Failure, Watch};
 use crate::message::TouchKind;
 use crate::passage::{Kept, Tally, Topic};
@@ -28,24 +29,6 @@ const MOST_STAMPS: u64 = 1 << 22;
 const START_NS: u64 = 5_000_000;
 /// What each publishing thread needs to be woken.
 const WAKE_NS: u64 = 50_000;
-
-/// What is sent in one piece on every topic.
-pub(super) trait Programme: Copy + Send + Sync {
-    /// When messages of a topic are due.
-    type Times: Timetable + Copy + Send;
-
-    /// Of one of so many topics, if the first message of all is due at `begin`.
-    fn times(&self, begin: u64, topic: usize, topics: usize) -> Self::Times;
-
-    /// Messages of a topic.
-    fn messages(&self, topic: usize) -> u64;
-
-    /// Bytes of a topic's messages, or of the largest of them.
-    fn length(&self, topic: usize) -> usize;
-
-    /// When the time of the payload is over, in ticks.
-    fn capped(&self) -> u64;
-}
 
 /// Messages at a fixed rate, alike on all topics.
 #[derive(Clone, Copy)]
@@ -88,35 +71,6 @@ struct Published {
     used: Used,
     /// Of each topic: messages sent, how it ended, and refusals.
     ended: Vec<(usize, End, u64)>,
-}
-
-/// What came of it.
-pub(super) struct Sent<S> {
-    pub topics: Vec<Topic<S>>,
-    pub arrived: Vec<Arrived>,
-    pub refused: u64,
-    pub end: End,
-    /// When the first message was due, in ticks.
-    pub begin: u64,
-    pub publisher: Used,
-    pub subscriber: Used,
-}
-
-impl<S> Sent<S> {
-    /// From when the first message was due until the last was sent, in nanoseconds.
-    pub(super) fn duration_ns(&self, base: Timebase) -> u64 {
-        let last = self.topics.iter().filter_map(|topic| topic.sent.last()).max();
-        base.to_ns(last.map_or(0, |last| last.saturating_sub(self.begin)))
-    }
-}
-
-/// Why a trial ended before all messages were sent, if so.
-pub(super) fn cut_short(end: End) -> Option<String> {
-    match end {
-        End::Full => None,
-        End::Stopped => Some("interrupted".to_owned()),
-        End::Deadline => Some("time cap".to_owned()),
-    }
 }
 
 impl Leader {

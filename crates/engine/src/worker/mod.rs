@@ -8,6 +8,7 @@ pub mod intruder;
 pub mod leader;
 mod load;
 pub mod probe;
+mod programme;
 mod receive;
 mod replay;
 mod search;

@@ -2,8 +2,8 @@
 //! topic.
 
 use super::cell::MANY_SAMPLES;
-use super::channel::{Programme, Sent, cut_short};
 use super::leader::{Leader, Session};
+use super::programme::{Programme, Sent, cut_short};
 use super::{Error, Result};
 use crate::clock::Clock;
 use crate::control::{FromLeader, WRITING};
