@@ -48,7 +48,7 @@ fn drive() -> Vec<Message> {
         messages.push(("/imu".to_owned(), index * 2_500_000 + random.u64(..400_000), 300 + index % 40));
     }
     messages.extend((0..8).map(|index| ("/camera".to_owned(), 1_000_001 + index * 31_000_003, LARGEST - index % 2)));
-    messages.extend((0..24).map(|index| ("/switch".to_owned(), index / 6 * 50_000_000 + index % 6, index)));
+    messages.extend((0..24).map(|index| ("/switch".to_owned(), 500_000 + index / 6 * 50_000_000 + index % 6, index)));
     messages.push(("/map".to_owned(), 123_456_789, 20_000));
     messages.sort_by_key(|message| message.1);
     messages
@@ -133,7 +133,7 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         assert_eq!(found, expected(&messages, speed.parse().unwrap()), "{transport} {wait}");
         for row in &rows {
             let received = row.received_ns.unwrap();
-            assert!(row.status == "ok" && row.intended_ns <= row.actual_ns && row.actual_ns < received, "{row:?}");
+            assert!(row.status == "ok" && row.intended_ns <= row.actual_ns && row.actual_ns <= received, "{row:?}");
         }
         let trial = trial(&manifest, &name);
         let all = messages.len() as u64;
@@ -269,5 +269,5 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     alone.with(exit::USAGE).one_line(&["--from-recording"]);
     let large = folder();
     let huge = write(large.path(), Some(Compression::Zstd), &[("/huge".to_owned(), 0, 64 << 20)]);
-    refused(&huge, &["-t", "shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "1 topics"]);
+    refused(&huge, &["-t", "shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);
 }

@@ -120,7 +120,7 @@ pub enum Problem {
         display_size(*.payload), served_by(daemon.as_deref())
     )]
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
-    #[error("the recording has {topics} topics, and messages of up to {payload} bytes on '{topic}': {error}")]
+    #[error("the recording's largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
     RecordingRefused { topics: usize, topic: String, payload: u64, error: RegistryError },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
     OneWayAlready,

@@ -1,7 +1,6 @@
 //! A recording that is played, measured by the leader: every message as it was recorded, with a publishing thread for each
 //! topic.
 
-use super::cell::MANY_SAMPLES;
 use super::leader::{Leader, Session};
 use super::programme::{Programme, Sent, cut_short};
 use super::{Error, Result};
@@ -110,9 +109,7 @@ impl Leader {
         let mut trials = Vec::new();
         if !self.shared.stop.load(Relaxed) {
             let sent = self.publish::<L, C, T, _>(session, performance)?;
-            if replay.recording.messages > MANY_SAMPLES {
-                self.phase(WRITING);
-            }
+            self.phase(WRITING);
             trials.push(self.trial_of_recording(&replay, &sent, payload_bytes)?);
             self.phase("play the recording");
         }
