@@ -263,7 +263,7 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
         refused(&file, &["-t", "uds", flag, value], exit::USAGE, &[flag, "recording exclude each other", "leave"]);
     }
     refused(&file, &["-t", "uds", "--pattern", "pingpong"], exit::USAGE, &["'pingpong'", "pattern 'channel'"]);
-    refused(&file, &["--preset", "iceperf"], exit::USAGE, &["recording exclude each other"]);
+    refused(&file, &["--preset", "iceperf"], exit::USAGE, &["'pingpong'", "leave --pattern or --from-recording out"]);
     refused(&file, &["-t", "uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
     let alone = Tripmeter::new(["run", "-t", "uds", "--speed", "2"]).run();
     alone.with(exit::USAGE).one_line(&["--from-recording"]);
