@@ -110,7 +110,11 @@ impl LineCheck {
             }
             self.keep(line);
             let begun = std::mem::take(&mut self.begun);
-            if std::mem::take(&mut self.overlong) { self.damaged() } else { self.line(&begun) }
+            if std::mem::take(&mut self.overlong) {
+                self.damaged()
+            } else {
+                self.line(&begun)
+            }
             self.begun = begun;
             self.begun.clear();
         }
@@ -209,14 +213,18 @@ mod tests {
 
     #[test]
     fn a_text_is_printable_and_differs_from_number_to_number() {
-        assert_eq!(line("", 0x2a), b"000000000000002aqrstuvwxyz0123456789-_ABC"[..LENGTH].iter().chain(b"\n").copied().collect::<Vec<_>>());
+        assert_eq!(
+            line("", 0x2a),
+            b"000000000000002aqrstuvwxyz0123456789-_ABC"[..LENGTH].iter().chain(b"\n").copied().collect::<Vec<_>>()
+        );
         assert!(line("", 7).iter().all(|byte| byte.is_ascii_graphic() || *byte == b'\n'));
         assert_ne!(line("", 7)[DIGITS..], line("", 8)[DIGITS..]);
     }
 
     #[test]
     fn all_lines_are_found_however_they_come_in_pieces() {
-        let lines: Vec<_> = (1..=300).map(|number| line(if number % 2 == 0 { "I " } else { "[info] " }, number)).collect();
+        let lines: Vec<_> =
+            (1..=300).map(|number| line(if number % 2 == 0 { "I " } else { "[info] " }, number)).collect();
         let bytes = lines.concat().len() as u64;
         for piece in [1, 7, 41, 48, 4096, 1 << 20] {
             let (counts, found) = check(300, &lines, piece);

@@ -190,8 +190,7 @@ mod tests {
 
     const PROBE: LogProbe = LogProbe { claim: Claim::File, lossy: false, calls: 64, payload_bytes: 1024 };
     const ALL: Counts = Counts { sent: 64, received: 64, lost: 0, late: 0, duplicated: 0, reordered: 0, damaged: 0 };
-    const LINES: Lines =
-        Lines { written: 64, bytes: 64 * 1025, shortest_prefix_bytes: 0, longest_prefix_bytes: 0 };
+    const LINES: Lines = Lines { written: 64, bytes: 64 * 1025, shortest_prefix_bytes: 0, longest_prefix_bytes: 0 };
 
     fn seen(kind: Kind) -> LogSeen {
         let size = if kind == Kind::Regular { LINES.bytes } else { 0 };

@@ -13,7 +13,7 @@ use crate::measure::calls::Calls;
 use crate::measure::{End, Failure};
 use crate::os;
 use crate::proof::log::{Held, LogObserver, LogProbe, judge_log};
-use crate::record::{Recorded, Recorder};
+use crate::record::Recorder;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Builder;
@@ -40,7 +40,7 @@ const PROBE_BURST: usize = 8;
 
 /// What the calls of one payload were.
 struct Called {
-    recorded: Recorded,
+    recorder: Recorder,
     warmup: u64,
     /// All calls, those of the warm-up included.
     calls: u64,
@@ -49,7 +49,6 @@ struct Called {
     /// First call after the warm-up, of CLOCK_MONOTONIC.
     begin_ns: u64,
     duration_ns: u64,
-    window: Window,
 }
 
 impl Leader {
@@ -62,7 +61,8 @@ impl Leader {
         let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
         let setup = self.setup(&page, 0);
         self.tell(&ToFollower::Setup(Box::new(setup)))?;
-        let limits = system.probe(&self.node_options(Role::Leader, 0)).map_err(|error| self.transport_failed(&error))?;
+        let limits =
+            system.probe(&self.node_options(Role::Leader, 0)).map_err(|error| self.transport_failed(&error))?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
         self.report(&FromLeader::Opened {
             transport_version: self.description.version.clone(),
@@ -89,7 +89,7 @@ impl Leader {
         let observer = LogObserver::start(&file);
         let (text, shared) = (Text::new(payload_bytes as usize), self.shared.clone());
         let timeout_ns = self.job.loss_timeout_ns;
-        let ((), held) = self.with_logger(system, &file, |leader, link| {
+        let held = self.with_logger(system, |leader, link| {
             let (length, sequence) = (payload_bytes as usize, 0);
             let clock = crate::clock::Monotonic;
             let mut caller =
@@ -100,7 +100,8 @@ impl Leader {
                 std::thread::sleep(Duration::from_millis(1));
                 caller.run(some, u64::MAX).map_err(|failure| leader.blame(failure))?;
             }
-            leader.check_stop()
+            leader.check_stop()?;
+            Ok(Held::by_this_process(&file))
         })?;
         self.await_let_go(&file)?;
         let seen = observer.finish();
@@ -123,42 +124,48 @@ impl Leader {
         let plan = &self.job.sub_experiment;
         let most = plan.warmup + plan.samples_of(payload_bytes);
         let file = self.begin_log(payload_bytes, most)?;
-        let (called, _) =
-            self.with_logger(system, &file, |leader, link| leader.call::<_, C>(link, clock, payload_bytes))?;
+        let (called, window) =
+            self.with_logger(system, move |leader, link| leader.call::<_, C>(link, clock, payload_bytes))?;
         let last_call_ns = called.begin_ns + called.duration_ns;
         self.await_let_go(&file)?;
-        let (used, end_ns) = (called.window.close(), monotonic_ns());
+        let (used, end_ns) = (window.close(), monotonic_ns());
         let (counts, lines) = self.end_log(called.calls)?;
         self.check_room(&file, &counts, &lines)?;
         remove(&file)?;
         if called.end == End::Stopped {
             self.shared.stop.store(false, Relaxed);
-            if called.recorded.count == 0 {
+            if called.recorder.count() == 0 {
                 return Err(Error::Interrupted);
             }
         }
-        if called.recorded.count > MANY_SAMPLES {
+        if called.recorder.count() > MANY_SAMPLES {
             self.phase(WRITING);
         }
+        let Called { recorder, warmup, calls: _, refused, end, begin_ns, duration_ns } = called;
+        let recorded = recorder.finish();
         if let Output::Samples(files) = &mut self.files {
-            let appended =
-                files.append(payload_bytes, &called.recorded, &[], Duration::from_nanos(called.duration_ns));
+            let appended = files.append(payload_bytes, &recorded, &[], Duration::from_nanos(duration_ns));
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
         let log = LogCalls {
-            call_ns: called.recorded.figures,
-            refused: called.refused,
+            call_ns: recorded.figures,
+            refused,
             lines,
             flush_ns: end_ns.saturating_sub(last_call_ns),
             used,
             // The supervisor has it.
             cpu_max_percent: None,
         };
-        let cell = self.log_cell(payload_bytes, packet_bytes, &called, counts, log);
-        self.report(&FromLeader::Logged { begin_ns: called.begin_ns, end_ns });
+        let cell = Cell {
+            packet_bytes,
+            warmup,
+            duration_ns,
+            ..self.log_cell(payload_bytes, recorded.count, end, counts, log)
+        };
+        self.report(&FromLeader::Logged { begin_ns, end_ns });
         self.report(&FromLeader::CellFinished(Box::new(cell)));
         self.await_noted()?;
-        if called.end == End::Stopped { Err(Error::Interrupted) } else { Ok(()) }
+        if end == End::Stopped { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Makes the reader ready, and the FIFO, if lines go to one. Returns where lines go.
@@ -201,9 +208,8 @@ impl Leader {
     fn with_logger<S: System, R: Send>(
         &mut self,
         system: &S,
-        file: &Path,
         work: impl FnOnce(&mut Self, &mut <S::Node as Node>::Link) -> Result<R> + Send,
-    ) -> Result<(R, Held)> {
+    ) -> Result<R> {
         let own_threads = self.variant.own_threads;
         let options = self.node_options(Role::Leader, 0);
         let leader = &mut *self;
@@ -214,10 +220,9 @@ impl Leader {
             let mut link = link.map_err(|error| leader.transport_failed(&error))?;
             leader.pin(own_threads)?;
             let result = work(leader, &mut link);
-            let held = Held::by_this_process(file);
             drop(link);
             drop(node);
-            Ok((result?, held))
+            result
         };
         std::thread::scope(|scope| {
             let thread = Builder::new().name("logger".to_owned()).spawn_scoped(scope, sit);
@@ -227,7 +232,12 @@ impl Leader {
     }
 
     /// Calls the logger: warm-up, then samples.
-    fn call<L: Link, C: Clock + Copy>(&mut self, link: &mut L, clock: C, payload_bytes: u64) -> Result<Called> {
+    fn call<L: Link, C: Clock + Copy>(
+        &mut self,
+        link: &mut L,
+        clock: C,
+        payload_bytes: u64,
+    ) -> Result<(Called, Window)> {
         let plan = &self.job.sub_experiment;
         let (base, cap_ns, shared) = (self.job.timebase, plan.time_cap_ns, self.shared.clone());
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes));
@@ -252,16 +262,8 @@ impl Leader {
         let duration_ns = monotonic_ns() - begin_ns;
         let (sequence, refused) = (calls.sequence, calls.refused);
         let end = result.map_err(|failure| self.blame(failure))?;
-        Ok(Called {
-            recorded: recorder.finish(),
-            warmup: warm.count(),
-            calls: sequence,
-            refused,
-            end,
-            begin_ns,
-            duration_ns,
-            window,
-        })
+        let warmup = warm.count();
+        Ok((Called { recorder, warmup, calls: sequence, refused, end, begin_ns, duration_ns }, window))
     }
 
     /// Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
@@ -333,19 +335,19 @@ impl Leader {
         Ok(())
     }
 
-    fn log_cell(&self, payload_bytes: u64, packet_bytes: u64, called: &Called, counts: Counts, log: LogCalls) -> Cell {
+    fn log_cell(&self, payload_bytes: u64, samples: u64, end: End, counts: Counts, log: LogCalls) -> Cell {
         let plan = &self.job.sub_experiment;
         Cell {
             payload_bytes,
-            samples: called.recorded.count,
+            samples,
             samples_planned: plan.samples_of(payload_bytes),
-            warmup: called.warmup,
-            cut_short: match called.end {
+            warmup: 0,
+            cut_short: match end {
                 End::Full => None,
                 End::Stopped => Some("interrupted".to_owned()),
                 End::Deadline => plan.time_cap_ns.map(|cap| format!("time cap of {} s", cap as f64 / 1e9)),
             },
-            packet_bytes,
+            packet_bytes: 0,
             counts,
             rtt_ns: None,
             rtt_half_ns: None,
@@ -355,7 +357,7 @@ impl Leader {
             followers: Vec::new(),
             from_histogram: self.job.raw == Raw::None,
             handover_ns: Handovers::default(),
-            duration_ns: called.duration_ns,
+            duration_ns: 0,
             trials: Vec::new(),
             channel: Vec::new(),
             log: Some(log),
