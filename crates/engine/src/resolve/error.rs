@@ -110,6 +110,8 @@ pub enum Problem {
     NotChannel { flag: &'static str, pattern: Pattern },
     #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
     NotInLog(&'static str),
+    #[error("its path is '{0}', and lines go to a file or a pipe; mend the plugin")]
+    LogPath(tripmeter_model::Path),
     #[error(
         "its lines need {needed} in a file, and '{folder}' has {free} left; make room, set TMPDIR to a folder that has it, \
          or ask for less (-n, --payloads)"

@@ -33,15 +33,19 @@ pub(super) fn check(common: &Common, pattern: Pattern) -> Result<(), Problem> {
     given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), |(flag, _)| Err(Problem::NotInLog(flag)))
 }
 
-/// Checks that the lines of one payload find room in a file of the scratch folder. They are removed before the next payload.
-pub(super) fn check_room(
+/// Checks where lines go, and that those of one payload find room in a file of the scratch folder. They are removed before
+/// the next payload.
+pub(super) fn check_lines(
     variant: &Variant,
     pattern: Pattern,
     lines: impl Iterator<Item = (u64, u64)>,
     scratch: &Path,
 ) -> Result<(), Problem> {
-    if pattern != Pattern::Log || variant.path != Claim::File {
-        return Ok(());
+    match variant.path {
+        _ if pattern != Pattern::Log => return Ok(()),
+        Claim::Pipe => return Ok(()),
+        Claim::File => {}
+        path => return Err(Problem::LogPath(path)),
     }
     let bytes = |(payload_bytes, count): (u64, u64)| count.saturating_mul(payload_bytes.saturating_add(MOST_ADDED));
     let needed = lines.map(bytes).max().unwrap_or(0);

@@ -46,7 +46,7 @@ impl Planner<'_> {
         let wait = wait_of(variant, task.wait, takes_turns || task.pattern == Pattern::Channel)?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
-        log::check_room(variant, task.pattern, lines, self.scratch)?;
+        log::check_lines(variant, task.pattern, lines, self.scratch)?;
         let mut sub_experiment = SubExperiment {
             name: String::new(),
             title: transport.to_string().to_uppercase(),

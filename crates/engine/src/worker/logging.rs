@@ -171,14 +171,7 @@ impl Leader {
     /// Makes the reader ready, and the FIFO, if lines go to one. Returns where lines go.
     fn begin_log(&mut self, payload_bytes: u64, most: u64) -> Result<PathBuf> {
         let file = self.node_options(Role::Leader, 0).log_file();
-        let pipe = match self.variant.path {
-            Claim::File => false,
-            Claim::Pipe => true,
-            path => {
-                let why = format!("its path is '{path}'; under pattern 'log' it must be file or pipe; mend the plugin");
-                return Err(self.failed(&why));
-            }
-        };
+        let pipe = self.variant.path == Claim::Pipe;
         if pipe {
             os::make_fifo(&file).map_err(|error| Error::of(&format!("FIFO '{}'", file.display()), error))?;
         }
