@@ -35,8 +35,8 @@ const CLOSING_LOOK: Duration = Duration::from_millis(2);
 const PROBE_BYTES: u64 = 64 * 1024;
 /// Fewest lines of them.
 const PROBE_LINES: u64 = 32;
-/// So many of them are logged in a row, then the logger may rest.
-const PROBE_BURST: usize = 8;
+/// Between two of them: a logger with a short queue is not to lose any.
+const PROBE_PAUSE: Duration = Duration::from_micros(500);
 
 /// What the calls of one payload were.
 struct Called {
@@ -95,10 +95,9 @@ impl Leader {
             let mut caller =
                 Calls { link, clock, text: &text, length, sequence, shared: &shared, timeout_ns, refused: 0 };
             let mut ticks = vec![0; calls as usize];
-            for some in ticks.chunks_mut(PROBE_BURST) {
-                // Slowly: nothing is to be lost.
-                std::thread::sleep(Duration::from_millis(1));
-                caller.run(some, u64::MAX).map_err(|failure| leader.blame(failure))?;
+            for one in ticks.chunks_mut(1) {
+                std::thread::sleep(PROBE_PAUSE);
+                caller.run(one, u64::MAX).map_err(|failure| leader.blame(failure))?;
             }
             leader.check_stop()?;
             Ok(Held::by_this_process(&file))
