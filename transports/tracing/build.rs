@@ -13,5 +13,7 @@ fn main() {
     };
     let (tracing, subscriber, appender) =
         (version("tracing"), version("tracing-subscriber"), version("tracing-appender"));
-    println!("cargo:rustc-env=TRIPMETER_SYSTEM_VERSION=tracing {tracing}, subscriber {subscriber}, appender {appender}");
+    println!(
+        "cargo:rustc-env=TRIPMETER_SYSTEM_VERSION=tracing {tracing}, subscriber {subscriber}, appender {appender}"
+    );
 }

@@ -1,8 +1,6 @@
 //! What it can do, and what is asked of it.
 
-use tripmeter_abi::{
-    Description, Error, NodeOptions, Path, Pattern, Result, Role, Setting, Status, Variant, Wait, os,
-};
+use tripmeter_abi::{Description, Error, NodeOptions, Path, Pattern, Result, Role, Setting, Status, Variant, Wait, os};
 
 /// Lines that the queue holds unless told otherwise.
 ///
@@ -56,7 +54,12 @@ pub(crate) fn description() -> Description {
             variant("non-blocking-pipe", "a thread of tracing-appender writes to a pipe", Path::Pipe, true),
         ],
         settings: vec![
-            Setting::new("lossy", "on", "on | off", "non-blocking: a full queue drops lines, or keeps the call waiting"),
+            Setting::new(
+                "lossy",
+                "on",
+                "on | off",
+                "non-blocking: a full queue drops lines, or keeps the call waiting",
+            ),
             Setting::new("buffered_lines", DEFAULT_BUFFERED_LINES, "1 to 10000000", "non-blocking: size of the queue"),
         ],
         daemon: None,
