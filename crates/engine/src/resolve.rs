@@ -4,6 +4,7 @@ mod channel;
 mod error;
 mod floor;
 mod load;
+mod log;
 mod machine;
 mod suggest;
 mod transport;
@@ -28,7 +29,7 @@ use tripmeter_model::transport::Selector;
 use tripmeter_model::{Touch, Wait, experiment, payload};
 
 /// Patterns that the engine can run.
-pub const RUNNABLE: &[Pattern] = &[Pattern::PingPong, Pattern::Channel, Pattern::Throughput];
+pub const RUNNABLE: &[Pattern] = &[Pattern::PingPong, Pattern::Channel, Pattern::Throughput, Pattern::Log];
 /// Payloads if none are asked for.
 const DEFAULT_PAYLOADS: &str = "1k..4M";
 /// Round trips per payload if none are asked for.
@@ -165,6 +166,12 @@ struct Task {
 }
 
 impl Task {
+    /// Samples of a payload of this size; see [`SubExperiment::samples_of`].
+    fn samples_of(&self, payload_bytes: u64) -> u64 {
+        let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
+        above.map_or(self.samples, |above| above.samples)
+    }
+
     fn of(common: &Common, raw: Raw) -> Result<Self, Problem> {
         const MOST_SAMPLES: u64 = 1_000_000_000_000;
         const MOST_RAW_SAMPLES: u64 = 100_000_000;
@@ -172,10 +179,15 @@ impl Task {
         if !RUNNABLE.contains(&pattern) {
             return Err(Problem::NotRunnable(pattern));
         }
-        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(DEFAULT_PAYLOADS))?;
+        log::check(common, pattern)?;
+        let (default_payloads, default_samples) = match pattern {
+            Pattern::Log => (log::DEFAULT_PAYLOADS, log::DEFAULT_SAMPLES),
+            _ => (DEFAULT_PAYLOADS, DEFAULT_SAMPLES),
+        };
+        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(default_payloads))?;
         let throughput = load::of(common, pattern)?;
         let channel = channel::of(common, pattern)?;
-        let samples = common.samples.unwrap_or(DEFAULT_SAMPLES);
+        let samples = common.samples.unwrap_or(default_samples);
         let warmup = match throughput {
             Some(_) => common.warmup.unwrap_or(load::DEFAULT_WARMUP),
             None => common.warmup.unwrap_or_else(|| Plan::default_warmup(samples)),
@@ -289,7 +301,7 @@ impl<'a> Planner<'a> {
             check_name(name).at(written)?;
         }
         let by_name = selector.system != "*" && selector.variant.as_deref() != Some("*");
-        let candidates = self.candidates(&selector, written)?;
+        let candidates = self.candidates(&selector, written, task.pattern)?;
         let mut made = Vec::new();
         for candidate in candidates {
             let selector = self.with_settings(&selector, candidate.description);
@@ -328,7 +340,12 @@ impl<'a> Planner<'a> {
     }
 
     /// The transports that a selector stands for, as far as they describe themselves.
-    fn candidates(&mut self, selector: &Selector, written: &str) -> Result<Vec<Candidate<'a>>, PlanError> {
+    fn candidates(
+        &mut self,
+        selector: &Selector,
+        written: &str,
+        pattern: Pattern,
+    ) -> Result<Vec<Candidate<'a>>, PlanError> {
         let registry = self.registry;
         if selector.system != "*" {
             let entry = registry.get(&selector.system).map_err(Problem::Registry).at(written)?;
@@ -345,6 +362,9 @@ impl<'a> Planner<'a> {
         let mut candidates = Vec::new();
         for entry in registry.entries() {
             match entry.describe() {
+                // Loggers are another kind of thing than what carries messages: who asks for all of one means none of the
+                // other.
+                Ok(description) if is_logger(description) != (pattern == Pattern::Log) => {}
                 Ok(description) => {
                     // A system without such a variant is not meant.
                     let variants = transport::variants(description, selector.variant.as_deref()).unwrap_or_default();
@@ -384,6 +404,11 @@ impl<'a> Planner<'a> {
         }
         Ok(())
     }
+}
+
+/// Its default variant does nothing but log.
+fn is_logger(description: &Description) -> bool {
+    description.variants.first().is_some_and(|variant| variant.patterns == [Pattern::Log])
 }
 
 fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {

@@ -13,7 +13,7 @@ pub enum TableKind {
     Iceperf,
     /// eCAL's table: payloads against sub-experiments.
     Ecal,
-    /// AimRT's channel table.
+    /// AimRT's tables of its channel back ends and of its logger.
     Aimrt,
     /// One table of everything.
     All,

@@ -2,6 +2,7 @@
 
 use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
+use crate::log::LogCalls;
 use crate::plan::Plan;
 use crate::throughput::Trial;
 use schemars::JsonSchema;
@@ -263,6 +264,10 @@ pub struct Cell {
     /// round trips.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channel: Vec<ChannelTrial>,
+    /// Under pattern `log`: the calls, and the lines that came of them. `samples` are then calls, and there are no round
+    /// trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogCalls>,
 }
 
 /// One of several followers, in a cell.

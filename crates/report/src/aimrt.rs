@@ -1,5 +1,6 @@
-//! The columns of AimRT's channel benchmark.
+//! The columns of AimRT's benchmarks: that of its channel back ends here, those of others in modules of their own.
 
+use crate::aimrt_log;
 use crate::channel;
 use crate::merged::{Merged, largest};
 use crate::throughput::percent;
@@ -18,15 +19,22 @@ time), as AimRT takes it; times from the intended sending are in the table `all`
 those sent. CPU: publisher/subscriber, user and system, 100 = one core. !: the rate was missed.
 ";
 
+/// AimRT's tables, as far as something of them was measured.
+pub fn aimrt(manifest: &Manifest) -> String {
+    let tables = [channel_table(manifest), aimrt_log::tables(manifest)];
+    let tables: Vec<String> = tables.into_iter().flatten().collect();
+    if tables.is_empty() { "Nothing of this table was measured.\n".to_owned() } else { tables.join("\n") }
+}
+
 /// AimRT's channel table: a row for each system, size and number of topics, in the order of the plan.
 ///
 /// # Source
 /// AimRT, performance test, table of its channel back ends.
-pub fn aimrt(manifest: &Manifest) -> String {
+fn channel_table(manifest: &Manifest) -> Option<String> {
     let subs = Merged::of(manifest);
     let mut rows: Vec<_> = channel::rows(&subs);
     if rows.is_empty() {
-        return "Nothing of this table was measured.\n".to_owned();
+        return None;
     }
     // A group for each number of topics and size, as they come in the plan; systems side by side in it.
     let mut groups: Vec<(u32, u64)> = Vec::new();
@@ -39,7 +47,7 @@ pub fn aimrt(manifest: &Manifest) -> String {
     }
     rows.sort_by_key(|row| groups.iter().position(|group| *group == row.group()));
     let lines = rows.iter().zip(1..).map(|(row, id)| line(row, id));
-    lines.fold(HEADER.to_owned(), |text, line| text + &line) + "\n" + LEGEND
+    Some(lines.fold(HEADER.to_owned(), |text, line| text + &line) + "\n" + LEGEND)
 }
 
 fn line(row: &channel::Row<'_>, id: u32) -> String {

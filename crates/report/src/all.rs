@@ -4,6 +4,7 @@ use crate::FLOOR;
 use crate::audit;
 use crate::channel;
 use crate::fan_out;
+use crate::log;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
@@ -116,8 +117,9 @@ pub fn all(manifest: &Manifest) -> String {
     // Stable: the order of the plan within a payload.
     rows.sort_by_key(|row| row.cell.payload_bytes);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
+    let logs = log::rows(&subs);
     let mut parts = Vec::new();
-    if rows.is_empty() && fans.is_empty() && loads.is_empty() && flows.is_empty() {
+    if rows.is_empty() && fans.is_empty() && loads.is_empty() && flows.is_empty() && logs.is_empty() {
         parts.push("Nothing was measured.\n".to_owned());
     }
     if !rows.is_empty() {
@@ -133,8 +135,15 @@ pub fn all(manifest: &Manifest) -> String {
     if !flows.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Channel, "") + "\n" + &channel::table(&flows));
     }
-    parts.push(notes(manifest, &subs, &rows, &fans, [throughput::notes(&loads), channel::notes(&flows)].concat()));
+    if !logs.is_empty() {
+        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
+    }
+    let of_others = [throughput::notes(&loads), channel::notes(&flows), log::notes(&logs)].concat();
+    parts.push(notes(manifest, &subs, &rows, &fans, of_others));
     parts.push(legend(&rows, &fans, &flows));
+    if !logs.is_empty() {
+        parts.push(log::LEGEND.to_owned());
+    }
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());
     }
@@ -143,7 +152,7 @@ pub fn all(manifest: &Manifest) -> String {
 }
 
 fn is_trips(sub: &SubExperiment) -> bool {
-    !matches!(sub.pattern, Pattern::Throughput | Pattern::Channel)
+    !matches!(sub.pattern, Pattern::Throughput | Pattern::Channel | Pattern::Log)
 }
 
 fn has_one_way(rows: &[Row<'_>]) -> bool {

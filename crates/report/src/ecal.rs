@@ -29,8 +29,9 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> String {
         let subs = Merged::of(manifest).into_iter().filter(|sub| !sub.planned.added_as_floor);
         subs.map(move |sub| Column { sub, mark: mark(index) })
     });
-    let (columns, one_way): (Vec<Column>, Vec<Column>) =
-        all.partition(|column| !matches!(column.sub.planned.pattern, Pattern::Throughput | Pattern::Channel));
+    let (columns, one_way): (Vec<Column>, Vec<Column>) = all.partition(|column| {
+        !matches!(column.sub.planned.pattern, Pattern::Throughput | Pattern::Channel | Pattern::Log)
+    });
     let mut text: Vec<String> = platforms(experiments, mark);
     text.extend(match columns.is_empty() {
         true => vec!["Nothing of this table was to be measured.\n".to_owned()],

@@ -134,5 +134,6 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         duration_ns: 1_000_000,
         trials: Vec::new(),
         channel: Vec::new(),
+        log: None,
     }
 }

@@ -19,6 +19,7 @@
 
 mod ab;
 mod aimrt;
+mod aimrt_log;
 mod all;
 mod audit;
 mod channel;
@@ -30,6 +31,7 @@ mod fan_out;
 mod fixture;
 mod grid;
 mod iceperf;
+mod log;
 mod merged;
 mod notes;
 mod number;

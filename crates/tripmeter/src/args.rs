@@ -76,6 +76,7 @@ pub enum Command {
   tripmeter run -t tcp --pattern throughput --demand 100,1000 --recovery 5,10
   tripmeter run -t uds,shm --pattern channel --payloads 1k --topics 4 -n 5000
   tripmeter run -t tcp --pattern channel --payloads 1k --rate 100,1000,10000 --wait block
+  tripmeter run -t 'write/*,spdlog/*,tracing/*' --pattern log
 
 Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no such file,
 69 something is missing, 70 our fault, 73 cannot create, 75 some sub-experiments failed, or one
@@ -197,7 +198,8 @@ pub struct MeasuringArgs {
     /// Payloads in bytes: 1k,64k,4M or 1k..4M (doubling); k = 1024
     #[arg(long, value_name = "LIST")]
     pub payloads: Option<String>,
-    /// Round trips per payload; under `channel` messages per topic, at each payload and rate
+    /// Round trips per payload; under `channel` messages per topic, at each payload and rate; under `log` calls of the
+    /// logger [default there: 100000]
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     pub samples: Option<u64>,
     /// How both sides wait

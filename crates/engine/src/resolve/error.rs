@@ -108,6 +108,20 @@ pub enum Problem {
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
     NotChannel { flag: &'static str, pattern: Pattern },
+    #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
+    NotInLog(&'static str),
+    #[error("its path is '{0}', and lines go to a file or a pipe; mend the plugin")]
+    LogPath(tripmeter_model::Path),
+    #[error(
+        "its lines need {needed} in a file, and '{folder}' has {free} left; make room, set TMPDIR to a folder that has it, \
+         or ask for less (-n, --payloads)"
+    )]
+    NoRoomForLog { needed: String, free: String, folder: String },
+    #[error(
+        "its lines need {needed} in a file, and files are limited to {limit} bytes; raise that (ulimit -f), or ask for less \
+         (-n, --payloads)"
+    )]
+    LogOverLimit { needed: String, limit: u64 },
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
@@ -162,7 +176,7 @@ impl Problem {
                 exit::UNAVAILABLE
             }
             Problem::NoProcessors(_) => exit::SOFTWARE,
-            Problem::NoScratch(_) => exit::CANNOT_CREATE,
+            Problem::NoScratch(_) | Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => exit::CANNOT_CREATE,
             _ => exit::USAGE,
         }
     }

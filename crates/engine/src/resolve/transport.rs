@@ -1,7 +1,7 @@
 //! One transport against what it says of itself, and against this machine.
 
 use super::error::listed;
-use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean};
+use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean, log};
 use crate::registry::RegistryError;
 use std::collections::BTreeMap;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
@@ -45,6 +45,8 @@ impl Planner<'_> {
         // At a fixed rate, little is there to be waited for busily.
         let wait = wait_of(variant, task.wait, takes_turns || task.pattern == Pattern::Channel)?;
         self.probe(candidate, &transport, task, wait)?;
+        let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
+        log::check_lines(variant, task.pattern, lines, self.scratch)?;
         let mut sub_experiment = SubExperiment {
             name: String::new(),
             title: transport.to_string().to_uppercase(),

@@ -375,6 +375,7 @@ impl Leader {
             duration_ns,
             trials: Vec::new(),
             channel,
+            log: None,
         }
     }
 }

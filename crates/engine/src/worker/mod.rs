@@ -7,7 +7,9 @@ pub mod follower;
 pub mod intruder;
 pub mod leader;
 mod load;
+mod logging;
 pub mod probe;
+mod read_log;
 mod receive;
 mod search;
 
