@@ -24,7 +24,7 @@ use tripmeter_model::manifest::{Cell, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -166,6 +166,8 @@ pub enum ToFollower {
         /// Most messages of a topic.
         messages: u64,
     },
+    /// Answer the requests of every client, until told that there are no more.
+    Answer,
     /// Stop answering.
     Stop,
     /// There are no messages after this one: say what has come.
@@ -173,7 +175,7 @@ pub enum ToFollower {
         /// Number of the last.
         last: u64,
     },
-    /// All messages of every topic have been sent: say what has come.
+    /// All messages of every topic have been sent, or all calls of every client have ended: say what has come.
     Sent {
         /// Number of the last of each topic.
         last: Vec<u64>,
@@ -239,9 +241,9 @@ pub enum FromFollower {
     Stopped,
     /// What has come of the messages that it was to count.
     Arrived(Arrived),
-    /// What has come of the messages of every topic; when they came is in its file.
+    /// What has come of the messages of every topic; when they came is in its file. Or the calls have been answered.
     Received {
-        /// Of each topic.
+        /// Of each topic; of calls none, which the leader counts.
         arrived: Vec<Arrived>,
         /// What its process used until the last message was sent.
         used: Used,

@@ -1,9 +1,9 @@
 //! The files of one sub-experiment, written payload by payload.
 
-mod channel;
+mod stamps;
 mod trials;
 
-pub use channel::{CHANNEL_HEADER, ChannelFiles};
+pub use stamps::{Kind, StampFiles};
 pub use trials::{TRIALS_HEADER, TrialFile};
 
 use crate::record::{OneWay, Recorded};

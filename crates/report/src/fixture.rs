@@ -69,6 +69,7 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         time_cap_ns: None,
         throughput: None,
         channel: None,
+        rpc: None,
         environment: BTreeMap::new(),
         added_as_floor: false,
     });
@@ -134,5 +135,6 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         duration_ns: 1_000_000,
         trials: Vec::new(),
         channel: Vec::new(),
+        rpc: Vec::new(),
     }
 }

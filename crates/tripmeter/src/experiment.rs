@@ -197,6 +197,8 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         demand = &args.demand,
         recovery_ms = &args.recovery,
         topics = &args.topics,
+        mode = &args.mode,
+        clients = &args.clients,
         wait = &measuring.wait,
         touch = &measuring.touch,
         one_way = &one_way,

@@ -108,6 +108,19 @@ pub enum Problem {
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
     NotChannel { flag: &'static str, pattern: Pattern },
+    #[error("'{flag}' belongs to pattern 'rpc', not to '{pattern}'; add --pattern rpc, or leave it out")]
+    NotRpc { flag: &'static str, pattern: Pattern },
+    #[error("'{text}' is not a number of clients, 1 to {most} (--clients)")]
+    Clients { text: String, most: u32 },
+    #[error("{count} numbers of clients were asked for, the limit is {most}; ask for fewer (--clients)")]
+    TooManyNumbers { count: usize, most: usize },
+    #[error(
+        "'--rate' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; add --mode \
+         fixed-freq, or leave it out"
+    )]
+    RateOfBench,
+    #[error("calls are timed as round trips; leave 'one_way' (--one-way) out")]
+    OneWayCalls,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]

@@ -42,8 +42,9 @@ impl Planner<'_> {
         }
         let follower_cpus = self.processors(task.followers);
         let takes_turns = follower_cpus.iter().enumerate().any(|(at, cpu)| follower_cpus[..at].contains(cpu));
-        // At a fixed rate, little is there to be waited for busily.
-        let wait = wait_of(variant, task.wait, takes_turns || task.pattern == Pattern::Channel)?;
+        // At a fixed rate, little is there to be waited for busily; clients share processors.
+        let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
+        let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
         self.probe(candidate, &transport, task, wait)?;
         let mut sub_experiment = SubExperiment {
             name: String::new(),
@@ -62,6 +63,7 @@ impl Planner<'_> {
             time_cap_ns: task.time_cap_ns,
             throughput: task.throughput.clone(),
             channel: task.channel.clone(),
+            rpc: task.rpc.clone(),
             environment: BTreeMap::new(),
             added_as_floor: false,
         };
@@ -86,7 +88,7 @@ impl Planner<'_> {
             run_id: self.run_id.clone(),
             scratch_dir: self.scratch.to_path_buf(),
             max_payload_bytes: largest,
-            link_count: task.channel.as_ref().map_or(1, |flow| flow.topics),
+            link_count: task.links(),
             follower_count: task.followers,
             follower_index: 0,
             intruder: None,

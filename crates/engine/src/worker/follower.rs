@@ -170,6 +170,9 @@ impl Follower {
                 ToFollower::Receive { first, messages } => {
                     with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, messages))?;
                 }
+                ToFollower::Answer => {
+                    with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes))?;
+                }
                 ToFollower::Probe(plan) => probe::follow(self, link, clock, inbox, baseline, plan)?,
                 ToFollower::Bye => return Ok(()),
                 ToFollower::Setup(_)

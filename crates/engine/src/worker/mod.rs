@@ -2,6 +2,7 @@
 
 pub mod cell;
 mod channel;
+mod conduct;
 mod crew;
 pub mod follower;
 pub mod intruder;
@@ -9,7 +10,9 @@ pub mod leader;
 mod load;
 pub mod probe;
 mod receive;
+mod rpc;
 mod search;
+mod trials;
 
 use crate::any::AnySystem;
 use crate::audit;

@@ -65,6 +65,18 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t uds --pattern channel --demand 10", &["'--demand'", "'throughput'", "'channel'"]);
     wrong("run -t uds --pattern channel --one-way", &["--one-way"]);
     wrong("run -t uds --pattern channel --topics 4096 -n 100000", &["100000 samples", "24414", "--raw none"]);
+    wrong("run -t shm --followers 2 --pattern rpc", &["'rpc' has 1 follower", "2 were asked for"]);
+    wrong("run -t uds --pattern rpc --clients 0", &["'0'", "1 to 256", "--clients"]);
+    wrong("run -t uds --pattern rpc --clients 1,1", &["--clients"]);
+    wrong("run -t uds --clients 2", &["'--clients'", "'pingpong'", "--pattern rpc"]);
+    wrong("run -t uds --pattern channel --mode bench", &["'--mode'", "'channel'", "--pattern rpc"]);
+    wrong("run -t uds --pattern rpc --rate 10", &["'--rate'", "fixed-freq", "--mode"]);
+    wrong("run -t uds --pattern rpc --mode fixed-freq --rate max", &["'max'", "--rate"]);
+    wrong("run -t uds --pattern rpc --mode fast", &["'fast'", "bench", "fixed-freq", "--mode"]);
+    wrong("run -t uds --pattern rpc --topics 2", &["'--topics'", "'rpc'", "--pattern channel"]);
+    wrong("run -t uds --pattern rpc --duration 2", &["'--duration'", "'throughput'", "'rpc'"]);
+    wrong("run -t uds --pattern rpc --one-way", &["round trips", "--one-way"]);
+    wrong("run -t uds --pattern rpc --clients 200 -n 600000", &["600000 samples", "500000", "--raw none"]);
     wrong("run -t shm --followers 2 --raw none", &["2 followers", "--raw none"]);
     wrong("run -t inmem?damage=3 --followers 2", &["side=follower"]);
     wrong("leader -t shm --followers 2", &["'shm/ring'", "only 1 can be started by hand", "`tripmeter run`"]);
