@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use tripmeter_model::channel::{Fate, Latency};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::rpc::CallCounts;
 
 /// The stamps of one topic or client, in ticks and in the order of the numbers. A call arrives when its answer does; one
 /// that fails is damaged, and one that times out is lost.
@@ -220,6 +221,19 @@ impl Tally {
             duplicated,
             reordered,
             damaged,
+        }
+    }
+
+    /// What happened to the calls, of which `late` were answered after their end.
+    pub fn calls(&self, late: u64) -> CallCounts {
+        let Counts { sent, received, lost, damaged, duplicated, .. } = self.counts();
+        CallCounts {
+            made: sent,
+            succeeded: received,
+            timed_out: lost + self.late,
+            failed: damaged,
+            late: late + self.late,
+            duplicated,
         }
     }
 

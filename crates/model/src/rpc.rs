@@ -134,6 +134,11 @@ impl std::ops::Add for CallCounts {
 }
 
 impl CallCounts {
+    /// Calls that succeeded, per second of that time.
+    pub fn per_second(&self, duration_ns: u64) -> f64 {
+        self.succeeded as f64 * 1e9 / duration_ns.max(1) as f64
+    }
+
     /// Calls of those made that did not succeed.
     pub fn loss(&self) -> f64 {
         (self.timed_out + self.failed) as f64 / self.made.max(1) as f64

@@ -289,7 +289,7 @@ mod tests {
         result(&mut manifest, "load", 1, &[(1024, 1.0)]);
         let text = ecal(&[("a", &manifest)]);
         assert!(
-            text.contains("load: pattern throughput, nobody answers; left out") && !text.contains("drops"),
+            text.contains("load: pattern throughput, left out here") && !text.contains("drops"),
             "{text}"
         );
         add(&mut manifest, "shm", "ecal/shm", &[1024]).title = "ECAL/SHM".to_owned();

@@ -120,18 +120,10 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
         let (Kept { achieved_hz, slowest_hz, rate_missed }, behind) = (tally.kept(), tally.behind);
         Pace { offered_hz, achieved_hz, slowest_hz, rate_missed, behind }
     });
-    let counts = tally.counts();
-    let counts = CallCounts {
-        made: counts.sent,
-        succeeded: counts.received,
-        timed_out: counts.lost + counts.late,
-        failed: counts.damaged,
-        late: late + counts.late,
-        duplicated: counts.duplicated,
-    };
+    let counts = tally.calls(late);
     RpcTrial {
         counts,
-        qps: counts.succeeded as f64 * 1e9 / duration_ns.max(1) as f64,
+        qps: counts.per_second(duration_ns),
         response_rtt_ns: pace.and_then(|_| tally.response.latency()),
         service_rtt_ns: tally.service.latency(),
         lateness_ns: pace.and_then(|_| tally.lateness.latency()),
