@@ -195,8 +195,7 @@ fn a_stalled_call_shows_in_the_response_of_every_call_that_waited_and_in_its_own
     let slow: Vec<(usize, u64)> =
         times.iter().filter(|time| time.2 > SERVICE_NS).map(|time| (time.0, time.2)).collect();
     assert_eq!(slow, [(STALLED - 1, STALL_NS + SERVICE_NS)]);
-    let waited: Vec<(usize, u64)> =
-        times.iter().filter(|time| time.1 > time.2).map(|time| (time.0, time.1)).collect();
+    let waited: Vec<(usize, u64)> = times.iter().filter(|time| time.1 > time.2).map(|time| (time.0, time.1)).collect();
     // Each one begins when the one before has ended, and ends a service time later.
     let end = |behind: u64| STALL_NS + (behind + 1) * SERVICE_NS - behind * PERIOD_NS;
     let expected: Vec<(usize, u64)> = (1..=50).map(|behind| (STALLED - 1 + behind, end(behind as u64))).collect();

@@ -57,7 +57,11 @@ pub fn aimrt(manifest: &Manifest) -> String {
 }
 
 /// Sorted by mode, number of topics or clients, and size, as they come in the plan: systems stand side by side in each.
-fn in_groups<'a, T>(manifest: &Manifest, mut rows: Vec<Row<'a, T>>, is_of: fn(&SubExperiment) -> bool) -> Vec<Row<'a, T>> {
+fn in_groups<'a, T>(
+    manifest: &Manifest,
+    mut rows: Vec<Row<'a, T>>,
+    is_of: fn(&SubExperiment) -> bool,
+) -> Vec<Row<'a, T>> {
     let mode = |sub: &SubExperiment| sub.rpc.as_ref().map(|calls| calls.mode);
     let mut groups: Vec<(Option<Mode>, (u32, u64))> = Vec::new();
     for sub in manifest.plan.sub_experiments.iter().filter(|sub| is_of(sub)) {

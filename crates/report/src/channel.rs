@@ -75,7 +75,11 @@ impl Row<'_> {
                 self.mark(|trial| trial.cut_short.is_some(), "*"),
                 count(self.of_trials(|trial| trial.offered_hz))
             ),
-            format!("{}{}", self.mark(|trial| trial.rate_missed, "!"), count(self.of_trials(|trial| trial.achieved_hz))),
+            format!(
+                "{}{}",
+                self.mark(|trial| trial.rate_missed, "!"),
+                count(self.of_trials(|trial| trial.achieved_hz))
+            ),
         ];
         response[..NAMING].clone_from_slice(&naming);
         response[HEADER.len() - 5] = percent(self.loss());

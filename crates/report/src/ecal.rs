@@ -288,10 +288,7 @@ mod tests {
         add(&mut manifest, "load", "ecal/shm", &[1024]).pattern = Pattern::Throughput;
         result(&mut manifest, "load", 1, &[(1024, 1.0)]);
         let text = ecal(&[("a", &manifest)]);
-        assert!(
-            text.contains("load: pattern throughput, left out here") && !text.contains("drops"),
-            "{text}"
-        );
+        assert!(text.contains("load: pattern throughput, left out here") && !text.contains("drops"), "{text}");
         add(&mut manifest, "shm", "ecal/shm", &[1024]).title = "ECAL/SHM".to_owned();
         result(&mut manifest, "shm", 1, &[(1024, 1.0)]);
         let text = ecal(&[("a", &manifest)]);

@@ -67,7 +67,9 @@ impl Row<'_> {
     }
 
     fn of_pace(&self, figure: fn(&Pace) -> f64) -> Option<String> {
-        self.trials().all(|trial| trial.pace.is_some()).then(|| count(self.of_trials(|trial| trial.pace.as_ref().map_or(0.0, figure))))
+        self.trials()
+            .all(|trial| trial.pace.is_some())
+            .then(|| count(self.of_trials(|trial| trial.pace.as_ref().map_or(0.0, figure))))
     }
 
     fn lines(&self) -> [[String; HEADER.len()]; 2] {
@@ -129,7 +131,8 @@ impl Row<'_> {
 
     fn notes(&self) -> Vec<String> {
         let (name, size) = (&self.sub.planned.name, display_size(self.payload_bytes));
-        let offered = self.of_pace(|pace| pace.offered_hz).map_or_else(String::new, |offered| format!(", {offered} /s"));
+        let offered =
+            self.of_pace(|pace| pace.offered_hz).map_or_else(String::new, |offered| format!(", {offered} /s"));
         let place = format!("{name} at {size}{offered}");
         let mut lines: Vec<String> = self.shortfalls.iter().map(|why| format!("* {name} at {size}: {why}")).collect();
         for trial in self.trials() {
@@ -258,6 +261,9 @@ pub mod tests {
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
-        assert!(lines.iter().any(|line| line.contains(" 4 *fixed-freq 1000 !800 ") && line.contains(" 7 3 ")), "{text}");
+        assert!(
+            lines.iter().any(|line| line.contains(" 4 *fixed-freq 1000 !800 ") && line.contains(" 7 3 ")),
+            "{text}"
+        );
     }
 }

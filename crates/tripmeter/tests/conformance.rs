@@ -400,14 +400,16 @@ const CALLS: u64 = 40;
 
 /// Calls by several clients: every wait and both modes, everything touched.
 fn rpc_experiment(variants: &[&Here<'_>]) -> String {
-    let mut text = format!("floor = false\npattern = \"rpc\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\n");
+    let mut text =
+        format!("floor = false\npattern = \"rpc\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\n");
     text += "touch = \"full\"\nloss_timeout_s = 15.0\n";
     for variant in variants {
         let payloads = variant.payloads().into_iter().filter(|payload| [16, 4097].contains(payload));
         let payloads = payloads.map(|payload| payload.to_string()).collect::<Vec<_>>().join(",");
         let name = variant.name();
         for wait in &variant.declared.waits {
-            let entry = format!("[[sub_experiment]]\ntransport = \"{name}\"\nwait = \"{wait}\"\npayloads = \"{payloads}\"\n");
+            let entry =
+                format!("[[sub_experiment]]\ntransport = \"{name}\"\nwait = \"{wait}\"\npayloads = \"{payloads}\"\n");
             write!(text, "{entry}{entry}mode = \"fixed-freq\"\nrate = \"200\"\n").unwrap();
         }
     }

@@ -105,7 +105,13 @@ impl StampFiles {
     }
 
     /// For the rows of a trial that began at that tick.
-    pub(crate) fn rows(&mut self, timebase: Timebase, payload_bytes: u64, rate_hz: Option<f64>, begin: u64) -> Rows<'_> {
+    pub(crate) fn rows(
+        &mut self,
+        timebase: Timebase,
+        payload_bytes: u64,
+        rate_hz: Option<f64>,
+        begin: u64,
+    ) -> Rows<'_> {
         let (text, count, written) = (Vec::new(), 0, Ok(()));
         let rate_hz = rate_hz.map_or_else(String::new, |rate_hz| rate_hz.to_string());
         Rows { kind: self.kind, csv: self.csv.as_mut(), timebase, payload_bytes, rate_hz, begin, text, count, written }
@@ -115,7 +121,13 @@ impl StampFiles {
     ///
     /// # Errors
     /// If they cannot be written, e.g. on a full disk.
-    pub(crate) fn append(&mut self, payload_bytes: u64, rate_hz: Option<f64>, tally: &Tally, ns: u64) -> io::Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        payload_bytes: u64,
+        rate_hz: Option<f64>,
+        tally: &Tally,
+        ns: u64,
+    ) -> io::Result<()> {
         let response = rate_hz.map(|_| ("response", &tally.response));
         let rate = rate_hz.map_or_else(String::new, |rate_hz| format!("_{rate_hz}"));
         response.into_iter().chain([("service", &tally.service)]).try_for_each(|(time, distribution)| {
@@ -206,6 +218,9 @@ mod tests {
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("rpc_x.csv")).unwrap();
         let header = "payload_bytes,rate_hz,client,sequence,status,intended_send_ns,actual_send_ns,recv_ns";
-        assert_eq!(text, format!("{header}\n1024,,1,1,failed,1,1,\n1024,,1,2,timed_out,1,1,\n1024,,1,3,timed_out,1,1,\n"));
+        assert_eq!(
+            text,
+            format!("{header}\n1024,,1,1,failed,1,1,\n1024,,1,2,timed_out,1,1,\n1024,,1,3,timed_out,1,1,\n")
+        );
     }
 }

@@ -29,7 +29,9 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Flow>, Prob
 
 /// The rates that are asked for, each once.
 pub(super) fn rates(text: Option<&str>) -> Result<Vec<f64>, Problem> {
-    let rate = |text: &str| number(text, 0.001, HIGHEST_RATE_HZ, "messages per second (calls under rpc), 0.001 to 1e6 (--rate)");
+    let rate = |text: &str| {
+        number(text, 0.001, HIGHEST_RATE_HZ, "messages per second (calls under rpc), 0.001 to 1e6 (--rate)")
+    };
     let rates_hz = list(text.unwrap_or(DEFAULT_RATE_HZ), rate)?;
     if let Some(index) = (1..rates_hz.len()).find(|index| rates_hz[..*index].contains(&rates_hz[*index])) {
         return Err(Problem::OfferTwice { flags: "--rate", trial: index + 1 });

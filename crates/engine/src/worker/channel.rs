@@ -60,18 +60,8 @@ impl Leader {
             move |begin: u64| {
                 let (mut link, length) = (Watch::off(link), piece.payload_bytes as usize);
                 let (link, schedule, refused) = (&mut link, piece.schedule(begin, topic, topics), 0);
-                let mut publisher = Publisher {
-                    link,
-                    clock,
-                    rest,
-                    schedule,
-                    length,
-                    sequence,
-                    shared,
-                    sending,
-                    timeout_ns,
-                    refused,
-                };
+                let mut publisher =
+                    Publisher { link, clock, rest, schedule, length, sequence, shared, sending, timeout_ns, refused };
                 let ended = publisher.run::<T>(sent, piece.capped)?;
                 Ok((ended.0, ended.1, publisher.refused))
             }

@@ -8,13 +8,13 @@ use super::trials::{Piece, Sent, Tallied, end_of};
 use super::{Error, Result};
 use crate::clock::Clock;
 use crate::control::{FromFollower, ToFollower};
+use crate::measure::answers::Answers;
 use crate::measure::arrivals::Arrived;
 use crate::measure::callback::{self, Inbox};
 use crate::measure::calls::{Client, Made, called_back};
 use crate::measure::notes::{DAMAGED, NEVER};
 use crate::measure::publish::{Sending, Sleep};
 use crate::measure::stamps::Requests;
-use crate::measure::answers::Answers;
 use crate::measure::trips::Trips;
 use crate::measure::{End, Failure, Tracker, Watch, echo};
 use crate::message::TouchKind;
@@ -138,7 +138,11 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
 impl Follower {
     /// Answers the requests of all clients until the leader says that there are no more, or has gone; and says what was
     /// used. Under `poll` one thread looks at all links in turns, else each has a thread.
-    pub(super) fn answer_calls<L: Link, T: TouchKind>(&mut self, links: &mut [L], inboxes: &[Box<Inbox>]) -> Result<()> {
+    pub(super) fn answer_calls<L: Link, T: TouchKind>(
+        &mut self,
+        links: &mut [L],
+        inboxes: &[Box<Inbox>],
+    ) -> Result<()> {
         type Work<'a> = Box<dyn FnOnce() -> std::result::Result<(), Failure> + Send + 'a>;
         let crew = &Crew::new(links.len());
         let (timeout_ns, wait) = (self.setup().loss_timeout_ns, self.setup().options.wait);
@@ -160,12 +164,15 @@ impl Follower {
                 works.collect()
             }
             Wait::Callback => {
-                let works = links.iter_mut().zip(&crew.shared).zip(inboxes).map(|((link, shared), inbox)| -> Work<'_> {
-                    Box::new(move || {
-                        let (link, requests) = (&mut Watch::off(link), &mut Requests);
-                        callback::echo::<L, T, Requests, false>(inbox, link, shared, timeout_ns, requests, listening)
-                    })
-                });
+                let works =
+                    links.iter_mut().zip(&crew.shared).zip(inboxes).map(|((link, shared), inbox)| -> Work<'_> {
+                        Box::new(move || {
+                            let (link, requests) = (&mut Watch::off(link), &mut Requests);
+                            callback::echo::<L, T, Requests, false>(
+                                inbox, link, shared, timeout_ns, requests, listening,
+                            )
+                        })
+                    });
                 works.collect()
             }
         };
