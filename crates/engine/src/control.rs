@@ -56,6 +56,8 @@ pub struct Job {
     pub leader_cpu: Option<usize>,
     /// Each follower's processor.
     pub follower_cpus: Vec<Option<usize>>,
+    /// See the plan.
+    pub cpus: Vec<usize>,
 }
 
 /// To an intruder: where it is to try to get in.
@@ -201,6 +203,8 @@ pub struct Setup {
     pub touch: Touch,
     /// Its processor.
     pub cpu: Option<usize>,
+    /// All that its process may use; empty: any.
+    pub cpus: Vec<usize>,
     /// The system's own threads must not be bound to that processor.
     pub own_threads: bool,
     /// Overdue blocking calls are interrupted by a signal.

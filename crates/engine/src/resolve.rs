@@ -133,6 +133,11 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         return Err(Problem::LossTimeout(loss_timeout_s));
     }
     let (leader_cpu, follower_cpu) = machine.place(experiment.leader_cpu, experiment.follower_cpu)?;
+    let cpus = experiment.cpus.as_deref().map_or(Ok(Vec::new()), |text| machine.list(text))?;
+    if !cpus.is_empty() && (experiment.leader_cpu.is_some() || experiment.follower_cpu.is_some()) {
+        return Err(Problem::CpusAndCpu);
+    }
+    let is_bound = cpus.is_empty();
     // Only its low bits matter; any value does.
     let from_clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
     Ok(Plan {
@@ -143,8 +148,9 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         raw: experiment.raw.unwrap_or_default(),
         daemons: experiment.daemons.unwrap_or_default(),
         loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
-        leader_cpu: Some(leader_cpu),
-        follower_cpu: Some(follower_cpu),
+        leader_cpu: is_bound.then_some(leader_cpu),
+        follower_cpu: is_bound.then_some(follower_cpu),
+        cpus,
         tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::All]),
         left_out: Vec::new(),
         missing: Vec::new(),

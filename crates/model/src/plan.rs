@@ -141,6 +141,10 @@ pub struct Plan {
     pub leader_cpu: Option<usize>,
     /// The follower's processor.
     pub follower_cpu: Option<usize>,
+    /// Under patterns `channel` and `rpc`: the processors that both processes are confined to, and the kernel chooses of;
+    /// empty if they are not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
     /// Tables printed at the end.
     #[schemars(skip)]
     #[serde(skip, default)]

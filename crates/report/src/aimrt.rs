@@ -53,7 +53,27 @@ pub fn aimrt(manifest: &Manifest) -> String {
     if parts.is_empty() {
         return "Nothing of this table was measured.\n".to_owned();
     }
-    parts.join("\n")
+    parts.join("\n") + &cores(manifest)
+}
+
+/// AimRT's page has figures of so many cores.
+const PUBLISHED_CORES: usize = 3;
+
+/// How this differs from the cores that the published figures were measured on.
+fn cores(manifest: &Manifest) -> String {
+    let plan = &manifest.plan;
+    let listed = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let here = match (&plan.cpus[..], plan.leader_cpu, plan.follower_cpu) {
+        ([], Some(leader), Some(follower)) => {
+            format!("the threads of each side are bound to one processor, {leader} and {follower} (--cpus confines both to a list)")
+        }
+        ([], ..) => format!("the kernel chooses of processors {}", listed(&manifest.environment.cpus)),
+        (cpus, ..) if cpus.len() == PUBLISHED_CORES => {
+            return format!("Cores: both processes are confined to {PUBLISHED_CORES}, processors {}, as published.\n", listed(cpus));
+        }
+        (cpus, ..) => format!("both processes are confined to processors {}", listed(cpus)),
+    };
+    format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {here}.\n")
 }
 
 /// Sorted by mode, number of topics or clients, and size, as they come in the plan: systems stand side by side in each.
@@ -139,7 +159,9 @@ mod tests {
 | 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 | 3.1/- |
 | 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 | 3.1/1.2 |
 ";
-        assert_eq!(aimrt(&manifest), format!("{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}"));
+        let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one processor, 0 and 1 \
+                     (--cpus confines both to a list).\n";
+        assert_eq!(aimrt(&manifest), format!("{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}"));
         assert_eq!(aimrt(&fixture::manifest()), "Nothing of this table was measured.\n");
     }
 
@@ -161,6 +183,15 @@ mod tests {
 | 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 | 3.1/1.2 |
 | 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 | 3.1/1.2 |
 ";
-        assert_eq!(aimrt(&manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}"));
+        let ends_with = |manifest: &Manifest, cores: &str| {
+            assert_eq!(aimrt(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));
+        };
+        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
+        ends_with(&manifest, "DEVIATION: published are figures on 3 cores; here the kernel chooses of processors 0, 1.");
+        manifest.plan.cpus = vec![0, 1];
+        let two = "DEVIATION: published are figures on 3 cores; here both processes are confined to processors 0, 1.";
+        ends_with(&manifest, two);
+        manifest.plan.cpus = vec![0, 1, 2];
+        ends_with(&manifest, "Cores: both processes are confined to 3, processors 0, 1, 2, as published.");
     }
 }

@@ -20,6 +20,7 @@ pub fn manifest() -> Manifest {
         loss_timeout_ns: 1_000_000_000,
         leader_cpu: Some(0),
         follower_cpu: Some(1),
+        cpus: Vec::new(),
         tables: Vec::new(),
         left_out: Vec::new(),
         missing: Vec::new(),

@@ -187,6 +187,9 @@ pub struct ExperimentArgs {
     /// Under `channel`: topics, each with a link and a publishing thread of its own [default: 1]
     #[arg(long, value_name = "N")]
     pub topics: Option<u32>,
+    /// Under `channel` and `rpc`: the processors that both processes are confined to, as 0-2; the kernel chooses of them
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub cpus: Option<String>,
     /// Under `rpc`: when a client makes its next call: as soon as it is answered, or at a fixed rate [default: bench]
     #[arg(long, value_parser = words_of(&[("bench", Mode::Bench), ("fixed-freq", Mode::FixedFreq)]))]
     pub mode: Option<Mode>,

@@ -210,6 +210,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         ranges.for_each(|range| range.samples = range.samples.min(most));
     }
     put(&mut experiment.rounds, &args.rounds);
+    put(&mut experiment.cpus, &args.cpus);
     put(&mut experiment.seed, &measuring.seed);
     put(&mut experiment.raw, &measuring.raw);
     put(&mut experiment.daemons, &measuring.daemons);

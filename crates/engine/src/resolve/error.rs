@@ -88,6 +88,14 @@ pub enum Problem {
     Payload(#[from] PayloadError),
     #[error("processor {cpu} for the {role} does not exist or is not allowed to this process; choose one of {allowed}")]
     Cpu { role: &'static str, cpu: usize, allowed: String },
+    #[error("'{0}' is not a list of processors as 0-2 or 0,2 (--cpus)")]
+    NotCpus(String),
+    #[error("processor {cpu} does not exist or is not allowed to this process; choose of {allowed} (--cpus)")]
+    CpuOfList { cpu: usize, allowed: String },
+    #[error("'--cpus' lets the kernel choose of a list; leave --leader-cpu and --follower-cpu out, or --cpus")]
+    CpusAndCpu,
+    #[error("'--cpus' belongs to patterns 'channel' and 'rpc', not to '{0}'; use --leader-cpu and --follower-cpu")]
+    CpusOf(Pattern),
     #[error("cannot read which processors this process may use: {0}")]
     NoProcessors(String),
     #[error("cannot create a scratch folder: {0}; set TMPDIR to a folder that can be written")]

@@ -40,6 +40,9 @@ impl Planner<'_> {
         if task.followers > 1 && !variant.fan_out {
             return Err(Problem::NoFanOut(task.followers));
         }
+        if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc) {
+            return Err(Problem::CpusOf(task.pattern));
+        }
         let follower_cpus = self.processors(task.followers);
         let takes_turns = follower_cpus.iter().enumerate().any(|(at, cpu)| follower_cpus[..at].contains(cpu));
         // At a fixed rate, little is there to be waited for busily; clients share processors.

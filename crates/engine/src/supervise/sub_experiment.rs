@@ -367,5 +367,6 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
             true => (0..plan.followers as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect(),
             false => vec![run.plan.follower_cpu],
         },
+        cpus: run.plan.cpus.clone(),
     }
 }

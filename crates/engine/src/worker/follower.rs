@@ -1,6 +1,6 @@
 //! The process that answers. All its settings come from the leader.
 
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, find, probe};
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
 use crate::clock::{Clock, Monotonic, Source, Tsc};
 use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower};
 use crate::handover::Page;
@@ -56,6 +56,7 @@ impl Follower {
         match control.receive(ANSWER_TIMEOUT)? {
             ToFollower::Setup(setup) if setup.protocol == PROTOCOL => {
                 shared.interrupt.store(setup.interrupt, Relaxed);
+                confine(&setup.cpus)?;
                 Ok(Self { control, shared, setup: *setup })
             }
             ToFollower::Setup(setup) => Err(Error::Failed(format!(

@@ -2,7 +2,7 @@
 
 use super::follower::Follower;
 use super::intruder::TruePair;
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, find, probe};
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
 use crate::any::AnySystem;
 use crate::audit;
 use crate::clock::{Clock, Source};
@@ -89,6 +89,7 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
 type Prepared = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
 
 fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Prepared> {
+    confine(&job.cpus)?;
     let shared = Arc::new(Shared::default());
     let stops = |message: &ToWorker| matches!(message, ToWorker::Stop).then_some(0);
     let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), stops)
@@ -327,6 +328,7 @@ impl Leader {
             options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,
             cpu: self.job.follower_cpus[follower as usize],
+            cpus: self.job.cpus.clone(),
             own_threads: self.variant.own_threads,
             interrupt: self.variant.interrupt,
             timebase: self.job.timebase,

@@ -123,6 +123,12 @@ fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
     }
 }
 
+/// Confines this thread, and those that it starts later, if the plan says so.
+fn confine(cpus: &[usize]) -> Result<()> {
+    let confined = if cpus.is_empty() { Ok(()) } else { os::confine_thread(cpus) };
+    confined.map_err(|error| Error::of(&format!("processors {cpus:?} cannot be used"), error))
+}
+
 /// The system of that name: the plugin, if a file is given, else what is built in.
 fn find(system: &str, plugin: Option<&Path>, built_in: BuiltIn<'_>) -> Result<Arc<dyn AnySystem>> {
     if let Some(file) = plugin {

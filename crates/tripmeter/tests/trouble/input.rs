@@ -51,6 +51,10 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t uds --loss-timeout 0", &["loss time-out of 0 s", "0.001 to 600 s"]);
     wrong("run -t uds --leader-cpu 4095", &["processor 4095 for the leader", "does not exist", "choose one of"]);
     wrong("run -t uds --follower-cpu 4095", &["processor 4095 for the follower", "choose one of"]);
+    wrong("run -t uds --pattern rpc --cpus x", &["'x'", "0-2", "--cpus"]);
+    wrong("run -t uds --pattern rpc --cpus 0,4095", &["processor 4095", "choose of", "--cpus"]);
+    wrong("run -t uds --pattern rpc --cpus 0 --leader-cpu 0", &["--cpus", "--leader-cpu"]);
+    wrong("run -t uds --cpus 0", &["--cpus", "'pingpong'", "'rpc'"]);
     wrong("run -t uds --leader-cpu first", &["'first'", "--leader-cpu", "number of a processor"]);
     wrong("run -t uds --followers 0", &["0 followers", "1 to 64", "--followers"]);
     wrong("run -t shm --followers 65", &["65 followers", "1 to 64", "--followers"]);
