@@ -23,7 +23,7 @@ const LENGTH: usize = 64;
 const PERIOD_NS: u64 = 1_000_000;
 const FIRST_NS: u64 = 5_000_000;
 const SERVICE_NS: u64 = 7_000;
-const TIMEOUT_NS: u64 = 3_000_000_000;
+const TIMEOUT_NS: u64 = 300_000_000;
 const COUNT: usize = 100;
 /// The call that is answered late.
 const STALLED: usize = 40;
@@ -225,7 +225,7 @@ fn lost_requests_and_answers_come_out_as_exactly_so_many_time_outs_and_make_the_
 
 #[test]
 fn an_answer_after_the_time_out_is_late_and_is_no_success() {
-    let outcome = Run::new(&[("stall", "40:3100ms")], 0).calls();
+    let outcome = Run::new(&[("stall", "40:310ms")], 0).calls();
     let (_, counts) = outcome.tally();
     let all = COUNT as u64;
     let expected = CallCounts { made: all, succeeded: all - 1, timed_out: 1, late: 1, ..CallCounts::default() };

@@ -65,11 +65,16 @@ fn cores(manifest: &Manifest) -> String {
     let listed = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     let here = match (&plan.cpus[..], plan.leader_cpu, plan.follower_cpu) {
         ([], Some(leader), Some(follower)) => {
-            format!("the threads of each side are bound to one processor, {leader} and {follower} (--cpus confines both to a list)")
+            format!(
+                "the threads of each side are bound to one processor, {leader} and {follower} (--cpus confines both to a list)"
+            )
         }
         ([], ..) => format!("the kernel chooses of processors {}", listed(&manifest.environment.cpus)),
         (cpus, ..) if cpus.len() == PUBLISHED_CORES => {
-            return format!("Cores: both processes are confined to {PUBLISHED_CORES}, processors {}, as published.\n", listed(cpus));
+            return format!(
+                "Cores: both processes are confined to {PUBLISHED_CORES}, processors {}, as published.\n",
+                listed(cpus)
+            );
         }
         (cpus, ..) => format!("both processes are confined to processors {}", listed(cpus)),
     };
@@ -187,7 +192,10 @@ mod tests {
             assert_eq!(aimrt(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));
         };
         (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
-        ends_with(&manifest, "DEVIATION: published are figures on 3 cores; here the kernel chooses of processors 0, 1.");
+        ends_with(
+            &manifest,
+            "DEVIATION: published are figures on 3 cores; here the kernel chooses of processors 0, 1.",
+        );
         manifest.plan.cpus = vec![0, 1];
         let two = "DEVIATION: published are figures on 3 cores; here both processes are confined to processors 0, 1.";
         ends_with(&manifest, two);
