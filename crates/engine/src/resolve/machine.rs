@@ -49,7 +49,8 @@ impl Machine {
     pub fn list(&self, text: &str) -> Result<Vec<usize>, Problem> {
         let cpus = cpu_list(text).filter(|cpus| !cpus.is_empty());
         let mut cpus = cpus.ok_or_else(|| Problem::NotCpus(text.to_owned()))?;
-        (cpus.sort_unstable(), cpus.dedup());
+        cpus.sort_unstable();
+        cpus.dedup();
         match cpus.iter().find(|cpu| !self.processors.iter().any(|processor| processor.number == **cpu)) {
             None => Ok(cpus),
             Some(cpu) => {
