@@ -73,7 +73,8 @@ impl Arrivals for Called {
         let turn = self.is_shared.then(|| Mutex::new(()));
         let deliver = move |sample: Sample| {
             let _turn = turn.as_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner));
-            let message = whole(sample.payload(), |copy| copy(&mut room.lock().unwrap_or_else(PoisonError::into_inner)));
+            let message =
+                whole(sample.payload(), |copy| copy(&mut room.lock().unwrap_or_else(PoisonError::into_inner)));
             callback.call(&message);
         };
         let subscriber = session.declare_subscriber(key).callback(deliver).wait();

@@ -232,7 +232,8 @@ impl Link for Answering {
         // SAFETY: the pointer is of a query that lives in the callback, within which alone it is not null; the host answers
         // there, in the same thread.
         let current = unsafe { self.current.query.load(Relaxed).as_ref() };
-        let query = current.or(self.held.as_ref()).ok_or_else(|| Error::failed("zenoh: there is no query to reply to"))?;
+        let query =
+            current.or(self.held.as_ref()).ok_or_else(|| Error::failed("zenoh: there is no query to reply to"))?;
         reply(query, payload, self.answer.express).map(|()| true)
     }
 
