@@ -7,14 +7,14 @@ use crate::clock::Clock;
 use crate::control::{FromFollower, FromLeader, ProbePlan, ToFollower};
 use crate::measure::answers::{Answers, Several};
 use crate::measure::callback::Inbox;
-use crate::measure::stamps::{NoStamps, Numbered};
+use crate::measure::stamps::{NoStamps, Numbered, Requests};
 use crate::measure::stream::{Even, Extent, Stream, Unspaced};
 use crate::measure::trips::Trips;
 use crate::measure::{Tracker, Watch, callback};
 use crate::message::TouchFull;
 use crate::proof::{self, Baseline, Claim, Evidence, Observer};
 use std::time::Duration;
-use tripmeter_abi::{Link, Variant, Wait};
+use tripmeter_abi::{Link, Pattern, Variant, Wait};
 use tripmeter_model::manifest::{PathProof, Verdict};
 
 /// Other programs' traffic on the loopback may hide a path for a moment: so often is looked for it.
@@ -43,6 +43,8 @@ pub(super) fn follow<L: Link, C: Clock>(
     } else if let Some(number) = follower.number() {
         let mut stamps = Numbered { follower: number, stamps: NoStamps };
         follower.answer::<L, TouchFull, _, true>(&mut watched, inbox, &mut stamps)?;
+    } else if follower.pattern() == Pattern::Rpc {
+        follower.answer::<L, TouchFull, Requests, true>(&mut watched, inbox, &mut Requests)?;
     } else {
         follower.answer::<L, TouchFull, NoStamps, true>(&mut watched, inbox, &mut NoStamps)?;
     }
