@@ -51,11 +51,14 @@ pub fn aimrt(manifest: &Manifest) -> String {
     if !rows.is_empty() {
         parts.push(table(RPC_HEADER, rows.iter().map(rpc_line), RPC_LEGEND));
     }
+    if let Some(last) = parts.last_mut() {
+        last.push_str(&cores(manifest));
+    }
     parts.extend(aimrt_log::tables(manifest));
     if parts.is_empty() {
         return "Nothing of this table was measured.\n".to_owned();
     }
-    parts.join("\n") + &cores(manifest)
+    parts.join("\n")
 }
 
 /// AimRT's page has figures of so many cores.
