@@ -2,10 +2,12 @@
 //! topic.
 
 use super::leader::{Leader, Session};
-use super::programme::{Programme, Sent, cut_short};
+use super::programme::{Played, Programme};
+use super::trials::Trials;
 use super::{Error, Result};
 use crate::clock::Clock;
 use crate::control::{FromLeader, WRITING};
+use crate::measure::End;
 use crate::measure::publish::{Schedule, Timetable};
 use crate::message::TouchKind;
 use crate::passage::{Kept, Tally};
@@ -14,8 +16,8 @@ use std::slice::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_abi::Link;
-use tripmeter_model::channel::{ChannelTrial, Flow, TopicTrial};
-use tripmeter_model::manifest::{Cell, Handovers};
+use tripmeter_model::channel::{ChannelTrial, TopicTrial};
+use tripmeter_model::manifest::Handovers;
 use tripmeter_model::recording::RecordedTopic;
 
 /// Messages per second on each topic during the warm-up.
@@ -83,7 +85,6 @@ impl Leader {
     pub(super) fn measure_recording<L: Link, C: Clock + Copy, T: TouchKind>(
         &mut self,
         session: &mut Session<'_, L, C>,
-        flow: &Flow,
         payload_bytes: u64,
     ) -> Result<()> {
         let plan = &self.job.sub_experiment;
@@ -104,11 +105,11 @@ impl Leader {
         let begun = Instant::now();
         if messages > 0 {
             let period = base.ticks_per_ns() * 1e9 / WARMUP_HZ;
-            self.publish::<L, C, T, _>(session, Warmup { performance, messages, period })?;
+            self.play::<L, C, T, _>(session, Warmup { performance, messages, period })?;
         }
         let mut trials = Vec::new();
         if !self.shared.stop.load(Relaxed) {
-            let sent = self.publish::<L, C, T, _>(session, performance)?;
+            let sent = self.play::<L, C, T, _>(session, performance)?;
             self.phase(WRITING);
             trials.push(self.trial_of_recording(&replay, &sent, payload_bytes)?);
             self.phase("play the recording");
@@ -116,34 +117,38 @@ impl Leader {
         let after = self.handover(session)?;
         let stopped = self.shared.stop.swap(false, Relaxed);
         let duration_ns = begun.elapsed().as_nanos() as u64;
-        let cell = self.channel_cell(payload_bytes, session.packet_bytes, flow, trials, duration_ns, stopped);
-        let (handover_ns, samples_planned) = (Handovers { before, after }, replay.recording.messages);
-        self.report(&FromLeader::CellFinished(Box::new(Cell { handover_ns, samples_planned, ..cell })));
-        self.await_noted()?;
-        if stopped { Err(Error::Interrupted) } else { Ok(()) }
+        let handover_ns = Handovers { before, after };
+        let measured = Trials { trials, planned: 1, handover_ns, duration_ns, stopped };
+        let of = |trial: &ChannelTrial| (trial.counts, trial.cut_short.clone());
+        self.report_trials(session, payload_bytes, measured, of, |cell, trials| {
+            // The plan's number is that of all topics together.
+            cell.samples_planned /= trials.first().map_or(1, |trial| trial.topics.len().max(1) as u64);
+            cell.channel = trials;
+        })
     }
 
     /// What came of its messages, topic by topic, which is written, too.
     fn trial_of_recording(
         &mut self,
         replay: &Replay,
-        sent: &Sent<Recorded<'_>>,
+        sent: &Played<Recorded<'_>>,
         payload_bytes: u64,
     ) -> Result<ChannelTrial> {
         let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
         let tally = |period| Tally::new(base, raw, loss_timeout_ns, 1, period);
         // Of this one only what does not depend on a period is used.
         let mut all = tally(f64::INFINITY);
-        let (mut topics, duration_ns) = (Vec::new(), sent.duration_ns(base));
-        self.channel_files(|files| {
+        let (mut topics, duration_ns) = (Vec::new(), sent.duration_ns);
+        self.stamp_files(|files| {
             let lengths = files.lengths()?;
             for (index, (topic, arrived)) in sent.topics.iter().zip(&sent.arrived).enumerate() {
                 let recorded = &replay.recording.topics[index];
-                let mut one = tally(topic.schedule.period());
+                let schedule = &replay.times(index, sent.begin);
+                let mut one = tally(schedule.period());
                 let offered_hz = 1e9 / replay.recording.period_ns(recorded);
-                let mut rows = files.rows(base, payload_bytes, offered_hz, sent.begin);
+                let mut rows = files.rows(base, payload_bytes, Some(offered_hz), sent.begin);
                 one.add(from_ref(topic), from_ref(arrived), |_, at, passage| {
-                    rows.payload_bytes = topic.schedule.length(at, 0) as u64;
+                    rows.payload_bytes = schedule.length(at, 0) as u64;
                     rows.add(index, at, passage);
                 });
                 rows.finish().inspect_err(|_| files.cut(lengths))?;
@@ -168,9 +173,13 @@ impl Leader {
             service_ns: all.service.latency(),
             lateness_ns: all.lateness.latency(),
             duration_ns,
-            cut_short: cut_short(sent.end),
-            publisher: sent.publisher,
-            subscriber: (!self.is_same_process()).then_some(sent.subscriber),
+            cut_short: match sent.end {
+                End::Full => None,
+                End::Stopped => Some("interrupted".to_owned()),
+                End::Deadline => Some("time cap".to_owned()),
+            },
+            publisher: sent.own,
+            subscriber: (!self.is_same_process()).then_some(sent.others),
             topics,
         })
     }
