@@ -26,7 +26,6 @@ use tripmeter_abi::{Description, Pattern, Variant};
 use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
 use tripmeter_model::plan::{Plan, Raw, SamplesAbove, SubExperiment};
-use tripmeter_model::recording::Recording;
 use tripmeter_model::rpc::{Calls, Mode};
 use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;

@@ -32,10 +32,18 @@ pub struct Schedule {
     pub period: f64,
 }
 
+impl Schedule {
+    /// When the message of that index is due, in ticks.
+    #[inline(always)]
+    pub fn due(&self, index: usize) -> u64 {
+        self.first + (index as f64 * self.period) as u64
+    }
+}
+
 impl Timetable for Schedule {
     #[inline(always)]
     fn due(&self, index: usize) -> u64 {
-        self.first + (index as f64 * self.period) as u64
+        Schedule::due(self, index)
     }
 
     fn period(&self) -> f64 {
