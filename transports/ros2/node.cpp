@@ -62,36 +62,33 @@ tm_node::tm_node(const tm_node_options& options)
         std::replace(name.begin(), name.end(), '-', '_');
         return "/t_" + name;
     }())
-    , notes_(text(options.scratch_dir), kSegmentPrefix, std::nullopt)
+    , domain_(agree(options))
+    , notes_(text(options.scratch_dir), kSegmentPrefix,
+             settings.domain ? std::nullopt : std::optional<uint32_t>(domain_.domain))
 {
-    make_folder(folder_);
-    agree(options);
     const std::string file = folder_ + "/profile-" + std::to_string(getpid()) + ".xml";
     write_whole(file, profile(options));
     prepare_environment(file, folder_);
     const std::string name = is_leader ? "leader" : "follower_" + std::to_string(follower_index);
-    notes_.note_during([&] { joined = std::make_unique<Context>(domain_, name); });
+    notes_.note_during([&] { joined = std::make_unique<Context>(domain_.domain, name); });
     // The domain is now taken visibly, because our sockets are open.
-    claim_ = Descriptor();
+    domain_.claim = Descriptor();
 }
 
-void tm_node::agree(const tm_node_options& options)
+// Whoever comes first decides on the domain.
+ClaimedDomain tm_node::agree(const tm_node_options& options) const
 {
+    make_folder(folder_);
     const Descriptor lock = lock_file(folder_ + "/lock");
     const std::string file = folder_ + "/domain";
     const long agreed = read_number(file);
     if (agreed >= 0) {
-        domain_ = static_cast<uint32_t>(agreed);
-        return;
+        return {static_cast<uint32_t>(agreed), Descriptor()};
     }
-    if (settings.domain) {
-        domain_ = *settings.domain;
-    } else {
-        auto chosen = claim_domain(text(options.run_id));
-        domain_ = chosen.domain;
-        claim_ = std::move(chosen.claim);
-    }
-    write_whole(file, std::to_string(domain_));
+    ClaimedDomain chosen =
+        settings.domain ? ClaimedDomain{*settings.domain, Descriptor()} : claim_domain(text(options.run_id));
+    write_whole(file, std::to_string(chosen.domain));
+    return chosen;
 }
 
 // Fast DDS's profile of this run: the transports that it would have anyway, but none that we do not claim, and the

@@ -50,13 +50,12 @@ struct tm_node {
     std::unique_ptr<Context> joined;
 
   private:
-    void agree(const tm_node_options& options);
+    ClaimedDomain agree(const tm_node_options& options) const;
     std::string profile(const tm_node_options& options) const;
 
     const std::string folder_;
     const std::string namespace_;
-    uint32_t domain_{};
-    Descriptor claim_;
+    ClaimedDomain domain_;
     SharedMemoryNotes notes_;
 };
 

@@ -9,6 +9,13 @@
 #include <cstdlib>
 #include <mutex>
 
+// librcl calls this while it is loaded, and ends the process if RMW_IMPLEMENTATION names another middleware than the one
+// that it is linked with. Which one that is, is settled by what this plugin is linked with: ours goes before librcl's own.
+extern "C" __attribute__((visibility("default"))) rcl_ret_t rcl_rmw_implementation_identifier_check(void)
+{
+    return RCL_RET_OK;
+}
+
 namespace {
 
 constexpr uint64_t kLongestWaitNs = UINT64_C(3'600'000'000'000);
