@@ -4,13 +4,11 @@
 
 #include <rosidl_runtime_c/primitives_sequence_functions.h>
 
-#include <algorithm>
 #include <cstring>
-#include <thread>
 
 namespace {
 
-constexpr std::chrono::nanoseconds kLongestWait = std::chrono::hours(1);
+constexpr std::chrono::nanoseconds kLongestWait{kLongestWaitNs};
 constexpr std::chrono::milliseconds kPause{1};
 constexpr std::chrono::milliseconds kGreetingPeriod{10};
 

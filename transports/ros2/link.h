@@ -7,8 +7,11 @@
 
 #include <rosidl_runtime_c/primitives_sequence.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <thread>
 
 // Messages that links exchange while they connect carry this bit in a field that is 0 in all others.
 constexpr uint32_t kGreeting = 1u << 31;
@@ -32,7 +35,7 @@ struct tm_link {
 
     // The functions of the boundary with these names.
     virtual int32_t loan(size_t length, const tm_message* in_reply_to, tm_loan& loan) = 0;
-    virtual int32_t publish(tm_loan& loan) = 0;
+    virtual int32_t publish(uint64_t timeout_ns) = 0;
     int32_t take(uint64_t timeout_ns, tm_message& message);
 
   protected:
@@ -55,6 +58,29 @@ struct tm_link {
     void reserve(rosidl_runtime_c__uint8__Sequence& data) const;
     // Lends `data`. Throws Failure.
     void lend(rosidl_runtime_c__uint8__Sequence& data, size_t length, tm_loan& loan) const;
+
+    // Sends by `send`, again and again if there is no room: rmw gives a full writer no code of its own. Throws Failure with
+    // `what` if it is anything else.
+    template <typename Send>
+    static int32_t send_within(uint64_t timeout_ns, const char* what, Send&& send)
+    {
+        rcl_ret_t code = send();
+        if (code == RCL_RET_OK) {
+            return TM_OK;
+        }
+        const auto begin = std::chrono::steady_clock::now();
+        const auto time = std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs));
+        while (code == RCL_RET_ERROR || code == RCL_RET_TIMEOUT) {
+            ignore(code);
+            if (std::chrono::steady_clock::now() - begin >= time) {
+                return TM_AGAIN;
+            }
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            code = send();
+        }
+        check(code, what);
+        return TM_OK;
+    }
 
     tm_node& node;
     const uint32_t index;

@@ -39,7 +39,12 @@ Context::Context(uint32_t domain, const std::string& name)
     }
     auto node_options = rcl_node_get_default_options();
     node_options.enable_rosout = false;
-    check(rcl_node_init(&node, name.c_str(), "", &context, &node_options), "no node");
+    if (rcl_node_init(&node, name.c_str(), "", &context, &node_options) != RCL_RET_OK) {
+        const Failure failure(TM_FAILED, "node '" + name + "' cannot be made" + rcl_error());
+        ignore(rcl_shutdown(&context));
+        ignore(rcl_context_fini(&context));
+        throw failure;
+    }
 }
 
 Context::~Context()

@@ -18,8 +18,6 @@ extern "C" __attribute__((visibility("default"))) rcl_ret_t rcl_rmw_implementati
 
 namespace {
 
-constexpr uint64_t kLongestWaitNs = UINT64_C(3'600'000'000'000);
-
 // What rcl and the layers below say aloud is also in the errors that they return.
 void say_nothing(const rcutils_log_location_t*, int, const char*, rcutils_time_point_value_t, const char*, va_list*) {}
 

@@ -7,7 +7,11 @@
 #include <rcl/graph.h>
 #include <rcl/rcl.h>
 
+#include <cstdint>
 #include <string>
+
+// Longer waits are waits of an hour.
+constexpr uint64_t kLongestWaitNs = UINT64_C(3'600'000'000'000);
 
 // Takes the latest error of rcl in this thread: ": " and its text in one line, or nothing.
 std::string rcl_error();

@@ -79,9 +79,9 @@ int32_t loan(tm_link* link, size_t length, const tm_message* in_reply_to, tm_loa
     return guarded(error, [&] { return link->loan(length, in_reply_to, *loan); });
 }
 
-int32_t publish(tm_link* link, tm_loan* loan, uint64_t, tm_error* error) noexcept
+int32_t publish(tm_link* link, tm_loan*, uint64_t timeout_ns, tm_error* error) noexcept
 {
-    return guarded(error, [&] { return link->publish(*loan); });
+    return guarded(error, [&] { return link->publish(timeout_ns); });
 }
 
 void discard(tm_link*, tm_loan*) noexcept {}

@@ -75,11 +75,11 @@ class Client : public tm_link
         return TM_OK;
     }
 
-    int32_t publish(tm_loan&) override
+    int32_t publish(uint64_t timeout_ns) override
     {
         int64_t number = 0;
-        check(rcl_send_request(&client_, &request_.content, &number), "sending a request failed");
-        return TM_OK;
+        return send_within(timeout_ns, "sending a request failed",
+                           [&] { return rcl_send_request(&client_, &request_.content, &number); });
     }
 
   private:
@@ -154,10 +154,10 @@ class Server : public tm_link
         return TM_OK;
     }
 
-    int32_t publish(tm_loan&) override
+    int32_t publish(uint64_t timeout_ns) override
     {
-        check(rcl_send_response(&service_, &answered_, &response_.content), "sending a response failed");
-        return TM_OK;
+        return send_within(timeout_ns, "sending a response failed",
+                           [this] { return rcl_send_response(&service_, &answered_, &response_.content); });
     }
 
   private:

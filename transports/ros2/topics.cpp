@@ -71,15 +71,10 @@ class Topics : public tm_link
         return TM_OK;
     }
 
-    int32_t publish(tm_loan&) override
+    int32_t publish(uint64_t timeout_ns) override
     {
-        const rcl_ret_t code = rcl_publish(&publisher_, &out_.message, nullptr);
-        if (code == RCL_RET_TIMEOUT) {
-            rcl_reset_error();
-            return TM_AGAIN;
-        }
-        check(code, "publishing failed");
-        return TM_OK;
+        return send_within(timeout_ns, "publishing failed",
+                           [this] { return rcl_publish(&publisher_, &out_.message, nullptr); });
     }
 
   private:
