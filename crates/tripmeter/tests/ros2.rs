@@ -61,7 +61,8 @@ fn the_environment_has_no_say() {
     ];
     let wrapper: Vec<&str> = ["env"].into_iter().chain(environment.iter().map(String::as_str)).collect();
     let output = results.display().to_string();
-    let words = ["run", "-q", "--no-floor", "-t", "ros2/shm,ros2/service", "--wait", "block", "-n", "100", "-o", &output];
+    let words =
+        ["run", "-q", "--no-floor", "-t", "ros2/shm,ros2/service", "--wait", "block", "-n", "100", "-o", &output];
     let finished = Tripmeter::under(&wrapper, words.iter().chain(&["--payloads", "64k"])).run();
     finished.with(exit::GOOD).clean();
     for result in &manifest(&results).sub_experiments {
