@@ -30,9 +30,6 @@ use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;
 use tripmeter_model::{Touch, Wait, experiment, payload};
 
-/// Patterns that the engine can run.
-pub const RUNNABLE: &[Pattern] =
-    &[Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput, Pattern::Log];
 /// Payloads if none are asked for.
 const DEFAULT_PAYLOADS: &str = "1k..4M";
 /// Round trips per payload if none are asked for.
@@ -199,9 +196,6 @@ impl Task {
         const MOST_SAMPLES: u64 = 1_000_000_000_000;
         const MOST_RAW_SAMPLES: u64 = 100_000_000;
         let pattern = common.pattern.unwrap_or(Pattern::PingPong);
-        if !RUNNABLE.contains(&pattern) {
-            return Err(Problem::NotRunnable(pattern));
-        }
         log::check(common, pattern)?;
         let (default_payloads, default_samples) = match pattern {
             Pattern::Log => (log::DEFAULT_PAYLOADS, log::DEFAULT_SAMPLES),

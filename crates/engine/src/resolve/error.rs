@@ -110,8 +110,6 @@ pub enum Problem {
     UnknownSetting { setting: String, known: String, hint: String },
     #[error("none of the transports has a setting '{0}'; `tripmeter transports` lists what they have")]
     UnusedSetting(String),
-    #[error("pattern '{0}' cannot be run by this version, which runs {list}; use --pattern {list}", list = runnable())]
-    NotRunnable(Pattern),
     #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
@@ -216,10 +214,6 @@ impl Problem {
 pub(super) fn listed<T: ToString>(words: impl IntoIterator<Item = T>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
-}
-
-fn runnable() -> String {
-    listed(super::RUNNABLE)
 }
 
 /// Where a limit comes from, and what else can be done about it, if it is a running daemon's.
