@@ -57,6 +57,8 @@ pub struct Job {
     pub leader_cpu: Option<usize>,
     /// Each follower's processor.
     pub follower_cpus: Vec<Option<usize>>,
+    /// See the plan.
+    pub cpus: Vec<usize>,
 }
 
 /// To an intruder: where it is to try to get in.
@@ -174,6 +176,8 @@ pub enum ToFollower {
         /// Most messages of a topic.
         messages: u64,
     },
+    /// Answer the requests of every client, until told that there are no more.
+    Answer,
     /// Stop answering.
     Stop,
     /// There are no messages after this one: say what has come.
@@ -181,7 +185,7 @@ pub enum ToFollower {
         /// Number of the last.
         last: u64,
     },
-    /// All messages of every topic have been sent: say what has come.
+    /// All messages of every topic have been sent, or all calls of every client have ended: say what has come.
     Sent {
         /// Number of the last of each topic.
         last: Vec<u64>,
@@ -221,6 +225,8 @@ pub struct Setup {
     pub touch: Touch,
     /// Its processor.
     pub cpu: Option<usize>,
+    /// All that its process may use; empty: any.
+    pub cpus: Vec<usize>,
     /// The system's own threads must not be bound to that processor.
     pub own_threads: bool,
     /// Overdue blocking calls are interrupted by a signal.
@@ -261,9 +267,9 @@ pub enum FromFollower {
     Stopped,
     /// What has come of the messages that it was to count.
     Arrived(Arrived),
-    /// What has come of the messages of every topic; when they came is in its file.
+    /// What has come of the messages of every topic; when they came is in its file. Or the calls have been answered.
     Received {
-        /// Of each topic.
+        /// Of each topic; of calls none, which the leader counts.
         arrived: Vec<Arrived>,
         /// What its process used until the last message was sent.
         used: Used,

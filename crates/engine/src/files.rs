@@ -1,11 +1,11 @@
 //! The files of one sub-experiment, written payload by payload.
 
-mod channel;
 mod log;
+mod stamps;
 mod trials;
 
-pub use channel::{CHANNEL_HEADER, ChannelFiles};
 pub use log::{LOG_HEADER, append_log_row};
+pub use stamps::{Kind, StampFiles};
 pub use trials::{TRIALS_HEADER, TrialFile};
 
 use crate::record::{OneWay, Recorded};

@@ -36,10 +36,18 @@ pub fn online_cpus() -> usize {
 /// # Errors
 /// If the processor does not exist or is not allowed.
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    confine_thread(&[cpu])
+}
+
+/// Lets this thread, and threads that it starts later, run on these processors only.
+///
+/// # Errors
+/// If none of them exists and is allowed.
+pub fn confine_thread(cpus: &[usize]) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: all-zero is a valid set, and CPU_SET checks its index against the set's size.
     let result = unsafe {
-        libc::CPU_SET(cpu, set.assume_init_mut());
+        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, set.assume_init_mut()));
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr())
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -227,6 +227,9 @@ pub fn run_while<'a>(
 
 /// Those that leader and followers are bound to, or else all that they may use.
 fn processors(plan: &Plan) -> Vec<usize> {
+    if !plan.cpus.is_empty() {
+        return plan.cpus.clone();
+    }
     let subs = &plan.sub_experiments;
     let is_unbound = |sub: &SubExperiment| sub.is_fan_out() && sub.follower_cpus.is_empty();
     let (Some(leader), Some(follower)) = (plan.leader_cpu, plan.follower_cpu) else { return os::allowed_cpus() };

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, LinkOptions, Loan, Message, Node, NodeOptions, Pattern, Result, Role, System, Wait};
 use tripmeter_engine::clock::Clock;
 use tripmeter_engine::lines::{LineCheck, Text};
-use tripmeter_engine::measure::calls::Calls;
+use tripmeter_engine::measure::logging::Calls;
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Inmem};
@@ -93,7 +93,7 @@ fn call(
         refused: 0,
     };
     let ended = calls.run(&mut samples, deadline);
-    assert_eq!(calls.refused, refuses.min(MOST_SILENT));
+    assert_eq!(calls.refused, refuses.min(u64::from(MOST_SILENT)));
     (samples, link.lines, ended)
 }
 

@@ -16,6 +16,7 @@
 //! | [`bytes`] | a payload size as a CSV file has it |
 //! | [`channel`] | messages at a fixed rate, and when they arrived |
 //! | [`log`] | calls of a logger, and the lines that came of them |
+//! | [`rpc`] | calls, and when they were answered |
 //! | [`throughput`] | how messages are offered one way, and what arrived of them |
 //! | [`table`], [`mod@file`] | CSV files, and files, whatever they hold |
 //! | [`exit`] | exit codes |
@@ -35,6 +36,7 @@ pub mod payload;
 pub mod plan;
 pub mod raw;
 pub mod requirements;
+pub mod rpc;
 pub mod sidecar;
 pub mod summary;
 pub mod table;

@@ -4,6 +4,7 @@ use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
 use crate::log::LogCalls;
 use crate::plan::Plan;
+use crate::rpc::RpcTrial;
 use crate::throughput::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -229,7 +230,8 @@ pub struct Cell {
     pub cut_short: Option<String>,
     /// Most bytes per system send; 0 if messages are not split.
     pub packet_bytes: u64,
-    /// What happened to the messages, warm-up included; under `throughput` and `channel` without it.
+    /// What happened to the messages, warm-up included; under `throughput`, `channel` and `rpc` without it; of
+    /// calls, those that timed out are lost, and those that failed are damaged.
     pub counts: Counts,
     /// Full round trips.
     pub rtt_ns: Option<Figures>,
@@ -254,7 +256,7 @@ pub struct Cell {
     pub from_histogram: bool,
     /// One cache line handed over and back between the two processors.
     pub handover_ns: Handovers,
-    /// Time from first to last sample; under `throughput` and `channel`, of all trials.
+    /// Time from first to last sample; under `throughput`, `channel` and `rpc`, of all trials.
     pub duration_ns: u64,
     /// Under pattern `throughput`: the trials, in order. `samples` are then the messages received, and there are no round
     /// trips.
@@ -268,6 +270,10 @@ pub struct Cell {
     /// trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogCalls>,
+    /// Under pattern `rpc`: one trial under `bench`, else one for each rate, in order. `samples` are then the calls that
+    /// succeeded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rpc: Vec<RpcTrial>,
 }
 
 /// One of several followers, in a cell.

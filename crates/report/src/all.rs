@@ -8,6 +8,7 @@ use crate::log;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
+use crate::rpc;
 use crate::throughput;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
@@ -117,9 +118,10 @@ pub fn all(manifest: &Manifest) -> String {
     // Stable: the order of the plan within a payload.
     rows.sort_by_key(|row| row.cell.payload_bytes);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
-    let logs = log::rows(&subs);
+    let (calls, logs) = (rpc::rows(&subs), log::rows(&subs));
     let mut parts = Vec::new();
-    if rows.is_empty() && fans.is_empty() && loads.is_empty() && flows.is_empty() && logs.is_empty() {
+    let others = [fans.len(), loads.len(), flows.len(), calls.len(), logs.len()];
+    if rows.is_empty() && others.iter().all(|count| *count == 0) {
         parts.push("Nothing was measured.\n".to_owned());
     }
     if !rows.is_empty() {
@@ -135,12 +137,15 @@ pub fn all(manifest: &Manifest) -> String {
     if !flows.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Channel, "") + "\n" + &channel::table(&flows));
     }
+    if !calls.is_empty() {
+        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Rpc, "") + "\n" + &rpc::table(&calls));
+    }
     if !logs.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
     }
-    let of_others = [throughput::notes(&loads), channel::notes(&flows), log::notes(&logs)].concat();
-    parts.push(notes(manifest, &subs, &rows, &fans, of_others));
-    parts.push(legend(&rows, &fans, &flows));
+    let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs)].concat();
+    parts.push(notes(manifest, &subs, &rows, &fans, others));
+    parts.push(legend(&rows, &fans, &flows, &calls));
     if !logs.is_empty() {
         parts.push(log::LEGEND.to_owned());
     }
@@ -152,14 +157,15 @@ pub fn all(manifest: &Manifest) -> String {
 }
 
 fn is_trips(sub: &SubExperiment) -> bool {
-    !matches!(sub.pattern, Pattern::Throughput | Pattern::Channel | Pattern::Log)
+    sub.pattern == Pattern::PingPong
 }
 
 fn has_one_way(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| row.one_way_median().is_some())
 }
 
-fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>]) -> String {
+fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>], calls: &[rpc::Row<'_>]) -> String {
+    let is_anything = !rows.is_empty() || !fans.is_empty() || !flows.is_empty() || !calls.is_empty();
     let parts = [
         (LEGEND, !rows.is_empty()),
         (ROUNDS_LEGEND, rows.iter().any(|row| row.sub.rounds > 1)),
@@ -167,7 +173,8 @@ fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_
         (ONE_WAY_LEGEND, has_one_way(rows)),
         (fan_out::LEGEND, !fans.is_empty()),
         (channel::LEGEND, !flows.is_empty()),
-        (PROOF_LEGEND, !rows.is_empty() || !fans.is_empty() || !flows.is_empty()),
+        (rpc::LEGEND, !calls.is_empty()),
+        (PROOF_LEGEND, is_anything),
     ];
     parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
 }
@@ -296,7 +303,7 @@ fn notes(
     subs: &[Merged<'_>],
     rows: &[Row<'_>],
     fans: &[fan_out::Rows<'_>],
-    of_one_way: Vec<String>,
+    others: Vec<String>,
 ) -> String {
     let cells: Vec<(&Merged<'_>, &MergedCell<'_>)> =
         rows.iter().map(|row| (row.sub, &row.cell)).chain(fans.iter().map(|fan| (fan.sub(), &fan.cell))).collect();
@@ -317,7 +324,7 @@ fn notes(
         let shared = manifest.plan.shared_processors(sub.planned)?;
         Some(format!("{}: {shared}", sub.planned.name))
     }));
-    lines.extend(of_one_way);
+    lines.extend(others);
     let cells_of =
         |sub: &Merged<'_>| sub.results.iter().any(|result| result.cells.iter().any(|cell| cell.from_histogram));
     if subs.iter().any(cells_of) {

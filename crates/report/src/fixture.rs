@@ -20,6 +20,7 @@ pub fn manifest() -> Manifest {
         loss_timeout_ns: 1_000_000_000,
         leader_cpu: Some(0),
         follower_cpu: Some(1),
+        cpus: Vec::new(),
         tables: Vec::new(),
         left_out: Vec::new(),
         missing: Vec::new(),
@@ -69,6 +70,7 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         time_cap_ns: None,
         throughput: None,
         channel: None,
+        rpc: None,
         environment: BTreeMap::new(),
         added_as_floor: false,
     });
@@ -135,5 +137,6 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         trials: Vec::new(),
         channel: Vec::new(),
         log: None,
+        rpc: Vec::new(),
     }
 }

@@ -88,6 +88,14 @@ pub enum Problem {
     Payload(#[from] PayloadError),
     #[error("processor {cpu} for the {role} does not exist or is not allowed to this process; choose one of {allowed}")]
     Cpu { role: &'static str, cpu: usize, allowed: String },
+    #[error("'{0}' is not a list of processors as 0-2 or 0,2 (--cpus)")]
+    NotCpus(String),
+    #[error("processor {cpu} does not exist or is not allowed to this process; choose of {allowed} (--cpus)")]
+    CpuOfList { cpu: usize, allowed: String },
+    #[error("'--cpus' lets the kernel choose of a list; leave --leader-cpu and --follower-cpu out, or --cpus")]
+    CpusAndCpu,
+    #[error("'--cpus' belongs to patterns 'channel' and 'rpc', not to '{0}'; use --leader-cpu and --follower-cpu")]
+    CpusOf(Pattern),
     #[error("cannot read which processors this process may use: {0}")]
     NoProcessors(String),
     #[error("cannot create a scratch folder: {0}; set TMPDIR to a folder that can be written")]
@@ -122,6 +130,19 @@ pub enum Problem {
          (-n, --payloads)"
     )]
     LogOverLimit { needed: String, limit: u64 },
+    #[error("'{flag}' belongs to pattern 'rpc', not to '{pattern}'; add --pattern rpc, or leave it out")]
+    NotRpc { flag: &'static str, pattern: Pattern },
+    #[error("'{text}' is not a number of clients, 1 to {most} (--clients)")]
+    Clients { text: String, most: u32 },
+    #[error("{count} numbers of clients were asked for, the limit is {most}; ask for fewer (--clients)")]
+    TooManyNumbers { count: usize, most: usize },
+    #[error(
+        "'--rate' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; add --mode \
+         fixed-freq, or leave it out"
+    )]
+    RateOfBench,
+    #[error("calls are timed as round trips; leave 'one_way' (--one-way) out")]
+    OneWayCalls,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]

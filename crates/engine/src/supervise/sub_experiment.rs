@@ -232,7 +232,7 @@ impl Team {
     }
 
     fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
-        let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns);
+        let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns_of(&self.plan));
         if self.told_to_stop.is_some_and(|told| told.elapsed() > STOPPING_TIME + loss_timeout) {
             return Some(Outcome::Interrupted);
         }
@@ -397,11 +397,12 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         controls: (0..plan.followers).map(|follower| part.folder.join(format!("control-{follower}"))).collect(),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,
-        loss_timeout_ns: run.plan.loss_timeout_ns,
+        loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
         leader_cpu: run.plan.leader_cpu,
         follower_cpus: match plan.is_fan_out() {
             true => (0..plan.followers as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect(),
             false => vec![run.plan.follower_cpu],
         },
+        cpus: run.plan.cpus.clone(),
     }
 }

@@ -71,7 +71,7 @@ impl Leader {
     /// With the first follower. `None` if both sides have one processor, where handing over would wait for the scheduler.
     pub(super) fn handover<L, C>(&mut self, session: &Session<'_, L, C>) -> Result<Option<Handover>> {
         let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
-        if shared_cpu || crate::os::online_cpus() == 1 {
+        if shared_cpu || self.job.cpus.len() == 1 || crate::os::online_cpus() == 1 {
             return Ok(None);
         }
         self.ask_one_ready(0, &ToFollower::Handover)?;
@@ -256,6 +256,7 @@ impl Leader {
             trials: Vec::new(),
             channel: Vec::new(),
             log: None,
+            rpc: Vec::new(),
         }
     }
 }

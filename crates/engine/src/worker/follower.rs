@@ -1,6 +1,6 @@
 //! The process that answers. All its settings come from the leader.
 
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, find, probe};
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
 use crate::clock::{Clock, Monotonic, Source, Tsc};
 use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower};
 use crate::handover::Page;
@@ -60,6 +60,7 @@ impl Follower {
         match control.receive(ANSWER_TIMEOUT)? {
             ToFollower::Setup(setup) if setup.protocol == PROTOCOL => {
                 shared.interrupt.store(setup.interrupt, Relaxed);
+                confine(&setup.cpus)?;
                 Ok(Self { control, shared, setup: *setup })
             }
             ToFollower::Setup(setup) => Err(Error::Failed(format!(
@@ -173,6 +174,9 @@ impl Follower {
                 }
                 ToFollower::Receive { first, messages } => {
                     with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, messages))?;
+                }
+                ToFollower::Answer => {
+                    with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes))?;
                 }
                 ToFollower::Probe(plan) => probe::follow(self, link, clock, inbox, baseline, plan)?,
                 ToFollower::Bye => return Ok(()),

@@ -277,6 +277,7 @@ impl Leader {
             trials,
             channel: Vec::new(),
             log: None,
+            rpc: Vec::new(),
         }
     }
 }

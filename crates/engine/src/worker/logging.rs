@@ -9,7 +9,7 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
 use crate::handover::Page;
 use crate::lines::Text;
-use crate::measure::calls::Calls;
+use crate::measure::logging::Calls;
 use crate::measure::{End, Failure};
 use crate::os;
 use crate::proof::log::{Held, LogObserver, LogProbe, judge_log};
@@ -124,7 +124,7 @@ impl Leader {
         let most = plan.warmup + plan.samples_of(payload_bytes);
         let file = self.begin_log(payload_bytes, most)?;
         let (called, window) =
-            self.with_logger(system, move |leader, link| leader.call::<_, C>(link, clock, payload_bytes))?;
+            self.with_logger(system, move |leader, link| leader.call_logger::<_, C>(link, clock, payload_bytes))?;
         let last_call_ns = called.begin_ns + called.duration_ns;
         self.await_let_go(&file)?;
         let (used, end_ns) = (window.close(), monotonic_ns());
@@ -224,7 +224,7 @@ impl Leader {
     }
 
     /// Calls the logger: warm-up, then samples.
-    fn call<L: Link, C: Clock + Copy>(
+    fn call_logger<L: Link, C: Clock + Copy>(
         &mut self,
         link: &mut L,
         clock: C,
@@ -352,6 +352,7 @@ impl Leader {
             duration_ns: 0,
             trials: Vec::new(),
             channel: Vec::new(),
+            rpc: Vec::new(),
             log: Some(log),
         }
     }
