@@ -93,7 +93,7 @@ fn call(
         refused: 0,
     };
     let ended = calls.run(&mut samples, deadline);
-    assert_eq!(calls.refused, refuses.min(u64::from(MOST_SILENT)));
+    assert_eq!(calls.refused, u64::from(refuses.min(MOST_SILENT)));
     (samples, link.lines, ended)
 }
 

@@ -248,7 +248,6 @@ fn counts_and_times_out_of_bounds_are_refused() {
 #[test]
 fn what_a_variant_cannot_do_is_refused_with_what_it_can() {
     refuses(&format!("wait = 'callback'\n{}", of(&["uds"])), 64, &["cannot wait by 'callback', only by poll, block"]);
-    refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["pattern 'log' cannot be run", "runs pingpong"]);
     let mut systems = systems();
     systems[1].description.variants[0].patterns = vec![Pattern::Log];
     let error = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap_err().to_string();
