@@ -36,7 +36,7 @@ static int32_t fail_errno(tm_error *error, const char *what) {
     return fail(error, closed ? TM_CLOSED : TM_FAILED, "%s failed: %s", what, strerror(errno));
 }
 
-static uint64_t now_ns(void) {
+__attribute__((unused)) static uint64_t now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;

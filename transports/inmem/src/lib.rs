@@ -109,7 +109,7 @@ impl Node for InmemNode {
 
     fn link(&mut self, options: &LinkOptions) -> Result<InmemLink> {
         if self.options.pattern == Pattern::Log {
-            return LogLink::open(&self.options, self.faults.directions.clone()).map(InmemLink::Log);
+            return Ok(InmemLink::Log(Box::new(LogLink::open(&self.options, self.faults.directions.clone())?)));
         }
         let queue = QueueLink::open(&self.options, options.index, options.callback, self.depth, self.faults.clone())?;
         Ok(InmemLink::Queue(Box::new(queue)))
@@ -121,7 +121,7 @@ pub enum InmemLink {
     /// Between two nodes.
     Queue(Box<QueueLink>),
     /// To a file.
-    Log(LogLink),
+    Log(Box<LogLink>),
 }
 
 /// Hands a call to the link that it is.
