@@ -20,7 +20,8 @@ use tripmeter_abi::{Intruder, NodeOptions};
 use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
 use tripmeter_model::channel::Used;
-use tripmeter_model::manifest::{Cell, IntruderTrial, PathProof};
+use tripmeter_model::log::Lines;
+use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
@@ -46,6 +47,8 @@ pub struct Job {
     pub results_dir: PathBuf,
     /// Where each follower comes to, by its index.
     pub controls: Vec<PathBuf>,
+    /// The folder of the recording's schedule, if one is played.
+    pub schedule: Option<PathBuf>,
     /// The clock.
     pub timebase: Timebase,
     /// What is kept.
@@ -124,6 +127,13 @@ pub enum FromLeader {
         /// Their number.
         samples: u64,
     },
+    /// A logger was used in this time of CLOCK_MONOTONIC, in nanoseconds; its cell follows.
+    Logged {
+        /// The first call.
+        begin_ns: u64,
+        /// All was written out.
+        end_ns: u64,
+    },
     /// A payload is finished and on disk.
     CellFinished(Box<Cell>),
     /// What its process did; shortly before the end.
@@ -165,8 +175,8 @@ pub enum ToFollower {
     Receive {
         /// Number of the first of each topic.
         first: u64,
-        /// Most messages of a topic.
-        messages: u64,
+        /// Most messages of each topic.
+        messages: Vec<u64>,
     },
     /// Answer the requests of every client, until told that there are no more.
     Answer,
@@ -181,6 +191,20 @@ pub enum ToFollower {
     Sent {
         /// Number of the last of each topic.
         last: Vec<u64>,
+    },
+    /// Read the lines that will be logged, and check them.
+    ReadLog {
+        /// Bytes of each text.
+        payload_bytes: u64,
+        /// Most lines.
+        most: u64,
+        /// Through a pipe, while they are logged; else from a file afterwards.
+        pipe: bool,
+    },
+    /// The logger has closed its file or pipe: say what there is.
+    LogClosed {
+        /// Calls of the logger.
+        calls: u64,
     },
     /// Close everything and end.
     Bye,
@@ -251,6 +275,13 @@ pub enum FromFollower {
         arrived: Vec<Arrived>,
         /// What its process used until the last message was sent.
         used: Used,
+    },
+    /// What has come of the calls of a logger.
+    Lines {
+        /// Of its calls and lines.
+        counts: Counts,
+        /// As they were found.
+        lines: Lines,
     },
     /// What it saw during a probe.
     Evidence(Box<Evidence>),

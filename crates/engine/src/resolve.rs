@@ -4,11 +4,13 @@ mod channel;
 mod error;
 mod floor;
 mod load;
+mod log;
 mod machine;
 mod rpc;
 mod suggest;
 mod transport;
 
+pub use channel::fits_recording;
 pub use error::{PlanError, Problem};
 pub use suggest::did_you_mean;
 
@@ -29,8 +31,6 @@ use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;
 use tripmeter_model::{Touch, Wait, experiment, payload};
 
-/// Patterns that the engine can run.
-pub const RUNNABLE: &[Pattern] = &[Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput];
 /// Payloads if none are asked for.
 const DEFAULT_PAYLOADS: &str = "1k..4M";
 /// Round trips per payload if none are asked for.
@@ -81,7 +81,7 @@ fn resolve_on(
     let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
     let common = experiment.common();
     let timeout_ns = experiment.loss_timeout_s.map(|_| plan.loss_timeout_ns);
-    Task::each(&common, plan.raw, timeout_ns).map_err(PlanError::anywhere)?;
+    Task::each(&common, &plan, timeout_ns).map_err(PlanError::anywhere)?;
     if experiment.sub_experiments.is_empty() {
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
@@ -151,6 +151,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         leader_cpu: is_bound.then_some(leader_cpu),
         follower_cpu: is_bound.then_some(follower_cpu),
         cpus,
+        recording: experiment.recording.clone(),
         tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::All]),
         left_out: Vec::new(),
         missing: Vec::new(),
@@ -176,29 +177,42 @@ struct Task {
 }
 
 impl Task {
+    /// Samples of a payload of this size; see [`SubExperiment::samples_of`].
+    fn samples_of(&self, payload_bytes: u64) -> u64 {
+        let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
+        above.map_or(self.samples, |above| above.samples)
+    }
+
     /// Links, each a topic or a client.
     fn links(&self) -> u32 {
         let clients = self.rpc.as_ref().map_or(1, |calls| calls.clients);
         self.channel.as_ref().map_or(clients, |flow| flow.topics)
     }
 
-    /// One for each number of clients, if calls are asked for; else one. `timeout_ns` is what was asked for.
-    fn each(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
-        rpc::each(common)?.iter().map(|common| Self::of(common, raw, timeout_ns)).collect()
+    /// One for each number of clients, if calls are asked for; else one. `timeout_ns` is what was asked for. If the plan has
+    /// a recording, it is what is sent.
+    fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
+        if let Some(recording) = &plan.recording {
+            let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
+            return Ok(vec![Self { channel: Some(channel::of_recording(recording)), ..task }]);
+        }
+        rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect()
     }
 
     fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
         const MOST_SAMPLES: u64 = 1_000_000_000_000;
         const MOST_RAW_SAMPLES: u64 = 100_000_000;
         let pattern = common.pattern.unwrap_or(Pattern::PingPong);
-        if !RUNNABLE.contains(&pattern) {
-            return Err(Problem::NotRunnable(pattern));
-        }
-        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(DEFAULT_PAYLOADS))?;
+        log::check(common, pattern)?;
+        let (default_payloads, default_samples) = match pattern {
+            Pattern::Log => (log::DEFAULT_PAYLOADS, log::DEFAULT_SAMPLES),
+            _ => (DEFAULT_PAYLOADS, DEFAULT_SAMPLES),
+        };
+        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(default_payloads))?;
         let throughput = load::of(common, pattern)?;
         let channel = channel::of(common, pattern)?;
         let rpc = rpc::of(common, pattern, timeout_ns)?;
-        let samples = common.samples.unwrap_or(DEFAULT_SAMPLES);
+        let samples = common.samples.unwrap_or(default_samples);
         let warmup = match throughput {
             Some(_) => common.warmup.unwrap_or(load::DEFAULT_WARMUP),
             None => common.warmup.unwrap_or_else(|| Plan::default_warmup(samples)),
@@ -314,12 +328,13 @@ impl<'a> Planner<'a> {
     fn add(&mut self, entry: &SubExperimentFile, all: &Common) -> Result<(), PlanError> {
         let written = entry.transport.as_str();
         let selector: Selector = written.parse().map_err(|why| PlanError::anywhere(Problem::Selector(why)))?;
-        let tasks = Task::each(&entry.common().or(all), self.plan.raw, self.timeout_ns).at(written)?;
+        let tasks = Task::each(&entry.common().or(all), self.plan, self.timeout_ns).at(written)?;
         if let Some(name) = &entry.name {
             check_name(name).at(written)?;
         }
         let by_name = selector.system != "*" && selector.variant.as_deref() != Some("*");
-        let candidates = self.candidates(&selector, written)?;
+        let pattern = entry.common().or(all).pattern.unwrap_or(Pattern::PingPong);
+        let candidates = self.candidates(&selector, written, pattern)?;
         let mut made = Vec::new();
         for candidate in candidates {
             let selector = self.with_settings(&selector, candidate.description);
@@ -361,7 +376,12 @@ impl<'a> Planner<'a> {
     }
 
     /// The transports that a selector stands for, as far as they describe themselves.
-    fn candidates(&mut self, selector: &Selector, written: &str) -> Result<Vec<Candidate<'a>>, PlanError> {
+    fn candidates(
+        &mut self,
+        selector: &Selector,
+        written: &str,
+        pattern: Pattern,
+    ) -> Result<Vec<Candidate<'a>>, PlanError> {
         let registry = self.registry;
         if selector.system != "*" {
             let entry = registry.get(&selector.system).map_err(Problem::Registry).at(written)?;
@@ -378,6 +398,9 @@ impl<'a> Planner<'a> {
         let mut candidates = Vec::new();
         for entry in registry.entries() {
             match entry.describe() {
+                // Loggers are another kind of thing than what carries messages: who asks for all of one means none of the
+                // other.
+                Ok(description) if is_logger(description) != (pattern == Pattern::Log) => {}
                 Ok(description) => {
                     // A system without such a variant is not meant.
                     let variants = transport::variants(description, selector.variant.as_deref()).unwrap_or_default();
@@ -419,6 +442,11 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Its default variant does nothing but log.
+fn is_logger(description: &Description) -> bool {
+    description.variants.first().is_some_and(|variant| variant.patterns == [Pattern::Log])
+}
+
 fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
     let parts =
         |s: &SubExperiment| (s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.followers, s.time_cap_ns);
@@ -436,7 +464,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if good { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n][_clients-n][_followers-n]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n | _recording][_clients-n][_followers-n]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -453,7 +481,9 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if let Some(calls) = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench) {
         name += &format!("_{}", calls.mode);
     }
-    if sub_experiment.links() > 1 {
+    if sub_experiment.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()) {
+        name += "_recording";
+    } else if sub_experiment.links() > 1 {
         let what = if sub_experiment.rpc.is_some() { "clients" } else { "topics" };
         name += &format!("_{what}-{}", sub_experiment.links());
     }

@@ -3,6 +3,7 @@
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
 mod intrusion;
+mod processor_time;
 mod sub_experiment;
 
 use crate::audit::{self, Root, Snapshot};

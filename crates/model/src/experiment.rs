@@ -1,6 +1,7 @@
 //! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
 
 use crate::plan::{Daemons, Raw};
+use crate::recording::Recording;
 use crate::rpc::Mode;
 use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ pub enum TableKind {
     Iceperf,
     /// eCAL's table: payloads against sub-experiments.
     Ecal,
-    /// AimRT's tables of its channel and RPC back ends.
+    /// AimRT's tables of its channel and RPC back ends and of its logger.
     Aimrt,
     /// One table of everything.
     All,
@@ -266,6 +267,9 @@ pub struct Experiment {
     /// Settings of every transport that has them and does not say otherwise.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+    /// The recording whose messages are published, if one was read; no file names one.
+    #[serde(skip)]
+    pub recording: Option<Recording>,
     /// What is measured.
     #[serde(default, rename = "sub_experiment")]
     pub sub_experiments: Vec<SubExperimentFile>,

@@ -11,10 +11,12 @@
 //! | [`raw`] | `measurements_<name>.csv`: every sample |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`magnitude`] | figures of it that are compared and drawn |
+//! | [`recording`] | a recording whose messages are published again, and its schedule |
 //! | [`requirements`] | upper limits |
 //! | [`check`] | `checks_<name>.csv`: figures against limits |
 //! | [`bytes`] | a payload size as a CSV file has it |
 //! | [`channel`] | messages at a fixed rate, and when they arrived |
+//! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`rpc`] | calls, and when they were answered |
 //! | [`throughput`] | how messages are offered one way, and what arrived of them |
 //! | [`table`], [`mod@file`] | CSV files, and files, whatever they hold |
@@ -28,11 +30,13 @@ pub mod check;
 pub mod exit;
 pub mod experiment;
 pub mod file;
+pub mod log;
 pub mod magnitude;
 pub mod manifest;
 pub mod payload;
 pub mod plan;
 pub mod raw;
+pub mod recording;
 pub mod requirements;
 pub mod rpc;
 pub mod sidecar;

@@ -2,6 +2,7 @@
 
 use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
+use crate::log::LogCalls;
 use crate::plan::Plan;
 use crate::rpc::RpcTrial;
 use crate::throughput::Trial;
@@ -265,6 +266,10 @@ pub struct Cell {
     /// round trips.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channel: Vec<ChannelTrial>,
+    /// Under pattern `log`: the calls, and the lines that came of them. `samples` are then calls, and there are no round
+    /// trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogCalls>,
     /// Under pattern `rpc`: one trial under `bench`, else one for each rate, in order. `samples` are then the calls that
     /// succeeded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

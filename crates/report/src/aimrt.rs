@@ -1,5 +1,6 @@
-//! The columns of AimRT's benchmarks of its channel and RPC back ends.
+//! The columns of AimRT's benchmarks: those of its channel and RPC back ends here, those of loggers in `aimrt_log`.
 
+use crate::aimrt_log;
 use crate::lines::Row;
 use crate::merged::{Merged, largest};
 use crate::throughput::percent;
@@ -50,10 +51,14 @@ pub fn aimrt(manifest: &Manifest) -> String {
     if !rows.is_empty() {
         parts.push(table(RPC_HEADER, rows.iter().map(rpc_line), RPC_LEGEND));
     }
+    if let Some(last) = parts.last_mut() {
+        last.push_str(&cores(manifest));
+    }
+    parts.extend(aimrt_log::tables(manifest));
     if parts.is_empty() {
         return "Nothing of this table was measured.\n".to_owned();
     }
-    parts.join("\n") + &cores(manifest)
+    parts.join("\n")
 }
 
 /// AimRT's page has figures of so many cores.
@@ -154,7 +159,7 @@ mod tests {
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);
             plan.pattern = tripmeter_model::Pattern::Channel;
-            plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: vec![1000.0], topics });
+            plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: vec![1000.0], topics, recorded: None });
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }
         let trial = &mut manifest.sub_experiments[2].cells[0].channel[0];

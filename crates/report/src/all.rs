@@ -4,9 +4,11 @@ use crate::FLOOR;
 use crate::audit;
 use crate::channel;
 use crate::fan_out;
+use crate::log;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
+use crate::recording;
 use crate::rpc;
 use crate::throughput;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
@@ -117,9 +119,11 @@ pub fn all(manifest: &Manifest) -> String {
     // Stable: the order of the plan within a payload.
     rows.sort_by_key(|row| row.cell.payload_bytes);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
-    let calls = rpc::rows(&subs);
+    let (calls, logs) = (rpc::rows(&subs), log::rows(&subs));
+    let plays = recording::plays(&subs);
     let mut parts = Vec::new();
-    if rows.is_empty() && fans.is_empty() && loads.is_empty() && flows.is_empty() && calls.is_empty() {
+    let others = [fans.len(), loads.len(), flows.len(), calls.len(), logs.len(), plays.len()];
+    if rows.is_empty() && others.iter().all(|count| *count == 0) {
         parts.push("Nothing was measured.\n".to_owned());
     }
     if !rows.is_empty() {
@@ -138,9 +142,22 @@ pub fn all(manifest: &Manifest) -> String {
     if !calls.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Rpc, "") + "\n" + &rpc::table(&calls));
     }
-    let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls)].concat();
+    if !logs.is_empty() {
+        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
+    }
+    if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
+        parts.push(recording::caption(recording) + "\n" + &recording::table(&plays));
+    }
+    let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs)].concat();
+    let others = [others, recording::notes(&plays, manifest)].concat();
     parts.push(notes(manifest, &subs, &rows, &fans, others));
     parts.push(legend(&rows, &fans, &flows, &calls));
+    if !logs.is_empty() {
+        parts.push(log::LEGEND.to_owned());
+    }
+    if !plays.is_empty() {
+        parts.push(recording::LEGEND.to_owned() + PROOF_LEGEND);
+    }
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());
     }
@@ -149,7 +166,7 @@ pub fn all(manifest: &Manifest) -> String {
 }
 
 fn is_trips(sub: &SubExperiment) -> bool {
-    !matches!(sub.pattern, Pattern::Throughput | Pattern::Channel | Pattern::Rpc)
+    sub.pattern == Pattern::PingPong
 }
 
 fn has_one_way(rows: &[Row<'_>]) -> bool {

@@ -21,6 +21,7 @@ pub fn manifest() -> Manifest {
         leader_cpu: Some(0),
         follower_cpu: Some(1),
         cpus: Vec::new(),
+        recording: None,
         tables: Vec::new(),
         left_out: Vec::new(),
         missing: Vec::new(),
@@ -136,6 +137,7 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         duration_ns: 1_000_000,
         trials: Vec::new(),
         channel: Vec::new(),
+        log: None,
         rpc: Vec::new(),
     }
 }

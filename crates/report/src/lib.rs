@@ -19,6 +19,7 @@
 
 mod ab;
 mod aimrt;
+mod aimrt_log;
 mod all;
 mod audit;
 mod channel;
@@ -31,10 +32,12 @@ mod fixture;
 mod grid;
 mod iceperf;
 mod lines;
+mod log;
 mod merged;
 mod notes;
 mod number;
 pub mod plots;
+mod recording;
 mod requirements;
 mod rpc;
 mod runs_comparison;

@@ -9,6 +9,7 @@ pub mod arrivals;
 pub mod callback;
 pub mod calls;
 pub mod echo;
+pub mod logging;
 pub mod notes;
 pub mod publish;
 pub mod sink;

@@ -110,12 +110,24 @@ pub enum Problem {
     UnknownSetting { setting: String, known: String, hint: String },
     #[error("none of the transports has a setting '{0}'; `tripmeter transports` lists what they have")]
     UnusedSetting(String),
-    #[error("pattern '{0}' cannot be run by this version, which runs {list}; use --pattern {list}", list = runnable())]
-    NotRunnable(Pattern),
     #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
     NotChannel { flag: &'static str, pattern: Pattern },
+    #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
+    NotInLog(&'static str),
+    #[error("its path is '{0}', and lines go to a file or a pipe; mend the plugin")]
+    LogPath(tripmeter_model::Path),
+    #[error(
+        "its lines need {needed} in a file, and '{folder}' has {free} left; make room, set TMPDIR to a folder that has it, \
+         or ask for less (-n, --payloads)"
+    )]
+    NoRoomForLog { needed: String, free: String, folder: String },
+    #[error(
+        "its lines need {needed} in a file, and files are limited to {limit} bytes; raise that (ulimit -f), or ask for less \
+         (-n, --payloads)"
+    )]
+    LogOverLimit { needed: String, limit: u64 },
     #[error("'{flag}' belongs to pattern 'rpc', not to '{pattern}'; add --pattern rpc, or leave it out")]
     NotRpc { flag: &'static str, pattern: Pattern },
     #[error("'{text}' is not a number of clients, 1 to {most} (--clients)")]
@@ -131,6 +143,18 @@ pub enum Problem {
     OneWayCalls,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
+    #[error("a recording is played under pattern 'channel', not '{0}'; leave --pattern or --from-recording out")]
+    RecordingPattern(Pattern),
+    #[error("'{flag}' and a recording exclude each other: {why}; leave '{flag}' or --from-recording out")]
+    RecordingSays { flag: &'static str, why: &'static str },
+    #[error(
+        "topic '{topic}' of the recording has messages of {payload} bytes ({}), more than {limit} bytes, the most that it \
+         can carry here{}; choose another transport, or leave the topic out of the recording",
+        display_size(*.payload), served_by(daemon.as_deref())
+    )]
+    RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
+    #[error("the recording's largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
+    RecordingRefused { topics: usize, topic: String, payload: u64, error: RegistryError },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
     OneWayAlready,
     #[error("pattern 'throughput' has no latencies: leave 'one_way' (--one-way) and 'samples_above' out")]
@@ -178,12 +202,12 @@ impl Problem {
     /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Problem::Registry(error) => error.exit_code(),
+            Problem::Registry(error) | Problem::RecordingRefused { error, .. } => error.exit_code(),
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::NothingLeft(_) => {
                 exit::UNAVAILABLE
             }
             Problem::NoProcessors(_) => exit::SOFTWARE,
-            Problem::NoScratch(_) => exit::CANNOT_CREATE,
+            Problem::NoScratch(_) | Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => exit::CANNOT_CREATE,
             _ => exit::USAGE,
         }
     }
@@ -193,6 +217,7 @@ impl Problem {
         match self {
             Problem::Registry(error) => !matches!(error, RegistryError::Unknown { .. }),
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::PayloadOverLimit { .. } => true,
+            Problem::RecordedOverLimit { .. } | Problem::RecordingRefused { .. } => true,
             _ => false,
         }
     }
@@ -202,10 +227,6 @@ impl Problem {
 pub(super) fn listed<T: ToString>(words: impl IntoIterator<Item = T>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
-}
-
-fn runnable() -> String {
-    listed(super::RUNNABLE)
 }
 
 /// Where a limit comes from, and what else can be done about it, if it is a running daemon's.

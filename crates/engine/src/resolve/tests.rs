@@ -248,11 +248,35 @@ fn counts_and_times_out_of_bounds_are_refused() {
 #[test]
 fn what_a_variant_cannot_do_is_refused_with_what_it_can() {
     refuses(&format!("wait = 'callback'\n{}", of(&["uds"])), 64, &["cannot wait by 'callback', only by poll, block"]);
-    refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["pattern 'log' cannot be run", "runs pingpong"]);
     let mut systems = systems();
     systems[1].description.variants[0].patterns = vec![Pattern::Log];
     let error = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap_err().to_string();
     assert!(error.contains("cannot carry pattern 'pingpong', only log"), "{error}");
+}
+
+#[test]
+fn loggers_are_planned_as_such_and_all_of_them_only_where_they_are_meant() {
+    let loggers = || {
+        let mut logger = planned("logger", &["file", "pipe"]);
+        for (variant, path) in logger.description.variants.iter_mut().zip([Way::File, Way::Pipe]) {
+            (variant.patterns, variant.waits, variant.path) = (vec![Pattern::Log], vec![Wait::Block], path);
+        }
+        [systems(), vec![logger]].concat()
+    };
+    let planned = |text: &str| plan_of(text, Unavailable::LeaveOut, loggers()).unwrap();
+    let carrying = planned(&of(&["*"]));
+    assert!(names(&carrying).contains(&"uds_datagram_poll"), "{:?}", names(&carrying));
+    assert!(carrying.left_out.iter().all(|line| !line.contains("logger")), "{:?}", carrying.left_out);
+    let logging = planned(&format!("pattern = 'log'\n{}", of(&["*", "logger/pipe"])));
+    assert_eq!(names(&logging), ["logger_file_block_log", "logger_pipe_block_log"]);
+    let sub_experiment = &logging.sub_experiments[0];
+    assert_eq!((sub_experiment.samples, sub_experiment.warmup, sub_experiment.payloads.len()), (100_000, 1000, 9));
+    assert_eq!((sub_experiment.payloads[0], sub_experiment.payloads[8]), (32, 8192));
+    let mut pathless = loggers();
+    pathless[3].description.variants[0].path = Way::Other;
+    let error = plan_of(&format!("pattern = 'log'\n{}", of(&["logger"])), Unavailable::Refuse, pathless).unwrap_err();
+    assert!(error.to_string().contains("its path is 'other'"), "{error}");
+    refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["cannot carry pattern 'log', only pingpong"]);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! One transport against what it says of itself, and against this machine.
 
 use super::error::listed;
-use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean};
+use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean, log};
 use crate::registry::RegistryError;
 use std::collections::BTreeMap;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
 use tripmeter_model::plan::{Daemons, SubExperiment};
+use tripmeter_model::recording::Recording;
 use tripmeter_model::transport::{Selector, Transport};
 
 /// The variants that a selector's second word stands for.
@@ -49,6 +50,8 @@ impl Planner<'_> {
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
         self.probe(candidate, &transport, task, wait)?;
+        let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
+        log::check_lines(variant, task.pattern, lines, self.scratch)?;
         let mut sub_experiment = SubExperiment {
             name: String::new(),
             title: transport.to_string().to_uppercase(),
@@ -99,10 +102,22 @@ impl Planner<'_> {
         match candidate.entry.probe(&options) {
             Ok(limits) if limits.max_payload_bytes < largest => {
                 let daemon = candidate.description.daemon.clone();
+                if let Some(topic) = self.plan.recording.as_ref().and_then(Recording::largest) {
+                    let (topic, limit) = (topic.name.clone(), limits.max_payload_bytes);
+                    return Err(Problem::RecordedOverLimit { topic, payload: largest, limit, daemon });
+                }
                 Err(Problem::PayloadOverLimit { payload: largest, limit: limits.max_payload_bytes, daemon })
             }
             Ok(_) => Ok(()),
             Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => self.daemon(candidate, &options),
+            Err(RegistryError::Refused(error)) => Err(match &self.plan.recording {
+                Some(recording) if error.status == Status::Limit => {
+                    let topic = recording.largest().map_or_else(String::new, |topic| topic.name.clone());
+                    let topics = recording.topics.len();
+                    Problem::RecordingRefused { topics, topic, payload: largest, error: error.into() }
+                }
+                _ => RegistryError::from(error).into(),
+            }),
             Err(error) => Err(error.into()),
         }
     }

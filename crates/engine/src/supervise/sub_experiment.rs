@@ -1,7 +1,9 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
+use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
 use crate::control::{FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
+use crate::files::append_log_row;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
@@ -11,8 +13,8 @@ use std::io::BufReader;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{NodeOptions, Role};
-use tripmeter_model::manifest::Status;
+use tripmeter_abi::{NodeOptions, Pattern, Role};
+use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::plan::SubExperiment;
 
 /// How long processes may take to end after their last word.
@@ -116,6 +118,10 @@ struct Team {
     plan: SubExperiment,
     /// Samples of the payload that is being measured.
     planned: u64,
+    /// Under pattern `log`: the leader's processor time.
+    processor_time: Option<ProcessorTime>,
+    /// When a logger was used, of CLOCK_MONOTONIC.
+    logged: (u64, u64),
 }
 
 /// The leader's last word, or why there was none.
@@ -171,7 +177,22 @@ impl Team {
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let plan = plan.clone();
-        Ok(Self { log, leader, reader, followers, follower_ended, told_to_stop, phase, transport, plan, planned })
+        let is_log = plan.pattern == Pattern::Log;
+        let processor_time = is_log.then(|| ProcessorTime::watch(leader.pid())).flatten();
+        Ok(Self {
+            log,
+            leader,
+            reader,
+            followers,
+            follower_ended,
+            told_to_stop,
+            phase,
+            transport,
+            plan,
+            planned,
+            processor_time,
+            logged: (0, 0),
+        })
     }
 
     /// A follower, for people.
@@ -288,7 +309,11 @@ impl Team {
             FromLeader::Progress { samples } => {
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
-            FromLeader::CellFinished(cell) => {
+            FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
+            FromLeader::CellFinished(mut cell) => {
+                if let Err(error) = self.note_log(run, &mut cell) {
+                    return Some(Outcome::Killed(format!("results cannot be written: {error}")));
+                }
                 run.current().cells.push((*cell).clone());
                 if let Err(error) = run.save() {
                     return Some(Outcome::Killed(error.to_string()));
@@ -305,6 +330,17 @@ impl Team {
             FromLeader::Failed(why) => return Some(Outcome::Failed(why)),
         }
         None
+    }
+
+    /// Adds to the cell of a logger what was seen from here, and writes its row.
+    fn note_log(&self, run: &mut Run<'_>, cell: &mut Cell) -> std::io::Result<()> {
+        let Some(log) = &mut cell.log else { return Ok(()) };
+        let (begin_ns, end_ns) = self.logged;
+        let all = log.used.cpu_percent();
+        let most = self.processor_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).unwrap_or(all));
+        log.cpu_max_percent = most.map(|most| most.max(all));
+        let round = run.current().round;
+        append_log_row(&run.results.round(round), &self.plan.name, cell)
     }
 
     /// Ends both processes and says how it went.
@@ -359,6 +395,7 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         scratch_dir: part.folder.clone(),
         results_dir: run.results.round(round),
         controls: (0..plan.followers).map(|follower| part.folder.join(format!("control-{follower}"))).collect(),
+        schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,
         loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),

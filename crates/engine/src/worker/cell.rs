@@ -255,6 +255,7 @@ impl Leader {
             duration_ns: outcome.duration_ns,
             trials: Vec::new(),
             channel: Vec::new(),
+            log: None,
             rpc: Vec::new(),
         }
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tripmeter_abi::{Link, LinkOptions, Node, Pattern, System, Wait};
 
 /// Longest that a follower has nothing to do: the leader may be writing a million samples.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A follower that has its settings.
 pub struct Follower {
@@ -34,6 +34,10 @@ pub struct Follower {
 /// What ended it; the leader has been told.
 pub fn follow(stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let mut follower = Follower::start(stream)?;
+    if follower.pattern() == Pattern::Log {
+        let result = follower.read_logs();
+        return follower.report(result);
+    }
     let setup = &follower.setup;
     let result = find(&setup.system, setup.plugin.as_deref(), built_in).and_then(|system| system.follow(&mut follower));
     follower.report(result)
@@ -83,7 +87,7 @@ impl Follower {
         self.control.send(message).map_err(|error| Error::of("the leader has gone", error))
     }
 
-    fn pin(&self, now: bool) -> Result<()> {
+    pub(super) fn pin(&self, now: bool) -> Result<()> {
         match self.setup.cpu {
             Some(cpu) if now => os::pin_thread(cpu).map_err(|error| Error::of(&format!("processor {cpu}"), error)),
             _ => Ok(()),
@@ -169,7 +173,7 @@ impl Follower {
                     self.say(&FromFollower::Arrived(arrived))?;
                 }
                 ToFollower::Receive { first, messages } => {
-                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, messages))?;
+                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, &messages))?;
                 }
                 ToFollower::Answer => {
                     with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes))?;
@@ -180,6 +184,8 @@ impl Follower {
                 | ToFollower::Connect(_)
                 | ToFollower::Stop
                 | ToFollower::StopAfter { .. }
+                | ToFollower::ReadLog { .. }
+                | ToFollower::LogClosed { .. }
                 | ToFollower::Sent { .. } => {
                     return Err(Error::Failed("the leader's messages are out of order".to_owned()));
                 }

@@ -36,8 +36,8 @@ pub struct Leader {
     controls: Vec<Channel<FromFollower>>,
     alarm: Alarm,
     phase: String,
-    variant: Variant,
-    description: Description,
+    pub(super) variant: Variant,
+    pub(super) description: Description,
 }
 
 /// What the leader measures with, over all payloads.
@@ -239,12 +239,12 @@ impl Leader {
         }
     }
 
-    fn failed(&self, why: &str) -> Error {
+    pub(super) fn failed(&self, why: &str) -> Error {
         let transport = &self.job.sub_experiment.transport;
         Error::Failed(format!("transport '{transport}' failed to {}: {why}", self.phase))
     }
 
-    fn transport_failed(&self, error: &tripmeter_abi::Error) -> Error {
+    pub(super) fn transport_failed(&self, error: &tripmeter_abi::Error) -> Error {
         self.failed(&error.message)
     }
 
@@ -319,7 +319,7 @@ impl Leader {
         }
     }
 
-    fn setup(&self, page: &Page, follower: u32) -> Setup {
+    pub(super) fn setup(&self, page: &Page, follower: u32) -> Setup {
         Setup {
             protocol: PROTOCOL,
             system: self.job.sub_experiment.transport.system.clone(),
@@ -347,6 +347,9 @@ impl Leader {
     /// # Errors
     /// What ended it; the payloads before are on disk.
     pub fn run<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
+        if self.job.sub_experiment.pattern == Pattern::Log {
+            return self.log(system, clock);
+        }
         self.phase("open");
         let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
         for follower in 0..self.followers() {
@@ -413,7 +416,7 @@ impl Leader {
         self.tell(&ToFollower::Bye)
     }
 
-    fn pin(&self, now: bool) -> Result<()> {
+    pub(super) fn pin(&self, now: bool) -> Result<()> {
         match self.job.leader_cpu {
             Some(cpu) if now => {
                 os::pin_thread(cpu).map_err(|error| self.failed(&format!("processor {cpu} cannot be used: {error}")))
@@ -484,6 +487,9 @@ impl Output {
         }
         if is_one_way(job.sub_experiment.pattern) {
             return TrialFile::create(&job.results_dir, name).map(Output::Trials);
+        }
+        if job.sub_experiment.pattern == Pattern::Log {
+            return Files::of_calls(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Samples);
         }
         Files::create(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Samples)
     }

@@ -276,6 +276,7 @@ impl Leader {
             duration_ns: begun.elapsed().as_nanos() as u64,
             trials,
             channel: Vec::new(),
+            log: None,
             rpc: Vec::new(),
         }
     }

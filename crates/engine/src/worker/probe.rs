@@ -18,7 +18,9 @@ use tripmeter_abi::{Link, Pattern, Variant, Wait};
 use tripmeter_model::manifest::{PathProof, Verdict};
 
 /// Other programs' traffic on the loopback may hide a path for a moment: so often is looked for it.
-const MOST_TRIES: u32 = 3;
+const MOST_TRIES: u32 = 5;
+/// The pause before the second look; it grows by as much from look to look.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The follower's half.
 pub(super) fn follow<L: Link, C: Clock>(
@@ -64,6 +66,7 @@ pub(super) fn lead<L: Link, C: Clock + Copy>(
         let mut tries = 1;
         while proof.verdict == Verdict::NotVisible && tries < MOST_TRIES {
             sign_of_life(leader);
+            std::thread::sleep(PAUSE * tries);
             proof = prove(leader, session, baseline, variant, follower)?;
             tries += 1;
         }
