@@ -51,6 +51,8 @@ pub struct Job {
     /// What is kept.
     pub raw: Raw,
     /// See the plan.
+    pub attempts: u32,
+    /// See the plan.
     pub loss_timeout_ns: u64,
     /// See the plan.
     pub leader_cpu: Option<usize>,
@@ -124,6 +126,8 @@ pub enum FromLeader {
     },
     /// A payload is finished and on disk.
     CellFinished(Box<Cell>),
+    /// The same, and it is measured again from here.
+    CellAgain(Box<Cell>),
     /// What its process did; shortly before the end.
     Used(ProcessActivity),
     /// All is done.

@@ -1,5 +1,6 @@
 //! The files of one sub-experiment, written payload by payload.
 
+pub mod aside;
 mod channel;
 mod trials;
 
@@ -28,6 +29,8 @@ const ROWS_AT_ONCE: usize = 1 << 20;
 pub struct Files {
     csv: Option<File>,
     samples: u64,
+    /// Of the latest payload.
+    latest: u64,
     histograms: HistogramLog,
 }
 
@@ -37,14 +40,14 @@ impl Files {
     /// # Errors
     /// If a file cannot be created or written; one that exists is not overwritten.
     pub fn create(folder: &Path, name: &str, raw: bool) -> io::Result<Self> {
-        let create = |ending: &str| File::create_new(folder.join(format!("measurements_{name}.{ending}")));
+        let create = |ending: &str| aside::create(&folder.join(format!("measurements_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
         if let Some(csv) = &mut csv {
             writeln!(csv, "{CSV_HEADER}")?;
         }
         let comment = format!("Round trips of {name} in ns; one line per payload, tagged payload_<bytes>");
         let histograms = HistogramLog::begin(create("hlog")?, &comment)?;
-        Ok(Self { csv, samples: 0, histograms })
+        Ok(Self { csv, samples: 0, latest: 0, histograms })
     }
 
     /// Appends a finished payload, with the histograms of `others` under their tags. When it returns, a killed process loses nothing of it.
@@ -73,13 +76,19 @@ impl Files {
         appended
     }
 
+    /// The rows of the latest payload have been set aside; those that follow have their numbers.
+    pub fn forget_latest(&mut self) {
+        self.samples -= std::mem::take(&mut self.latest);
+    }
+
     fn append_rows(&mut self, payload_bytes: u64, recorded: &Recorded) -> io::Result<()> {
+        self.latest = 0;
         let Some(csv) = &mut self.csv else { return Ok(()) };
         // Whole rows in one system call, so that a killed process leaves no row cut off.
         for rows in recorded.rtt_ns.chunks(ROWS_AT_ONCE) {
             let mut text = Vec::with_capacity(rows.len() * 24);
             for rtt_ns in rows {
-                self.samples += 1;
+                (self.samples, self.latest) = (self.samples + 1, self.latest + 1);
                 let half_ns = rtt_half_ns(*rtt_ns);
                 writeln!(text, "{},{payload_bytes},{}.{:03}", self.samples, half_ns / 1000, half_ns % 1000)?;
             }

@@ -92,6 +92,8 @@ pub enum Event {
     },
     /// A payload is finished.
     PayloadFinished(Box<Cell>),
+    /// A payload was measured while the hand-over probe changed, and is measured again.
+    PayloadAgain(Box<Cell>),
     /// There will be so many rounds in all, more or fewer than the plan has.
     RoundsWanted(u32),
     /// A sub-experiment is over.

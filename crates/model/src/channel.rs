@@ -71,6 +71,16 @@ pub struct Latency {
     pub max: f64,
 }
 
+impl Latency {
+    /// Every figure less `ns`.
+    pub fn less(&self, ns: f64) -> Latency {
+        let Latency { samples, min, mean, median, p90, p99, p999, max } = *self;
+        let [min, mean, median, p90, p99, p999, max] =
+            [min, mean, median, p90, p99, p999, max].map(|figure| figure - ns);
+        Latency { samples, min, mean, median, p90, p99, p999, max }
+    }
+}
+
 /// What a process used of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Used {

@@ -27,6 +27,7 @@ pub mod check;
 pub mod exit;
 pub mod experiment;
 pub mod file;
+mod handover;
 pub mod magnitude;
 pub mod manifest;
 pub mod payload;

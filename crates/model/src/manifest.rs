@@ -2,6 +2,7 @@
 
 use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
+pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
 use crate::plan::Plan;
 use crate::throughput::Trial;
 use schemars::JsonSchema;
@@ -214,7 +215,7 @@ pub enum Verdict {
 }
 
 /// What was measured at one payload.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Bytes of every message, our header included.
     pub payload_bytes: u64,
@@ -253,6 +254,16 @@ pub struct Cell {
     pub from_histogram: bool,
     /// One cache line handed over and back between the two processors.
     pub handover_ns: Handovers,
+    /// That the hand-over probe did not show the same before and after; absent if it did, or if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover_changed: Option<ModeChange>,
+    /// The latencies less the hand-over; absent without a probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_handover_ns: Option<OverHandover>,
+    /// What was measured of this payload before, in order, and set aside because the hand-over probe changed. The figures
+    /// of the cell itself are always those of the last attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_attempts: Vec<Cell>,
     /// Time from first to last sample; under `throughput` and `channel`, of all trials.
     pub duration_ns: u64,
     /// Under pattern `throughput`: the trials, in order. `samples` are then the messages received, and there are no round
@@ -309,26 +320,6 @@ impl std::ops::Add for Counts {
             damaged: self.damaged + other.damaged,
         }
     }
-}
-
-/// The hand-over probe before and after a cell.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Handovers {
-    /// Before the warm-up.
-    pub before: Option<Handover>,
-    /// After the last sample.
-    pub after: Option<Handover>,
-}
-
-/// One hand-over probe: round trips of one cache line.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Handover {
-    /// Round trips.
-    pub samples: u64,
-    /// Smallest round trip, in nanoseconds.
-    pub min_ns: f64,
-    /// Median round trip, in nanoseconds.
-    pub median_ns: f64,
 }
 
 /// Intervals at 95 % of the quantiles of one run, by counting its samples. They say nothing of other runs, and are too
@@ -394,6 +385,14 @@ impl Figures {
         let Figures { min, mean, stdev, median, p90, p99, p9999, max } = *self;
         let [min, mean, stdev, median] = [min, mean, stdev, median].map(|figure| figure * factor);
         let [p90, p99, p9999, max] = [p90, p99, p9999, max].map(|figure| figure * factor);
+        Figures { min, mean, stdev, median, p90, p99, p9999, max }
+    }
+
+    /// Every figure less `ns`, but for the standard deviation, which stays.
+    pub fn less(&self, ns: f64) -> Figures {
+        let Figures { min, mean, stdev, median, p90, p99, p9999, max } = *self;
+        let [min, mean, median, p90, p99, p9999, max] =
+            [min, mean, median, p90, p99, p9999, max].map(|figure| figure - ns);
         Figures { min, mean, stdev, median, p90, p99, p9999, max }
     }
 }

@@ -129,6 +129,9 @@ pub struct Plan {
     pub raw: Raw,
     /// Whether daemons may be started.
     pub daemons: Daemons,
+    /// Most times that a payload is measured whose hand-over probe changes.
+    #[serde(default = "one")]
+    pub attempts: u32,
     /// After how many nanoseconds without an answer a message counts as lost.
     pub loss_timeout_ns: u64,
     /// The leader's processor; `None` leaves it to the kernel.

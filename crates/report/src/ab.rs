@@ -1,11 +1,13 @@
 //! Two sides that were measured in pairs.
 
 use crate::audit;
+use crate::grid::counted;
 use crate::notes::mishaps;
 use crate::verdicts;
 use tripmeter_model::manifest::{Counts, Manifest, Status};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::handover::change_of;
 use tripmeter_stats::pairs::Pairs;
 use tripmeter_stats::runs::{Comparison, Question};
 
@@ -82,6 +84,15 @@ fn messages(ab: &Ab<'_>) -> String {
             let what = mishaps(&counts);
             if !what.is_empty() {
                 text += &format!("{place}: {what}\n");
+            }
+            let changed = cells.clone().filter(|cell| change_of(cell).is_some()).count();
+            let again = cells.clone().map(|cell| cell.earlier_attempts.len()).sum::<usize>();
+            if changed + again > 0 {
+                let rounds = counted(changed, "round");
+                text += &format!(
+                    "{place}: the hand-over changed in {rounds} to the last, and in {again} attempts before, which are only in \
+                     the manifest\n"
+                );
             }
             if let Some(cut) = cells.clone().find_map(|cell| cell.cut_short.as_deref()) {
                 let short = cells.filter(|cell| cell.cut_short.is_some()).count();

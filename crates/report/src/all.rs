@@ -35,9 +35,17 @@ const HEADER: [&str; 12] = [
     "path\nproof",
 ];
 
-/// Stands before `from floor`, where it was measured.
+/// Stands before `from floor`, where there is a probe.
+const OVER_HEADER: &str = "over\nhandover\n[µs]";
+
+const OVER_LEGEND: &str = "\
+over handover: rtt_half median less the time that one cache line takes from processor to processor, by the probes before
+and after; ~: these were of different modes, or a processor was away.
+";
+
+/// Stands before those, where it was measured.
 const ONE_WAY_HEADER: &str = "one_way\nmedian\n[µs]";
-const ONE_WAY_PLACE: usize = 9;
+const OPTIONAL_PLACE: usize = 9;
 
 const ONE_WAY_LEGEND: &str = "\
 one_way: from sending to the arrival at the follower, two readings of one clock.
@@ -99,6 +107,10 @@ impl Row<'_> {
         self.over_rounds(&values)
     }
 
+    fn over_handover(&self) -> Vec<f64> {
+        self.cell.over_handover(|over| over.rtt_half)
+    }
+
     fn one_way_median(&self) -> Option<f64> {
         median(&self.cell.one_way(|figures| figures.median))
     }
@@ -150,12 +162,17 @@ fn has_one_way(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| row.one_way_median().is_some())
 }
 
+fn has_handover(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|row| !row.over_handover().is_empty())
+}
+
 fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>]) -> String {
     let parts = [
         (LEGEND, !rows.is_empty()),
         (ROUNDS_LEGEND, rows.iter().any(|row| row.sub.rounds > 1)),
         (TOO_SMALL_LEGEND, rows.iter().any(|row| row.p99() == TOO_SMALL)),
         (ONE_WAY_LEGEND, has_one_way(rows)),
+        (OVER_LEGEND, has_handover(rows) || fans.iter().any(fan_out::Rows::has_handover)),
         (fan_out::LEGEND, !fans.is_empty()),
         (channel::LEGEND, !flows.is_empty()),
         (PROOF_LEGEND, !rows.is_empty() || !fans.is_empty() || !flows.is_empty()),
@@ -183,9 +200,10 @@ fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
     let mut header = HEADER.to_vec();
     let one_way = has_one_way(rows);
-    if one_way {
-        header.insert(ONE_WAY_PLACE, ONE_WAY_HEADER);
-    }
+    let over = has_handover(rows);
+    let optional = [(ONE_WAY_HEADER, one_way), (OVER_HEADER, over)];
+    let optional: Vec<&str> = optional.into_iter().filter(|column| column.1).map(|column| column.0).collect();
+    header.splice(OPTIONAL_PLACE..OPTIONAL_PLACE, optional);
     let width = header.len();
     table.set_header(header);
     let grouped = rows.chunk_by(|a, b| a.cell.payload_bytes == b.cell.payload_bytes).any(|group| group.len() > 1);
@@ -196,8 +214,11 @@ fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
         }
         last_payload = Some(row.cell.payload_bytes);
         let mut columns = columns(row, subs).to_vec();
+        if over {
+            columns.insert(OPTIONAL_PLACE, row.cell.mark().to_owned() + &row.over_rounds(&row.over_handover()));
+        }
         if one_way {
-            columns.insert(ONE_WAY_PLACE, row.over_rounds(&row.cell.one_way(|figures| figures.median)));
+            columns.insert(OPTIONAL_PLACE, row.over_rounds(&row.cell.one_way(|figures| figures.median)));
         }
         table.add_row(columns);
     }
@@ -303,6 +324,7 @@ fn notes(
     lines.extend(reasons.iter().map(|reason| format!("* fewer samples than planned: {reason}")));
     let odd = cells.iter().filter(|(_, cell)| notes::odd(&cell.counts()));
     lines.extend(odd.map(|(sub, cell)| notes::mishap_line(sub, cell)));
+    lines.extend(subs.iter().flat_map(notes::handovers));
     let several = subs.iter().filter(|sub| fan_out::is_of(sub));
     lines.extend(several.filter_map(|sub| {
         let shared = manifest.plan.shared_processors(sub.planned)?;
@@ -324,7 +346,7 @@ fn notes(
 mod tests {
     use super::*;
     use crate::fixture::{self, add, result};
-    use tripmeter_model::manifest::{Intruder, IntruderTrial, PathProof, Verdict};
+    use tripmeter_model::manifest::{Handover, Handovers, Intruder, IntruderTrial, PathProof, Verdict};
     use tripmeter_model::{Touch, Wait};
 
     /// The table's lines of `transport`, without header and legend, single-spaced.
@@ -370,6 +392,27 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         assert_eq!(rows_of(&text, "mq"), ["mq/one poll none 1k 10000 1.000 2.000 10.000 2.000 0.500 - 0 ok"], "{text}");
         assert_eq!(rows_of(&text, "pipe"), ["pipe/one poll none 1k 10000 1.000 2.000 10.000 2.000 - - 0 ok"], "{text}");
         assert!(text.contains(ONE_WAY_LEGEND), "{text}");
+    }
+
+    #[test]
+    fn the_hand_over_is_subtracted_and_its_change_is_marked() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "mq", "mq/queue", &[1024, 2048]);
+        let probe = |min_ns: f64| Some(Handover { samples: 2000, min_ns, median_ns: min_ns + 20.0 });
+        let cells = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0), (2048, 1000.0)]).cells;
+        cells[0].handover_ns = Handovers { before: probe(60.0), after: probe(60.0) };
+        let mut earlier = cells[1].clone();
+        earlier.counts.lost = 3;
+        cells[1].handover_ns = Handovers { before: probe(60.0), after: probe(200.0) };
+        cells[1].earlier_attempts = vec![earlier.clone(), earlier];
+        let text = all(&manifest);
+        let rows = rows_of(&text, "mq/queue");
+        assert_eq!(rows[0], "mq/queue poll none 1k 10000 1.000 2.000 10.000 2.000 0.960 - 0 ok", "{text}");
+        assert_eq!(rows[1], "mq/queue poll none 2k 10000 1.000 2.000 10.000 2.000 ~0.925 - 0 ok", "{text}");
+        let note = "~ mq at 2k: the hand-over changed from 0.080 to 0.220 µs (other cores, or siblings of one); measured \
+                    again 2 times as the hand-over changed; the last attempt counts, the others, of which 6 lost are in \
+                    the manifest\n";
+        assert!(text.contains(note) && text.contains(OVER_LEGEND), "{text}");
     }
 
     #[test]

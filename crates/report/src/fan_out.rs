@@ -6,9 +6,10 @@ use crate::number::micros;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::manifest::{AtFollower, Cell, Figures};
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::handover::one_way_ns;
 use tripmeter_stats::median;
 
-const HEADER: [&str; 11] = [
+const HEADER: [&str; 12] = [
     "transport",
     "wait",
     "touch",
@@ -18,6 +19,7 @@ const HEADER: [&str; 11] = [
     "median\n[µs]",
     "p99\n[µs]",
     "max\n[µs]",
+    "over\nhandover\n[µs]",
     "lost\n[n]",
     "path\nproof",
 ];
@@ -62,7 +64,7 @@ pub fn table(rows: &[Rows<'_>]) -> String {
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
-        if [3, 4, 6, 7, 8, 9].contains(&index) {
+        if [3, 4, 6, 7, 8, 9, 10].contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -82,12 +84,13 @@ impl<'a> Rows<'a> {
                 self.line(
                     &format!("one_way to {follower}"),
                     |cell| at(cell)?.one_way_ns,
+                    1.0,
                     &lost.sum::<u64>().to_string(),
                 )
             })
             .collect();
-        lines.push(self.line("one_way to last", |cell| cell.one_way_last_ns, ""));
-        lines.push(self.line("rtt of last", |cell| cell.rtt_ns, &self.cell.counts().lost.to_string()));
+        lines.push(self.line("one_way to last", |cell| cell.one_way_last_ns, 1.0, ""));
+        lines.push(self.line("rtt of last", |cell| cell.rtt_ns, 2.0, &self.cell.counts().lost.to_string()));
         let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
         let planned = self.sub.planned;
         let first = [
@@ -102,7 +105,19 @@ impl<'a> Rows<'a> {
         lines
     }
 
-    fn line(&self, what: &str, of: impl Fn(&Cell) -> Option<Figures>, lost: &str) -> [String; HEADER.len()] {
+    /// Whether there is a probe.
+    pub fn has_handover(&self) -> bool {
+        self.cell.cells.iter().any(|cell| one_way_ns(&cell.handover_ns).is_some())
+    }
+
+    /// The median less the hand-over one way, or less the whole of it of a round trip.
+    fn over(&self, of: &dyn Fn(&Cell) -> Option<Figures>, ways: f64) -> String {
+        let each = self.cell.cells.iter().filter_map(|cell| Some((of(cell)?, one_way_ns(&cell.handover_ns)?)));
+        let each: Vec<f64> = each.map(|(figures, handover)| figures.median - ways * handover).collect();
+        median(&each).map_or("-".to_owned(), |ns| format!("{}{}", self.cell.mark(), micros(ns)))
+    }
+
+    fn line(&self, what: &str, of: impl Fn(&Cell) -> Option<Figures>, ways: f64, lost: &str) -> [String; HEADER.len()] {
         let figures: Vec<Figures> = self.cell.cells.iter().filter_map(|cell| of(cell)).collect();
         let each = |figure: fn(&Figures) -> f64| figures.iter().map(figure).collect::<Vec<_>>();
         let shown = |ns: Option<f64>| ns.map_or("-".to_owned(), micros);
@@ -111,7 +126,8 @@ impl<'a> Rows<'a> {
         line[6] = shown(median(&each(|figures| figures.median)));
         line[7] = shown(median(&each(|figures| figures.p99)));
         line[8] = shown(largest(&each(|figures| figures.max)));
-        line[9] = lost.to_owned();
+        line[9] = self.over(&of, ways);
+        line[10] = lost.to_owned();
         line
     }
 }
@@ -138,13 +154,14 @@ mod tests {
         let expected = "\
 All transports, pattern pingpong, several followers
 
-transport  wait  touch  payload      n  latency          median    p99     max  lost  path
-                        [bytes]                            [µs]   [µs]    [µs]   [n]  proof
--------------------------------------------------------------------------------------------
-shm/ring   poll  none        1k  10000  one_way to 0      0.400  0.800   4.000     0  ok
-                                        one_way to 1          -      -       -     2
-                                        one_way to last   0.600  1.200   6.000
-                                        rtt of last       1.000  2.000  10.000     2
+transport  wait  touch  payload      n  latency          median    p99     max      over  lost  path
+                        [bytes]                            [µs]   [µs]    [µs]  handover   [n]  proof
+                                                                                    [µs]
+-----------------------------------------------------------------------------------------------------
+shm/ring   poll  none        1k  10000  one_way to 0      0.400  0.800   4.000         -     0  ok
+                                        one_way to 1          -      -       -         -     2
+                                        one_way to last   0.600  1.200   6.000         -
+                                        rtt of last       1.000  2.000  10.000         -     2
 
 shm: its 2 followers share processor 1: they take turns, and their latencies show it
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
-    Cell, Counts, Figures, Handovers, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
+    Cell, Counts, Figures, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
 };
 use tripmeter_model::plan::{Daemons, Plan, Raw, SubExperiment};
 use tripmeter_model::transport::{Selector, Transport};
@@ -17,6 +17,7 @@ pub fn manifest() -> Manifest {
         seed: 1,
         raw: Raw::Csv,
         daemons: Daemons::Start,
+        attempts: 3,
         loss_timeout_ns: 1_000_000_000,
         leader_cpu: Some(0),
         follower_cpu: Some(1),
@@ -120,19 +121,10 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         samples: 10_000,
         samples_planned: 10_000,
         warmup: 1000,
-        cut_short: None,
-        packet_bytes: 0,
         counts: Counts { sent: 11_000, received: 11_000, ..Counts::default() },
         rtt_ns: Some(rtt_half.scaled(2.0)),
         rtt_half_ns: Some(rtt_half),
-        rtt_half_within_run_ns: None,
-        one_way_ns: None,
-        one_way_last_ns: None,
-        followers: Vec::new(),
-        from_histogram: false,
-        handover_ns: Handovers::default(),
         duration_ns: 1_000_000,
-        trials: Vec::new(),
-        channel: Vec::new(),
+        ..Cell::default()
     }
 }

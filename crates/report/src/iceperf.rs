@@ -70,6 +70,7 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<String> {
     lines.extend(shortfalls(cells));
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
     lines.extend(with_mishaps.map(|cell| notes::mishap_line(sub, cell)));
+    lines.extend(notes::handovers(sub));
     lines
 }
 

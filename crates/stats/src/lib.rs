@@ -12,6 +12,7 @@ mod error;
 pub mod family;
 #[cfg(test)]
 mod fixture;
+pub mod handover;
 mod interval;
 mod latency;
 mod legacy;

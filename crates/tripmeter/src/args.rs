@@ -221,6 +221,9 @@ pub struct MeasuringArgs {
     /// The follower's processor, or `none`; of several followers all have it
     #[arg(long, value_name = "CPU")]
     pub follower_cpu: Option<Cpu>,
+    /// Most times that a payload is measured whose hand-over probe changes: 1 to 3 [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub attempts: Option<u32>,
     /// Seed of the random order
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<u64>,

@@ -36,7 +36,7 @@ impl ChannelFiles {
     /// # Errors
     /// If a file exists or cannot be written.
     pub fn create(folder: &Path, name: &str, raw: bool) -> io::Result<Self> {
-        let create = |ending: &str| File::create_new(folder.join(format!("channel_{name}.{ending}")));
+        let create = |ending: &str| super::aside::create(&folder.join(format!("channel_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
         if let Some(csv) = &mut csv {
             writeln!(csv, "{CHANNEL_HEADER}")?;

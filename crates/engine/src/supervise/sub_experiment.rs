@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Role};
-use tripmeter_model::manifest::Status;
+use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::plan::SubExperiment;
 
 /// How long processes may take to end after their last word.
@@ -116,6 +116,8 @@ struct Team {
     plan: SubExperiment,
     /// Samples of the payload that is being measured.
     planned: u64,
+    /// The payload that is being measured is so again; its earlier attempts are in the latest cell.
+    again: bool,
 }
 
 /// The leader's last word, or why there was none.
@@ -171,7 +173,19 @@ impl Team {
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let plan = plan.clone();
-        Ok(Self { log, leader, reader, followers, follower_ended, told_to_stop, phase, transport, plan, planned })
+        Ok(Self {
+            log,
+            leader,
+            reader,
+            followers,
+            follower_ended,
+            told_to_stop,
+            phase,
+            transport,
+            plan,
+            planned,
+            again: false,
+        })
     }
 
     /// A follower, for people.
@@ -288,23 +302,32 @@ impl Team {
             FromLeader::Progress { samples } => {
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
-            FromLeader::CellFinished(cell) => {
-                run.current().cells.push((*cell).clone());
-                if let Err(error) = run.save() {
-                    return Some(Outcome::Killed(error.to_string()));
-                }
-                (run.watch)(&Event::PayloadFinished(cell));
-                // The leader waits for this, so that nothing of the above falls into its next cell.
-                if self.leader.send(&ToWorker::Continue).is_err() {
-                    return Some(Outcome::Vanished);
-                }
-            }
+            FromLeader::CellFinished(cell) => return self.note(run, cell, false),
+            FromLeader::CellAgain(cell) => return self.note(run, cell, true),
             FromLeader::Used(activity) => run.current().processes.push(activity),
             FromLeader::Done => return Some(Outcome::Done),
             FromLeader::Interrupted => return Some(Outcome::Interrupted),
             FromLeader::Failed(why) => return Some(Outcome::Failed(why)),
         }
         None
+    }
+
+    /// Takes note of a measured cell; `again`, if it is to be measured again.
+    fn note(&mut self, run: &mut Run<'_>, mut cell: Box<Cell>, again: bool) -> Option<Outcome> {
+        let cells = &mut run.current().cells;
+        if std::mem::replace(&mut self.again, again)
+            && let Some(mut before) = cells.pop()
+        {
+            cell.earlier_attempts = std::mem::take(&mut before.earlier_attempts);
+            cell.earlier_attempts.push(before);
+        }
+        cells.push((*cell).clone());
+        if let Err(error) = run.save() {
+            return Some(Outcome::Killed(error.to_string()));
+        }
+        (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
+        // The leader waits for this, so that nothing of the above falls into its next cell.
+        self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished)
     }
 
     /// Ends both processes and says how it went.
@@ -361,6 +384,7 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         controls: (0..plan.followers).map(|follower| part.folder.join(format!("control-{follower}"))).collect(),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,
+        attempts: run.plan.attempts,
         loss_timeout_ns: run.plan.loss_timeout_ns,
         leader_cpu: run.plan.leader_cpu,
         follower_cpus: match plan.is_fan_out() {

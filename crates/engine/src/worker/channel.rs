@@ -82,9 +82,11 @@ impl Leader {
             return Err(Error::Failed("the plan does not say what to publish".to_owned()));
         };
         let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
-        let capped = plan.time_cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.phase(&format!("measure {payload_bytes} bytes"));
         self.report(&FromLeader::CellStarted { payload_bytes });
+        // The rows of each piece are written at once.
+        self.make_room()?;
         let before = self.handover(session)?;
         let begun = Instant::now();
         let mut trials = Vec::new();
@@ -104,9 +106,7 @@ impl Leader {
         let duration_ns = begun.elapsed().as_nanos() as u64;
         let handover_ns = Handovers { before, after };
         let cell = self.channel_cell(payload_bytes, session.packet_bytes, &flow, trials, duration_ns, stopped);
-        self.report(&FromLeader::CellFinished(Box::new(Cell { handover_ns, ..cell })));
-        self.await_noted()?;
-        if stopped { Err(Error::Interrupted) } else { Ok(()) }
+        self.finish_cell(Cell { handover_ns, ..cell }, stopped)
     }
 
     /// One rate: all messages of a topic in one piece, or in several where only histograms are kept.
@@ -364,17 +364,10 @@ impl Leader {
             cut_short,
             packet_bytes,
             counts,
-            rtt_ns: None,
-            rtt_half_ns: None,
-            rtt_half_within_run_ns: None,
-            one_way_ns: None,
-            one_way_last_ns: None,
-            followers: Vec::new(),
             from_histogram: self.job.raw == Raw::None,
-            handover_ns: Handovers::default(),
             duration_ns,
-            trials: Vec::new(),
             channel,
+            ..Cell::default()
         }
     }
 }
