@@ -209,6 +209,9 @@ pub struct Setup {
     pub interrupt: bool,
     /// The clock.
     pub timebase: Timebase,
+    /// How long it spins before each answer.
+    #[serde(default)]
+    pub answer_delay_ns: u64,
     /// The page of the hand-over probe.
     pub handover: PathBuf,
     /// How long one receive may wait.

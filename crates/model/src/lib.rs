@@ -8,6 +8,7 @@
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
 //! | [`manifest`] | `manifest.json`: plan, environment and results |
 //! | [`audit`] | what of a machine disturbs measuring |
+//! | [`series`] | how samples went on in time |
 //! | [`raw`] | `measurements_<name>.csv`: every sample |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`magnitude`] | figures of it that are compared and drawn |
@@ -34,6 +35,7 @@ pub mod payload;
 pub mod plan;
 pub mod raw;
 pub mod requirements;
+pub mod series;
 pub mod sidecar;
 pub mod summary;
 pub mod table;

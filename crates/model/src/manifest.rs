@@ -4,6 +4,7 @@ use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
 pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
 use crate::plan::Plan;
+use crate::series::Series;
 use crate::throughput::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -238,6 +239,12 @@ pub struct Cell {
     /// Intervals of the quantiles of `rtt_half_ns` within this run; absent where samples were not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_half_within_run_ns: Option<WithinRun>,
+    /// Intervals of the quantiles of `one_way_ns` within this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_within_run_ns: Option<WithinRun>,
+    /// Those of `one_way_last_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_last_within_run_ns: Option<WithinRun>,
     /// From sending a message to its arrival at the follower, two readings of one clock; absent if it was not asked for, or
     /// if a message had no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -250,6 +257,9 @@ pub struct Cell {
     /// the messages that all have answered, and its other counts but `sent` are totals of the followers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followers: Vec<AtFollower>,
+    /// What the audit of the samples of `rtt_half_ns` found, in the order of their measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
     /// The figures come from a histogram of three digits, because raw samples were not kept.
     pub from_histogram: bool,
     /// One cache line handed over and back between the two processors.
@@ -285,6 +295,9 @@ pub struct AtFollower {
     pub counts: Counts,
     /// From sending a message to its arrival here; absent if a message was not answered by all followers.
     pub one_way_ns: Option<Figures>,
+    /// Intervals of its quantiles within this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_within_run_ns: Option<WithinRun>,
 }
 
 /// What happened to the messages of a cell.
@@ -339,10 +352,7 @@ pub struct WithinRun {
 impl WithinRun {
     /// Every bound times `factor`.
     pub fn scaled(&self, factor: f64) -> WithinRun {
-        let scaled = |bounds: Bounds| Bounds {
-            low: bounds.low.map(|low| low * factor),
-            high: bounds.high.map(|high| high * factor),
-        };
+        let scaled = |bounds: Bounds| bounds.map(|ns| ns * factor);
         let WithinRun { median, p90, p99, p9999 } = *self;
         let [median, p90, p99, p9999] = [median, p90, p99, p9999].map(scaled);
         WithinRun { median, p90, p99, p9999 }
@@ -356,6 +366,13 @@ pub struct Bounds {
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
+}
+
+impl Bounds {
+    /// Both ends changed alike.
+    pub fn map(self, change: impl Fn(f64) -> f64) -> Bounds {
+        Bounds { low: self.low.map(&change), high: self.high.map(&change) }
+    }
 }
 
 /// The figures of one distribution, in nanoseconds.

@@ -68,6 +68,9 @@ fn described(ab: &Ab<'_>, letter: &str, side: &SubExperiment, plugin: Option<&st
     if let Some(result) = results.find(|result| !result.system_version.is_empty()) {
         text += &format!(", version {}", result.system_version);
     }
+    if side.answer_delay_ns > 0 {
+        text += &format!(", answers delayed by {} ns outside of the transport", side.answer_delay_ns);
+    }
     text += &plugin.map(|file| format!(", plugin '{file}'")).unwrap_or_default();
     text += &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>();
     text + "\n"

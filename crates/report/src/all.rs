@@ -4,18 +4,21 @@ use crate::FLOOR;
 use crate::audit;
 use crate::channel;
 use crate::fan_out;
+use crate::interval::{self, TOO_SMALL};
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
+use crate::series;
 use crate::throughput;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Bounds, Manifest, Status, WithinRun};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::handover::one_way_ns;
 use tripmeter_stats::median;
 use tripmeter_stats::order::fewest_for_upper_bound;
-use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
+use tripmeter_stats::rounds::ALPHA;
 
 /// Names longer than this are broken before each setting.
 const NAME_COLUMNS: usize = 20;
@@ -58,11 +61,12 @@ floor: shm at the same payload, wait and touch, compared by rtt_half median; - =
 n: samples; lost: messages never answered, which are not among them.
 ";
 
-/// Stands for a figure that has no bound.
-const TOO_SMALL: &str = "n too small";
-
 const ROUNDS_LEGEND: &str = "\
 below figures: the interval of the median over rounds, at 95 %; n too small = fewer than 6 rounds.
+";
+
+const WITHIN_LEGEND: &str = "\
+below figures: their intervals at 95 % within this one run, by counting samples; runs differ by more (--rounds).
 ";
 
 const TOO_SMALL_LEGEND: &str = "\
@@ -86,15 +90,18 @@ impl Row<'_> {
         median(&self.cell.rtt_half(|figures| figures.median))
     }
 
-    /// The median of a figure over the rounds, and below it its interval; or the figure of the only round.
-    fn over_rounds(&self, values: &[f64]) -> String {
-        let Some(over) = figure_over_rounds(values) else { return "-".to_owned() };
-        let interval = match over.interval {
-            _ if self.sub.rounds == 1 => return micros(over.median),
-            Some([low, high]) => format!("{}..{}", micros(low), micros(high)),
-            None => TOO_SMALL.to_owned(),
-        };
-        format!("{}\n{interval}", micros(over.median))
+    /// With its interval: over the rounds, or within the only one.
+    fn figure(&self, values: &[f64], within: Option<Bounds>) -> String {
+        interval::figure(values, self.sub.rounds, within, micros)
+    }
+
+    /// Intervals of `rtt_half` within the only round.
+    fn within(&self) -> Option<WithinRun> {
+        self.cell.cells.first().filter(|_| self.sub.rounds == 1)?.rtt_half_within_run_ns
+    }
+
+    fn has_within(&self) -> bool {
+        self.within().is_some()
     }
 
     /// Of the only round, unless its samples are too few to bound it.
@@ -104,11 +111,22 @@ impl Row<'_> {
         if self.sub.rounds == 1 && !values.is_empty() && !is_bound {
             return TOO_SMALL.to_owned();
         }
-        self.over_rounds(&values)
+        self.figure(&values, self.within().map(|within| within.p99))
     }
 
     fn over_handover(&self) -> Vec<f64> {
         self.cell.over_handover(|over| over.rtt_half)
+    }
+
+    fn over_column(&self) -> String {
+        let shift = self.cell.cells.first().and_then(|cell| one_way_ns(&cell.handover_ns)).unwrap_or(0.0);
+        let within = self.within().map(|within| within.median.map(|ns| ns - shift));
+        self.cell.mark().to_owned() + &self.figure(&self.over_handover(), within)
+    }
+
+    fn one_way_column(&self) -> String {
+        let within = self.cell.cells.first().and_then(|cell| cell.one_way_within_run_ns).map(|within| within.median);
+        self.figure(&self.cell.one_way(|figures| figures.median), within)
     }
 
     fn one_way_median(&self) -> Option<f64> {
@@ -170,6 +188,7 @@ fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_
     let parts = [
         (LEGEND, !rows.is_empty()),
         (ROUNDS_LEGEND, rows.iter().any(|row| row.sub.rounds > 1)),
+        (WITHIN_LEGEND, rows.iter().any(Row::has_within)),
         (TOO_SMALL_LEGEND, rows.iter().any(|row| row.p99() == TOO_SMALL)),
         (ONE_WAY_LEGEND, has_one_way(rows)),
         (OVER_LEGEND, has_handover(rows) || fans.iter().any(fan_out::Rows::has_handover)),
@@ -215,10 +234,10 @@ fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
         last_payload = Some(row.cell.payload_bytes);
         let mut columns = columns(row, subs).to_vec();
         if over {
-            columns.insert(OPTIONAL_PLACE, row.cell.mark().to_owned() + &row.over_rounds(&row.over_handover()));
+            columns.insert(OPTIONAL_PLACE, row.over_column());
         }
         if one_way {
-            columns.insert(OPTIONAL_PLACE, row.over_rounds(&row.cell.one_way(|figures| figures.median)));
+            columns.insert(OPTIONAL_PLACE, row.one_way_column());
         }
         table.add_row(columns);
     }
@@ -238,16 +257,17 @@ fn figure(ns: Option<f64>) -> String {
 fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
     let (sub, cell) = (row.sub, &row.cell);
     let short = if cell.shortfalls().is_empty() { "" } else { "*" };
+    let within = row.within().map(|within| within.median);
     [
         label(sub, subs),
         sub.planned.wait.to_string(),
         sub.planned.touch.to_string(),
         display_size(cell.payload_bytes),
         format!("{short}{}", cell.samples()),
-        row.over_rounds(&cell.rtt_half(|figures| figures.median)),
+        row.figure(&cell.rtt_half(|figures| figures.median), within),
         row.p99(),
         figure(largest(&cell.rtt_half(|figures| figures.max))),
-        row.over_rounds(&cell.rtt(|figures| figures.median)),
+        row.figure(&cell.rtt(|figures| figures.median), within.map(|within| within.map(|ns| 2.0 * ns))),
         distance(row, subs),
         cell.counts().lost.to_string(),
         proof(sub).to_owned(),
@@ -325,6 +345,7 @@ fn notes(
     let odd = cells.iter().filter(|(_, cell)| notes::odd(&cell.counts()));
     lines.extend(odd.map(|(sub, cell)| notes::mishap_line(sub, cell)));
     lines.extend(subs.iter().flat_map(notes::handovers));
+    lines.extend(subs.iter().flat_map(series::notes));
     let several = subs.iter().filter(|sub| fan_out::is_of(sub));
     lines.extend(several.filter_map(|sub| {
         let shared = manifest.plan.shared_processors(sub.planned)?;

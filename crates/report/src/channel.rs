@@ -1,13 +1,14 @@
 //! The table of pattern `channel`: latencies one way at a fixed rate, from the intended and from the actual sending.
 
+use crate::interval;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::micros;
-use crate::throughput::{count, percent};
+use crate::throughput::{count, share};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
-use tripmeter_model::channel::{ChannelTrial, Latency, Used};
-use tripmeter_model::manifest::Counts;
+use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
+use tripmeter_model::manifest::{Bounds, Counts};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::median;
 
@@ -42,6 +43,7 @@ readings of one clock. offered, achieved: messages per second on each topic, to 
 loss: messages lost, late or damaged, of those sent. CPU: user and system, in per cent of one core; switches: context
 switches; memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These three are of the
 publishing process in the line of response, and of the subscribing one in the line of service.
+below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss by Clopper and Pearson.
 ";
 
 /// The lines of one rate.
@@ -113,7 +115,12 @@ impl Row<'_> {
         let mark =
             |is: fn(&ChannelTrial) -> bool, mark| if self.trials.iter().any(|trial| is(trial)) { mark } else { "" };
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let mut response = self.line("response", |trial| trial.response_ns, |trial| Some(trial.publisher));
+        let mut response = self.line(
+            "response",
+            |trial| trial.response_ns,
+            |trial| trial.response_within_run_ns,
+            |trial| Some(trial.publisher),
+        );
         let naming: [String; NAMING] = [
             format!("{}{same_process}", planned.transport),
             planned.wait.to_string(),
@@ -128,29 +135,41 @@ impl Row<'_> {
             format!("{}{}", mark(|trial| trial.rate_missed, "!"), count(self.of_trials(|trial| trial.achieved_hz))),
         ];
         response[..NAMING].clone_from_slice(&naming);
-        response[HEADER.len() - 5] = percent(self.loss());
+        let Counts { sent, lost, late, damaged, .. } = self.counts();
+        response[HEADER.len() - 5] = share(lost + late + damaged, sent);
         response[HEADER.len() - 1] = proof(self.sub).to_owned();
-        [response, self.line("service", |trial| trial.service_ns, |trial| trial.subscriber)]
+        [
+            response,
+            self.line(
+                "service",
+                |trial| trial.service_ns,
+                |trial| trial.service_within_run_ns,
+                |trial| trial.subscriber,
+            ),
+        ]
     }
 
     fn line(
         &self,
         time: &str,
         latency: fn(&ChannelTrial) -> Option<Latency>,
+        within: fn(&ChannelTrial) -> Option<LatencyBounds>,
         used: fn(&ChannelTrial) -> Option<Used>,
     ) -> [String; HEADER.len()] {
         let latencies: Vec<Latency> = self.trials.iter().filter_map(|trial| latency(trial)).collect();
         let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
-        let of = |figure| median(&each(figure)).map_or("-".to_owned(), micros);
+        let rounds = self.sub.rounds;
+        let bounds = self.trials.first().and_then(|trial| within(trial));
+        let of = |figure, bounds: Option<Bounds>| interval::figure(&each(figure), rounds, bounds, micros);
         let used: Vec<Used> = self.trials.iter().filter_map(|trial| used(trial)).collect();
         let use_of = |figure: fn(&Used) -> f64| median(&used.iter().map(figure).collect::<Vec<_>>());
         let figures = [
             time.to_owned(),
-            of(|latency| latency.mean),
-            of(|latency| latency.median),
-            of(|latency| latency.p90),
-            of(|latency| latency.p99),
-            of(|latency| latency.p999),
+            of(|latency| latency.mean, None),
+            of(|latency| latency.median, bounds.map(|bounds| bounds.median)),
+            of(|latency| latency.p90, bounds.map(|bounds| bounds.p90)),
+            of(|latency| latency.p99, bounds.map(|bounds| bounds.p99)),
+            of(|latency| latency.p999, bounds.map(|bounds| bounds.p999)),
             largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros),
             String::new(),
             use_of(Used::cpu_percent).map_or("-".to_owned(), |percent| format!("{percent:.1}")),
@@ -260,6 +279,10 @@ pub mod tests {
             response_ns: Some(latency(60.0)),
             service_ns: Some(latency(10.0)),
             lateness_ns: Some(latency(50.0)),
+            response_within_run_ns: None,
+            service_within_run_ns: None,
+            response_series: None,
+            service_series: None,
             duration_ns: 1_000_000_000,
             cut_short: None,
             publisher: used(31_000_000, 12_345_678),

@@ -1,10 +1,11 @@
 //! The table of messages to several followers: latency to each of them, to the last, and until the last answer.
 
+use crate::interval;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::proof;
 use crate::number::micros;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::manifest::{AtFollower, Cell, Figures};
+use tripmeter_model::manifest::{AtFollower, Cell, Figures, WithinRun};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::handover::one_way_ns;
 use tripmeter_stats::median;
@@ -84,13 +85,26 @@ impl<'a> Rows<'a> {
                 self.line(
                     &format!("one_way to {follower}"),
                     |cell| at(cell)?.one_way_ns,
+                    |cell| at(cell)?.one_way_within_run_ns,
                     1.0,
                     &lost.sum::<u64>().to_string(),
                 )
             })
             .collect();
-        lines.push(self.line("one_way to last", |cell| cell.one_way_last_ns, 1.0, ""));
-        lines.push(self.line("rtt of last", |cell| cell.rtt_ns, 2.0, &self.cell.counts().lost.to_string()));
+        lines.push(self.line(
+            "one_way to last",
+            |cell| cell.one_way_last_ns,
+            |cell| cell.one_way_last_within_run_ns,
+            1.0,
+            "",
+        ));
+        lines.push(self.line(
+            "rtt of last",
+            |cell| cell.rtt_ns,
+            |cell| Some(cell.rtt_half_within_run_ns?.scaled(2.0)),
+            2.0,
+            &self.cell.counts().lost.to_string(),
+        ));
         let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
         let planned = self.sub.planned;
         let first = [
@@ -117,14 +131,24 @@ impl<'a> Rows<'a> {
         median(&each).map_or("-".to_owned(), |ns| format!("{}{}", self.cell.mark(), micros(ns)))
     }
 
-    fn line(&self, what: &str, of: impl Fn(&Cell) -> Option<Figures>, ways: f64, lost: &str) -> [String; HEADER.len()] {
+    fn line(
+        &self,
+        what: &str,
+        of: impl Fn(&Cell) -> Option<Figures>,
+        within: impl Fn(&Cell) -> Option<WithinRun>,
+        ways: f64,
+        lost: &str,
+    ) -> [String; HEADER.len()] {
         let figures: Vec<Figures> = self.cell.cells.iter().filter_map(|cell| of(cell)).collect();
         let each = |figure: fn(&Figures) -> f64| figures.iter().map(figure).collect::<Vec<_>>();
         let shown = |ns: Option<f64>| ns.map_or("-".to_owned(), micros);
         let mut line = [""; HEADER.len()].map(str::to_owned);
         line[5] = what.to_owned();
-        line[6] = shown(median(&each(|figures| figures.median)));
-        line[7] = shown(median(&each(|figures| figures.p99)));
+        let rounds = self.sub.rounds;
+        let within = self.cell.cells.first().and_then(|cell| within(cell));
+        let (of_median, of_p99) = (within.map(|within| within.median), within.map(|within| within.p99));
+        line[6] = interval::figure(&each(|figures| figures.median), rounds, of_median, micros);
+        line[7] = interval::figure(&each(|figures| figures.p99), rounds, of_p99, micros);
         line[8] = shown(largest(&each(|figures| figures.max)));
         line[9] = self.over(&of, ways);
         line[10] = lost.to_owned();
@@ -147,8 +171,8 @@ mod tests {
         let one_way = |factor: f64| cell.rtt_ns.map(|figures| figures.scaled(factor));
         let lost = |lost| Counts { sent: 11_000, received: 11_000 - lost, lost, ..Counts::default() };
         cell.followers = vec![
-            AtFollower { follower: 0, counts: lost(0), one_way_ns: one_way(0.4) },
-            AtFollower { follower: 1, counts: lost(2), one_way_ns: None },
+            AtFollower { follower: 0, counts: lost(0), one_way_ns: one_way(0.4), one_way_within_run_ns: None },
+            AtFollower { follower: 1, counts: lost(2), one_way_ns: None, one_way_within_run_ns: None },
         ];
         (cell.one_way_last_ns, cell.counts.lost) = (one_way(0.6), 2);
         let expected = "\

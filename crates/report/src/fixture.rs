@@ -71,6 +71,7 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         throughput: None,
         channel: None,
         environment: BTreeMap::new(),
+        answer_delay_ns: 0,
         added_as_floor: false,
     });
     manifest.plan.sub_experiments.last_mut().unwrap()

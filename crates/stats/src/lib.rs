@@ -28,6 +28,7 @@ mod rank_counts;
 pub mod rounds;
 pub mod runs;
 mod select;
+pub mod series;
 pub mod shift;
 pub mod verdict;
 

@@ -43,12 +43,15 @@ pub fn figure_over_rounds(values: &[f64]) -> Option<OverRoundsFigure> {
     Some(OverRoundsFigure { median: median(values)?, interval })
 }
 
-/// Intervals of the quantiles of sorted samples of one run, see [`crate::order`].
+/// The interval of the `p` quantile of sorted samples of one run, see [`crate::order`].
+pub fn bounds(sorted: &[u64], p: f64) -> Bounds {
+    let (low, high) = quantile_bounds(sorted, p, ALPHA);
+    Bounds { low: low.map(|ns| ns as f64), high: high.map(|ns| ns as f64) }
+}
+
+/// Intervals of the quantiles of sorted samples of one run.
 pub fn within_run(sorted: &[u64]) -> WithinRun {
-    let of = |p: f64| {
-        let (low, high) = quantile_bounds(sorted, p, ALPHA);
-        Bounds { low: low.map(|ns| ns as f64), high: high.map(|ns| ns as f64) }
-    };
+    let of = |p: f64| bounds(sorted, p);
     WithinRun { median: of(0.5), p90: of(0.9), p99: of(0.99), p9999: of(0.9999) }
 }
 

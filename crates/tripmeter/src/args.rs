@@ -4,11 +4,13 @@ mod ab;
 mod doctor;
 pub mod plotting;
 mod process;
+mod selftest;
 mod verdicts;
 
 pub use ab::AbArgs;
 pub use doctor::DoctorArgs;
 pub use process::ProcessArgs;
+pub use selftest::{BareArgs, SelftestArgs};
 pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, JobArgs, Method, PruneArgs, RequirementsArgs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -40,6 +42,7 @@ pub enum Command {
     Follower(FollowerArgs),
     Transports(TransportsArgs),
     Doctor(DoctorArgs),
+    Selftest(SelftestArgs),
     Setup(SetupArgs),
     Presets(PresetsArgs),
     Table(TableArgs),
@@ -52,6 +55,8 @@ pub enum Command {
     Prune(PruneArgs),
     Job(JobArgs),
     Completions(CompletionsArgs),
+    #[command(hide = true)]
+    Bare(BareArgs),
     #[command(hide = true)]
     Worker,
     #[command(hide = true)]
@@ -249,7 +254,7 @@ pub struct OutputArgs {
     pub quiet: bool,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct PluginArgs {
     /// A transport of your own: a shared library built against tripmeter_transport.h; may be repeated
     #[arg(long, value_name = "FILE")]

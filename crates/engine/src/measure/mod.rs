@@ -7,6 +7,7 @@ pub mod alarm;
 pub mod answers;
 pub mod arrivals;
 pub mod callback;
+pub mod delayed;
 pub mod echo;
 pub mod notes;
 pub mod publish;

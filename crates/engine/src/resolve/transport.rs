@@ -63,6 +63,7 @@ impl Planner<'_> {
             throughput: task.throughput.clone(),
             channel: task.channel.clone(),
             environment: BTreeMap::new(),
+            answer_delay_ns: 0,
             added_as_floor: false,
         };
         sub_experiment.name = default_name(&sub_experiment);

@@ -191,13 +191,19 @@ impl Leader {
         let one_way = self.one_way(outcome)?;
         let mut cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
         let figures = |of: &Latency| one_way.iter().find(|one| one.0 == *of).and_then(|one| one.1.figures);
+        let within_run = |of: &Latency| {
+            one_way.iter().find(|one| one.0 == *of).filter(|one| one.1.figures.is_some()).map(|one| one.1.within_run)
+        };
         cell.one_way_ns = figures(&Latency::Only);
         cell.one_way_last_ns = figures(&Latency::Last);
+        cell.one_way_within_run_ns = within_run(&Latency::Only);
+        cell.one_way_last_within_run_ns = within_run(&Latency::Last);
         cell.followers = (0..)
             .zip(&outcome.at_followers)
             .map(|(follower, counts)| {
                 let one_way_ns = figures(&Latency::At(follower));
-                AtFollower { follower, counts: *counts, one_way_ns }
+                let one_way_within_run_ns = within_run(&Latency::At(follower));
+                AtFollower { follower, counts: *counts, one_way_ns, one_way_within_run_ns }
             })
             .collect();
         self.make_room()?;
@@ -251,6 +257,7 @@ impl Leader {
             rtt_ns: outcome.recorded.figures,
             rtt_half_ns: outcome.recorded.figures.map(|figures| figures.scaled(0.5)),
             rtt_half_within_run_ns: outcome.recorded.within_run.map(|within| within.scaled(0.5)),
+            series: outcome.recorded.series.clone().map(|series| series.scaled(0.5)),
             from_histogram: self.job.raw == Raw::None,
             handover_ns,
             duration_ns: outcome.duration_ns,

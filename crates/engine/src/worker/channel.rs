@@ -159,6 +159,10 @@ impl Leader {
             response_ns: tally.response.latency(),
             service_ns: tally.service.latency(),
             lateness_ns: tally.lateness.latency(),
+            response_within_run_ns: tally.response.within_run(),
+            service_within_run_ns: tally.service.within_run(),
+            response_series: tally.response.series(base.granularity_ns()),
+            service_series: tally.service.series(base.granularity_ns()),
             duration_ns,
             cut_short: match end {
                 End::Full => None,

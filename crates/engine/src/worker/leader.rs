@@ -332,6 +332,7 @@ impl Leader {
             own_threads: self.variant.own_threads,
             interrupt: self.variant.interrupt,
             timebase: self.job.timebase,
+            answer_delay_ns: self.job.sub_experiment.answer_delay_ns,
             handover: page.path(),
             loss_timeout_ns: self.job.loss_timeout_ns,
         }
