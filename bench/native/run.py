@@ -14,6 +14,7 @@ Exit code: 0 everything measured, 69 something is missing, 75 some runs failed, 
 import argparse
 import importlib
 import json
+import os
 import random
 import shutil
 import signal
@@ -38,12 +39,18 @@ def references(names):
     return {name: importlib.import_module(f"references.{name}") for name in found if not names or name in names}
 
 
-def run_tripmeter(options, cell, payload_bytes):
+def unlocked():
+    """What a command is started by so that it may not lock memory, as the other tools do not."""
+    without_right = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"] if os.geteuid() == 0 else []
+    return [*without_right, "prlimit", "--memlock=0:0"]
+
+
+def run_tripmeter(options, cell, payload_bytes, locked=True):
     """Median rtt_half of one run of Tripmeter, in nanoseconds."""
     leader_cpu, follower_cpu = (options.leader_cpu, options.follower_cpu) if cell["bound"] else ("none", "none")
     with tempfile.TemporaryDirectory(prefix="tripmeter-native-") as scratch:
         output = call([
-            str(options.tripmeter), "run", "-t", cell["transport"], "--wait", cell["wait"], "--touch", "none",
+            *([] if locked else unlocked()), str(options.tripmeter), "run", "-t", cell["transport"], "--wait", cell["wait"], "--touch", "none",
             "--payloads", payload_name(payload_bytes), "-n", str(options.samples), "--warmup", str(options.warmup),
             "--leader-cpu", str(leader_cpu), "--follower-cpu", str(follower_cpu),
             "--no-floor", "--raw", "none", "-o", str(Path(scratch) / "results"), "--json", "--quiet",
@@ -52,15 +59,18 @@ def run_tripmeter(options, cell, payload_bytes):
     try:
         [result] = document.get("manifest", document)["sub_experiments"]
         [figures] = result["cells"]
+        if (result["memory_lock"] == "locked") != locked:
+            raise RunFailed(f"Tripmeter's memory: {result['memory_lock']}")
         return figures["rtt_half_ns"]["median"]
     except (KeyError, TypeError, ValueError) as error:
         raise RunFailed(f"tripmeter's JSON has no such cell ({error!r})") from None
 
 
 def measure_pair(options, module, cell, rng):
-    """The reference and Tripmeter one after the other, in random order."""
+    """The reference, Tripmeter, and Tripmeter without locked memory one after the other, in random order."""
     runs = {"native_ns": lambda: module.run(options, cell, cell["payload_bytes"]),
-            "tripmeter_ns": lambda: run_tripmeter(options, cell, cell["payload_bytes"])}
+            "tripmeter_ns": lambda: run_tripmeter(options, cell, cell["payload_bytes"]),
+            "unlocked_ns": lambda: run_tripmeter(options, cell, cell["payload_bytes"], locked=False)}
     record = {**cell, "error": None}
     try:
         for side in rng.sample(sorted(runs), len(runs)):
@@ -87,6 +97,12 @@ def measure(options, modules, rng):
     return records, total
 
 
+def ratio_of(pairs, side):
+    """One side over the reference, pair by pair."""
+    ratios = [pair[side] / pair["native_ns"] for pair in pairs]
+    return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+
+
 def summarise(records):
     """One row per cell: medians over rounds, and the range of the pairs' ratios."""
     def key(record):
@@ -99,27 +115,32 @@ def summarise(records):
         row = dict(zip(("system", "transport", "wait", "payload_bytes"), cell))
         row |= {"native": pairs[0]["native"], "pairs": len(good), "failed": len(pairs) - len(good), "ratio": None}
         if good:
-            ratios = [pair["tripmeter_ns"] / pair["native_ns"] for pair in good]
-            row |= {side: statistics.median(pair[side] for pair in good) for side in ("native_ns", "tripmeter_ns")}
-            row["ratio"] = {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+            row |= {side: statistics.median(pair[side] for pair in good)
+                    for side in ("native_ns", "tripmeter_ns", "unlocked_ns")}
+            row |= {"ratio": ratio_of(good, "tripmeter_ns"), "unlocked_ratio": ratio_of(good, "unlocked_ns")}
         rows.append(row)
     return rows
 
 
+def shown(ratio):
+    return f"{ratio['median']:.2f} | {ratio['min']:.2f}..{ratio['max']:.2f}"
+
+
 def print_table(document):
-    print("| Transport | Wait | Payload | Against | Its own [µs] | Tripmeter [µs] | Ratio | Range | Pairs |\n"
-          "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| Transport | Wait | Payload | Against | Its own [µs] | Tripmeter [µs] | Ratio | Range "
+          "| Unlocked [µs] | Ratio | Range | Pairs |\n"
+          "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in document["summary"]:
-        figures, ratio = "- | - | - | -", row["ratio"]
-        if ratio:
-            figures = (f"{row['native_ns'] / 1000:.3f} | {row['tripmeter_ns'] / 1000:.3f} | {ratio['median']:.2f} | "
-                       f"{ratio['min']:.2f}..{ratio['max']:.2f}")
+        figures = " | ".join("-" * 7)
+        if row["ratio"]:
+            figures = (f"{row['native_ns'] / 1000:.3f} | {row['tripmeter_ns'] / 1000:.3f} | {shown(row['ratio'])} | "
+                       f"{row['unlocked_ns'] / 1000:.3f} | {shown(row['unlocked_ratio'])}")
         failed = f" + {row['failed']} failed" if row["failed"] else ""
         print(f"| {row['transport']} | {row['wait']} | {payload_name(row['payload_bytes'])} | {row['native']} | "
               f"{figures} | {row['pairs']}{failed} |")
     options = document["options"]
     print(f"\nMedians of half a round trip over {options['rounds']} rounds; ratio: Tripmeter's over its own, pair by "
-          f"pair. {options['samples']} samples of Tripmeter each, touch none; seed {options['seed']}.")
+          f"pair. Unlocked: Tripmeter without locked memory. {options['samples']} samples of Tripmeter each, touch none; seed {options['seed']}.")
 
 
 def parse_options():
