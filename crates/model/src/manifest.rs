@@ -36,6 +36,25 @@ pub struct Manifest {
     /// With several rounds: the figures over them, with their intervals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub over_rounds: Vec<OverRounds>,
+    /// With several rounds: all other figures over them, with their intervals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures_over_rounds: Vec<FigureOverRounds>,
+}
+
+/// One figure of one payload of one sub-experiment over all rounds that have it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FigureOverRounds {
+    /// The name of the sub-experiment.
+    pub name: String,
+    /// The payload.
+    pub payload_bytes: u64,
+    /// Where it stands in a cell, e.g. `one_way_ns.median` or `trials[0].followers[0].received_hz`.
+    pub figure: String,
+    /// Rounds that have it.
+    pub rounds: u32,
+    /// Its median over the rounds, and that one's interval.
+    #[serde(flatten)]
+    pub over: OverRoundsFigure,
 }
 
 /// One payload of one sub-experiment over all rounds that have it. A round is one value: rounds differ by more than the

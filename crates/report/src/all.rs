@@ -187,9 +187,12 @@ fn has_handover(rows: &[Row<'_>]) -> bool {
 fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>]) -> String {
     let parts = [
         (LEGEND, !rows.is_empty()),
-        (ROUNDS_LEGEND, rows.iter().any(|row| row.sub.rounds > 1)),
-        (WITHIN_LEGEND, rows.iter().any(Row::has_within)),
-        (TOO_SMALL_LEGEND, rows.iter().any(|row| row.p99() == TOO_SMALL)),
+        (
+            ROUNDS_LEGEND,
+            rows.iter().map(|row| row.sub).chain(fans.iter().map(fan_out::Rows::sub)).any(|sub| sub.rounds > 1),
+        ),
+        (WITHIN_LEGEND, rows.iter().any(Row::has_within) || fans.iter().any(fan_out::Rows::has_within)),
+        (TOO_SMALL_LEGEND, rows.iter().any(|row| row.sub.rounds == 1 && row.p99().contains(TOO_SMALL))),
         (ONE_WAY_LEGEND, has_one_way(rows)),
         (OVER_LEGEND, has_handover(rows) || fans.iter().any(fan_out::Rows::has_handover)),
         (fan_out::LEGEND, !fans.is_empty()),

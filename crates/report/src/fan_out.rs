@@ -119,6 +119,11 @@ impl<'a> Rows<'a> {
         lines
     }
 
+    /// Whether figures have intervals within the only round.
+    pub fn has_within(&self) -> bool {
+        self.sub.rounds == 1 && self.cell.cells.iter().any(|cell| cell.rtt_half_within_run_ns.is_some())
+    }
+
     /// Whether there is a probe.
     pub fn has_handover(&self) -> bool {
         self.cell.cells.iter().any(|cell| one_way_ns(&cell.handover_ns).is_some())

@@ -41,6 +41,7 @@ pub fn manifest() -> Manifest {
         environment: serde_json::from_value(environment).unwrap(),
         sub_experiments: Vec::new(),
         over_rounds: Vec::new(),
+        figures_over_rounds: Vec::new(),
     }
 }
 
