@@ -1,11 +1,14 @@
 //! The columns of AimRT's channel benchmark.
 
 use crate::channel;
+use crate::interval::TOO_SMALL;
 use crate::merged::{Merged, largest};
+use crate::number::micros;
 use crate::throughput::percent;
 use tripmeter_model::channel::{ChannelTrial, Latency, Used};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_stats::median;
+use tripmeter_stats::rounds::figure_over_rounds;
 
 const HEADER: &str = "\
 | ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) |
@@ -42,11 +45,21 @@ pub fn aimrt(manifest: &Manifest) -> String {
     lines.fold(HEADER.to_owned(), |text, line| text + &line) + "\n" + LEGEND
 }
 
+/// The median over rounds, and of several its interval at 95 %.
+fn over_rounds(means: &[f64]) -> String {
+    let Some(over) = figure_over_rounds(means) else { return "-".to_owned() };
+    let text = micros(over.median);
+    match over.interval {
+        _ if means.len() == 1 => text,
+        Some([low, high]) => format!("{text} ({}..{})", micros(low), micros(high)),
+        None => format!("{text} ({TOO_SMALL})"),
+    }
+}
+
 fn line(row: &channel::Row<'_>, id: u32) -> String {
     let latency = |figure: fn(&Latency) -> f64| -> Vec<f64> {
         row.trials().filter_map(|trial| trial.service_ns.as_ref()).map(figure).collect()
     };
-    let micros = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns / 1000.0));
     let cpu = |used: fn(&ChannelTrial) -> Option<Used>| {
         let each: Vec<f64> = row.trials().filter_map(used).map(|used| used.cpu_percent()).collect();
         median(&each).map_or("-".to_owned(), |percent| format!("{percent:.1}"))
@@ -56,8 +69,8 @@ fn line(row: &channel::Row<'_>, id: u32) -> String {
         "| {id} | {} | {payload_bytes} | {topics} | {}{} | {} | {} | {}/{} |\n",
         row.transport(),
         if row.trials().any(|trial| trial.rate_missed) { "!" } else { "" },
-        micros(median(&latency(|latency| latency.mean))),
-        micros(largest(&latency(|latency| latency.max))),
+        over_rounds(&latency(|latency| latency.mean)),
+        largest(&latency(|latency| latency.max)).map_or("-".to_owned(), micros),
         percent(row.loss()),
         cpu(|trial| Some(trial.publisher)),
         cpu(|trial| trial.subscriber),
