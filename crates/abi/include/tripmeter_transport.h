@@ -63,7 +63,11 @@ extern "C" {
  *   channel     leader to follower only, at a fixed rate, one link per topic
  *   rpc         both ways; the follower's loan names the request it answers (`in_reply_to`), one link per client
  *   throughput  leader to follower only, as fast as it will go
- *   log         publish only; there is no follower */
+ *   log         publish only; there is no follower. Every publish logs its message, a printable text without line breaks,
+ *               as one line that ends with the text and a line break; before it may stand what the system puts there.
+ *               Lines go to the file `log` in scratch_dir: with TM_PATH_FILE the leader makes it, with TM_PATH_PIPE it is
+ *               a FIFO that the host has made and reads. link_connect gets no peer; link_close writes out what is kept
+ *               and closes the file. For each payload a node is opened anew. */
 #define TM_PINGPONG (1u << 0)
 #define TM_CHANNEL (1u << 1)
 #define TM_RPC (1u << 2)

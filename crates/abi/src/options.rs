@@ -51,6 +51,11 @@ impl NodeOptions {
         self.settings.get(name).map_or("", String::as_str)
     }
 
+    /// Where lines go under pattern `log`: a file that the logger makes, or a FIFO that is there and is being read.
+    pub fn log_file(&self) -> PathBuf {
+        self.scratch_dir.join("log")
+    }
+
     /// A whole number within `range`.
     ///
     /// # Errors

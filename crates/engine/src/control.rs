@@ -20,11 +20,12 @@ use tripmeter_abi::{Intruder, NodeOptions};
 use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
 use tripmeter_model::channel::Used;
-use tripmeter_model::manifest::{Cell, IntruderTrial, PathProof};
+use tripmeter_model::log::Lines;
+use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -58,6 +59,8 @@ pub struct Job {
     pub leader_cpu: Option<usize>,
     /// Each follower's processor.
     pub follower_cpus: Vec<Option<usize>>,
+    /// See the plan.
+    pub cpus: Vec<usize>,
 }
 
 /// To an intruder: where it is to try to get in.
@@ -124,6 +127,13 @@ pub enum FromLeader {
         /// Their number.
         samples: u64,
     },
+    /// A logger was used in this time of CLOCK_MONOTONIC, in nanoseconds; its cell follows.
+    Logged {
+        /// The first call.
+        begin_ns: u64,
+        /// All was written out.
+        end_ns: u64,
+    },
     /// A payload is finished and on disk.
     CellFinished(Box<Cell>),
     /// The same, and it is measured again from here.
@@ -170,6 +180,8 @@ pub enum ToFollower {
         /// Most messages of a topic.
         messages: u64,
     },
+    /// Answer the requests of every client, until told that there are no more.
+    Answer,
     /// Stop answering.
     Stop,
     /// There are no messages after this one: say what has come.
@@ -177,10 +189,24 @@ pub enum ToFollower {
         /// Number of the last.
         last: u64,
     },
-    /// All messages of every topic have been sent: say what has come.
+    /// All messages of every topic have been sent, or all calls of every client have ended: say what has come.
     Sent {
         /// Number of the last of each topic.
         last: Vec<u64>,
+    },
+    /// Read the lines that will be logged, and check them.
+    ReadLog {
+        /// Bytes of each text.
+        payload_bytes: u64,
+        /// Most lines.
+        most: u64,
+        /// Through a pipe, while they are logged; else from a file afterwards.
+        pipe: bool,
+    },
+    /// The logger has closed its file or pipe: say what there is.
+    LogClosed {
+        /// Calls of the logger.
+        calls: u64,
     },
     /// Close everything and end.
     Bye,
@@ -203,6 +229,8 @@ pub struct Setup {
     pub touch: Touch,
     /// Its processor.
     pub cpu: Option<usize>,
+    /// All that its process may use; empty: any.
+    pub cpus: Vec<usize>,
     /// The system's own threads must not be bound to that processor.
     pub own_threads: bool,
     /// Overdue blocking calls are interrupted by a signal.
@@ -246,12 +274,19 @@ pub enum FromFollower {
     Stopped,
     /// What has come of the messages that it was to count.
     Arrived(Arrived),
-    /// What has come of the messages of every topic; when they came is in its file.
+    /// What has come of the messages of every topic; when they came is in its file. Or the calls have been answered.
     Received {
-        /// Of each topic.
+        /// Of each topic; of calls none, which the leader counts.
         arrived: Vec<Arrived>,
         /// What its process used until the last message was sent.
         used: Used,
+    },
+    /// What has come of the calls of a logger.
+    Lines {
+        /// Of its calls and lines.
+        counts: Counts,
+        /// As they were found.
+        lines: Lines,
     },
     /// What it saw during a probe.
     Evidence(Box<Evidence>),

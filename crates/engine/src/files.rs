@@ -1,10 +1,12 @@
 //! The files of one sub-experiment, written payload by payload.
 
 pub mod aside;
-mod channel;
+mod log;
+mod stamps;
 mod trials;
 
-pub use channel::{CHANNEL_HEADER, ChannelFiles};
+pub use log::{LOG_HEADER, append_log_row};
+pub use stamps::{Kind, StampFiles};
 pub use trials::{TRIALS_HEADER, TrialFile};
 
 use crate::record::{OneWay, Recorded};
@@ -31,6 +33,8 @@ pub struct Files {
     samples: u64,
     /// Of the latest payload.
     latest: u64,
+    /// A latency is the time measured divided by that.
+    parts: u64,
     histograms: HistogramLog,
 }
 
@@ -40,14 +44,26 @@ impl Files {
     /// # Errors
     /// If a file cannot be created or written; one that exists is not overwritten.
     pub fn create(folder: &Path, name: &str, raw: bool) -> io::Result<Self> {
+        Self::of(folder, name, raw, 2, "Round trips")
+    }
+
+    /// The same for calls of a logger, whose latency is not half of what was measured.
+    ///
+    /// # Errors
+    /// As [`Files::create`].
+    pub fn of_calls(folder: &Path, name: &str, raw: bool) -> io::Result<Self> {
+        Self::of(folder, name, raw, 1, "Calls")
+    }
+
+    fn of(folder: &Path, name: &str, raw: bool, parts: u64, what: &str) -> io::Result<Self> {
         let create = |ending: &str| aside::create(&folder.join(format!("measurements_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
         if let Some(csv) = &mut csv {
             writeln!(csv, "{CSV_HEADER}")?;
         }
-        let comment = format!("Round trips of {name} in ns; one line per payload, tagged payload_<bytes>");
+        let comment = format!("{what} of {name} in ns; one line per payload, tagged payload_<bytes>");
         let histograms = HistogramLog::begin(create("hlog")?, &comment)?;
-        Ok(Self { csv, samples: 0, latest: 0, histograms })
+        Ok(Self { csv, samples: 0, latest: 0, parts, histograms })
     }
 
     /// Appends a finished payload, with the histograms of `others` under their tags. When it returns, a killed process loses nothing of it.
@@ -89,8 +105,9 @@ impl Files {
             let mut text = Vec::with_capacity(rows.len() * 24);
             for rtt_ns in rows {
                 (self.samples, self.latest) = (self.samples + 1, self.latest + 1);
-                let half_ns = rtt_half_ns(*rtt_ns);
-                writeln!(text, "{},{payload_bytes},{}.{:03}", self.samples, half_ns / 1000, half_ns % 1000)?;
+                // In whole nanoseconds, halves rounded up.
+                let ns = rtt_ns.div_ceil(self.parts);
+                writeln!(text, "{},{payload_bytes},{}.{:03}", self.samples, ns / 1000, ns % 1000)?;
             }
             csv.write_all(&text)?;
         }
@@ -136,11 +153,6 @@ fn length(file: &File) -> io::Result<u64> {
     Ok(file.metadata()?.len())
 }
 
-/// Half a round trip in whole nanoseconds, halves rounded up.
-fn rtt_half_ns(rtt_ns: u64) -> u64 {
-    rtt_ns.div_ceil(2)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +176,15 @@ mod tests {
         let text = std::fs::read_to_string(folder.path().join("measurements_uds_stream.csv")).unwrap();
         assert_eq!(text, format!("{CSV_HEADER}\n1,16,1.000\n2,16,2.001\n3,32,12345.000\n"));
         assert!(Files::create(folder.path(), "uds_stream", true).is_err());
+    }
+
+    #[test]
+    fn calls_are_written_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::of_calls(folder.path(), "x", true).unwrap();
+        files.append(32, &recorded(&[2000, 4001]), &[], Duration::from_millis(1)).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("measurements_x.csv")).unwrap();
+        assert_eq!(text, format!("{CSV_HEADER}\n1,32,2.000\n2,32,4.001\n"));
     }
 
     #[test]

@@ -145,6 +145,13 @@ pub fn write<T: TouchKind>(loan: &Loan, header: Header) {
     }
 }
 
+/// Has a text written into a loan, for its whole length.
+#[inline(always)]
+pub fn write_text(loan: &Loan, write: impl FnOnce(&mut [u8])) {
+    // SAFETY: a loan is writable for its length.
+    write(unsafe { std::slice::from_raw_parts_mut(loan.data, loan.length) });
+}
+
 /// The header of a message; `None` if it is too short to have one.
 #[inline(always)]
 pub fn header(message: &Message) -> Option<Header> {

@@ -36,10 +36,18 @@ pub fn online_cpus() -> usize {
 /// # Errors
 /// If the processor does not exist or is not allowed.
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    confine_thread(&[cpu])
+}
+
+/// Lets this thread, and threads that it starts later, run on these processors only.
+///
+/// # Errors
+/// If none of them exists and is allowed.
+pub fn confine_thread(cpus: &[usize]) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: all-zero is a valid set, and CPU_SET checks its index against the set's size.
     let result = unsafe {
-        libc::CPU_SET(cpu, set.assume_init_mut());
+        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, set.assume_init_mut()));
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr())
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -63,6 +71,8 @@ pub fn become_worker() {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        // A file at its limit is then an error of the call that writes.
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
         libc::sigaction(INTERRUPT, &action, std::ptr::null_mut());
@@ -251,6 +261,34 @@ pub fn space(folder: &Path) -> Option<(u64, u64)> {
     // SAFETY: it was written above.
     let found = unsafe { found.assume_init() };
     Some((found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail))
+}
+
+/// Most bytes that a file of this process may have; `None`: no limit.
+pub fn file_size_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writing.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Processor time of another process so far, all its threads, in nanoseconds; `None` if it has ended.
+pub fn process_cpu_ns(pid: u32) -> Option<u64> {
+    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: both are valid for writing.
+    let known = unsafe {
+        libc::clock_getcpuclockid(pid.try_into().ok()?, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
+    };
+    known.then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Makes a FIFO for this user.
+///
+/// # Errors
+/// If there is such a file already, or none can be made.
+pub fn make_fifo(file: &Path) -> io::Result<()> {
+    let name = CString::new(file.as_os_str().as_bytes())?;
+    // SAFETY: the name is NUL-terminated.
+    if unsafe { libc::mkfifo(name.as_ptr(), 0o600) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Sends a signal to a process, if it is still the one meant.

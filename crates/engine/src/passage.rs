@@ -1,4 +1,4 @@
-//! What came of the messages of pattern `channel`: the stamps of both sides, put together.
+//! What came of the messages of pattern `channel`, by the stamps of both sides put together, and of the calls of `rpc`.
 
 use crate::clock::Timebase;
 use crate::measure::arrivals::Arrived;
@@ -9,13 +9,15 @@ use hdrhistogram::Histogram;
 use tripmeter_model::channel::{Fate, Latency, LatencyBounds};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::rpc::CallCounts;
 use tripmeter_model::series::Series;
 use tripmeter_stats::series::Thinned;
 
-/// The stamps of one topic, in ticks and in the order of the numbers.
+/// The stamps of one topic or client, in ticks and in the order of the numbers. A call arrives when its answer does; one
+/// that fails is damaged, and one that times out is lost.
 pub struct Topic {
-    /// When messages were to be sent.
-    pub schedule: Schedule,
+    /// When messages were to be sent; `None`: when they were.
+    pub schedule: Option<Schedule>,
     /// When they were.
     pub sent: Vec<u64>,
     /// When they came, or [`NEVER`]; as many as were planned.
@@ -42,7 +44,7 @@ impl Topic {
     pub fn passages(&self, patience: u64) -> impl Iterator<Item = Passage> {
         let stamps = self.sent.iter().zip(&self.arrived).zip(&self.marks).enumerate();
         stamps.map(move |(index, ((&actual, &arrived), &marks))| {
-            let intended = self.schedule.due(index);
+            let intended = self.schedule.map_or(actual, |schedule| schedule.due(index));
             let arrived = (arrived != NEVER).then_some(arrived);
             Passage { intended, actual, arrived, fate: fate(actual, arrived, marks, patience) }
         })
@@ -51,9 +53,9 @@ impl Topic {
     /// Ticks that its messages took, until the one after the last would have been due: a whole number of periods if none
     /// of them was late.
     fn elapsed(&self) -> f64 {
-        let Some(last) = self.sent.len().checked_sub(1) else { return 0.0 };
-        let end = self.sent[last].max(self.schedule.due(last));
-        (end - self.schedule.first) as f64 + self.schedule.period
+        let (Some(last), Some(schedule)) = (self.sent.len().checked_sub(1), self.schedule) else { return 0.0 };
+        let end = self.sent[last].max(schedule.due(last));
+        (end - schedule.first) as f64 + schedule.period
     }
 }
 
@@ -234,6 +236,11 @@ impl Tally {
         }
     }
 
+    /// Of the clock that its stamps are of, in nanoseconds.
+    pub fn granularity_ns(&self) -> f64 {
+        self.timebase.granularity_ns()
+    }
+
     /// What happened to the messages.
     pub fn counts(&self) -> Counts {
         let sent = self.paces.iter().map(|(sent, _)| sent).sum();
@@ -249,7 +256,20 @@ impl Tally {
         }
     }
 
-    /// How well the rate was kept.
+    /// What happened to the calls, of which `late` were answered after their end.
+    pub fn calls(&self, late: u64) -> CallCounts {
+        let Counts { sent, received, lost, damaged, duplicated, .. } = self.counts();
+        CallCounts {
+            made: sent,
+            succeeded: received,
+            timed_out: lost + self.late,
+            failed: damaged,
+            late: late + self.late,
+            duplicated,
+        }
+    }
+
+    /// How well the rate was kept, where there was one.
     pub fn kept(&self) -> Kept {
         let ticks_hz = self.timebase.ticks_per_ns() * 1e9;
         let rates = || self.paces.iter().filter(|pace| pace.0 > 0).map(|(sent, ticks)| *sent as f64 * ticks_hz / ticks);
@@ -272,7 +292,7 @@ mod tests {
     const PATIENCE: u64 = 50_000;
 
     fn topic(sent: &[u64], arrived: &[u64], marks: &[u8]) -> Topic {
-        let schedule = Schedule { first: 10_000, period: PERIOD };
+        let schedule = Some(Schedule { first: 10_000, period: PERIOD });
         Topic { schedule, sent: sent.to_vec(), arrived: arrived.to_vec(), marks: marks.to_vec() }
     }
 

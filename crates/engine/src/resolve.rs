@@ -4,7 +4,9 @@ mod channel;
 mod error;
 mod floor;
 mod load;
+mod log;
 mod machine;
+mod rpc;
 mod suggest;
 mod transport;
 
@@ -23,12 +25,11 @@ use tripmeter_abi::{Description, Pattern, Variant};
 use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
 use tripmeter_model::plan::{Plan, Raw, SamplesAbove, SubExperiment};
+use tripmeter_model::rpc::{Calls, Mode};
 use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;
 use tripmeter_model::{Touch, Wait, experiment, payload};
 
-/// Patterns that the engine can run.
-pub const RUNNABLE: &[Pattern] = &[Pattern::PingPong, Pattern::Channel, Pattern::Throughput];
 /// Payloads if none are asked for.
 const DEFAULT_PAYLOADS: &str = "1k..4M";
 /// Round trips per payload if none are asked for.
@@ -81,7 +82,8 @@ fn resolve_on(
 ) -> Result<Plan, PlanError> {
     let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
     let common = experiment.common();
-    Task::of(&common, plan.raw).map_err(PlanError::anywhere)?;
+    let timeout_ns = experiment.loss_timeout_s.map(|_| plan.loss_timeout_ns);
+    Task::each(&common, plan.raw, timeout_ns).map_err(PlanError::anywhere)?;
     if experiment.sub_experiments.is_empty() {
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
@@ -99,6 +101,7 @@ fn resolve_on(
         run_id,
         settings,
         follower_cpu,
+        timeout_ns,
         used,
         plan: &mut plan,
         made,
@@ -136,6 +139,11 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         return Err(Problem::Attempts(attempts));
     }
     let (leader_cpu, follower_cpu) = machine.place(experiment.leader_cpu, experiment.follower_cpu)?;
+    let cpus = experiment.cpus.as_deref().map_or(Ok(Vec::new()), |text| machine.list(text))?;
+    if !cpus.is_empty() && (experiment.leader_cpu.is_some() || experiment.follower_cpu.is_some()) {
+        return Err(Problem::CpusAndCpu);
+    }
+    let is_bound = cpus.is_empty();
     // Only its low bits matter; any value does.
     let from_clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
     Ok(Plan {
@@ -147,8 +155,9 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         daemons: experiment.daemons.unwrap_or_default(),
         attempts,
         loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
-        leader_cpu: Some(leader_cpu),
-        follower_cpu: Some(follower_cpu),
+        leader_cpu: is_bound.then_some(leader_cpu),
+        follower_cpu: is_bound.then_some(follower_cpu),
+        cpus,
         tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::All]),
         left_out: Vec::new(),
         missing: Vec::new(),
@@ -168,29 +177,51 @@ struct Task {
     time_cap_ns: Option<u64>,
     throughput: Option<Load>,
     channel: Option<Flow>,
+    rpc: Option<Calls>,
     wait: Option<Wait>,
     touch: Touch,
 }
 
 impl Task {
-    fn of(common: &Common, raw: Raw) -> Result<Self, Problem> {
+    /// Samples of a payload of this size; see [`SubExperiment::samples_of`].
+    fn samples_of(&self, payload_bytes: u64) -> u64 {
+        let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
+        above.map_or(self.samples, |above| above.samples)
+    }
+
+    /// Links, each a topic or a client.
+    fn links(&self) -> u32 {
+        let clients = self.rpc.as_ref().map_or(1, |calls| calls.clients);
+        self.channel.as_ref().map_or(clients, |flow| flow.topics)
+    }
+
+    /// One for each number of clients, if calls are asked for; else one. `timeout_ns` is what was asked for.
+    fn each(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
+        rpc::each(common)?.iter().map(|common| Self::of(common, raw, timeout_ns)).collect()
+    }
+
+    fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
         const MOST_SAMPLES: u64 = 1_000_000_000_000;
         const MOST_RAW_SAMPLES: u64 = 100_000_000;
         let pattern = common.pattern.unwrap_or(Pattern::PingPong);
-        if !RUNNABLE.contains(&pattern) {
-            return Err(Problem::NotRunnable(pattern));
-        }
-        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(DEFAULT_PAYLOADS))?;
+        log::check(common, pattern)?;
+        let (default_payloads, default_samples) = match pattern {
+            Pattern::Log => (log::DEFAULT_PAYLOADS, log::DEFAULT_SAMPLES),
+            _ => (DEFAULT_PAYLOADS, DEFAULT_SAMPLES),
+        };
+        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(default_payloads))?;
         let throughput = load::of(common, pattern)?;
         let channel = channel::of(common, pattern)?;
-        let samples = common.samples.unwrap_or(DEFAULT_SAMPLES);
+        let rpc = rpc::of(common, pattern, timeout_ns)?;
+        let samples = common.samples.unwrap_or(default_samples);
         let warmup = match throughput {
             Some(_) => common.warmup.unwrap_or(load::DEFAULT_WARMUP),
             None => common.warmup.unwrap_or_else(|| Plan::default_warmup(samples)),
         };
         let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
         let followers = followers(common, pattern, raw)?;
-        let each = followers.max(channel.as_ref().map_or(1, |flow| flow.topics));
+        let clients = rpc.as_ref().map_or(1, |calls| calls.clients);
+        let each = followers.max(clients).max(channel.as_ref().map_or(1, |flow| flow.topics));
         for samples in samples_above.iter().map(|above| above.samples).chain([samples]) {
             match samples {
                 0 => return Err(Problem::NoSamples),
@@ -213,6 +244,9 @@ impl Task {
         if channel.is_some() && one_way {
             return Err(Problem::OneWayAlready);
         }
+        if rpc.is_some() && one_way {
+            return Err(Problem::OneWayCalls);
+        }
         if one_way && raw == Raw::None {
             return Err(Problem::OneWayWithoutRaw);
         }
@@ -229,6 +263,7 @@ impl Task {
             followers,
             throughput,
             channel,
+            rpc,
             time_cap_ns: common.time_cap_s.map(|cap| (cap * 1e9).ceil() as u64),
             wait: common.wait,
             touch: common.touch.unwrap_or_default(),
@@ -241,7 +276,7 @@ fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem
     match common.followers.unwrap_or(1) {
         1 => Ok(1),
         followers if followers == 0 || followers > MOST_FOLLOWERS => Err(Problem::Followers(followers)),
-        followers if matches!(pattern, Pattern::Throughput | Pattern::Channel) => {
+        followers if matches!(pattern, Pattern::Throughput | Pattern::Channel | Pattern::Rpc) => {
             Err(Problem::FollowersOneWay { pattern, followers })
         }
         followers if raw == Raw::None => Err(Problem::FollowersWithoutRaw(followers)),
@@ -281,6 +316,8 @@ struct Planner<'a> {
     settings: &'a BTreeMap<String, String>,
     /// The processor asked for.
     follower_cpu: Option<usize>,
+    /// The time-out asked for.
+    timeout_ns: Option<u64>,
     /// Those of `settings` that a transport has.
     used: BTreeSet<String>,
     plan: &'a mut Plan,
@@ -292,17 +329,19 @@ impl<'a> Planner<'a> {
     fn add(&mut self, entry: &SubExperimentFile, all: &Common) -> Result<(), PlanError> {
         let written = entry.transport.as_str();
         let selector: Selector = written.parse().map_err(|why| PlanError::anywhere(Problem::Selector(why)))?;
-        let task = Task::of(&entry.common().or(all), self.plan.raw).at(written)?;
+        let tasks = Task::each(&entry.common().or(all), self.plan.raw, self.timeout_ns).at(written)?;
         if let Some(name) = &entry.name {
             check_name(name).at(written)?;
         }
         let by_name = selector.system != "*" && selector.variant.as_deref() != Some("*");
-        let candidates = self.candidates(&selector, written)?;
+        let pattern = entry.common().or(all).pattern.unwrap_or(Pattern::PingPong);
+        let candidates = self.candidates(&selector, written, pattern)?;
         let mut made = Vec::new();
         for candidate in candidates {
             let selector = self.with_settings(&selector, candidate.description);
-            match self.make(&candidate, &selector, &task) {
-                Ok(sub_experiment) => made.push(sub_experiment),
+            let all: Result<Vec<_>, _> = tasks.iter().map(|task| self.make(&candidate, &selector, task)).collect();
+            match all {
+                Ok(all) => made.push(all),
                 Err(problem) => {
                     let full = format!("{}/{}", candidate.description.system, candidate.variant.name);
                     self.leave_out(if by_name { written } else { &full }, problem, by_name)?;
@@ -312,9 +351,11 @@ impl<'a> Planner<'a> {
         if made.len() > 1 && (entry.name.is_some() || entry.title.is_some()) {
             return Err(Problem::NameForSeveral(made.len())).at(written);
         }
-        for mut sub_experiment in made {
+        for mut sub_experiment in made.into_iter().flatten() {
             if let Some(name) = &entry.name {
-                sub_experiment.name.clone_from(name);
+                let several = tasks.len() > 1;
+                let clients = if several { format!("_clients-{}", sub_experiment.links()) } else { String::new() };
+                sub_experiment.name = format!("{name}{clients}");
             }
             if let Some(title) = &entry.title {
                 sub_experiment.title.clone_from(title);
@@ -336,7 +377,12 @@ impl<'a> Planner<'a> {
     }
 
     /// The transports that a selector stands for, as far as they describe themselves.
-    fn candidates(&mut self, selector: &Selector, written: &str) -> Result<Vec<Candidate<'a>>, PlanError> {
+    fn candidates(
+        &mut self,
+        selector: &Selector,
+        written: &str,
+        pattern: Pattern,
+    ) -> Result<Vec<Candidate<'a>>, PlanError> {
         let registry = self.registry;
         if selector.system != "*" {
             let entry = registry.get(&selector.system).map_err(Problem::Registry).at(written)?;
@@ -353,6 +399,9 @@ impl<'a> Planner<'a> {
         let mut candidates = Vec::new();
         for entry in registry.entries() {
             match entry.describe() {
+                // Loggers are another kind of thing than what carries messages: who asks for all of one means none of the
+                // other.
+                Ok(description) if is_logger(description) != (pattern == Pattern::Log) => {}
                 Ok(description) => {
                     // A system without such a variant is not meant.
                     let variants = transport::variants(description, selector.variant.as_deref()).unwrap_or_default();
@@ -394,11 +443,17 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Its default variant does nothing but log.
+fn is_logger(description: &Description) -> bool {
+    description.variants.first().is_some_and(|variant| variant.patterns == [Pattern::Log])
+}
+
 fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
     let parts =
         |s: &SubExperiment| (s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.followers, s.time_cap_ns);
     let same_work = a.payloads == b.payloads && a.samples_above == b.samples_above && parts(a) == parts(b);
-    a.transport == b.transport && a.throughput == b.throughput && a.channel == b.channel && same_work
+    let same_load = a.throughput == b.throughput && a.channel == b.channel && a.rpc == b.rpc;
+    a.transport == b.transport && same_load && same_work
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -410,7 +465,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if good { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_topics-n][_followers-n]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n][_clients-n][_followers-n]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -424,8 +479,12 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if sub_experiment.pattern != Pattern::PingPong {
         name += &format!("_{}", sub_experiment.pattern);
     }
+    if let Some(calls) = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench) {
+        name += &format!("_{}", calls.mode);
+    }
     if sub_experiment.links() > 1 {
-        name += &format!("_topics-{}", sub_experiment.links());
+        let what = if sub_experiment.rpc.is_some() { "clients" } else { "topics" };
+        name += &format!("_{what}-{}", sub_experiment.links());
     }
     if sub_experiment.is_fan_out() {
         name += &format!("_followers-{}", sub_experiment.followers);

@@ -48,6 +48,11 @@ impl Worker {
         Ok(Self { child, stream, status: None })
     }
 
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Tells it something.
     ///
     /// # Errors

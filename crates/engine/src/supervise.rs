@@ -3,6 +3,7 @@
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
 mod intrusion;
+mod processor_time;
 mod sub_experiment;
 
 use crate::audit::{self, Root, Snapshot};
@@ -228,6 +229,9 @@ pub fn run_while<'a>(
 
 /// Those that leader and followers are bound to, or else all that they may use.
 fn processors(plan: &Plan) -> Vec<usize> {
+    if !plan.cpus.is_empty() {
+        return plan.cpus.clone();
+    }
     let subs = &plan.sub_experiments;
     let is_unbound = |sub: &SubExperiment| sub.is_fan_out() && sub.follower_cpus.is_empty();
     let (Some(leader), Some(follower)) = (plan.leader_cpu, plan.follower_cpu) else { return os::allowed_cpus() };

@@ -134,7 +134,17 @@ impl Used {
     }
 }
 
-/// What became of one message, as `channel_<name>.csv` has it.
+impl std::ops::AddAssign for Used {
+    fn add_assign(&mut self, other: Used) {
+        self.window_ns += other.window_ns;
+        self.cpu_time_ns += other.cpu_time_ns;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.peak_memory_bytes = self.peak_memory_bytes.max(other.peak_memory_bytes);
+    }
+}
+
+/// What became of one message, as `channel_<name>.csv` has it, or of one call, as `rpc_<name>.csv` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Came in time and intact.
@@ -161,6 +171,15 @@ impl Fate {
             Fate::Late => "late",
             Fate::Damaged => "damaged",
             Fate::Lost => "lost",
+        }
+    }
+
+    /// The word in the file of calls, which fail where messages come damaged, and time out where messages get lost.
+    pub fn of_call(self) -> &'static str {
+        match self {
+            Fate::Damaged => "failed",
+            Fate::Lost | Fate::Late => "timed_out",
+            other => other.as_str(),
         }
     }
 

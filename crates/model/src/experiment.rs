@@ -1,6 +1,7 @@
 //! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
 
 use crate::plan::{Daemons, Raw};
+use crate::rpc::Mode;
 use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ pub enum TableKind {
     Iceperf,
     /// eCAL's table: payloads against sub-experiments.
     Ecal,
-    /// AimRT's channel table.
+    /// AimRT's tables of its channel and RPC back ends and of its logger.
     Aimrt,
     /// One table of everything.
     All,
@@ -56,7 +57,8 @@ pub struct Common {
     /// Under `throughput`: longest time of a trial, in seconds; default 1, or none if `samples` says how many messages.
     pub duration_s: Option<f64>,
     /// Under `throughput`: messages per second, or `max`; a list makes a trial of each; default `max`. Under `channel`:
-    /// messages per second on each topic; default 1000.
+    /// messages per second on each topic; default 1000. Under `rpc` with `fixed-freq`: calls per second of each client;
+    /// default 1000.
     pub rate: Option<String>,
     /// Under `throughput`: search for the highest rate with no more loss than this, e.g. `0` or `0.5%`.
     pub loss_bound: Option<String>,
@@ -66,6 +68,10 @@ pub struct Common {
     pub recovery_ms: Option<String>,
     /// Under `channel`: topics, each with a publishing thread of its own; default 1.
     pub topics: Option<u32>,
+    /// Under `rpc`: when a client makes its next call; default `bench`.
+    pub mode: Option<Mode>,
+    /// Under `rpc`: clients that work beside each other, e.g. `4`; a list makes a sub-experiment of each; default 1.
+    pub clients: Option<String>,
 }
 
 impl Common {
@@ -88,6 +94,8 @@ impl Common {
             demand: self.demand.clone().or_else(|| other.demand.clone()),
             recovery_ms: self.recovery_ms.clone().or_else(|| other.recovery_ms.clone()),
             topics: self.topics.or(other.topics),
+            mode: self.mode.or(other.mode),
+            clients: self.clients.clone().or_else(|| other.clients.clone()),
         }
     }
 }
@@ -134,6 +142,10 @@ pub struct SubExperimentFile {
     pub recovery_ms: Option<String>,
     /// See [`Common::topics`].
     pub topics: Option<u32>,
+    /// See [`Common::mode`].
+    pub mode: Option<Mode>,
+    /// See [`Common::clients`].
+    pub clients: Option<String>,
 }
 
 impl SubExperimentFile {
@@ -159,6 +171,8 @@ impl SubExperimentFile {
             demand: None,
             recovery_ms: None,
             topics: None,
+            mode: None,
+            clients: None,
         }
     }
 
@@ -181,6 +195,8 @@ impl SubExperimentFile {
             demand: self.demand.clone(),
             recovery_ms: self.recovery_ms.clone(),
             topics: self.topics,
+            mode: self.mode,
+            clients: self.clients.clone(),
         }
     }
 }
@@ -223,6 +239,10 @@ pub struct Experiment {
     pub recovery_ms: Option<String>,
     /// See [`Common::topics`].
     pub topics: Option<u32>,
+    /// See [`Common::mode`].
+    pub mode: Option<Mode>,
+    /// See [`Common::clients`].
+    pub clients: Option<String>,
     /// How often everything is repeated, with fresh processes; default 1.
     pub rounds: Option<u32>,
     /// Seed of the random order; default from the clock.
@@ -235,12 +255,14 @@ pub struct Experiment {
     pub daemons: Option<Daemons>,
     /// Most times that a payload is measured whose hand-over probe changes, 1 to 3; default 3.
     pub attempts: Option<u32>,
-    /// After how many seconds without an answer a message counts as lost; default 1.
+    /// After how many seconds without an answer a message counts as lost; default 1, of calls (`rpc`) 3.
     pub loss_timeout_s: Option<f64>,
     /// The leader's processor.
     pub leader_cpu: Option<usize>,
     /// The follower's processor.
     pub follower_cpu: Option<usize>,
+    /// Under `channel` and `rpc`: the processors that both processes are confined to, as `0-2`.
+    pub cpus: Option<String>,
     /// Tables printed at the end; default `["all"]`.
     pub tables: Option<Vec<TableKind>>,
     /// Settings of every transport that has them and does not say otherwise.
@@ -279,6 +301,8 @@ impl Experiment {
             demand: self.demand.clone(),
             recovery_ms: self.recovery_ms.clone(),
             topics: self.topics,
+            mode: self.mode,
+            clients: self.clients.clone(),
         }
     }
 }

@@ -16,6 +16,8 @@
 //! | [`check`] | `checks_<name>.csv`: figures against limits |
 //! | [`bytes`] | a payload size as a CSV file has it |
 //! | [`channel`] | messages at a fixed rate, and when they arrived |
+//! | [`log`] | calls of a logger, and the lines that came of them |
+//! | [`rpc`] | calls, and when they were answered |
 //! | [`throughput`] | how messages are offered one way, and what arrived of them |
 //! | [`table`], [`mod@file`] | CSV files, and files, whatever they hold |
 //! | [`exit`] | exit codes |
@@ -29,12 +31,14 @@ pub mod exit;
 pub mod experiment;
 pub mod file;
 mod handover;
+pub mod log;
 pub mod magnitude;
 pub mod manifest;
 pub mod payload;
 pub mod plan;
 pub mod raw;
 pub mod requirements;
+pub mod rpc;
 pub mod series;
 pub mod sidecar;
 pub mod summary;

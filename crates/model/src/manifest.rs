@@ -3,7 +3,9 @@
 use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
 pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
+use crate::log::LogCalls;
 use crate::plan::Plan;
+use crate::rpc::RpcTrial;
 use crate::series::Series;
 use crate::throughput::Trial;
 use schemars::JsonSchema;
@@ -249,7 +251,8 @@ pub struct Cell {
     pub cut_short: Option<String>,
     /// Most bytes per system send; 0 if messages are not split.
     pub packet_bytes: u64,
-    /// What happened to the messages, warm-up included; under `throughput` and `channel` without it.
+    /// What happened to the messages, warm-up included; under `throughput`, `channel` and `rpc` without it; of
+    /// calls, those that timed out are lost, and those that failed are damaged.
     pub counts: Counts,
     /// Full round trips.
     pub rtt_ns: Option<Figures>,
@@ -293,7 +296,7 @@ pub struct Cell {
     /// of the cell itself are always those of the last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_attempts: Vec<Cell>,
-    /// Time from first to last sample; under `throughput` and `channel`, of all trials.
+    /// Time from first to last sample; under `throughput`, `channel` and `rpc`, of all trials.
     pub duration_ns: u64,
     /// Under pattern `throughput`: the trials, in order. `samples` are then the messages received, and there are no round
     /// trips.
@@ -303,6 +306,14 @@ pub struct Cell {
     /// round trips.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channel: Vec<ChannelTrial>,
+    /// Under pattern `log`: the calls, and the lines that came of them. `samples` are then calls, and there are no round
+    /// trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogCalls>,
+    /// Under pattern `rpc`: one trial under `bench`, else one for each rate, in order. `samples` are then the calls that
+    /// succeeded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rpc: Vec<RpcTrial>,
 }
 
 /// One of several followers, in a cell.

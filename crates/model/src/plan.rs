@@ -2,6 +2,7 @@
 
 use crate::channel::Flow;
 use crate::experiment::TableKind;
+use crate::rpc::Calls;
 use crate::throughput::Load;
 use crate::transport::Transport;
 use crate::{Pattern, Touch, Wait};
@@ -57,7 +58,8 @@ pub struct SubExperiment {
     pub touch: Touch,
     /// Payloads in bytes, in order.
     pub payloads: Vec<u64>,
-    /// Round trips per payload; under `throughput` 0, under `channel` messages per topic and rate.
+    /// Round trips per payload; under `throughput` 0, under `channel` messages per topic and rate,
+    /// under `rpc` calls per client and trial.
     pub samples: u64,
     /// Other numbers for payloads above some sizes, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,6 +83,9 @@ pub struct SubExperiment {
     /// Under pattern `channel`: what is published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Flow>,
+    /// Under pattern `rpc`: what is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rpc: Option<Calls>,
     /// What its processes have in their environment besides tripmeter's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -105,9 +110,10 @@ fn is_one(count: &u32) -> bool {
 }
 
 impl SubExperiment {
-    /// Links, each a topic.
+    /// Links, each a topic or a client.
     pub fn links(&self) -> u32 {
-        self.channel.as_ref().map_or(1, |flow| flow.topics)
+        let clients = self.rpc.as_ref().map_or(1, |calls| calls.clients);
+        self.channel.as_ref().map_or(clients, |flow| flow.topics)
     }
 
     /// Every message goes to several followers.
@@ -140,12 +146,16 @@ pub struct Plan {
     /// Most times that a payload is measured whose hand-over probe changes.
     #[serde(default = "one")]
     pub attempts: u32,
-    /// After how many nanoseconds without an answer a message counts as lost.
+    /// After how many nanoseconds without an answer a message counts as lost; calls have their own time-out.
     pub loss_timeout_ns: u64,
     /// The leader's processor; `None` leaves it to the kernel.
     pub leader_cpu: Option<usize>,
     /// The follower's processor.
     pub follower_cpu: Option<usize>,
+    /// Under patterns `channel` and `rpc`: the processors that both processes are confined to, and the kernel chooses of;
+    /// empty if they are not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
     /// Tables printed at the end.
     #[schemars(skip)]
     #[serde(skip, default)]
@@ -174,6 +184,11 @@ impl Plan {
         Some(format!(
             "its {count} followers share processor{plural} {numbers}{leader}: they take turns, and their latencies show it"
         ))
+    }
+
+    /// After how many nanoseconds without an answer a message of this sub-experiment counts as lost.
+    pub fn loss_timeout_ns_of(&self, plan: &SubExperiment) -> u64 {
+        plan.rpc.as_ref().map_or(self.loss_timeout_ns, |calls| calls.timeout_ns)
     }
 
     /// Warm-up if none is asked for: 1,000 or a tenth of the samples, whichever is less.

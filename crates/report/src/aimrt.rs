@@ -1,48 +1,134 @@
-//! The columns of AimRT's channel benchmark.
+//! The columns of AimRT's benchmarks: those of its channel and RPC back ends here, those of loggers in `aimrt_log`.
 
-use crate::channel;
+use crate::aimrt_log;
 use crate::interval::TOO_SMALL;
+use crate::lines::Row;
 use crate::merged::{Merged, largest};
 use crate::number::micros;
 use crate::throughput::percent;
-use tripmeter_model::channel::{ChannelTrial, Latency, Used};
+use crate::{channel, rpc};
+use tripmeter_model::channel::{Latency, Used};
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::rpc::Mode;
 use tripmeter_stats::median;
 use tripmeter_stats::rounds::figure_over_rounds;
 
-const HEADER: &str = "\
+const CHANNEL_HEADER: &str = "\
 | ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) |
 | --- | ------------ | :--------------: | :-------: | :--------------: | :--------------: | :-----------: | :---------------: |
 ";
 
-const LEGEND: &str = "\
+const CHANNEL_LEGEND: &str = "\
 AimRT's columns; the systems are measured by themselves, not below AimRT. Latency: one way, from the actual sending (service
 time), as AimRT takes it; times from the intended sending are in the table `all`. Loss: lost, late or damaged messages of
 those sent. CPU: publisher/subscriber, user and system, 100 = one core. !: the rate was missed.
 ";
 
-/// AimRT's channel table: a row for each system, size and number of topics, in the order of the plan.
+const RPC_HEADER: &str = "\
+| ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) |   QPS    | Loss Rate (%) | Avg CPU Usage (%) |
+| --- | ------------ | :--------------: | :-------: | :--------------: | :--------------: | :------: | :-----------: | :---------------: |
+";
+
+const RPC_LEGEND: &str = "\
+AimRT's columns; the systems are measured by themselves, not below AimRT. Topic num: clients that call beside each other.
+Latency: whole round trips (rtt), not halved, from when a call was made (service time), as AimRT takes it; times from when it
+was to be made are in the table `all`. QPS: calls that succeeded, per second, of mode bench; -: mode fixed-freq, where the rate
+is given. Loss: calls of those made that timed out or failed. CPU: client/server, user and system, 100 = one core. !: the rate
+was missed.
+";
+
+/// AimRT's tables of channel and RPC back ends, as far as they were measured: a row for each system, size and number of
+/// topics or clients, in the order of the plan.
 ///
 /// # Source
-/// AimRT, performance test, table of its channel back ends.
+/// AimRT, performance test, tables of its channel and RPC back ends.
 pub fn aimrt(manifest: &Manifest) -> String {
     let subs = Merged::of(manifest);
-    let mut rows: Vec<_> = channel::rows(&subs);
-    if rows.is_empty() {
+    let mut parts = Vec::new();
+    let rows = in_groups(manifest, channel::rows(&subs), |sub| sub.channel.is_some());
+    if !rows.is_empty() {
+        parts.push(table(CHANNEL_HEADER, rows.iter().map(channel_line), CHANNEL_LEGEND));
+    }
+    let rows = in_groups(manifest, rpc::rows(&subs), |sub| sub.rpc.is_some());
+    if !rows.is_empty() {
+        parts.push(table(RPC_HEADER, rows.iter().map(rpc_line), RPC_LEGEND));
+    }
+    if let Some(last) = parts.last_mut() {
+        last.push_str(&cores(manifest));
+    }
+    parts.extend(aimrt_log::tables(manifest));
+    if parts.is_empty() {
         return "Nothing of this table was measured.\n".to_owned();
     }
-    // A group for each number of topics and size, as they come in the plan; systems side by side in it.
-    let mut groups: Vec<(u32, u64)> = Vec::new();
-    for sub in manifest.plan.sub_experiments.iter().filter(|sub| sub.channel.is_some()) {
-        for group in sub.payloads.iter().map(|payload| (sub.links(), *payload)) {
+    parts.join("\n")
+}
+
+/// AimRT's page has figures of so many cores.
+const PUBLISHED_CORES: usize = 3;
+
+/// How this differs from the cores that the published figures were measured on.
+fn cores(manifest: &Manifest) -> String {
+    let plan = &manifest.plan;
+    let listed = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let here = match (&plan.cpus[..], plan.leader_cpu, plan.follower_cpu) {
+        ([], Some(leader), Some(follower)) => {
+            format!(
+                "the threads of each side are bound to one processor, {leader} and {follower} (--cpus confines both to a list)"
+            )
+        }
+        ([], ..) => format!("the kernel chooses of processors {}", listed(&manifest.environment.cpus)),
+        (cpus, ..) if cpus.len() == PUBLISHED_CORES => {
+            return format!(
+                "Cores: both processes are confined to {PUBLISHED_CORES}, processors {}, as published.\n",
+                listed(cpus)
+            );
+        }
+        (cpus, ..) => format!("both processes are confined to processors {}", listed(cpus)),
+    };
+    format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {here}.\n")
+}
+
+/// Sorted by mode, number of topics or clients, and size, as they come in the plan: systems stand side by side in each.
+fn in_groups<'a, T>(
+    manifest: &Manifest,
+    mut rows: Vec<Row<'a, T>>,
+    is_of: fn(&SubExperiment) -> bool,
+) -> Vec<Row<'a, T>> {
+    let mode = |sub: &SubExperiment| sub.rpc.as_ref().map(|calls| calls.mode);
+    let mut groups: Vec<(Option<Mode>, (u32, u64))> = Vec::new();
+    for sub in manifest.plan.sub_experiments.iter().filter(|sub| is_of(sub)) {
+        for group in sub.payloads.iter().map(|payload| (mode(sub), (sub.links(), *payload))) {
             if !groups.contains(&group) {
                 groups.push(group);
             }
         }
     }
-    rows.sort_by_key(|row| groups.iter().position(|group| *group == row.group()));
-    let lines = rows.iter().zip(1..).map(|(row, id)| line(row, id));
-    lines.fold(HEADER.to_owned(), |text, line| text + &line) + "\n" + LEGEND
+    rows.sort_by_key(|row| groups.iter().position(|group| *group == (mode(row.sub.planned), row.group())));
+    rows
+}
+
+fn table(header: &str, lines: impl Iterator<Item = String>, legend: &str) -> String {
+    let lines = lines.zip(1..).map(|(line, id)| format!("| {id} | {line} |\n"));
+    lines.fold(header.to_owned(), |text, line| text + &line) + "\n" + legend
+}
+
+fn channel_line(row: &channel::Row<'_>) -> String {
+    let latencies: Vec<Latency> = row.trials().filter_map(|trial| trial.service_ns).collect();
+    let missed = row.mark(|trial| trial.rate_missed, "!");
+    let cpu = cpu(row.trials().map(|trial| (trial.publisher, trial.subscriber)));
+    format!("{} | {} | {cpu}", figures(row, missed, &latencies), percent(row.loss()))
+}
+
+fn rpc_line(row: &rpc::Row<'_>) -> String {
+    let latencies: Vec<Latency> = row.trials().filter_map(|trial| trial.service_rtt_ns).collect();
+    let missed = row.mark(|trial| trial.pace.is_some_and(|pace| pace.rate_missed), "!");
+    let qps = match row.mode() {
+        Mode::Bench => format!("{:.3}", row.of_trials(|trial| trial.qps)),
+        Mode::FixedFreq => "-".to_owned(),
+    };
+    let cpu = cpu(row.trials().map(|trial| (trial.client, trial.server)));
+    format!("{} | {qps} | {} | {cpu}", figures(row, missed, &latencies), percent(row.counts().loss()))
 }
 
 /// The median over rounds, and of several its interval at 95 %.
@@ -56,32 +142,29 @@ fn over_rounds(means: &[f64]) -> String {
     }
 }
 
-fn line(row: &channel::Row<'_>, id: u32) -> String {
-    let latency = |figure: fn(&Latency) -> f64| -> Vec<f64> {
-        row.trials().filter_map(|trial| trial.service_ns.as_ref()).map(figure).collect()
-    };
-    let cpu = |used: fn(&ChannelTrial) -> Option<Used>| {
-        let each: Vec<f64> = row.trials().filter_map(used).map(|used| used.cpu_percent()).collect();
+/// The columns up to the largest latency.
+fn figures<T>(row: &Row<'_, T>, missed: &str, latencies: &[Latency]) -> String {
+    let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
+    let (links, payload_bytes) = row.group();
+    let mean = over_rounds(&each(|latency| latency.mean));
+    let max = largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros);
+    format!("{} | {payload_bytes} | {links} | {missed}{mean} | {max}", row.transport())
+}
+
+fn cpu(used: impl Iterator<Item = (Used, Option<Used>)>) -> String {
+    let (own, other): (Vec<Used>, Vec<Option<Used>>) = used.unzip();
+    let percent = |used: Vec<Used>| {
+        let each: Vec<f64> = used.iter().map(Used::cpu_percent).collect();
         median(&each).map_or("-".to_owned(), |percent| format!("{percent:.1}"))
     };
-    let (topics, payload_bytes) = row.group();
-    format!(
-        "| {id} | {} | {payload_bytes} | {topics} | {}{} | {} | {} | {}/{} |\n",
-        row.transport(),
-        if row.trials().any(|trial| trial.rate_missed) { "!" } else { "" },
-        over_rounds(&latency(|latency| latency.mean)),
-        largest(&latency(|latency| latency.max)).map_or("-".to_owned(), micros),
-        percent(row.loss()),
-        cpu(|trial| Some(trial.publisher)),
-        cpu(|trial| trial.subscriber),
-    )
+    format!("{}/{}", percent(own), percent(other.into_iter().flatten().collect()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::channel::tests::measured;
-    use crate::fixture;
+    use crate::{fixture, rpc};
 
     #[test]
     fn systems_stand_side_by_side_at_each_size_and_number_of_topics() {
@@ -100,7 +183,42 @@ mod tests {
 | 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 | 3.1/- |
 | 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 | 3.1/1.2 |
 ";
-        assert_eq!(aimrt(&manifest), format!("{HEADER}{expected}\n{LEGEND}"));
+        let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one processor, 0 and 1 \
+                     (--cpus confines both to a list).\n";
+        assert_eq!(aimrt(&manifest), format!("{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}"));
         assert_eq!(aimrt(&fixture::manifest()), "Nothing of this table was measured.\n");
+    }
+
+    #[test]
+    fn calls_have_one_mode_per_row_and_queries_per_second_in_a_closed_loop_only() {
+        let mut manifest = fixture::manifest();
+        rpc::tests::add(&mut manifest, "grpc_sizes", "grpc/unary", Mode::Bench, 1);
+        rpc::tests::add(&mut manifest, "grpc_1", "grpc/unary", Mode::FixedFreq, 1);
+        rpc::tests::add(&mut manifest, "grpc_4", "grpc/unary", Mode::FixedFreq, 4);
+        rpc::tests::add(&mut manifest, "http_sizes", "http/http1", Mode::Bench, 1);
+        rpc::tests::add(&mut manifest, "http_4", "http/http1", Mode::FixedFreq, 4);
+        let trial = &mut manifest.sub_experiments[4].cells[0].rpc[0];
+        (trial.counts.timed_out, trial.counts.failed) = (4, 1);
+        trial.pace.as_mut().unwrap().rate_missed = true;
+        let expected = "\
+| 1 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 | 3.1/1.2 |
+| 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 | 3.1/1.2 |
+| 3 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | - | 0 | 3.1/1.2 |
+| 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 | 3.1/1.2 |
+| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 | 3.1/1.2 |
+";
+        let ends_with = |manifest: &Manifest, cores: &str| {
+            assert_eq!(aimrt(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));
+        };
+        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
+        ends_with(
+            &manifest,
+            "DEVIATION: published are figures on 3 cores; here the kernel chooses of processors 0, 1.",
+        );
+        manifest.plan.cpus = vec![0, 1];
+        let two = "DEVIATION: published are figures on 3 cores; here both processes are confined to processors 0, 1.";
+        ends_with(&manifest, two);
+        manifest.plan.cpus = vec![0, 1, 2];
+        ends_with(&manifest, "Cores: both processes are confined to 3, processors 0, 1, 2, as published.");
     }
 }

@@ -5,9 +5,11 @@ use crate::audit;
 use crate::channel;
 use crate::fan_out;
 use crate::interval::{self, TOO_SMALL};
+use crate::log;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
+use crate::rpc;
 use crate::series;
 use crate::throughput;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
@@ -146,8 +148,10 @@ pub fn all(manifest: &Manifest) -> String {
     // Stable: the order of the plan within a payload.
     rows.sort_by_key(|row| row.cell.payload_bytes);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
+    let (calls, logs) = (rpc::rows(&subs), log::rows(&subs));
     let mut parts = Vec::new();
-    if rows.is_empty() && fans.is_empty() && loads.is_empty() && flows.is_empty() {
+    let others = [fans.len(), loads.len(), flows.len(), calls.len(), logs.len()];
+    if rows.is_empty() && others.iter().all(|count| *count == 0) {
         parts.push("Nothing was measured.\n".to_owned());
     }
     if !rows.is_empty() {
@@ -163,8 +167,18 @@ pub fn all(manifest: &Manifest) -> String {
     if !flows.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Channel, "") + "\n" + &channel::table(&flows));
     }
-    parts.push(notes(manifest, &subs, &rows, &fans, [throughput::notes(&loads), channel::notes(&flows)].concat()));
-    parts.push(legend(&rows, &fans, &flows));
+    if !calls.is_empty() {
+        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Rpc, "") + "\n" + &rpc::table(&calls));
+    }
+    if !logs.is_empty() {
+        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
+    }
+    let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs)].concat();
+    parts.push(notes(manifest, &subs, &rows, &fans, others));
+    parts.push(legend(&rows, &fans, &flows, &calls));
+    if !logs.is_empty() {
+        parts.push(log::LEGEND.to_owned());
+    }
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());
     }
@@ -173,7 +187,7 @@ pub fn all(manifest: &Manifest) -> String {
 }
 
 fn is_trips(sub: &SubExperiment) -> bool {
-    !matches!(sub.pattern, Pattern::Throughput | Pattern::Channel)
+    sub.pattern == Pattern::PingPong
 }
 
 fn has_one_way(rows: &[Row<'_>]) -> bool {
@@ -184,7 +198,8 @@ fn has_handover(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| !row.over_handover().is_empty())
 }
 
-fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>]) -> String {
+fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>], calls: &[rpc::Row<'_>]) -> String {
+    let is_anything = !rows.is_empty() || !fans.is_empty() || !flows.is_empty() || !calls.is_empty();
     let parts = [
         (LEGEND, !rows.is_empty()),
         (
@@ -197,7 +212,8 @@ fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_
         (OVER_LEGEND, has_handover(rows) || fans.iter().any(fan_out::Rows::has_handover)),
         (fan_out::LEGEND, !fans.is_empty()),
         (channel::LEGEND, !flows.is_empty()),
-        (PROOF_LEGEND, !rows.is_empty() || !fans.is_empty() || !flows.is_empty()),
+        (rpc::LEGEND, !calls.is_empty()),
+        (PROOF_LEGEND, is_anything),
     ];
     parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
 }
@@ -331,7 +347,7 @@ fn notes(
     subs: &[Merged<'_>],
     rows: &[Row<'_>],
     fans: &[fan_out::Rows<'_>],
-    of_one_way: Vec<String>,
+    others: Vec<String>,
 ) -> String {
     let cells: Vec<(&Merged<'_>, &MergedCell<'_>)> =
         rows.iter().map(|row| (row.sub, &row.cell)).chain(fans.iter().map(|fan| (fan.sub(), &fan.cell))).collect();
@@ -354,7 +370,7 @@ fn notes(
         let shared = manifest.plan.shared_processors(sub.planned)?;
         Some(format!("{}: {shared}", sub.planned.name))
     }));
-    lines.extend(of_one_way);
+    lines.extend(others);
     let cells_of =
         |sub: &Merged<'_>| sub.results.iter().any(|result| result.cells.iter().any(|cell| cell.from_histogram));
     if subs.iter().any(cells_of) {

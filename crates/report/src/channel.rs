@@ -1,16 +1,12 @@
 //! The table of pattern `channel`: latencies one way at a fixed rate, from the intended and from the actual sending.
 
-use crate::interval;
-use crate::merged::{Merged, MergedCell, largest};
+use crate::lines::{self, latency_columns, used_columns};
+use crate::merged::Merged;
 use crate::notes::{self, proof};
-use crate::number::micros;
 use crate::throughput::{count, share};
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::Pattern;
 use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
-use tripmeter_model::manifest::{Bounds, Counts};
+use tripmeter_model::manifest::Counts;
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::median;
 
 const HEADER: [&str; 19] = [
     "transport",
@@ -43,63 +39,17 @@ readings of one clock. offered, achieved: messages per second on each topic, to 
 loss: messages lost, late or damaged, of those sent. CPU: user and system, in per cent of one core; switches: context
 switches; memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These three are of the
 publishing process in the line of response, and of the subscribing one in the line of service.
-below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss by Clopper and Pearson.
 ";
 
 /// The lines of one rate.
-pub struct Row<'a> {
-    sub: &'a Merged<'a>,
-    payload_bytes: u64,
-    /// The same trial of each round.
-    trials: Vec<&'a ChannelTrial>,
-    /// At the first rate: why there are fewer rates than planned, of each round where that is so.
-    shortfalls: Vec<&'a str>,
-}
-
-/// True if a sub-experiment is of this table.
-pub fn is_of(sub: &Merged<'_>) -> bool {
-    sub.planned.pattern == Pattern::Channel
-}
+pub type Row<'a> = lines::Row<'a, ChannelTrial>;
 
 /// Every rate, by payload.
 pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    for sub in subs.iter().filter(|sub| is_of(sub)) {
-        for MergedCell { payload_bytes, cells } in sub.payloads() {
-            let most = cells.iter().map(|cell| cell.channel.len()).max().unwrap_or(0);
-            let planned = sub.planned.channel.as_ref().map_or(0, |flow| flow.rates_hz.len());
-            let short = cells.iter().filter(|cell| cell.channel.len() < planned);
-            let mut shortfalls: Vec<&str> = short.filter_map(|cell| cell.cut_short.as_deref()).collect();
-            rows.extend((0..most).map(|index| {
-                let trials = cells.iter().filter_map(|cell| cell.channel.get(index)).collect();
-                Row { sub, payload_bytes, trials, shortfalls: std::mem::take(&mut shortfalls) }
-            }));
-        }
-    }
-    rows.sort_by_key(|row| row.payload_bytes);
-    rows
+    lines::rows(subs, |cell| &cell.channel, |plan| Some(plan.channel.as_ref()?.rates_hz.len()))
 }
 
 impl Row<'_> {
-    /// Number of topics, and payload.
-    pub fn group(&self) -> (u32, u64) {
-        (self.sub.planned.links(), self.payload_bytes)
-    }
-
-    /// Of each round.
-    pub fn trials(&self) -> impl Iterator<Item = &ChannelTrial> {
-        self.trials.iter().copied()
-    }
-
-    /// The transport, for people.
-    pub fn transport(&self) -> String {
-        self.sub.planned.transport.to_string()
-    }
-
-    fn of_trials(&self, figure: impl Fn(&ChannelTrial) -> f64) -> f64 {
-        median(&self.trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>()).unwrap_or(0.0)
-    }
-
     fn counts(&self) -> Counts {
         self.trials.iter().fold(Counts::default(), |sum, trial| sum + trial.counts)
     }
@@ -112,8 +62,6 @@ impl Row<'_> {
 
     fn lines(&self) -> [[String; HEADER.len()]; 2] {
         let planned = self.sub.planned;
-        let mark =
-            |is: fn(&ChannelTrial) -> bool, mark| if self.trials.iter().any(|trial| is(trial)) { mark } else { "" };
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
         let mut response = self.line(
             "response",
@@ -129,10 +77,14 @@ impl Row<'_> {
             planned.links().to_string(),
             format!(
                 "{}{}",
-                mark(|trial| trial.cut_short.is_some(), "*"),
+                self.mark(|trial| trial.cut_short.is_some(), "*"),
                 count(self.of_trials(|trial| trial.offered_hz))
             ),
-            format!("{}{}", mark(|trial| trial.rate_missed, "!"), count(self.of_trials(|trial| trial.achieved_hz))),
+            format!(
+                "{}{}",
+                self.mark(|trial| trial.rate_missed, "!"),
+                count(self.of_trials(|trial| trial.achieved_hz))
+            ),
         ];
         response[..NAMING].clone_from_slice(&naming);
         let Counts { sent, lost, late, damaged, .. } = self.counts();
@@ -157,25 +109,11 @@ impl Row<'_> {
         used: fn(&ChannelTrial) -> Option<Used>,
     ) -> [String; HEADER.len()] {
         let latencies: Vec<Latency> = self.trials.iter().filter_map(|trial| latency(trial)).collect();
-        let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
-        let rounds = self.sub.rounds;
-        let bounds = self.trials.first().and_then(|trial| within(trial));
-        let of = |figure, bounds: Option<Bounds>| interval::figure(&each(figure), rounds, bounds, micros);
         let used: Vec<Used> = self.trials.iter().filter_map(|trial| used(trial)).collect();
-        let use_of = |figure: fn(&Used) -> f64| median(&used.iter().map(figure).collect::<Vec<_>>());
-        let figures = [
-            time.to_owned(),
-            of(|latency| latency.mean, None),
-            of(|latency| latency.median, bounds.map(|bounds| bounds.median)),
-            of(|latency| latency.p90, bounds.map(|bounds| bounds.p90)),
-            of(|latency| latency.p99, bounds.map(|bounds| bounds.p99)),
-            of(|latency| latency.p999, bounds.map(|bounds| bounds.p999)),
-            largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros),
-            String::new(),
-            use_of(Used::cpu_percent).map_or("-".to_owned(), |percent| format!("{percent:.1}")),
-            use_of(Used::switches_hz).map_or("-".to_owned(), count),
-            use_of(|used| used.peak_memory_bytes as f64 / 1e6).map_or("-".to_owned(), |mb| format!("{mb:.1}")),
-        ];
+        let [mean, p50, p90, p99, p999, max] =
+            latency_columns(&latencies, self.sub.rounds, self.trials.first().and_then(|trial| within(trial)));
+        let [cpu, switches, memory] = used_columns(&used);
+        let figures = [time.to_owned(), mean, p50, p90, p99, p999, max, String::new(), cpu, switches, memory];
         let mut line = [const { String::new() }; HEADER.len()];
         line[NAMING..HEADER.len() - 1].clone_from_slice(&figures);
         line
@@ -184,24 +122,7 @@ impl Row<'_> {
 
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    table.set_header(HEADER);
-    let mut last_payload = None;
-    for row in rows {
-        if last_payload.is_some_and(|last| last != row.payload_bytes) {
-            table.add_row([""; HEADER.len()]);
-        }
-        last_payload = Some(row.payload_bytes);
-        table.add_rows(row.lines());
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
-        if (3..HEADER.len() - 1).contains(&index) && index != NAMING {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    lines::draw(HEADER, &[NAMING], rows.iter().map(|row| (row.payload_bytes, row.lines())))
 }
 
 /// Lines for what keeps these figures from being good.
@@ -247,6 +168,7 @@ impl Row<'_> {
 pub mod tests {
     use super::*;
     use crate::{all, fixture};
+    use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Manifest;
 
     fn latency(us: f64) -> Latency {
@@ -279,10 +201,6 @@ pub mod tests {
             response_ns: Some(latency(60.0)),
             service_ns: Some(latency(10.0)),
             lateness_ns: Some(latency(50.0)),
-            response_within_run_ns: None,
-            service_within_run_ns: None,
-            response_series: None,
-            service_series: None,
             duration_ns: 1_000_000_000,
             cut_short: None,
             publisher: used(31_000_000, 12_345_678),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`iceperf()`] | iceperf's two columns for each sub-experiment |
 //! | [`ecal()`] | eCAL's table: payloads against sub-experiments, of one or several experiments |
-//! | [`aimrt()`] | the columns of AimRT's channel benchmark |
+//! | [`aimrt()`] | the columns of AimRT's channel and RPC benchmarks |
 //! | [`all()`] | one table of everything |
 //! | [`ab()`] | two sides that were measured in pairs |
 //! | [`audit()`] | what of a machine disturbs measuring |
@@ -19,6 +19,7 @@
 
 mod ab;
 mod aimrt;
+mod aimrt_log;
 mod all;
 mod audit;
 mod channel;
@@ -31,11 +32,14 @@ mod fixture;
 mod grid;
 mod iceperf;
 mod interval;
+mod lines;
+mod log;
 mod merged;
 mod notes;
 mod number;
 pub mod plots;
 mod requirements;
+mod rpc;
 mod runs_comparison;
 mod series;
 mod steps;

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::plan::{Daemons, Raw};
+use tripmeter_model::rpc::Mode;
 use tripmeter_model::{Pattern, Touch, Wait};
 
 /// Measures message paths: how long a message takes from one program to another, over every way there is here.
@@ -81,6 +82,9 @@ pub enum Command {
   tripmeter run -t tcp --pattern throughput --demand 100,1000 --recovery 5,10
   tripmeter run -t uds,shm --pattern channel --payloads 1k --topics 4 -n 5000
   tripmeter run -t tcp --pattern channel --payloads 1k --rate 100,1000,10000 --wait block
+  tripmeter run -t 'write/*,spdlog/*,tracing/*' --pattern log
+  tripmeter run -t uds,tcp --pattern rpc --payloads 1k --clients 1,4,8
+  tripmeter run -t uds --pattern rpc --mode fixed-freq --rate 1000 --clients 4
 
 Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no such file,
 69 something is missing, 70 our fault, 73 cannot create, 75 some sub-experiments failed, or one
@@ -173,7 +177,8 @@ pub struct ExperimentArgs {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<f64>,
     /// Under `throughput`: messages per second, or max; several make a trial of each [default: max]; under
-    /// `channel`: messages per second on each topic [default: 1000]
+    /// `channel`: messages per second on each topic; under `rpc` with `--mode fixed-freq`: calls per second of each
+    /// client [default: 1000]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub rate: Option<String>,
     /// Under `throughput`: search for the highest rate with no more loss than this: 0, 0.5%
@@ -188,6 +193,16 @@ pub struct ExperimentArgs {
     /// Under `channel`: topics, each with a link and a publishing thread of its own [default: 1]
     #[arg(long, value_name = "N")]
     pub topics: Option<u32>,
+    /// Under `channel` and `rpc`: the processors that both processes are confined to, as 0-2; the kernel chooses of them
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub cpus: Option<String>,
+    /// Under `rpc`: when a client makes its next call: as soon as it is answered, or at a fixed rate [default: bench]
+    #[arg(long, value_parser = words_of(&[("bench", Mode::Bench), ("fixed-freq", Mode::FixedFreq)]))]
+    pub mode: Option<Mode>,
+    /// Under `rpc`: clients that call beside each other, each with a link and a thread of its own; several numbers make a
+    /// sub-experiment of each [default: 1]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub clients: Option<String>,
     /// How often everything is repeated, with fresh processes and in random order
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
@@ -202,7 +217,8 @@ pub struct MeasuringArgs {
     /// Payloads in bytes: 1k,64k,4M or 1k..4M (doubling); k = 1024
     #[arg(long, value_name = "LIST")]
     pub payloads: Option<String>,
-    /// Round trips per payload; under `channel` messages per topic, at each payload and rate
+    /// Round trips per payload; under `channel` messages per topic, and under `rpc` calls per client, at each
+    /// payload and rate; under `log` calls of the logger [default there: 100000]
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     pub samples: Option<u64>,
     /// How both sides wait
@@ -217,7 +233,7 @@ pub struct MeasuringArgs {
     /// Most time that one payload may take
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub time_cap: Option<f64>,
-    /// Time without an answer after which a message counts as lost [default: 1]
+    /// Time without an answer after which a message counts as lost, or a call as timed out [default: 1, of calls 3]
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub loss_timeout: Option<f64>,
     /// The leader's processor, or `none` to leave it to the kernel [default: apart from the follower's]

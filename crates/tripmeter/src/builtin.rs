@@ -11,5 +11,6 @@ pub fn systems() -> Vec<Arc<dyn AnySystem>> {
         Arc::new(tripmeter_transport_tcp::Tcp),
         Arc::new(tripmeter_transport_udp::Udp),
         Arc::new(tripmeter_transport_inmem::Inmem),
+        Arc::new(tripmeter_transport_write::Write),
     ]
 }

@@ -197,6 +197,8 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         demand = &args.demand,
         recovery_ms = &args.recovery,
         topics = &args.topics,
+        mode = &args.mode,
+        clients = &args.clients,
         wait = &measuring.wait,
         touch = &measuring.touch,
         one_way = &one_way,
@@ -208,6 +210,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         ranges.for_each(|range| range.samples = range.samples.min(most));
     }
     put(&mut experiment.rounds, &args.rounds);
+    put(&mut experiment.cpus, &args.cpus);
     put(&mut experiment.seed, &measuring.seed);
     put(&mut experiment.raw, &measuring.raw);
     put(&mut experiment.daemons, &measuring.daemons);

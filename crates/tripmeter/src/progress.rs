@@ -173,6 +173,15 @@ fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
         let seconds = flow.rates_hz.iter().map(|rate_hz| messages as f64 / rate_hz).sum::<f64>();
         return Some(((seconds * 1e9) as u64).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)));
     }
+    if let Some(calls) = &sub_experiment.rpc {
+        let each = sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup;
+        // In a closed loop the time follows from nothing that is known; clients take turns, by and large.
+        let seconds = |rate_hz: Option<f64>| {
+            rate_hz.map_or(each as f64 * 1e-4 * f64::from(calls.clients), |rate_hz| each as f64 / rate_hz)
+        };
+        let seconds: f64 = calls.trials().into_iter().map(seconds).sum();
+        return Some(((seconds * 1e9) as u64).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)));
+    }
     let load = sub_experiment.throughput.as_ref()?;
     let trials = load.offers.iter().map(|offer| if matches!(offer, Offer::Search { .. }) { SEARCH } else { 1 });
     Some(load.duration_ns?.saturating_mul(trials.sum()).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)))

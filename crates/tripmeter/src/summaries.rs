@@ -216,6 +216,7 @@ pub fn kind_of(plan: &SubExperiment) -> Option<LatencyKind> {
         Pattern::PingPong => Some(LatencyKind::RttHalf),
         Pattern::Rpc => Some(LatencyKind::Rtt),
         Pattern::Channel => Some(LatencyKind::OneWay),
+        Pattern::Log => Some(LatencyKind::Call),
         _ => None,
     }
 }
@@ -235,10 +236,10 @@ pub fn read(reader: &Reader, source: &Source, threads: usize) -> Result<Summary,
     Ok(Summary { rows: rows.collect() })
 }
 
-/// The figures that a manifest has, of half round trips in microseconds. It has none of jitter.
+/// The figures that a manifest has, of half round trips or of calls of a logger, in microseconds. It has none of jitter.
 fn figures(result: &SubExperimentResult) -> Summary {
     let row = |cell: &Cell| {
-        let half = cell.rtt_half_ns?.scaled(1e-3);
+        let half = cell.rtt_half_ns.or(cell.log.as_ref().and_then(|log| log.call_ns))?.scaled(1e-3);
         Some(SummaryRow {
             bytes: Bytes::from(cell.payload_bytes),
             samples: cell.samples,
@@ -295,8 +296,9 @@ fn sub_experiment(file: &str) -> Option<(&str, bool)> {
 
 /// Files that belong to an experiment or to what is made of it; hidden ones are nobody's business.
 fn is_ours(file: &str) -> bool {
-    let begins =
-        ["measurements_", "checks_", "channel_", "throughput_"].iter().any(|beginning| file.starts_with(beginning));
+    let begins = ["measurements_", "checks_", "channel_", "log_", "rpc_", "throughput_"]
+        .iter()
+        .any(|beginning| file.starts_with(beginning));
     let ends = [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending));
     let is_picture = [".png", ".svg"].iter().any(|ending| file.ends_with(ending));
     begins && ends

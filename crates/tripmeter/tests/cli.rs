@@ -159,7 +159,7 @@ fn values_out_of_bounds_are_refused_before_anything_starts() {
         (["--loss-timeout", "0"], "0.001 to 600 s"),
         (["--leader-cpu", "4711"], "processor 4711 for the leader does not exist or is not allowed"),
         (["--follower-cpu", "4711"], "choose one of "),
-        (["--pattern", "rpc"], "pattern 'rpc' cannot be run"),
+        (["--pattern", "log"], "cannot carry pattern 'log', only pingpong"),
         (["--wait", "callback"], "cannot wait by 'callback', only by poll, block"),
     ] {
         fails(&["run", "-t", "uds", args[0], args[1]], 64, &[part]);

@@ -14,6 +14,7 @@ use tripmeter_abi::{Path as Claim, Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Cell, Counts, Figures, Manifest, Status, SubExperimentResult, Verdict};
 use tripmeter_model::payload::LARGEST_BYTES;
+use tripmeter_model::rpc::{CallCounts, Mode};
 
 const SAMPLES: u64 = 200;
 const WARMUP: u64 = 20;
@@ -60,6 +61,12 @@ fn sort_out(known: &[Known]) -> (Vec<Here<'_>>, Vec<String>) {
         }
     }
     (here, missing)
+}
+
+/// Those that declare the pattern.
+fn carrying(mut variants: Vec<Here<'_>>, pattern: Pattern) -> Vec<Here<'_>> {
+    variants.retain(|variant| variant.declared.patterns.contains(&pattern));
+    variants
 }
 
 /// An experiment of these variants: every wait that they declare, nothing and everything touched, whole and in packets.
@@ -210,6 +217,7 @@ fn every_transport_keeps_the_contract() {
     let _alone = alone();
     let known = transports();
     let (variants, missing) = sort_out(&known);
+    let variants = carrying(variants, Pattern::PingPong);
     hold_to("round trips", &variants, experiment, |faults, manifest, results, _| {
         check_results(faults, manifest, results)
     });
@@ -274,8 +282,7 @@ fn check_trial(faults: &mut Faults, name: &str, cell: &Cell, may_lose: bool) {
 fn every_transport_counts_what_arrives_one_way() {
     let _alone = alone();
     let known = transports();
-    let (mut variants, _) = sort_out(&known);
-    variants.retain(|variant| variant.declared.patterns.contains(&Pattern::Throughput));
+    let variants = carrying(sort_out(&known).0, Pattern::Throughput);
     hold_to("one way", &variants, one_way_experiment, check_trials);
 }
 
@@ -310,7 +317,7 @@ fn check_many(faults: &mut Faults, manifest: &Manifest) -> usize {
 fn every_transport_answers_many_messages_in_a_row() {
     let _alone = alone();
     let known = transports();
-    let (variants, _) = sort_out(&known);
+    let variants = carrying(sort_out(&known).0, Pattern::PingPong);
     hold_to("many in a row", &variants, many_experiment, |faults, manifest, _, _| check_many(faults, manifest));
 }
 
@@ -387,9 +394,139 @@ fn check_flow(faults: &mut Faults, name: &str, cell: &Cell, may_lose: bool, same
 fn every_transport_publishes_at_a_fixed_rate_on_several_topics() {
     let _alone = alone();
     let known = transports();
-    let (mut variants, _) = sort_out(&known);
-    variants.retain(|variant| variant.declared.patterns.contains(&Pattern::Channel));
+    let variants = carrying(sort_out(&known).0, Pattern::Channel);
     hold_to("several topics", &variants, channel_experiment, check_channel);
+}
+
+/// Calls of loggers.
+fn log_experiment(variants: &[&Here<'_>]) -> String {
+    let mut text = format!("pattern = \"log\"\nsamples = {SAMPLES}\nwarmup = {WARMUP}\npayloads = \"16,33,8192\"\n");
+    for variant in variants {
+        for wait in &variant.declared.waits {
+            writeln!(text, "[[sub_experiment]]\ntransport = \"{}\"\nwait = \"{wait}\"", variant.name()).unwrap();
+        }
+    }
+    text
+}
+
+/// Checks every cell; returns their number.
+fn check_log(faults: &mut Faults, manifest: &Manifest, results: &Path, lossy: &[&str]) -> usize {
+    for (result, plan) in manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments) {
+        let name = &result.name;
+        let complete = result.status == Status::Complete && result.error.is_none();
+        faults.check(complete, || format!("{name}: {:?}, {:?}", result.status, result.error));
+        check_proof(faults, result);
+        faults.check(result.cells.len() == plan.payloads.len(), || format!("{name}: {} payloads", result.cells.len()));
+        let rows = csv_payloads(&results.join(format!("measurements_{name}.csv"))).len();
+        let expected = plan.payloads.len() * SAMPLES as usize;
+        faults.check(rows == expected, || format!("{name}: {rows} rows of the CSV, not {expected}"));
+        let table = std::fs::read_to_string(results.join(format!("log_{name}.csv"))).unwrap_or_default();
+        let lines = table.lines().count();
+        faults.check(lines == 1 + plan.payloads.len(), || format!("{name}: {lines} lines of figures"));
+        let may_lose = lossy.contains(&plan.transport.variant.as_str());
+        result.cells.iter().for_each(|cell| check_lines(faults, name, cell, may_lose));
+    }
+    manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
+}
+
+fn check_lines(faults: &mut Faults, name: &str, cell: &Cell, may_lose: bool) {
+    let place = format!("{name}, {} bytes", cell.payload_bytes);
+    let Counts { sent, received, lost, late, duplicated, reordered, damaged } = cell.counts;
+    let whole = sent == SAMPLES + WARMUP && received + lost == sent && (lost == 0 || may_lose);
+    faults.check(whole && late + duplicated + reordered + damaged == 0, || format!("{place}: {:?}", cell.counts));
+    let Some((log, call)) = cell.log.as_ref().and_then(|log| Some((log, log.call_ns?))) else {
+        return faults.check(false, || format!("{place}: no figures"));
+    };
+    let rising = 0.0 < call.min && call.min <= call.median && call.median <= call.p99 && call.p99 <= call.max;
+    faults.check(rising && cell.samples == SAMPLES && cell.rtt_ns.is_none(), || format!("{place}: {call:?}"));
+    let lines = log.lines;
+    let prefixes = lines.bytes - received * (cell.payload_bytes + 1);
+    let fits = lines.shortest_prefix_bytes * received <= prefixes && prefixes <= lines.longest_prefix_bytes * received;
+    faults.check(lines.written == received && fits, || format!("{place}: {lines:?}"));
+    let used = log.used.cpu_time_ns > 0 && log.cpu_max_percent >= Some(log.used.cpu_percent());
+    faults.check(used && log.used.window_ns >= cell.duration_ns, || format!("{place}: {log:?}"));
+}
+
+#[test]
+fn every_logger_writes_its_lines() {
+    let _alone = alone();
+    let known = transports();
+    let variants = carrying(sort_out(&known).0, Pattern::Log);
+    hold_to("loggers", &variants, log_experiment, check_log);
+}
+
+/// Clients in the part for calls.
+const CLIENTS: u64 = 3;
+/// Calls of each.
+const CALLS: u64 = 40;
+
+/// Calls by several clients: every wait and both modes, everything touched.
+fn rpc_experiment(variants: &[&Here<'_>]) -> String {
+    let mut text =
+        format!("floor = false\npattern = \"rpc\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\n");
+    text += "touch = \"full\"\nloss_timeout_s = 15.0\n";
+    for variant in variants {
+        let payloads = variant.payloads().into_iter().filter(|payload| [16, 4097].contains(payload));
+        let payloads = payloads.map(|payload| payload.to_string()).collect::<Vec<_>>().join(",");
+        let name = variant.name();
+        for wait in &variant.declared.waits {
+            let entry =
+                format!("[[sub_experiment]]\ntransport = \"{name}\"\nwait = \"{wait}\"\npayloads = \"{payloads}\"\n");
+            writeln!(text, "{entry}{entry}mode = \"fixed-freq\"\nrate = \"200\"").unwrap();
+        }
+    }
+    text
+}
+
+/// Checks every cell, which has one trial; returns their number.
+fn check_rpc(faults: &mut Faults, manifest: &Manifest, results: &Path) -> usize {
+    for (result, plan) in manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments) {
+        let name = &result.name;
+        let complete = result.status == Status::Complete && result.error.is_none();
+        faults.check(complete, || format!("{name}: {:?}, {:?}", result.status, result.error));
+        check_proof(faults, result);
+        let csv = std::fs::read_to_string(results.join(format!("rpc_{name}.csv"))).unwrap_or_default();
+        let rows = csv.lines().count() as u64;
+        let expected = 1 + plan.payloads.len() as u64 * CLIENTS * CALLS;
+        faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
+        faults.check(result.cells.len() == plan.payloads.len(), || format!("{name}: {} payloads", result.cells.len()));
+        let is_paced = plan.rpc.as_ref().is_some_and(|calls| calls.mode == Mode::FixedFreq);
+        result.cells.iter().for_each(|cell| check_calls(faults, name, cell, is_paced, result.same_process));
+    }
+    manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
+}
+
+fn check_calls(faults: &mut Faults, name: &str, cell: &Cell, is_paced: bool, same_process: bool) {
+    let place = format!("{name}, {} bytes", cell.payload_bytes);
+    let [trial] = &cell.rpc[..] else {
+        return faults.check(false, || format!("{place}: {} trials", cell.rpc.len()));
+    };
+    let all = CLIENTS * CALLS;
+    let good = CallCounts { made: all, succeeded: all, ..CallCounts::default() };
+    faults.check(trial.counts == good, || format!("{place}: {trial:?}"));
+    let paced = [trial.pace.is_some(), trial.response_rtt_ns.is_some(), trial.lateness_ns.is_some()];
+    faults.check(paced == [is_paced; 3], || format!("{place}: {trial:?}"));
+    let Some(service) = trial.service_rtt_ns else { return faults.check(false, || format!("{place}: no figures")) };
+    for one in trial.response_rtt_ns.into_iter().chain([service]) {
+        let rising = 0.0 < one.min && one.min <= one.median && one.median <= one.p90 && one.p90 <= one.p99;
+        let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
+        faults.check(rising && one.samples == all, || format!("{place}: {one:?}"));
+    }
+    let longer = trial.response_rtt_ns.is_none_or(|response| response.mean >= service.mean);
+    faults.check(longer, || format!("{place}: {trial:?}"));
+    // No client makes a call before the one before has ended.
+    let calling_ns = service.mean * all as f64;
+    faults.check(calling_ns <= (trial.duration_ns * CLIENTS) as f64 * 1.01, || format!("{place}: {trial:?}"));
+    let used = trial.client.cpu_time_ns > 0 && trial.client.peak_memory_bytes > 0;
+    faults.check(used && trial.server.is_none() == same_process, || format!("{place}: {trial:?}"));
+}
+
+#[test]
+fn every_transport_answers_the_calls_of_several_clients() {
+    let _alone = alone();
+    let known = transports();
+    let variants = carrying(sort_out(&known).0, Pattern::Rpc);
+    hold_to("calls", &variants, rpc_experiment, |faults, manifest, results, _| check_rpc(faults, manifest, results));
 }
 
 /// Followers in the part for transports that reach several.
@@ -458,7 +595,7 @@ fn every_transport_with_fan_out_reaches_several_followers() {
 fn two_experiments_at_once_do_not_disturb_each_other() {
     let _alone = alone();
     let known = transports();
-    let (variants, _) = sort_out(&known);
+    let variants = carrying(sort_out(&known).0, Pattern::PingPong);
     let mut faults = Faults::default();
     for variant in &variants {
         let name = variant.name();
@@ -496,10 +633,12 @@ fn what_a_transport_does_not_declare_is_refused_by_the_plan() {
     for variant in &variants {
         let (name, folder) = (variant.name(), folder());
         let results = folder.path().join("results");
+        let is_logger = variant.declared.patterns.contains(&Pattern::Log);
         let refused = |flag: &str, value: &str, parts: &[&str]| {
             let output = results.display().to_string();
             let words = ["run", "-t", &name, "-n", "10", "-o", &output, flag, value];
-            Tripmeter::new(words).run().with(exit::USAGE).one_line(parts).clean();
+            let pattern: &[&str] = if is_logger && flag != "--pattern" { &["--pattern", "log"] } else { &[] };
+            Tripmeter::new(words.iter().chain(pattern)).run().with(exit::USAGE).one_line(parts).clean();
             assert!(!results.exists(), "{name}: something was started");
         };
         for wait in Wait::ALL.iter().filter(|wait| !variant.declared.waits.contains(wait)) {
@@ -507,9 +646,12 @@ fn what_a_transport_does_not_declare_is_refused_by_the_plan() {
             refused("--wait", wait.as_str(), &[&name, &cannot, variant.declared.waits[0].as_str(), "--wait"]);
         }
         for pattern in Pattern::ALL.iter().filter(|pattern| !variant.declared.patterns.contains(pattern)) {
-            refused("--pattern", pattern.as_str(), &[&format!("'{pattern}'"), "pingpong", "--pattern"]);
+            let can = variant.declared.patterns[0].as_str();
+            refused("--pattern", pattern.as_str(), &[&format!("'{pattern}'"), can, "--pattern"]);
         }
-        if !variant.declared.fan_out {
+        if is_logger {
+            refused("--followers", "2", &["'--followers'", "'log'"]);
+        } else if !variant.declared.fan_out {
             refused("--followers", "2", &[&name, "it reaches 1 follower", "2 were asked for", "--followers"]);
         }
         if let Some(most) = variant.here.max_payload_bytes.filter(|most| *most < LARGEST_BYTES) {

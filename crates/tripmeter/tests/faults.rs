@@ -7,6 +7,7 @@ use common::{Tripmeter, alone, folder, manifest};
 use tripmeter_model::channel::ChannelTrial;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Cell, Counts, Figures};
+use tripmeter_model::rpc::{CallCounts, RpcTrial};
 use tripmeter_model::throughput::Trial;
 
 const SAMPLES: u64 = 100;
@@ -358,5 +359,90 @@ fn a_message_kept_back_shows_in_both_times_and_one_beyond_the_time_out_is_late()
         assert_eq!((counts.late, counts.received), (late, SAMPLES - late), "{wait}");
         assert_eq!((late > 0, stalled.status == "late"), (stall_ms > 1000, stall_ms > 1000), "{wait}");
         assert_eq!(trial.service_ns.unwrap().samples, counts.received, "{wait}");
+    }
+}
+
+/// The one trial of a run of calls, which is good whatever became of them, and the rows of its first client.
+fn called(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (RpcTrial, Vec<Row>) {
+    let folder = folder();
+    let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
+    let [samples, warmup, payload, clients_asked] =
+        [SAMPLES, WARMUP, PAYLOAD, clients].map(|number| number.to_string());
+    let words = ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "rpc", "-n", &samples];
+    let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
+    let asked = ["--clients", &clients_asked];
+    let words = words.iter().chain(&rest).chain(&asked).chain(more);
+    let finished = Tripmeter::new(words).run().with(exit::GOOD).clean();
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let manifest = manifest(folder.path());
+    let result = &manifest.sub_experiments[0];
+    let text = std::fs::read_to_string(folder.path().join(format!("rpc_{}.csv", result.name))).unwrap();
+    let number = |text: &str| text.parse().unwrap();
+    let rows = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let rows = rows.filter(|fields| fields[2] == "0").map(|fields| {
+        let received_ns = (!fields[7].is_empty()).then(|| number(fields[7]));
+        Row { status: fields[4].to_owned(), intended_ns: number(fields[5]), actual_ns: number(fields[6]), received_ns }
+    });
+    let rows: Vec<Row> = rows.collect();
+    assert_eq!((rows.len() as u64, text.lines().count() as u64), (SAMPLES, 1 + SAMPLES * clients), "{text}");
+    (result.cells[0].rpc[0].clone(), rows)
+}
+
+#[test]
+fn calls_that_do_not_succeed_are_counted_exactly_and_are_no_queries_per_second() {
+    let _alone = alone();
+    const FIXED: [&str; 6] = ["--loss-timeout", "1", "--mode", "fixed-freq", "--rate", "1000"];
+    for (wait, settings, clients, fixed, [timed_out, failed, late, duplicated]) in [
+        ("poll", "side=leader".to_owned(), 1, false, [0; 4]),
+        ("poll", format!("lose={HIT},{}", HIT + 17), 1, false, [2, 0, 0, 0]),
+        ("block", format!("side=follower&lose={HIT}&duplicate={}", HIT + 2), 1, true, [1, 0, 0, 1]),
+        ("callback", format!("lose={HIT}&duplicate={}", HIT + 9), 1, false, [1, 0, 0, 1]),
+        ("callback", format!("stall={HIT}:1300ms"), 1, true, [1, 0, 1, 0]),
+        ("block", format!("stall={HIT}:1300ms"), 1, false, [1, 0, 1, 0]),
+        ("callback", format!("damage={HIT}&damage_body={}", HIT + 5), 1, false, [0, 2, 0, 0]),
+        ("block", format!("side=follower&damage={HIT}&lose={}", HIT + 5), 1, true, [1, 1, 0, 0]),
+        // Of the first client only, with which the path is proven: the others never have so many messages.
+        ("block", format!("lose={HIT}"), 3, false, [1, 0, 0, 0]),
+        ("callback", format!("damage={HIT}&duplicate={}", HIT + 2), 3, true, [0, 1, 0, 1]),
+    ] {
+        let (trial, rows) = called(&settings, wait, clients, if fixed { &FIXED } else { &FIXED[..2] });
+        let made = SAMPLES * clients;
+        let succeeded = made - timed_out - failed;
+        let counts = CallCounts { made, succeeded, timed_out, failed, late, duplicated };
+        assert_eq!(trial.counts, counts, "{wait}, {settings}");
+        let of = |status: &str| rows.iter().filter(|row| row.status == status).count() as u64;
+        assert_eq!((of("timed_out"), of("failed")), (timed_out, failed), "{wait}, {settings}: {rows:?}");
+        assert_eq!(of("ok"), SAMPLES - timed_out - failed, "{wait}, {settings}");
+        assert!((trial.qps * trial.duration_ns as f64 / 1e9 - succeeded as f64).abs() < 1e-6, "{trial:?}");
+        assert_eq!(trial.service_rtt_ns.unwrap().samples, succeeded, "{wait}, {settings}");
+        assert_eq!((trial.pace.is_some(), trial.response_rtt_ns.is_some()), (fixed, fixed), "{wait}, {settings}");
+        assert!(trial.duration_ns >= timed_out * 1_000_000_000, "{trial:?}");
+    }
+}
+
+#[test]
+fn a_stalled_call_shows_in_the_response_of_all_that_waited_and_in_its_own_service_only() {
+    let _alone = alone();
+    const STALL_NS: u64 = 50_000_000;
+    for wait in WAITS {
+        let settings = format!("stall={HIT}:50ms");
+        let (trial, rows) = called(&settings, wait, 1, &["--mode", "fixed-freq", "--rate", "1000"]);
+        let stalled = (HIT - PROOF - WARMUP) as usize - 1;
+        assert!(rows[stalled].service_ns() >= STALL_NS, "{wait}: {:?}", rows[stalled]);
+        let end_ns = rows[stalled].received_ns.unwrap();
+        let waited: Vec<&Row> = rows[stalled + 1..].iter().filter(|row| row.intended_ns < end_ns).collect();
+        assert!((49..=SAMPLES as usize).contains(&waited.len()), "{wait}: {}", waited.len());
+        for row in &waited {
+            assert!(row.actual_ns >= end_ns && row.response_ns() >= end_ns - row.intended_ns, "{wait}: {row:?}");
+        }
+        let median = |of: fn(&Row) -> u64| {
+            let mut times: Vec<u64> = waited.iter().map(|row| of(row)).collect();
+            times.sort_unstable();
+            times[times.len() / 2]
+        };
+        let (response, service) = (median(Row::response_ns), median(Row::service_ns));
+        assert!(service < response / 5, "{wait}: service {service} ns, response {response} ns");
+        assert!(trial.response_rtt_ns.unwrap().max >= STALL_NS as f64 && trial.pace.unwrap().behind >= 40, "{trial:?}");
+        assert_eq!(trial.counts.succeeded, SAMPLES, "{wait}");
     }
 }

@@ -7,17 +7,19 @@
 mod faults;
 mod futex;
 mod link;
+mod log;
 mod queue;
 mod scripted;
 mod stage;
 
-pub use link::InmemLink;
+pub use link::QueueLink;
+pub use log::LogLink;
 pub use scripted::{FakeClock, Script, ScriptedLink, scripted};
 
 use faults::{Faults, FaultsAt};
 use tripmeter_abi::{
-    Description, Error, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, Status, System,
-    Variant, Wait,
+    Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern, Result, Role,
+    Setting, Status, System, Variant, Wait,
 };
 
 /// Messages on their way per direction.
@@ -42,6 +44,8 @@ impl System for Inmem {
         queue.same_process = true;
         queue.own_threads = true;
         queue.fan_out = true;
+        let mut log = Variant::new("log", "lines written to a file one by one, with faults on demand", Path::File);
+        (log.patterns, log.waits, log.lossy) = (vec![Pattern::Log], vec![Wait::Block], true);
         let depth = "messages on their way per direction";
         let mut settings = vec![Setting::new("depth", "16", "messages, 4 to 1024", depth)];
         settings.extend(faults::settings());
@@ -50,7 +54,7 @@ impl System for Inmem {
             summary: "reference and test double, inside one process".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             system_version: env!("CARGO_PKG_VERSION").into(),
-            variants: vec![queue],
+            variants: vec![queue, log],
             settings,
             daemon: None,
         }
@@ -66,8 +70,14 @@ impl System for Inmem {
     }
 
     fn open(&self, options: &NodeOptions) -> Result<InmemNode> {
-        if options.variant != "queue" {
-            return Err(Error::new(Status::Invalid, format!("system 'inmem' has no variant '{}'", options.variant)));
+        let is_log = match options.variant.as_str() {
+            "queue" => false,
+            "log" => true,
+            other => return Err(Error::new(Status::Invalid, format!("system 'inmem' has no variant '{other}'"))),
+        };
+        if is_log != (options.pattern == Pattern::Log) || (is_log && options.role != Role::Leader) {
+            let text = format!("'inmem/{}' cannot carry pattern '{}'", options.variant, options.pattern);
+            return Err(Error::new(Status::Invalid, text));
         }
         let (depth, faults) = check(options)?;
         Ok(InmemNode { options: options.clone(), depth, faults })
@@ -98,7 +108,64 @@ impl Node for InmemNode {
     type Link = InmemLink;
 
     fn link(&mut self, options: &LinkOptions) -> Result<InmemLink> {
-        InmemLink::open(&self.options, options.index, options.callback, self.depth, self.faults.clone())
+        if self.options.pattern == Pattern::Log {
+            return LogLink::open(&self.options, self.faults.directions.clone()).map(InmemLink::Log);
+        }
+        let queue = QueueLink::open(&self.options, options.index, options.callback, self.depth, self.faults.clone())?;
+        Ok(InmemLink::Queue(Box::new(queue)))
+    }
+}
+
+/// A link of either variant.
+pub enum InmemLink {
+    /// Between two nodes.
+    Queue(Box<QueueLink>),
+    /// To a file.
+    Log(LogLink),
+}
+
+/// Hands a call to the link that it is.
+macro_rules! either {
+    ($self:expr, $link:ident => $call:expr) => {
+        match $self {
+            InmemLink::Queue($link) => $call,
+            InmemLink::Log($link) => $call,
+        }
+    };
+}
+
+impl Link for InmemLink {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        either!(self, link => link.address())
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        either!(self, link => link.connect(peers, timeout_ns))
+    }
+
+    #[inline]
+    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
+        either!(self, link => link.loan(length, in_reply_to))
+    }
+
+    #[inline]
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+        either!(self, link => link.publish(loan, timeout_ns))
+    }
+
+    #[inline]
+    fn discard(&mut self, loan: Loan) {
+        either!(self, link => link.discard(loan));
+    }
+
+    #[inline]
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        either!(self, link => link.take(timeout_ns))
+    }
+
+    #[inline]
+    fn release(&mut self, message: Message) {
+        either!(self, link => link.release(message));
     }
 }
 

@@ -226,7 +226,7 @@ impl Drop for Delivery {
 }
 
 /// One topic or client.
-pub struct InmemLink {
+pub struct QueueLink {
     /// The leader's.
     entry: Option<Entry>,
     role: Role,
@@ -243,7 +243,7 @@ pub struct InmemLink {
     sent: u64,
 }
 
-impl InmemLink {
+impl QueueLink {
     pub(crate) fn open(
         options: &NodeOptions,
         index: u32,
@@ -319,7 +319,7 @@ impl InmemLink {
     }
 }
 
-impl Link for InmemLink {
+impl Link for QueueLink {
     fn address(&mut self) -> Result<Vec<u8>> {
         Ok(self.entry.as_ref().map_or_else(Vec::new, |entry| entry.address.clone()))
     }

@@ -155,17 +155,21 @@ impl Client {
         }
     }
 
-    /// Drives the loop, and hands over messages, until it is told to stop.
+    /// Messages that may be on their way from [`Client::requests`] to the kernel.
+    pub(crate) fn most_requests(&self) -> usize {
+        MOST_REQUESTS.min(self.identity.settings.in_flight).into()
+    }
+
+    /// Drives the loop, and tells what it hears, until it is told to stop.
     ///
     /// # Errors
     /// `Closed` if the connection is lost.
-    pub(crate) fn run(&mut self, mut handle: impl FnMut(Publish), stop: oneshot::Receiver<()>) -> Result<()> {
+    pub(crate) fn run(&mut self, mut handle: impl FnMut(Heard), stop: oneshot::Receiver<()>) -> Result<()> {
         let steps = &mut self.steps;
         let serve = async {
             loop {
-                match steps.next().await.map(Heard::from) {
-                    Ok(Heard::Message(publish)) => handle(publish),
-                    Ok(_) => {}
+                match steps.next().await {
+                    Ok(event) => handle(event.into()),
                     Err(error) => break error,
                 }
             }

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{self, Runtime};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 use tripmeter_abi::os::Deadline;
 use tripmeter_abi::{
     Callback, Error, Intruder, Link, LinkOptions, Loan, Message, NodeOptions, Pattern, Result, Role, Wait,
@@ -252,6 +252,9 @@ thread_local! {
 /// A connection with a thread that drives it.
 struct Threaded {
     requests: AsyncClient,
+    /// A permit for each place in the queue: a wait for one can be given up, and then nothing has been sent. One for the
+    /// queue itself cannot: the message may be taken out at the very moment.
+    room: Arc<Semaphore>,
     /// To wait for room in the queue.
     runtime: Runtime,
     failure: Arc<OnceLock<Error>>,
@@ -264,43 +267,44 @@ impl Threaded {
         let runtime = runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| Error::os("making a runtime", error))?;
         let (requests, failure) = (client.requests(), Arc::<OnceLock<Error>>::default());
+        let room = Arc::new(Semaphore::new(client.most_requests()));
         let (stop, stopped) = oneshot::channel();
-        let noted = failure.clone();
+        let (noted, left) = (failure.clone(), room.clone());
         let drive = move || {
             processors.take();
             DRIVES.set(true);
-            let handle = |publish: Publish| {
-                if let Some(callback) = callback {
-                    callback.call(&message(&publish));
-                }
+            let handle = |heard: Heard| match (heard, callback) {
+                (Heard::Sent, _) => left.add_permits(1),
+                (Heard::Message(publish), Some(callback)) => callback.call(&message(&publish)),
+                _ => {}
             };
             if let Err(error) = client.run(handle, stopped) {
                 // Before the queue is closed, so that whoever finds it so finds the reason.
                 let _ = noted.set(error);
             }
+            left.close();
         };
         let thread = std::thread::Builder::new().name("mqtt".to_owned()).spawn(drive);
         let thread = thread.map_err(|error| Error::os("starting the client's thread", error))?;
-        Ok(Self { requests, runtime, failure, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { requests, room, runtime, failure, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Returns when the message is in the queue of the event loop.
     fn publish(&self, publisher: &Publisher, payload: Bytes, timeout_ns: u64) -> Result<bool> {
-        let Self { requests, runtime, .. } = self;
-        let queued = match at_once(publisher.publish(requests, payload.clone())) {
-            Some(queued) => queued,
-            None if DRIVES.get() => return Ok(false),
-            None => {
-                let time = Duration::from_nanos(timeout_ns);
-                let waiting = async { tokio::time::timeout(time, publisher.publish(requests, payload)).await };
-                match runtime.block_on(waiting) {
-                    Ok(queued) => queued,
-                    Err(_) => return Ok(false),
-                }
-            }
+        let time = Duration::from_nanos(timeout_ns);
+        let permit = match self.room.try_acquire() {
+            Ok(permit) => Ok(permit),
+            Err(TryAcquireError::NoPermits) if DRIVES.get() => return Ok(false),
+            Err(_) => match self.runtime.block_on(async { tokio::time::timeout(time, self.room.acquire()).await }) {
+                Ok(acquired) => acquired,
+                Err(_) => return Ok(false),
+            },
         };
-        if queued {
-            return Ok(true);
+        if let Ok(permit) = permit {
+            permit.forget();
+            if at_once(publisher.publish(&self.requests, payload)) == Some(true) {
+                return Ok(true);
+            }
         }
         Err(self.failure.get().cloned().unwrap_or_else(|| Error::closed("the client's thread has ended")))
     }

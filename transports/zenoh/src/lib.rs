@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `tcp`, `udp`, `unix` | over one link of that kind |
 //! | `shm` | in a chunk of the sender's shared memory, which the receiver maps; a TCP link carries its description |
+//! | `query` | over a TCP link, as a query that is replied to |
 //!
-//! Both directions are a publisher and a subscriber. A message arrives by callback in zenoh's own thread, or in a channel
+//! Both directions are a publisher and a subscriber, but for `query`: a querier and a queryable. A message arrives by callback in zenoh's own thread, or in a channel
 //! that is polled or waited on.
 
 mod link;
 mod memory;
+mod query;
 mod segments;
 mod session;
 
@@ -36,7 +38,7 @@ impl System for Zenoh {
     fn description(&self) -> Description {
         let variant = |name, summary, path| {
             let mut variant = Variant::new(name, summary, path);
-            variant.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Throughput];
+            variant.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput];
             variant.waits = vec![Wait::Callback, Wait::Block, Wait::Poll];
             variant.own_threads = true;
             variant.fan_out = true;
@@ -46,6 +48,9 @@ impl System for Zenoh {
         udp.lossy = true;
         let mut shared = variant("shm", "chunks of an explicit shared-memory provider", Path::SharedMemory);
         shared.zero_copy = true;
+        let mut query = variant("query", "a query over a TCP link, and the reply to it", Path::Tcp);
+        query.patterns = vec![Pattern::PingPong, Pattern::Rpc];
+        query.fan_out = false;
         Description {
             system: "zenoh".to_owned(),
             summary: "peer to peer: TCP, UDP, Unix sockets, shared memory".to_owned(),
@@ -56,6 +61,7 @@ impl System for Zenoh {
                 udp,
                 variant("unix", "a Unix stream socket", Path::UnixStream),
                 shared,
+                query,
             ],
             settings: vec![Setting {
                 name: "express".to_owned(),
@@ -70,7 +76,7 @@ impl System for Zenoh {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         is_express(options)?;
         let max_payload_bytes = match options.variant.as_str() {
-            "tcp" | "unix" => MOST_BYTES,
+            "tcp" | "unix" | "query" => MOST_BYTES,
             "udp" => session::udp_payload_bytes()?,
             "shm" => memory::largest_payload_bytes(options)?.min(MOST_BYTES),
             other => return Err(Error::new(Status::Invalid, format!("zenoh has no variant '{other}'"))),
@@ -109,6 +115,9 @@ impl Node for ZenohNode {
         let answer =
             Answer { options: self.options.clone(), index: options.index, express: is_express(&self.options)? };
         let meeting = self.meeting.clone();
+        if self.options.variant == "query" {
+            return Ok(query::open(meeting, answer, options.callback));
+        }
         let is_shared = self.options.variant == "shm" && !session::LIES;
         Ok(match (options.callback, is_shared) {
             (Some(callback), false) => {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, Role, Wait as Waiting};
 use zenoh::Session;
 use zenoh::Wait;
+use zenoh::bytes::ZBytes;
 use zenoh::handlers::{FifoChannel, FifoChannelHandler};
 use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::{Publisher, Subscriber};
@@ -33,8 +34,7 @@ pub(crate) trait Arrivals: Send {
 }
 
 /// A payload in one piece: where it lies, if zenoh has it so, else copied together into `room`.
-fn whole(sample: &Sample, room: impl FnOnce(&mut dyn FnMut(&mut Vec<u8>))) -> Message {
-    let payload = sample.payload();
+pub(crate) fn whole(payload: &ZBytes, room: impl FnOnce(&mut dyn FnMut(&mut Vec<u8>))) -> Message {
     let mut slices = payload.slices();
     let first = slices.next().unwrap_or_default();
     if first.len() == payload.len() {
@@ -73,7 +73,8 @@ impl Arrivals for Called {
         let turn = self.is_shared.then(|| Mutex::new(()));
         let deliver = move |sample: Sample| {
             let _turn = turn.as_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner));
-            let message = whole(&sample, |copy| copy(&mut room.lock().unwrap_or_else(PoisonError::into_inner)));
+            let message =
+                whole(sample.payload(), |copy| copy(&mut room.lock().unwrap_or_else(PoisonError::into_inner)));
             callback.call(&message);
         };
         let subscriber = session.declare_subscriber(key).callback(deliver).wait();
@@ -98,7 +99,7 @@ pub(crate) struct Queued {
 
 impl Queued {
     /// Messages that may wait in the channel, as by zenoh's default.
-    const CAPACITY: usize = 256;
+    pub(crate) const CAPACITY: usize = 256;
 
     pub(crate) fn new(options: &NodeOptions) -> Self {
         let room = Vec::with_capacity(options.max_payload_bytes as usize);
@@ -119,7 +120,7 @@ impl Arrivals for Queued {
             if self.sleeps { channel.recv_timeout(Duration::from_nanos(timeout_ns)) } else { channel.try_recv() };
         let Some(sample) = sample.map_err(|error| Error::closed(format!("zenoh: {error}")))? else { return Ok(None) };
         // The payload stays where it is when the sample moves.
-        let message = whole(&sample, |copy| copy(&mut self.room));
+        let message = whole(sample.payload(), |copy| copy(&mut self.room));
         self.held = Some(sample);
         Ok(Some(message))
     }

@@ -241,7 +241,7 @@ pub fn echo<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
     let handle = |state: &mut Answering<'_, '_, L, S, ON>, message: &Message| {
         state.link.seen(message);
         if state.result.is_ok() {
-            state.result = echo::answer::<_, T>(state.link, message, state.timeout_ns, state.stamps);
+            state.result = echo::answer::<_, T, _>(state.link, message, state.timeout_ns, state.stamps);
         }
     };
     inbox.serve(&mut state, handle, |turns| {

@@ -1,6 +1,6 @@
-//! The follower's loop under `pingpong`.
+//! The follower's loop under `pingpong` and `rpc`.
 
-use super::stamps::Stamps;
+use super::stamps::{Requests, Stamps};
 use super::{Failure, Shared, TAKE_TIMEOUT_NS};
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,15 +18,37 @@ pub fn run<L: Link, T: TouchKind>(
     timeout_ns: u64,
     stamps: &mut impl Stamps,
 ) -> Result<(), Failure> {
-    loop {
-        if let Some(message) = link.take(timeout_ns.min(TAKE_TIMEOUT_NS))? {
-            let answered = answer::<L, T>(link, &message, timeout_ns, stamps);
-            link.release(message);
-            answered?;
-        } else if shared.stop.load(Relaxed) || shared.peer_gone.load(Relaxed) {
-            return Ok(());
+    while step::<L, T>(link, timeout_ns, stamps)? || !is_over(shared) {}
+    Ok(())
+}
+
+/// Answers the requests of several links in turns, by `poll`, until [`Shared::stop`] is set or the leader has gone.
+///
+/// # Errors
+/// If the transport fails.
+#[inline(never)]
+pub fn take_turns<L: Link, T: TouchKind>(links: &mut [L], shared: &Shared, timeout_ns: u64) -> Result<(), Failure> {
+    let mut is_busy = true;
+    while is_busy || !is_over(shared) {
+        is_busy = false;
+        for link in &mut *links {
+            is_busy |= step::<L, T>(link, timeout_ns, &mut Requests)?;
         }
     }
+    Ok(())
+}
+
+fn is_over(shared: &Shared) -> bool {
+    shared.stop.load(Relaxed) || shared.peer_gone.load(Relaxed)
+}
+
+/// Answers the next message; false if there was none.
+#[inline(always)]
+fn step<L: Link, T: TouchKind>(link: &mut L, timeout_ns: u64, stamps: &mut impl Stamps) -> Result<bool, Failure> {
+    let Some(message) = link.take(timeout_ns.min(TAKE_TIMEOUT_NS))? else { return Ok(false) };
+    let answered = answer::<L, T, _>(link, &message, timeout_ns, stamps);
+    link.release(message);
+    answered.map(|()| true)
 }
 
 /// Sends a message of the same size back.
@@ -38,11 +60,11 @@ pub fn run<L: Link, T: TouchKind>(
 /// # Errors
 /// If the transport fails.
 #[inline(always)]
-pub fn answer<L: Link, T: TouchKind>(
+pub fn answer<L: Link, T: TouchKind, S: Stamps>(
     link: &mut L,
     message: &Message,
     timeout_ns: u64,
-    stamps: &mut impl Stamps,
+    stamps: &mut S,
 ) -> Result<(), Failure> {
     let Some(header) = message::header(message) else { return Ok(()) };
     stamps.arrived(header.sequence);
@@ -55,7 +77,7 @@ pub fn answer<L: Link, T: TouchKind>(
     } else {
         header
     };
-    let loan = link.loan(message.length, None)?;
+    let loan = link.loan(message.length, S::REPLIES.then_some(message))?;
     message::write::<T>(&loan, reply);
     // An answer that could not be sent in time is counted by the leader, as lost.
     link.publish(loan, timeout_ns)?;

@@ -47,11 +47,42 @@ impl Rest for Sleep {
     }
 }
 
-/// What a publishing thread shows to those who watch it: the number of the message that it is just sending, else 0. On a
-/// cache line of its own.
+/// What a thread shows to those who watch it: the number of the message that it is just sending, or of the call that is
+/// under way, else 0. On a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Sending(pub AtomicU64);
+
+impl Sending {
+    /// Shown by a thread that only listens for what still comes.
+    pub const DRAINING: u64 = u64::MAX;
+
+    /// One for each of so many threads.
+    pub fn of(threads: usize) -> Vec<Self> {
+        (0..threads).map(|_| Self::default()).collect()
+    }
+}
+
+/// Rests until that tick; false if the user has asked to stop.
+///
+/// # Errors
+/// If the other side has gone.
+#[inline(always)]
+pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared) -> Result<bool, Failure> {
+    loop {
+        if shared.stop.load(Relaxed) {
+            return Ok(false);
+        }
+        if shared.peer_gone.load(Relaxed) {
+            return Err(Failure::PeerGone);
+        }
+        let now = clock.now();
+        if now >= due {
+            return Ok(true);
+        }
+        rest.rest(due - now);
+    }
+}
 
 /// The leader's side of one topic.
 pub struct Publisher<'a, 'w, L, C, R, const ON: bool> {
@@ -90,7 +121,7 @@ impl<L: Link, C: Clock, R: Rest, const ON: bool> Publisher<'_, '_, L, C, R, ON> 
             if due >= deadline {
                 return Ok((index, End::Deadline));
             }
-            if !self.await_due(due)? {
+            if !await_due(due, &self.clock, &self.rest, self.shared)? {
                 return Ok((index, End::Stopped));
             }
             self.sending.0.store(self.sequence + 1, Relaxed);
@@ -102,24 +133,6 @@ impl<L: Link, C: Clock, R: Rest, const ON: bool> Publisher<'_, '_, L, C, R, ON> 
             }
         }
         Ok((sent.len(), End::Full))
-    }
-
-    /// False if the user has asked to stop.
-    #[inline(always)]
-    fn await_due(&self, due: u64) -> Result<bool, Failure> {
-        loop {
-            if self.shared.stop.load(Relaxed) {
-                return Ok(false);
-            }
-            if self.shared.peer_gone.load(Relaxed) {
-                return Err(Failure::PeerGone);
-            }
-            let now = self.clock.now();
-            if now >= due {
-                return Ok(true);
-            }
-            self.rest.rest(due - now);
-        }
     }
 
     #[inline(always)]

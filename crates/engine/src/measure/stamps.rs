@@ -7,6 +7,9 @@ use crate::clock::Clock;
 
 /// Told of every message at the moment it is there, before anything is done with it.
 pub trait Stamps {
+    /// Whether an answer names its request to the transport, as under `rpc`.
+    const REPLIES: bool = false;
+
     /// The message with this number has come.
     fn arrived(&mut self, sequence: u64);
 
@@ -41,6 +44,16 @@ impl<S: Stamps> Stamps for Numbered<S> {
 pub struct NoStamps;
 
 impl Stamps for NoStamps {
+    #[inline(always)]
+    fn arrived(&mut self, _sequence: u64) {}
+}
+
+/// The same where answers name their requests, under `rpc`.
+pub struct Requests;
+
+impl Stamps for Requests {
+    const REPLIES: bool = true;
+
     #[inline(always)]
     fn arrived(&mut self, _sequence: u64) {}
 }

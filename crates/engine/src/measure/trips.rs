@@ -1,4 +1,4 @@
-//! The leader's loop under `pingpong`, waiting by `poll` or `block`.
+//! The leader's loop under `pingpong`, waiting by `poll` or `block`; calls of `rpc` are trips too.
 
 use super::answers::{Answers, Step};
 use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Watch};
@@ -35,9 +35,12 @@ pub struct Trips<'a, L, C, A, const ON: bool> {
 pub const POLL_IDLE_MASK: u32 = 0x3ff;
 
 /// How a trip ended.
-enum Trip {
+pub(super) enum Trip {
     Answered,
+    /// No answer came in time.
     Unanswered,
+    /// The answer was damaged.
+    Damaged,
     Stopped,
 }
 
@@ -86,7 +89,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
                     samples[stored] = stamp - previous;
                     stored += 1;
                 }
-                Trip::Unanswered => {}
+                Trip::Unanswered | Trip::Damaged => {}
                 Trip::Stopped => {
                     self.answers.abandon(self.sequence);
                     return Ok((stored, End::Stopped));
@@ -111,7 +114,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     }
 
     #[inline(always)]
-    fn receive<T: TouchKind>(&mut self, previous: u64) -> Result<Trip, Failure> {
+    pub(super) fn receive<T: TouchKind>(&mut self, previous: u64) -> Result<Trip, Failure> {
         let mut idle = 0_u32;
         let timeout_ns = self.loss_timeout_ns.min(TAKE_TIMEOUT_NS);
         loop {
@@ -120,7 +123,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
                 self.link.release(message);
                 match step {
                     Step::Answered => return Ok(Trip::Answered),
-                    Step::Over => return Ok(Trip::Unanswered),
+                    Step::Over => return Ok(Trip::Damaged),
                     Step::On => {}
                 }
             } else {
@@ -150,7 +153,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     }
 
     #[cold]
-    fn unsent(&mut self) -> Result<Trip, Failure> {
+    pub(super) fn unsent(&mut self) -> Result<Trip, Failure> {
         if self.shared.peer_gone.load(Relaxed) {
             return Err(Failure::PeerGone);
         }

@@ -44,6 +44,7 @@
 mod evidence;
 mod followers;
 mod judge;
+pub mod log;
 mod maps;
 mod observer;
 mod refusal;

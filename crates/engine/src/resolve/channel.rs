@@ -6,10 +6,10 @@ use tripmeter_abi::Pattern;
 use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::Common;
 
-/// Messages per second on each topic if none are asked for.
+/// Messages per second on each topic, or calls of each client, if none are asked for.
 ///
 /// # Source
-/// AimRT's benchmark of its channel back ends.
+/// AimRT's benchmarks of its channel and RPC back ends.
 const DEFAULT_RATE_HZ: &str = "1000";
 const HIGHEST_RATE_HZ: f64 = 1e6;
 /// Each topic has a thread on both sides.
@@ -24,15 +24,22 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Flow>, Prob
     if !(1..=MOST_TOPICS).contains(&topics) {
         return Err(Problem::Topics { topics, most: MOST_TOPICS });
     }
-    let rate = |text: &str| number(text, 0.001, HIGHEST_RATE_HZ, "messages per second, 0.001 to 1e6 (--rate)");
-    let rates_hz = list(common.rate.as_deref().unwrap_or(DEFAULT_RATE_HZ), rate)?;
+    Ok(Some(Flow { rates_hz: rates(common.rate.as_deref())?, topics }))
+}
+
+/// The rates that are asked for, each once.
+pub(super) fn rates(text: Option<&str>) -> Result<Vec<f64>, Problem> {
+    let rate = |text: &str| {
+        number(text, 0.001, HIGHEST_RATE_HZ, "messages per second (calls under rpc), 0.001 to 1e6 (--rate)")
+    };
+    let rates_hz = list(text.unwrap_or(DEFAULT_RATE_HZ), rate)?;
     if let Some(index) = (1..rates_hz.len()).find(|index| rates_hz[..*index].contains(&rates_hz[*index])) {
         return Err(Problem::OfferTwice { flags: "--rate", trial: index + 1 });
     }
     if rates_hz.len() > MOST_OFFERS {
         return Err(Problem::TooManyOffers { count: rates_hz.len(), most: MOST_OFFERS });
     }
-    Ok(Some(Flow { rates_hz, topics }))
+    Ok(rates_hz)
 }
 
 #[cfg(test)]

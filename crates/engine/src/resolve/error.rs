@@ -90,6 +90,14 @@ pub enum Problem {
     Payload(#[from] PayloadError),
     #[error("processor {cpu} for the {role} does not exist or is not allowed to this process; choose one of {allowed}")]
     Cpu { role: &'static str, cpu: usize, allowed: String },
+    #[error("'{0}' is not a list of processors as 0-2 or 0,2 (--cpus)")]
+    NotCpus(String),
+    #[error("processor {cpu} does not exist or is not allowed to this process; choose of {allowed} (--cpus)")]
+    CpuOfList { cpu: usize, allowed: String },
+    #[error("'--cpus' lets the kernel choose of a list; leave --leader-cpu and --follower-cpu out, or --cpus")]
+    CpusAndCpu,
+    #[error("'--cpus' belongs to patterns 'channel' and 'rpc', not to '{0}'; use --leader-cpu and --follower-cpu")]
+    CpusOf(Pattern),
     #[error("cannot read which processors this process may use: {0}")]
     NoProcessors(String),
     #[error("cannot create a scratch folder: {0}; set TMPDIR to a folder that can be written")]
@@ -104,12 +112,37 @@ pub enum Problem {
     UnknownSetting { setting: String, known: String, hint: String },
     #[error("none of the transports has a setting '{0}'; `tripmeter transports` lists what they have")]
     UnusedSetting(String),
-    #[error("pattern '{0}' cannot be run by this version, which runs {list}; use --pattern {list}", list = runnable())]
-    NotRunnable(Pattern),
     #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
     NotChannel { flag: &'static str, pattern: Pattern },
+    #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
+    NotInLog(&'static str),
+    #[error("its path is '{0}', and lines go to a file or a pipe; mend the plugin")]
+    LogPath(tripmeter_model::Path),
+    #[error(
+        "its lines need {needed} in a file, and '{folder}' has {free} left; make room, set TMPDIR to a folder that has it, \
+         or ask for less (-n, --payloads)"
+    )]
+    NoRoomForLog { needed: String, free: String, folder: String },
+    #[error(
+        "its lines need {needed} in a file, and files are limited to {limit} bytes; raise that (ulimit -f), or ask for less \
+         (-n, --payloads)"
+    )]
+    LogOverLimit { needed: String, limit: u64 },
+    #[error("'{flag}' belongs to pattern 'rpc', not to '{pattern}'; add --pattern rpc, or leave it out")]
+    NotRpc { flag: &'static str, pattern: Pattern },
+    #[error("'{text}' is not a number of clients, 1 to {most} (--clients)")]
+    Clients { text: String, most: u32 },
+    #[error("{count} numbers of clients were asked for, the limit is {most}; ask for fewer (--clients)")]
+    TooManyNumbers { count: usize, most: usize },
+    #[error(
+        "'--rate' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; add --mode \
+         fixed-freq, or leave it out"
+    )]
+    RateOfBench,
+    #[error("calls are timed as round trips; leave 'one_way' (--one-way) out")]
+    OneWayCalls,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
@@ -164,7 +197,7 @@ impl Problem {
                 exit::UNAVAILABLE
             }
             Problem::NoProcessors(_) => exit::SOFTWARE,
-            Problem::NoScratch(_) => exit::CANNOT_CREATE,
+            Problem::NoScratch(_) | Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => exit::CANNOT_CREATE,
             _ => exit::USAGE,
         }
     }
@@ -183,10 +216,6 @@ impl Problem {
 pub(super) fn listed<T: ToString>(words: impl IntoIterator<Item = T>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
-}
-
-fn runnable() -> String {
-    listed(super::RUNNABLE)
 }
 
 /// Where a limit comes from, and what else can be done about it, if it is a running daemon's.

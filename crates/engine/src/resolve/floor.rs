@@ -23,7 +23,7 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
             let others = made.iter().map(|made| &made.sub_experiment).chain(&floors);
             others.filter(|other| other.transport.system == FLOOR).any(|other| {
                 let same_load = other.pattern == task.pattern && other.throughput == task.throughput;
-                let same_load = same_load && other.channel == task.channel;
+                let same_load = same_load && other.channel == task.channel && other.rpc == task.rpc;
                 let same_way = Some(other.wait) == task.wait && other.touch == task.touch;
                 let same_way = same_way && other.followers == task.followers;
                 same_load && same_way && other.payloads.contains(payload)
@@ -66,7 +66,7 @@ fn tasks(made: &[Made]) -> Vec<Task> {
                 followers,
                 time_cap_ns,
                 task.throughput.clone(),
-                task.channel.clone(),
+                (task.channel.clone(), task.rpc.clone()),
             )
         };
         let new = Task {
@@ -80,6 +80,7 @@ fn tasks(made: &[Made]) -> Vec<Task> {
             time_cap_ns: one.time_cap_ns,
             throughput: one.throughput.clone(),
             channel: one.channel.clone(),
+            rpc: one.rpc.clone(),
             wait: Some(one.wait),
             touch: one.touch,
         };

@@ -34,7 +34,7 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Load>, Prob
     ];
     let given: Vec<&'static str> = given.iter().filter(|(_, value)| value.is_some()).map(|(flag, _)| *flag).collect();
     if pattern != Pattern::Throughput {
-        let has = |flag: &&&str| pattern == Pattern::Channel && **flag == "--rate";
+        let has = |flag: &&&str| matches!(pattern, Pattern::Channel | Pattern::Rpc) && **flag == "--rate";
         return given
             .iter()
             .find(|flag| !has(flag))

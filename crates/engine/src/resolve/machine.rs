@@ -45,6 +45,21 @@ impl Machine {
         Ok((leader, follower.unwrap_or_else(|| self.apart_from(leader))))
     }
 
+    /// The processors of a list as the kernel writes them, each once.
+    pub fn list(&self, text: &str) -> Result<Vec<usize>, Problem> {
+        let cpus = cpu_list(text).filter(|cpus| !cpus.is_empty());
+        let mut cpus = cpus.ok_or_else(|| Problem::NotCpus(text.to_owned()))?;
+        cpus.sort_unstable();
+        cpus.dedup();
+        match cpus.iter().find(|cpu| !self.processors.iter().any(|processor| processor.number == **cpu)) {
+            None => Ok(cpus),
+            Some(cpu) => {
+                let allowed = listed(self.processors.iter().map(|processor| processor.number));
+                Err(Problem::CpuOfList { cpu: *cpu, allowed })
+            }
+        }
+    }
+
     /// The processors of several followers: `asked` for all, or else those that are not the leader's, those of other cores
     /// first, and over again if there are too few.
     pub fn spread(&self, leader: usize, asked: Option<usize>, followers: u32) -> Vec<usize> {
@@ -123,6 +138,16 @@ mod tests {
     fn a_processor_that_is_not_allowed_is_refused_with_those_that_are() {
         let error = machine(&[&[0], &[2]]).place(None, Some(1)).unwrap_err().to_string();
         assert!(error.contains("processor 1 for the follower") && error.ends_with("choose one of 0, 2"), "{error}");
+    }
+
+    #[test]
+    fn a_list_of_processors_is_of_those_that_are_allowed() {
+        let machine = machine(&[&[0, 1], &[2, 3]]);
+        assert_eq!(machine.list("2,0-1,1").unwrap(), [0, 1, 2]);
+        for (text, part) in [("", "--cpus"), ("0-", "'0-'"), ("3-1", "'3-1'"), ("1-4", "processor 4")] {
+            let error = machine.list(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -248,11 +248,35 @@ fn counts_and_times_out_of_bounds_are_refused() {
 #[test]
 fn what_a_variant_cannot_do_is_refused_with_what_it_can() {
     refuses(&format!("wait = 'callback'\n{}", of(&["uds"])), 64, &["cannot wait by 'callback', only by poll, block"]);
-    refuses(&format!("pattern = 'rpc'\n{}", of(&["uds"])), 64, &["pattern 'rpc' cannot be run", "runs pingpong"]);
     let mut systems = systems();
     systems[1].description.variants[0].patterns = vec![Pattern::Log];
     let error = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap_err().to_string();
     assert!(error.contains("cannot carry pattern 'pingpong', only log"), "{error}");
+}
+
+#[test]
+fn loggers_are_planned_as_such_and_all_of_them_only_where_they_are_meant() {
+    let loggers = || {
+        let mut logger = planned("logger", &["file", "pipe"]);
+        for (variant, path) in logger.description.variants.iter_mut().zip([Way::File, Way::Pipe]) {
+            (variant.patterns, variant.waits, variant.path) = (vec![Pattern::Log], vec![Wait::Block], path);
+        }
+        [systems(), vec![logger]].concat()
+    };
+    let planned = |text: &str| plan_of(text, Unavailable::LeaveOut, loggers()).unwrap();
+    let carrying = planned(&of(&["*"]));
+    assert!(names(&carrying).contains(&"uds_datagram_poll"), "{:?}", names(&carrying));
+    assert!(carrying.left_out.iter().all(|line| !line.contains("logger")), "{:?}", carrying.left_out);
+    let logging = planned(&format!("pattern = 'log'\n{}", of(&["*", "logger/pipe"])));
+    assert_eq!(names(&logging), ["logger_file_block_log", "logger_pipe_block_log"]);
+    let sub_experiment = &logging.sub_experiments[0];
+    assert_eq!((sub_experiment.samples, sub_experiment.warmup, sub_experiment.payloads.len()), (100_000, 1000, 9));
+    assert_eq!((sub_experiment.payloads[0], sub_experiment.payloads[8]), (32, 8192));
+    let mut pathless = loggers();
+    pathless[3].description.variants[0].path = Way::Other;
+    let error = plan_of(&format!("pattern = 'log'\n{}", of(&["logger"])), Unavailable::Refuse, pathless).unwrap_err();
+    assert!(error.to_string().contains("its path is 'other'"), "{error}");
+    refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["cannot carry pattern 'log', only pingpong"]);
 }
 
 #[test]
@@ -376,4 +400,31 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     assert!(
         by_star.left_out.iter().any(|line| line.contains("uds/datagram") && line.contains("it reaches 1 follower"))
     );
+}
+
+#[test]
+fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own() {
+    let calling = |text: &str| {
+        let mut systems = systems();
+        for variant in systems.iter_mut().flat_map(|system| &mut system.description.variants) {
+            (variant.patterns, variant.waits) = (vec![Pattern::PingPong, Pattern::Rpc], Wait::ALL.to_vec());
+        }
+        plan_of(&format!("pattern = 'rpc'\n{text}"), Unavailable::Refuse, systems)
+    };
+    let plan = calling(&format!("clients = '1,4'\nmode = 'fixed-freq'\nrate = '10'\n{}", of(&["uds"]))).unwrap();
+    let one = "uds_datagram_block_rpc_fixed-freq";
+    let floor = "floor_shm_ring_block_rpc_fixed-freq";
+    assert_eq!(names(&plan), [one, &format!("{one}_clients-4"), floor, &format!("{floor}_clients-4")]);
+    let links: Vec<u32> = plan.sub_experiments.iter().map(SubExperiment::links).collect();
+    assert_eq!(links, [1, 4, 1, 4]);
+    let timeouts = |plan: &Plan| -> Vec<u64> {
+        plan.sub_experiments.iter().map(|sub_experiment| plan.loss_timeout_ns_of(sub_experiment)).collect()
+    };
+    assert_eq!(timeouts(&plan), [3_000_000_000; 4]);
+    let named = calling(&format!("floor = false\n{}name = 'calls'\nclients = '2,8'\n", of(&["uds"]))).unwrap();
+    assert_eq!(names(&named), ["calls_clients-2", "calls_clients-8"]);
+    let plan = calling(&format!("loss_timeout_s = 0.5\nfloor = false\ncpus = '1'\n{}", of(&["uds"]))).unwrap();
+    assert_eq!((timeouts(&plan), &plan.cpus, plan.leader_cpu), (vec![500_000_000], &vec![1], None));
+    let both = calling(&format!("cpus = '0-1'\nleader_cpu = 0\n{}", of(&["uds"]))).unwrap_err().to_string();
+    assert!(both.contains("--cpus") && both.contains("--leader-cpu"), "{both}");
 }

@@ -1,7 +1,7 @@
 //! One transport against what it says of itself, and against this machine.
 
 use super::error::listed;
-use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean};
+use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean, log};
 use crate::registry::RegistryError;
 use std::collections::BTreeMap;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
@@ -40,11 +40,17 @@ impl Planner<'_> {
         if task.followers > 1 && !variant.fan_out {
             return Err(Problem::NoFanOut(task.followers));
         }
+        if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc) {
+            return Err(Problem::CpusOf(task.pattern));
+        }
         let follower_cpus = self.processors(task.followers);
         let takes_turns = follower_cpus.iter().enumerate().any(|(at, cpu)| follower_cpus[..at].contains(cpu));
-        // At a fixed rate, little is there to be waited for busily.
-        let wait = wait_of(variant, task.wait, takes_turns || task.pattern == Pattern::Channel)?;
+        // At a fixed rate, little is there to be waited for busily; clients share processors.
+        let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
+        let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
         self.probe(candidate, &transport, task, wait)?;
+        let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
+        log::check_lines(variant, task.pattern, lines, self.scratch)?;
         let mut sub_experiment = SubExperiment {
             name: String::new(),
             title: transport.to_string().to_uppercase(),
@@ -62,6 +68,7 @@ impl Planner<'_> {
             time_cap_ns: task.time_cap_ns,
             throughput: task.throughput.clone(),
             channel: task.channel.clone(),
+            rpc: task.rpc.clone(),
             environment: BTreeMap::new(),
             answer_delay_ns: 0,
             added_as_floor: false,
@@ -87,7 +94,7 @@ impl Planner<'_> {
             run_id: self.run_id.clone(),
             scratch_dir: self.scratch.to_path_buf(),
             max_payload_bytes: largest,
-            link_count: task.channel.as_ref().map_or(1, |flow| flow.topics),
+            link_count: task.links(),
             follower_count: task.followers,
             follower_index: 0,
             intruder: None,

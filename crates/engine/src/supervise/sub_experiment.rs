@@ -1,7 +1,9 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
+use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
 use crate::control::{FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
+use crate::files::append_log_row;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
@@ -11,7 +13,7 @@ use std::io::BufReader;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{NodeOptions, Role};
+use tripmeter_abi::{NodeOptions, Pattern, Role};
 use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::plan::SubExperiment;
 
@@ -118,6 +120,10 @@ struct Team {
     planned: u64,
     /// The payload that is being measured is so again; its earlier attempts are in the latest cell.
     again: bool,
+    /// Under pattern `log`: the leader's processor time.
+    processor_time: Option<ProcessorTime>,
+    /// When a logger was used, of CLOCK_MONOTONIC.
+    logged: (u64, u64),
 }
 
 /// The leader's last word, or why there was none.
@@ -173,6 +179,8 @@ impl Team {
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let plan = plan.clone();
+        let is_log = plan.pattern == Pattern::Log;
+        let processor_time = is_log.then(|| ProcessorTime::watch(leader.pid())).flatten();
         Ok(Self {
             log,
             leader,
@@ -185,6 +193,8 @@ impl Team {
             plan,
             planned,
             again: false,
+            processor_time,
+            logged: (0, 0),
         })
     }
 
@@ -225,7 +235,7 @@ impl Team {
     }
 
     fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
-        let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns);
+        let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns_of(&self.plan));
         if self.told_to_stop.is_some_and(|told| told.elapsed() > STOPPING_TIME + loss_timeout) {
             return Some(Outcome::Interrupted);
         }
@@ -302,6 +312,7 @@ impl Team {
             FromLeader::Progress { samples } => {
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
+            FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
             FromLeader::CellFinished(cell) => return self.note(run, cell, false),
             FromLeader::CellAgain(cell) => return self.note(run, cell, true),
             FromLeader::Used(activity) => run.current().processes.push(activity),
@@ -314,6 +325,9 @@ impl Team {
 
     /// Takes note of a measured cell; `again`, if it is to be measured again.
     fn note(&mut self, run: &mut Run<'_>, mut cell: Box<Cell>, again: bool) -> Option<Outcome> {
+        if let Err(error) = self.note_log(run, &mut cell) {
+            return Some(Outcome::Killed(format!("results cannot be written: {error}")));
+        }
         let cells = &mut run.current().cells;
         if std::mem::replace(&mut self.again, again)
             && let Some(mut before) = cells.pop()
@@ -328,6 +342,17 @@ impl Team {
         (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
         // The leader waits for this, so that nothing of the above falls into its next cell.
         self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished)
+    }
+
+    /// Adds to the cell of a logger what was seen from here, and writes its row.
+    fn note_log(&self, run: &mut Run<'_>, cell: &mut Cell) -> std::io::Result<()> {
+        let Some(log) = &mut cell.log else { return Ok(()) };
+        let (begin_ns, end_ns) = self.logged;
+        let all = log.used.cpu_percent();
+        let most = self.processor_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).unwrap_or(all));
+        log.cpu_max_percent = most.map(|most| most.max(all));
+        let round = run.current().round;
+        append_log_row(&run.results.round(round), &self.plan.name, cell)
     }
 
     /// Ends both processes and says how it went.
@@ -385,11 +410,12 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         timebase: run.calibration.timebase,
         raw: run.plan.raw,
         attempts: run.plan.attempts,
-        loss_timeout_ns: run.plan.loss_timeout_ns,
+        loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
         leader_cpu: run.plan.leader_cpu,
         follower_cpus: match plan.is_fan_out() {
             true => (0..plan.followers as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect(),
             false => vec![run.plan.follower_cpu],
         },
+        cpus: run.plan.cpus.clone(),
     }
 }

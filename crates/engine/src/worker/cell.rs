@@ -71,7 +71,7 @@ impl Leader {
     /// Whether two processors hand anything over.
     pub(super) fn has_handover(&self) -> bool {
         let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
-        !shared_cpu && crate::os::online_cpus() > 1
+        !shared_cpu && self.job.cpus.len() != 1 && crate::os::online_cpus() > 1
     }
 
     /// With the first follower. `None` if both sides have one processor, where handing over would wait for the scheduler.

@@ -1,4 +1,4 @@
-//! Threads that measure beside each other, one for each topic, and what the main thread sees and tells them.
+//! Threads that measure beside each other, one for each topic or client, and what the main thread sees and tells them.
 
 use crate::clock::monotonic_ns;
 use crate::measure::{Shared, TAKE_TIMEOUT_NS};
@@ -69,6 +69,11 @@ impl Crew {
     /// Wakes every thread that is parked.
     pub(super) fn rouse(&self) {
         self.targets.iter().filter_map(OnceLock::get).for_each(|target| target.interrupt(false));
+    }
+
+    /// Has the main thread look around at once.
+    pub(super) fn rouse_main(&self) {
+        self.main.unpark();
     }
 
     /// Ends the blocking call that a thread is in.

@@ -1,6 +1,6 @@
 //! The process that answers. All its settings come from the leader.
 
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, find, probe};
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
 use crate::clock::{Clock, Monotonic, Source, Tsc};
 use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower};
 use crate::handover::Page;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use tripmeter_abi::{Link, LinkOptions, Node, Pattern, System, Wait};
 
 /// Longest that a follower has nothing to do: the leader may be writing a million samples.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A follower that has its settings.
 pub struct Follower {
@@ -35,6 +35,10 @@ pub struct Follower {
 /// What ended it; the leader has been told.
 pub fn follow(stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let mut follower = Follower::start(stream)?;
+    if follower.pattern() == Pattern::Log {
+        let result = follower.read_logs();
+        return follower.report(result);
+    }
     let setup = &follower.setup;
     let result = find(&setup.system, setup.plugin.as_deref(), built_in).and_then(|system| system.follow(&mut follower));
     follower.report(result)
@@ -57,6 +61,7 @@ impl Follower {
         match control.receive(ANSWER_TIMEOUT)? {
             ToFollower::Setup(setup) if setup.protocol == PROTOCOL => {
                 shared.interrupt.store(setup.interrupt, Relaxed);
+                confine(&setup.cpus)?;
                 Ok(Self { control, shared, setup: *setup })
             }
             ToFollower::Setup(setup) => Err(Error::Failed(format!(
@@ -83,7 +88,7 @@ impl Follower {
         self.control.send(message).map_err(|error| Error::of("the leader has gone", error))
     }
 
-    fn pin(&self, now: bool) -> Result<()> {
+    pub(super) fn pin(&self, now: bool) -> Result<()> {
         match self.setup.cpu {
             Some(cpu) if now => os::pin_thread(cpu).map_err(|error| Error::of(&format!("processor {cpu}"), error)),
             _ => Ok(()),
@@ -173,12 +178,17 @@ impl Follower {
                 ToFollower::Receive { first, messages } => {
                     with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, messages))?;
                 }
+                ToFollower::Answer => {
+                    with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes))?;
+                }
                 ToFollower::Probe(plan) => probe::follow(self, link, clock, inbox, baseline, plan)?,
                 ToFollower::Bye => return Ok(()),
                 ToFollower::Setup(_)
                 | ToFollower::Connect(_)
                 | ToFollower::Stop
                 | ToFollower::StopAfter { .. }
+                | ToFollower::ReadLog { .. }
+                | ToFollower::LogClosed { .. }
                 | ToFollower::Sent { .. } => {
                     return Err(Error::Failed("the leader's messages are out of order".to_owned()));
                 }

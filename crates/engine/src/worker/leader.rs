@@ -3,12 +3,12 @@
 use super::attempts::Attempts;
 use super::follower::Follower;
 use super::intruder::TruePair;
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, find, probe};
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
 use crate::any::AnySystem;
 use crate::audit;
 use crate::clock::{Clock, Source};
 use crate::control::{Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, send};
-use crate::files::{ChannelFiles, Files, TrialFile};
+use crate::files::{Files, Kind, StampFiles, TrialFile};
 use crate::handover::Page;
 use crate::measure::alarm::Alarm;
 use crate::measure::answers::Several;
@@ -38,17 +38,19 @@ pub struct Leader {
     controls: Vec<Channel<FromFollower>>,
     alarm: Alarm,
     phase: String,
-    variant: Variant,
-    description: Description,
+    pub(super) variant: Variant,
+    pub(super) description: Description,
 }
 
 /// What the leader measures with, over all payloads.
 pub(super) struct Session<'a, L, C> {
     pub link: &'a mut L,
-    /// Of the other topics.
+    /// Of the other topics or clients.
     pub others: &'a mut [L],
     pub clock: C,
     pub inbox: &'a Inbox,
+    /// Of every link.
+    pub inboxes: &'a [Box<Inbox>],
     pub page: Page,
     /// In nanoseconds and in ticks.
     pub loss_timeout: (u64, u64),
@@ -89,6 +91,7 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
 type Prepared = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
 
 fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Prepared> {
+    confine(&job.cpus)?;
     let shared = Arc::new(Shared::default());
     let stops = |message: &ToWorker| matches!(message, ToWorker::Stop).then_some(0);
     let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), stops)
@@ -240,12 +243,12 @@ impl Leader {
         }
     }
 
-    fn failed(&self, why: &str) -> Error {
+    pub(super) fn failed(&self, why: &str) -> Error {
         let transport = &self.job.sub_experiment.transport;
         Error::Failed(format!("transport '{transport}' failed to {}: {why}", self.phase))
     }
 
-    fn transport_failed(&self, error: &tripmeter_abi::Error) -> Error {
+    pub(super) fn transport_failed(&self, error: &tripmeter_abi::Error) -> Error {
         self.failed(&error.message)
     }
 
@@ -320,7 +323,7 @@ impl Leader {
         }
     }
 
-    fn setup(&self, page: &Page, follower: u32) -> Setup {
+    pub(super) fn setup(&self, page: &Page, follower: u32) -> Setup {
         Setup {
             protocol: PROTOCOL,
             system: self.job.sub_experiment.transport.system.clone(),
@@ -329,6 +332,7 @@ impl Leader {
             options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,
             cpu: self.job.follower_cpus[follower as usize],
+            cpus: self.job.cpus.clone(),
             own_threads: self.variant.own_threads,
             interrupt: self.variant.interrupt,
             timebase: self.job.timebase,
@@ -348,6 +352,9 @@ impl Leader {
     /// # Errors
     /// What ended it; the payloads before are on disk.
     pub fn run<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
+        if self.job.sub_experiment.pattern == Pattern::Log {
+            return self.log(system, clock);
+        }
         self.phase("open");
         let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
         for follower in 0..self.followers() {
@@ -358,16 +365,16 @@ impl Leader {
         if self.job.sub_experiment.links() > MANY_LINKS {
             os::raise_file_limit();
         }
-        let inbox = Box::<Inbox>::default();
+        let inboxes: Vec<Box<Inbox>> = (0..self.job.sub_experiment.links()).map(|_| Box::default()).collect();
         self.pin(!self.variant.own_threads)?;
         let options = self.node_options(Role::Leader, 0);
         let limits = system.probe(&options).map_err(|error| self.transport_failed(&error))?;
         let begin = Instant::now();
         let mut node = system.open(&options).map_err(|error| self.transport_failed(&error))?;
         self.pin(self.variant.own_threads)?;
-        let callback = (options.wait == Wait::Callback).then(|| inbox.callback());
         let mut links = Vec::new();
-        for index in 0..options.link_count {
+        for (index, inbox) in (0..).zip(&inboxes) {
+            let callback = (options.wait == Wait::Callback).then(|| inbox.callback());
             let link = node.link(&LinkOptions { index, callback });
             links.push(link.map_err(|error| self.transport_failed(&error))?);
         }
@@ -375,12 +382,15 @@ impl Leader {
         let pair = TruePair { leader, follower, took: begin.elapsed() };
         let trials = self.prove_refusal(limits.intruders, &pair)?;
         let loss_timeout_ns = self.job.loss_timeout_ns;
-        let Some((link, others)) = links.split_first_mut() else { return Err(self.failed("the plan has no topic")) };
+        let (Some((link, others)), Some(inbox)) = (links.split_first_mut(), inboxes.first()) else {
+            return Err(self.failed("the plan has no link"));
+        };
         let mut session = Session {
             link,
             others,
             clock,
-            inbox: &inbox,
+            inbox,
+            inboxes: &inboxes,
             page,
             loss_timeout: (loss_timeout_ns, self.job.timebase.to_ticks(loss_timeout_ns)),
             idle_mask: if options.wait == Wait::Poll { POLL_IDLE_MASK } else { 0 },
@@ -407,6 +417,8 @@ impl Leader {
         let touch = self.job.sub_experiment.touch;
         if self.job.sub_experiment.channel.is_some() {
             with_touch!(touch, T => self.measure_channel::<_, C, T>(session, payload_bytes))
+        } else if self.job.sub_experiment.rpc.is_some() {
+            with_touch!(touch, T => self.measure_rpc::<_, C, T>(session, payload_bytes))
         } else if is_one_way(self.job.sub_experiment.pattern) {
             with_touch!(touch, T => self.measure_load::<_, C, T>(session, payload_bytes))
         } else if self.followers() > 1 {
@@ -418,7 +430,7 @@ impl Leader {
         }
     }
 
-    fn pin(&self, now: bool) -> Result<()> {
+    pub(super) fn pin(&self, now: bool) -> Result<()> {
         match self.job.leader_cpu {
             Some(cpu) if now => {
                 os::pin_thread(cpu).map_err(|error| self.failed(&format!("processor {cpu} cannot be used: {error}")))
@@ -477,18 +489,21 @@ pub(super) enum Output {
     Samples(Files),
     /// Trials of one-way messages.
     Trials(TrialFile),
-    /// Messages at a fixed rate.
-    Channel(ChannelFiles),
+    /// Messages at a fixed rate, and calls.
+    Stamps(StampFiles),
 }
 
 impl Output {
     fn create(job: &Job) -> std::io::Result<Self> {
         let name = &job.sub_experiment.name;
-        if job.sub_experiment.channel.is_some() {
-            return ChannelFiles::create(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Channel);
+        if let Some(kind) = Kind::of(&job.sub_experiment) {
+            return StampFiles::create(&job.results_dir, name, kind, job.raw == Raw::Csv).map(Output::Stamps);
         }
         if is_one_way(job.sub_experiment.pattern) {
             return TrialFile::create(&job.results_dir, name).map(Output::Trials);
+        }
+        if job.sub_experiment.pattern == Pattern::Log {
+            return Files::of_calls(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Samples);
         }
         Files::create(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Samples)
     }

@@ -3,14 +3,19 @@
 mod attempts;
 pub mod cell;
 mod channel;
+mod conduct;
 mod crew;
 pub mod follower;
 pub mod intruder;
 pub mod leader;
 mod load;
+mod logging;
 pub mod probe;
+mod read_log;
 mod receive;
+mod rpc;
 mod search;
+mod trials;
 
 use crate::any::AnySystem;
 use crate::audit;
@@ -119,6 +124,12 @@ fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
             Ok(stream) => return Ok(stream),
         }
     }
+}
+
+/// Confines this thread, and those that it starts later, if the plan says so.
+fn confine(cpus: &[usize]) -> Result<()> {
+    let confined = if cpus.is_empty() { Ok(()) } else { os::confine_thread(cpus) };
+    confined.map_err(|error| Error::of(&format!("processors {cpus:?} cannot be used"), error))
 }
 
 /// The system of that name: the plugin, if a file is given, else what is built in.

@@ -7,18 +7,20 @@ use crate::clock::Clock;
 use crate::control::{FromFollower, FromLeader, ProbePlan, ToFollower};
 use crate::measure::answers::{Answers, Several};
 use crate::measure::callback::Inbox;
-use crate::measure::stamps::{NoStamps, Numbered};
+use crate::measure::stamps::{NoStamps, Numbered, Requests};
 use crate::measure::stream::{Even, Extent, Stream, Unspaced};
 use crate::measure::trips::Trips;
 use crate::measure::{Tracker, Watch, callback};
 use crate::message::TouchFull;
 use crate::proof::{self, Baseline, Claim, Evidence, Observer};
 use std::time::Duration;
-use tripmeter_abi::{Link, Variant, Wait};
+use tripmeter_abi::{Link, Pattern, Variant, Wait};
 use tripmeter_model::manifest::{PathProof, Verdict};
 
 /// Other programs' traffic on the loopback may hide a path for a moment: so often is looked for it.
-const MOST_TRIES: u32 = 3;
+const MOST_TRIES: u32 = 5;
+/// The pause before the second look; it grows by as much from look to look.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The follower's half.
 pub(super) fn follow<L: Link, C: Clock>(
@@ -41,6 +43,8 @@ pub(super) fn follow<L: Link, C: Clock>(
     } else if let Some(number) = follower.number() {
         let mut stamps = Numbered { follower: number, stamps: NoStamps };
         follower.answer::<L, TouchFull, _, true>(&mut watched, inbox, &mut stamps)?;
+    } else if follower.pattern() == Pattern::Rpc {
+        follower.answer::<L, TouchFull, Requests, true>(&mut watched, inbox, &mut Requests)?;
     } else {
         follower.answer::<L, TouchFull, NoStamps, true>(&mut watched, inbox, &mut NoStamps)?;
     }
@@ -62,6 +66,7 @@ pub(super) fn lead<L: Link, C: Clock + Copy>(
         let mut tries = 1;
         while proof.verdict == Verdict::NotVisible && tries < MOST_TRIES {
             sign_of_life(leader);
+            std::thread::sleep(PAUSE * tries);
             proof = prove(leader, session, baseline, variant, follower)?;
             tries += 1;
         }

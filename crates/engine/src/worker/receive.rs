@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::{Builder, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Link, Wait};
+use tripmeter_model::channel::Used;
 
 /// Between two interruptions of threads that wait for what does not come any more.
 const REMINDER: Duration = Duration::from_millis(2);
@@ -50,31 +51,9 @@ impl Follower {
             Wait::Block => sinks.map(|sink| Work::Blocking(Box::new(sink))).collect(),
             Wait::Callback => sinks.zip(inboxes).map(|(sink, inbox)| Work::CalledBack(Box::new(sink), inbox)).collect(),
         };
-        let result: Result<(_, Vec<Received<C>>)> = std::thread::scope(|scope| {
-            let (mut threads, mut started) = (Vec::new(), Ok(()));
-            for (index, work) in works.into_iter().enumerate() {
-                let member = crew.hire();
-                let spawned = Builder::new().name(format!("topic-{index}")).spawn_scoped(scope, move || {
-                    member.begin(index);
-                    work.run::<T>(crew)
-                });
-                match spawned {
-                    Ok(thread) => threads.push(thread),
-                    Err(error) => started = Err(Error::of("a thread for each topic cannot be started", error)),
-                }
-            }
-            let attended = started.and_then(|()| self.attend(crew, threads.len()));
-            if attended.is_err() {
-                crew.orphan();
-            }
-            self.remind(crew, wait);
-            let mut received = Vec::new();
-            for thread in threads {
-                received.extend(join(thread)?);
-            }
-            Ok((attended?, received))
-        });
-        let (used, received) = result?;
+        let works = works.into_iter().map(|work| move || work.run::<T>(crew)).collect();
+        let (used, received) = self.with_crew(crew, works)?;
+        let received: Vec<Received<C>> = received.into_iter().flatten().collect();
         let arrived = received.iter().map(|(arrived, _)| *arrived).collect();
         let mut bytes = Vec::new();
         received.iter().for_each(|(_, arrival)| arrival.write_to(&mut bytes));
@@ -84,12 +63,45 @@ impl Follower {
         self.say(&FromFollower::Received { arrived, used })
     }
 
+    /// Does each of the works in a thread of the crew, until the leader says that it has sent all, or it has gone. Returns
+    /// what was used until then, and what came of each.
+    pub(super) fn with_crew<W, R>(&mut self, crew: &Crew, works: Vec<W>) -> Result<(Used, Vec<R>)>
+    where
+        W: FnOnce() -> std::result::Result<R, Failure> + Send,
+        R: Send,
+    {
+        let wait = self.setup().options.wait;
+        std::thread::scope(|scope| {
+            let (mut threads, mut started) = (Vec::new(), Ok(()));
+            for (index, work) in works.into_iter().enumerate() {
+                let member = crew.hire();
+                let spawned = Builder::new().name(format!("link-{index}")).spawn_scoped(scope, move || {
+                    member.begin(index);
+                    work().inspect_err(|_| crew.orphan())
+                });
+                match spawned {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => started = Err(Error::of("a thread for each link cannot be started", error)),
+                }
+            }
+            let attended = started.and_then(|()| self.attend(crew, threads.len()));
+            if attended.is_err() {
+                crew.orphan();
+            }
+            self.remind(crew, wait);
+            let done: Result<Vec<R>> = threads.into_iter().map(join).collect();
+            // A thread's own failure tells more than what came of it here.
+            let done = done?;
+            Ok((attended?, done))
+        })
+    }
+
     /// Hears the leader while messages come. Returns what was used until the last was sent.
-    fn attend(&mut self, crew: &Crew, threads: usize) -> Result<tripmeter_model::channel::Used> {
+    fn attend(&mut self, crew: &Crew, threads: usize) -> Result<Used> {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         while crew.ready.load(Acquire) < threads {
             if Instant::now() > deadline || !crew.is_running() {
-                return Err(Error::Failed("the threads of the topics do not start".to_owned()));
+                return Err(Error::Failed("the threads of the links do not start".to_owned()));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -148,14 +160,12 @@ impl<L: Link, C: Clock> Work<'_, '_, '_, L, C> {
                 (take_turns::<L, C, _, T, false>(&mut sinks), sinks)
             }
         };
-        ended.inspect_err(|_| crew.orphan())?;
+        ended?;
         Ok(sinks.into_iter().map(|sink| (sink.counts(), sink.notes)).collect())
     }
 }
 
-fn join<C: Clock>(
-    thread: ScopedJoinHandle<'_, std::result::Result<Vec<Received<C>>, Failure>>,
-) -> Result<Vec<Received<C>>> {
-    let ended = thread.join().map_err(|_| Error::Failed("the thread of a topic panicked".to_owned()))?;
+fn join<R>(thread: ScopedJoinHandle<'_, std::result::Result<R, Failure>>) -> Result<R> {
+    let ended = thread.join().map_err(|_| Error::Failed("the thread of a link panicked".to_owned()))?;
     ended.map_err(|failure| Error::of("take messages", failure))
 }

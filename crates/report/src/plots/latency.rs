@@ -23,16 +23,19 @@ pub enum LatencyKind {
     RttHalfOfLast,
     /// One way, from two readings of the clock.
     OneWay,
+    /// From the call of a logger to its return.
+    Call,
 }
 
 impl LatencyKind {
-    /// Its name: `rtt`, `rtt_half`, `rtt_half of the last answer`, `one_way`.
+    /// Its name: `rtt`, `rtt_half`, `rtt_half of the last answer`, `one_way`, `call`.
     pub fn name(self) -> &'static str {
         match self {
             LatencyKind::Rtt => "rtt",
             LatencyKind::RttHalf => "rtt_half",
             LatencyKind::RttHalfOfLast => "rtt_half of the last answer",
             LatencyKind::OneWay => "one_way",
+            LatencyKind::Call => "call",
         }
     }
 }

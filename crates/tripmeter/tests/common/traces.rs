@@ -62,7 +62,8 @@ pub fn workers(supervisor: u32) -> Workers {
         }
         let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
-        let is_of_results = |name: &str| ["/measurements_", "/channel_"].iter().any(|part| name.contains(part));
+        let is_of_results =
+            |name: &str| ["/measurements_", "/channel_", "/rpc_"].iter().any(|part| name.contains(part));
         if targets.any(|target| is_of_results(&target.to_string_lossy())) {
             workers.leader = Some(pid);
         } else {

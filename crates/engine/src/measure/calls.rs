@@ -1,0 +1,242 @@
+//! The leader's loop of one client under pattern `rpc`: it calls, waits for the answer, and calls again.
+
+use super::answers::{Answers, Step};
+use super::callback::{Inbox, Turns};
+use super::notes::{DAMAGED, NEVER};
+use super::publish::{Rest, Schedule, Sending, await_due};
+use super::trips::{Trip, Trips};
+use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
+use crate::clock::Clock;
+use crate::message::TouchKind;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::Thread;
+use std::time::Duration;
+use tripmeter_abi::{Link, Message, Status};
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its answer was there at this tick, intact.
+    Answered(u64),
+    /// Neither answer nor error came in time, or the transport did not take the request.
+    TimedOut,
+    /// The transport failed, or the answer was damaged.
+    Failed,
+    /// The user has asked to stop.
+    Stopped,
+}
+
+/// What came of the calls of a client, in the order in which they were made.
+#[derive(Debug)]
+pub struct Made {
+    /// When each was made, in ticks.
+    pub sent: Vec<u64>,
+    /// When its answer was there, in ticks; [`NEVER`] if it did not succeed.
+    pub answered: Vec<u64>,
+    /// [`DAMAGED`] of one that failed.
+    pub marks: Vec<u8>,
+    /// When the last one had ended, in ticks.
+    pub until: u64,
+}
+
+impl Made {
+    /// Room for so many. It is written, not merely reserved, so that no page fault falls into the measured window.
+    pub fn new(calls: usize) -> Self {
+        Self { sent: vec![NEVER; calls], answered: vec![NEVER; calls], marks: vec![0; calls], until: 0 }
+    }
+
+    /// Forgets all calls but the first ones.
+    pub fn truncate(&mut self, calls: usize) {
+        self.sent.truncate(calls);
+        self.answered.truncate(calls);
+        self.marks.truncate(calls);
+    }
+}
+
+/// One client.
+pub struct Client<'a, C, R> {
+    /// Where stamps come from.
+    pub clock: C,
+    /// How it waits for its next call.
+    pub rest: R,
+    /// When calls are due; with a period of 0, each is due when the one before has ended.
+    pub schedule: Schedule,
+    /// What may end it.
+    pub shared: &'a Shared,
+    /// What watchers see.
+    pub sending: &'a Sending,
+    /// Number of the latest call made.
+    pub sequence: u64,
+}
+
+impl<C: Clock, R: Rest> Client<'_, C, R> {
+    /// Makes a call for each place of `made`, when it is due and the one before has ended. Ends early once one would begin
+    /// at the deadline or later, or if the user has asked to stop. Returns how many were made.
+    ///
+    /// # Errors
+    /// If `call` fails, or the other side has gone.
+    #[inline(never)]
+    pub fn run(
+        &mut self,
+        made: &mut Made,
+        deadline: u64,
+        mut call: impl FnMut(u64) -> Result<Ended, Failure>,
+    ) -> Result<(usize, End), Failure> {
+        for index in 0..made.sent.len() {
+            let due = self.schedule.due(index);
+            if due >= deadline {
+                return Ok((index, End::Deadline));
+            }
+            if !await_due(due, &self.clock, &self.rest, self.shared)? {
+                return Ok((index, End::Stopped));
+            }
+            let begun = self.clock.now();
+            if begun >= deadline {
+                return Ok((index, End::Deadline));
+            }
+            self.sequence += 1;
+            self.sending.0.store(self.sequence, Relaxed);
+            made.sent[index] = begun;
+            let ended = call(begun)?;
+            self.sending.0.store(0, Relaxed);
+            match ended {
+                Ended::Answered(stamp) => {
+                    (made.answered[index], made.until) = (stamp, stamp);
+                    continue;
+                }
+                Ended::Failed => made.marks[index] = DAMAGED,
+                Ended::TimedOut => {}
+                Ended::Stopped => return Ok((index, End::Stopped)),
+            }
+            made.until = self.clock.now();
+        }
+        Ok((made.sent.len(), End::Full))
+    }
+}
+
+impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
+    /// Makes one call, waiting by `poll` or `block`.
+    ///
+    /// # Errors
+    /// If the link is closed, or so many calls in a row have not succeeded that nothing else is to be expected.
+    #[inline(always)]
+    pub fn call<T: TouchKind>(&mut self, begun: u64) -> Result<Ended, Failure> {
+        let sent = self.send::<T>();
+        let trip = sent.and_then(|sent| if sent { self.receive::<T>(begun) } else { self.unsent() });
+        match trip {
+            Ok(Trip::Answered) => Ok(Ended::Answered(self.clock.now())),
+            Ok(Trip::Unanswered) => Ok(Ended::TimedOut),
+            Ok(Trip::Damaged) => Ok(Ended::Failed),
+            Ok(Trip::Stopped) => {
+                self.answers.abandon(self.sequence);
+                Ok(Ended::Stopped)
+            }
+            Err(failure) => self.failed(failure),
+        }
+    }
+
+    /// A call that failed is counted, unless the link is of no more use.
+    #[cold]
+    fn failed(&mut self, failure: Failure) -> Result<Ended, Failure> {
+        let is_call = matches!(&failure, Failure::Transport(error) if error.status != Status::Closed);
+        if !is_call || self.answers.give_up(self.sequence) >= MOST_SILENT {
+            return Err(failure);
+        }
+        Ok(Ended::Failed)
+    }
+}
+
+/// A client whose answers come in the system's own thread.
+struct CalledBack<'t, 'w, L, C> {
+    trips: &'t mut Trips<'w, L, C, Tracker, false>,
+    is_awaited: bool,
+    ended: Option<Ended>,
+    waiter: Thread,
+}
+
+impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
+    fn handle<T: TouchKind>(&mut self, message: &Message) {
+        let (sequence, length) = (self.trips.sequence, self.trips.length);
+        if !self.is_awaited {
+            self.trips.answers.step::<T>(message, sequence + 1, length);
+            return;
+        }
+        let ended = match self.trips.answers.step::<T>(message, sequence, length) {
+            Step::Answered => Ended::Answered(self.trips.clock.now()),
+            Step::Over => Ended::Failed,
+            Step::On => return,
+        };
+        (self.is_awaited, self.ended) = (false, Some(ended));
+        self.waiter.unpark();
+    }
+
+    /// `None`: its end is to be waited for.
+    fn send<T: TouchKind>(&mut self) -> Result<Option<Ended>, Failure> {
+        (self.is_awaited, self.ended) = (true, None);
+        let ended = match self.trips.send::<T>() {
+            Ok(true) => return Ok(None),
+            Ok(false) if matches!(self.trips.unsent()?, Trip::Stopped) => self.stop(),
+            Ok(false) => Ended::TimedOut,
+            Err(failure) => self.trips.failed(failure)?,
+        };
+        self.is_awaited = false;
+        Ok(Some(ended))
+    }
+
+    fn stop(&mut self) -> Ended {
+        self.trips.answers.abandon(self.trips.sequence);
+        self.is_awaited = false;
+        Ended::Stopped
+    }
+
+    /// Looks after the call from the client's thread.
+    fn look(&mut self, begun: u64) -> Result<Option<Ended>, Failure> {
+        if let Some(ended) = self.ended.take() {
+            return Ok(Some(ended));
+        }
+        let shared = self.trips.shared;
+        if shared.stop.load(Relaxed) {
+            return Ok(Some(self.stop()));
+        }
+        if shared.peer_gone.load(Relaxed) {
+            return Err(Failure::PeerGone);
+        }
+        if self.trips.clock.now().saturating_sub(begun) < self.trips.loss_timeout_ticks {
+            return Ok(None);
+        }
+        self.is_awaited = false;
+        self.trips.give_up()?;
+        Ok(Some(Ended::TimedOut))
+    }
+}
+
+/// Runs `work` with a function that makes one call, as [`Trips::call`] does, under wait `callback`; then takes what still
+/// comes for a moment.
+///
+/// # Errors
+/// Those of `work`.
+pub fn called_back<L: Link, C: Clock, T: TouchKind, O>(
+    inbox: &Inbox,
+    trips: &mut Trips<'_, L, C, Tracker, false>,
+    work: impl FnOnce(&mut dyn FnMut(u64) -> Result<Ended, Failure>) -> Result<O, Failure>,
+) -> Result<O, Failure> {
+    const QUIET: Duration = Duration::from_millis(5);
+    let pause = Duration::from_nanos(TAKE_TIMEOUT_NS.min(trips.loss_timeout_ns / 4));
+    let waiter = std::thread::current();
+    let mut state = CalledBack { trips, is_awaited: false, ended: None, waiter };
+    inbox.serve(&mut state, CalledBack::handle::<T>, |turns: &Turns<'_, CalledBack<'_, '_, L, C>>| {
+        let done = work(&mut |begun| {
+            if let Some(ended) = turns.with(CalledBack::send::<T>)? {
+                return Ok(ended);
+            }
+            loop {
+                match turns.with(|state| state.look(begun))? {
+                    Some(ended) => return Ok(ended),
+                    None => std::thread::park_timeout(pause),
+                }
+            }
+        });
+        std::thread::sleep(QUIET);
+        done
+    })
+}

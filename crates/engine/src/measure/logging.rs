@@ -1,0 +1,87 @@
+//! The loop of pattern `log`: one call of the logger after the other, each between two clock readings.
+
+use super::{End, Failure, MOST_SILENT, Shared};
+use crate::clock::Clock;
+use crate::lines::Text;
+use crate::message;
+use std::sync::atomic::Ordering::Relaxed;
+use tripmeter_abi::Link;
+
+/// The caller of a logger.
+pub struct Calls<'a, L, C> {
+    /// The logger.
+    pub link: &'a mut L,
+    /// Where readings come from.
+    pub clock: C,
+    /// What is logged.
+    pub text: &'a Text,
+    /// Bytes of every text, 16 at least.
+    pub length: usize,
+    /// Number of the latest line.
+    pub sequence: u64,
+    /// What may end it.
+    pub shared: &'a Shared,
+    /// How long one call may be kept waiting.
+    pub timeout_ns: u64,
+    /// Times that the logger refused a line.
+    pub refused: u64,
+}
+
+impl<L: Link, C: Clock> Calls<'_, L, C> {
+    /// Logs a line for each place of `samples`, and stores there how long the call took, in ticks. Ends early once the
+    /// deadline has passed, or if the user has asked to stop. Returns how many were logged.
+    ///
+    /// # Errors
+    /// If the logger fails, or takes no lines any more, or nobody is left to read them.
+    #[inline(never)]
+    pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, End), Failure> {
+        for (index, sample) in samples.iter_mut().enumerate() {
+            if self.shared.stop.load(Relaxed) {
+                return Ok((index, End::Stopped));
+            }
+            if self.shared.peer_gone.load(Relaxed) {
+                return Err(Failure::PeerGone);
+            }
+            let loan = self.link.loan(self.length, None)?;
+            message::write_text(&loan, |bytes| self.text.write(self.sequence + 1, bytes));
+            let begin = self.clock.now();
+            let is_taken = self.link.publish(loan, self.timeout_ns)?;
+            let mut end = self.clock.now();
+            if !is_taken {
+                if !self.again()? {
+                    return Ok((index, End::Stopped));
+                }
+                end = self.clock.now();
+            }
+            *sample = end - begin;
+            self.sequence += 1;
+            if end >= deadline {
+                return Ok((index + 1, End::Deadline));
+            }
+        }
+        Ok((samples.len(), End::Full))
+    }
+
+    /// The line was refused: tries it again. False if the user has asked to stop.
+    #[cold]
+    fn again(&mut self) -> Result<bool, Failure> {
+        for count in 1..=MOST_SILENT {
+            self.refused += 1;
+            if self.shared.peer_gone.load(Relaxed) {
+                return Err(Failure::PeerGone);
+            }
+            if self.shared.stop.load(Relaxed) {
+                return Ok(false);
+            }
+            if count == MOST_SILENT {
+                break;
+            }
+            let loan = self.link.loan(self.length, None)?;
+            message::write_text(&loan, |bytes| self.text.write(self.sequence + 1, bytes));
+            if self.link.publish(loan, self.timeout_ns)? {
+                return Ok(true);
+            }
+        }
+        Err(Failure::Full { count: MOST_SILENT, timeout_ms: self.timeout_ns / 1_000_000 })
+    }
+}

@@ -1,0 +1,257 @@
+//! The proof of the path under pattern `log`: whether lines really went to a file, or through the pipe, as the operating
+//! system sees both.
+//!
+//! | Evidence | Says |
+//! |---|---|
+//! | what stands where lines are to go: a regular file, or the very FIFO that the host made | file or pipe |
+//! | its size, and the bytes read from it by another process | that the lines are there |
+//! | `wchar` of the logging process | that it wrote as much itself, by `write` |
+//! | a descriptor of the process on it, open for writing | who holds it; told, not judged: it may be opened for each line |
+
+use super::scene::amount;
+use super::sys::Counters;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use tripmeter_abi::Path as Claim;
+use tripmeter_model::log::Lines;
+use tripmeter_model::manifest::{Counts, PathProof, Verdict};
+
+/// What was claimed, and logged to check it.
+#[derive(Clone, Copy, Debug)]
+pub struct LogProbe {
+    /// What lines go to.
+    pub claim: Claim,
+    /// Some may get lost.
+    pub lossy: bool,
+    /// Lines logged.
+    pub calls: u64,
+    /// Bytes of the text of each.
+    pub payload_bytes: u64,
+}
+
+/// Whether this process has a file open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// For writing, by that many descriptors.
+    Open(usize),
+    /// Not.
+    No,
+    /// The descriptors cannot be read here.
+    Unknown,
+}
+
+impl Held {
+    /// Looks through the descriptors of this process.
+    pub fn by_this_process(file: &Path) -> Self {
+        let Some(object) = identity(file) else { return Held::No };
+        let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return Held::Unknown };
+        let is_it = |entry: &fs::DirEntry| identity(&entry.path()) == Some(object) && is_for_writing(entry);
+        match descriptors.flatten().filter(is_it).count() {
+            0 => Held::No,
+            count => Held::Open(count),
+        }
+    }
+
+    /// Open for writing.
+    pub fn is_open(self) -> bool {
+        matches!(self, Held::Open(_))
+    }
+}
+
+/// Device and inode of what a name leads to.
+fn identity(file: &Path) -> Option<(u64, u64)> {
+    fs::metadata(file).ok().map(|found| (found.dev(), found.ino()))
+}
+
+fn is_for_writing(descriptor: &fs::DirEntry) -> bool {
+    let info = Path::new("/proc/self/fdinfo").join(descriptor.file_name());
+    let info = fs::read_to_string(info).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
+/// An observation under way.
+#[derive(Debug)]
+pub struct LogObserver {
+    file: PathBuf,
+    /// What stood there before the logger was opened.
+    before: Option<(u64, u64)>,
+    counters: Counters,
+}
+
+/// What was seen of the file or pipe.
+#[derive(Clone, Debug)]
+pub struct LogSeen {
+    kind: Kind,
+    /// It is what stood there before.
+    is_same: bool,
+    size: u64,
+    /// By `write`, of the logging process.
+    written_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Regular,
+    Fifo,
+    Other,
+    Missing,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Kind::Regular => "a regular file",
+            Kind::Fifo => "a FIFO",
+            Kind::Other => "neither file nor FIFO",
+            Kind::Missing => "nothing",
+        }
+    }
+}
+
+impl LogObserver {
+    /// To be called before the logger is opened.
+    pub fn start(file: &Path) -> Self {
+        Self { file: file.to_owned(), before: identity(file), counters: Counters::now() }
+    }
+
+    /// To be called once the logger has closed its file.
+    pub fn finish(self) -> LogSeen {
+        let written_bytes = Counters::now().since(self.counters).written_bytes;
+        let found = fs::symlink_metadata(&self.file).ok();
+        let kind = found.as_ref().map_or(Kind::Missing, |found| match found.file_type() {
+            kind if kind.is_file() => Kind::Regular,
+            kind if kind.is_fifo() => Kind::Fifo,
+            _ => Kind::Other,
+        });
+        let is_same = self.before.is_some() && identity(&self.file) == self.before;
+        LogSeen { kind, is_same, size: found.map_or(0, |found| found.len()), written_bytes }
+    }
+}
+
+/// Judges a claim by what was seen, and by what another process has read.
+pub fn judge_log(probe: &LogProbe, seen: &LogSeen, held: Held, counts: &Counts, lines: &Lines) -> PathProof {
+    let (verdict, finding) = verdict(probe, seen, counts, lines);
+    let written = seen.written_bytes.map_or("unknown".to_owned(), amount);
+    let held = match held {
+        Held::Open(count) => format!("{count} descriptors of it open on that for writing"),
+        Held::No => "no descriptor of it was open on that".to_owned(),
+        Held::Unknown => "its descriptors cannot be read".to_owned(),
+    };
+    let seen = format!(
+        "{} with {} of {} lines intact, {} read by another process; {written} by write calls of the logging process, {held}",
+        seen.kind.as_str(),
+        counts.received,
+        probe.calls,
+        amount(lines.bytes)
+    );
+    let evidence = match verdict {
+        Verdict::Proven => format!("{finding}; {seen}"),
+        Verdict::Failed => format!("{} was claimed, but {finding}; seen: {seen}", probe.claim),
+        Verdict::NotVisible => format!("{} was claimed; {finding}; seen: {seen}", probe.claim),
+    };
+    PathProof { claim: probe.claim, verdict, evidence, intruders: Vec::new() }
+}
+
+fn verdict(probe: &LogProbe, seen: &LogSeen, counts: &Counts, lines: &Lines) -> (Verdict, String) {
+    let failed = |why: String| (Verdict::Failed, why);
+    let wanted = if probe.claim == Claim::Pipe { Kind::Fifo } else { Kind::Regular };
+    if seen.kind != wanted {
+        return failed(format!("where lines were to go there is {}", seen.kind.as_str()));
+    }
+    if probe.claim == Claim::Pipe && !seen.is_same {
+        return failed("the pipe is not the one that is being read".to_owned());
+    }
+    let enough = if probe.lossy { probe.calls.div_ceil(2) } else { probe.calls };
+    if counts.received < enough {
+        return failed(format!("only {} of {} lines came there intact", counts.received, probe.calls));
+    }
+    if probe.claim == Claim::File && seen.size != lines.bytes {
+        return failed(format!("its size of {} is not the {} read", amount(seen.size), amount(lines.bytes)));
+    }
+    let least = counts.received * probe.payload_bytes;
+    match seen.written_bytes {
+        None => (Verdict::NotVisible, "the counters of the logging process cannot be read".to_owned()),
+        Some(written) if written < least => {
+            let why = format!("the logging process wrote {} itself, less than the lines", amount(written));
+            (Verdict::NotVisible, why)
+        }
+        Some(_) if probe.claim == Claim::Pipe => (Verdict::Proven, "the lines went through the pipe".to_owned()),
+        Some(_) => (Verdict::Proven, format!("the file grew by {}", amount(seen.size))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const PROBE: LogProbe = LogProbe { claim: Claim::File, lossy: false, calls: 64, payload_bytes: 1024 };
+    const ALL: Counts = Counts { sent: 64, received: 64, lost: 0, late: 0, duplicated: 0, reordered: 0, damaged: 0 };
+    const LINES: Lines = Lines { written: 64, bytes: 64 * 1025, shortest_prefix_bytes: 0, longest_prefix_bytes: 0 };
+
+    fn seen(kind: Kind) -> LogSeen {
+        let size = if kind == Kind::Regular { LINES.bytes } else { 0 };
+        LogSeen { kind, is_same: kind == Kind::Fifo, size, written_bytes: Some(70_000) }
+    }
+
+    fn found(probe: &LogProbe, seen: &LogSeen, counts: &Counts) -> (Verdict, String) {
+        let proof = judge_log(probe, seen, Held::Open(1), counts, &LINES);
+        (proof.verdict, proof.evidence)
+    }
+
+    #[test]
+    fn lines_in_the_file_or_through_the_pipe_are_proof() {
+        let pipe = LogProbe { claim: Claim::Pipe, ..PROBE };
+        assert_eq!(found(&PROBE, &seen(Kind::Regular), &ALL).0, Verdict::Proven);
+        assert_eq!(found(&pipe, &seen(Kind::Fifo), &ALL).0, Verdict::Proven);
+        let some = Counts { received: 40, lost: 24, ..ALL };
+        assert_eq!(found(&LogProbe { lossy: true, ..PROBE }, &seen(Kind::Regular), &some).0, Verdict::Proven);
+    }
+
+    #[test]
+    fn every_lie_is_found_out() {
+        let pipe = LogProbe { claim: Claim::Pipe, ..PROBE };
+        let none = Counts { received: 0, lost: 64, ..ALL };
+        let grown = LogSeen { size: 1 << 20, ..seen(Kind::Regular) };
+        for (probe, seen, counts, words) in [
+            (&PROBE, seen(Kind::Missing), &none, "there is nothing"),
+            (&PROBE, seen(Kind::Fifo), &ALL, "there is a FIFO"),
+            (&pipe, seen(Kind::Regular), &none, "there is a regular file"),
+            (&pipe, LogSeen { is_same: false, ..seen(Kind::Fifo) }, &none, "not the one that is being read"),
+            (&PROBE, seen(Kind::Regular), &Counts { received: 63, lost: 1, ..ALL }, "only 63 of 64 lines"),
+            (&PROBE, grown, &ALL, "is not the"),
+        ] {
+            let (verdict, evidence) = found(probe, &seen, counts);
+            assert_eq!(verdict, Verdict::Failed, "{evidence}");
+            assert!(evidence.contains(words) && evidence.contains("was claimed, but"), "{evidence}");
+        }
+        for written_bytes in [None, Some(1000)] {
+            let (verdict, evidence) = found(&PROBE, &LogSeen { written_bytes, ..seen(Kind::Regular) }, &ALL);
+            assert_eq!(verdict, Verdict::NotVisible, "{evidence}");
+        }
+    }
+
+    #[test]
+    fn what_this_process_holds_and_writes_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("log");
+        assert_eq!(Held::by_this_process(&file), Held::No);
+        let observer = LogObserver::start(&file);
+        let mut opened = fs::File::create(&file).unwrap();
+        let reading = fs::File::open(&file).unwrap();
+        assert_eq!(Held::by_this_process(&file), Held::Open(1));
+        opened.write_all(&[b'x'; 5000]).unwrap();
+        drop((opened, reading));
+        assert!(!Held::by_this_process(&file).is_open());
+        let seen = observer.finish();
+        assert_eq!((seen.kind, seen.size, seen.is_same), (Kind::Regular, 5000, false));
+        assert!(seen.written_bytes.is_none_or(|bytes| bytes >= 5000));
+        let fifo = folder.path().join("fifo");
+        crate::os::make_fifo(&fifo).unwrap();
+        let seen = LogObserver::start(&fifo).finish();
+        assert_eq!((seen.kind, seen.is_same), (Kind::Fifo, true));
+    }
+}

@@ -1,0 +1,108 @@
+//! What is asked of a logger under pattern `log`, and whether there is room for its lines.
+
+use super::Problem;
+use crate::os;
+use std::path::Path;
+use tripmeter_abi::{Path as Claim, Pattern, Variant};
+use tripmeter_model::experiment::Common;
+use tripmeter_model::{Touch, payload::display_size};
+
+/// Payloads if none are asked for.
+///
+/// # Source
+/// AimRT's benchmark of its loggers.
+pub(super) const DEFAULT_PAYLOADS: &str = "32..8k";
+/// Calls per payload if no number is asked for.
+///
+/// # Source
+/// As above.
+pub(super) const DEFAULT_SAMPLES: u64 = 100_000;
+/// What a logger may put before a text, and the line break: more than any does.
+const MOST_ADDED: u64 = 128;
+
+/// Refuses what a logger has none of.
+pub(super) fn check(common: &Common, pattern: Pattern) -> Result<(), Problem> {
+    if pattern != Pattern::Log {
+        return Ok(());
+    }
+    let given = [
+        ("--one-way", common.one_way == Some(true)),
+        ("--followers", common.followers.is_some_and(|followers| followers > 1)),
+        ("--touch", common.touch.is_some_and(|touch| touch != Touch::None)),
+    ];
+    given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), |(flag, _)| Err(Problem::NotInLog(flag)))
+}
+
+/// Checks where lines go, and that those of one payload find room in a file of the scratch folder. They are removed before
+/// the next payload.
+pub(super) fn check_lines(
+    variant: &Variant,
+    pattern: Pattern,
+    lines: impl Iterator<Item = (u64, u64)>,
+    scratch: &Path,
+) -> Result<(), Problem> {
+    match variant.path {
+        _ if pattern != Pattern::Log => return Ok(()),
+        Claim::Pipe => return Ok(()),
+        Claim::File => {}
+        path => return Err(Problem::LogPath(path)),
+    }
+    let bytes = |(payload_bytes, count): (u64, u64)| count.saturating_mul(payload_bytes.saturating_add(MOST_ADDED));
+    let needed = lines.map(bytes).max().unwrap_or(0);
+    let free = os::space(scratch).map_or(u64::MAX, |(_, free)| free);
+    let folder = scratch.parent().unwrap_or(scratch).display().to_string();
+    room(needed, free, os::file_size_limit(), folder)
+}
+
+fn room(needed: u64, free: u64, limit: Option<u64>, folder: String) -> Result<(), Problem> {
+    if let Some(limit) = limit.filter(|limit| needed > *limit) {
+        return Err(Problem::LogOverLimit { needed: size(needed), limit });
+    }
+    if needed > free {
+        return Err(Problem::NoRoomForLog { needed: size(needed), free: size(free), folder });
+    }
+    Ok(())
+}
+
+/// Whole MB for people; small numbers as they are.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} bytes", display_size(bytes)),
+        _ => format!("{} MB", bytes.div_ceil(1_000_000)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_logger_has_none_of_is_refused_with_the_flag() {
+        let refused = |common: &Common| check(common, Pattern::Log).unwrap_err().to_string();
+        let given = |set: fn(&mut Common)| {
+            let mut common = Common::default();
+            set(&mut common);
+            common
+        };
+        for (flag, common) in [
+            ("--one-way", given(|common| common.one_way = Some(true))),
+            ("--followers", given(|common| common.followers = Some(2))),
+            ("--touch", given(|common| common.touch = Some(Touch::Full))),
+        ] {
+            assert!(refused(&common).contains(flag), "{flag}");
+            assert!(check(&common, Pattern::PingPong).is_ok());
+        }
+        assert!(check(&Common::default(), Pattern::Log).is_ok());
+    }
+
+    #[test]
+    fn lines_without_room_are_refused_before_they_are_written() {
+        let text = |result: Result<(), Problem>| result.unwrap_err().to_string();
+        assert!(room(1000, 1000, Some(1000), String::new()).is_ok());
+        let full = text(room(900_000_000, 5_000_000, None, "/var/scratch".to_owned()));
+        assert!(full.contains("900 MB") && full.contains("5 MB") && full.contains("/var/scratch"), "{full}");
+        assert!(full.contains("TMPDIR"), "{full}");
+        let limited = text(room(2000, 1 << 40, Some(1024), String::new()));
+        assert!(limited.contains("1024 bytes") && limited.contains("ulimit -f"), "{limited}");
+    }
+}

@@ -1,0 +1,94 @@
+//! What is called under pattern `rpc`.
+
+use super::Problem;
+use super::channel::rates;
+use super::load::{MOST_OFFERS, list};
+use tripmeter_abi::Pattern;
+use tripmeter_model::experiment::Common;
+use tripmeter_model::rpc::{Calls, Mode};
+
+/// Each client has a thread on both sides.
+const MOST_CLIENTS: u32 = 256;
+/// How long an answer is waited for if nothing else is asked for.
+///
+/// # Source
+/// AimRT's benchmark of its RPC back ends.
+const DEFAULT_TIMEOUT_NS: u64 = 3_000_000_000;
+
+/// The same for each number of clients that is asked for: each has processes of its own.
+pub(super) fn each(common: &Common) -> Result<Vec<Common>, Problem> {
+    let Some(clients) = &common.clients else { return Ok(vec![common.clone()]) };
+    let numbers = list(clients, number)?;
+    if let Some(index) = (1..numbers.len()).find(|index| numbers[..*index].contains(&numbers[*index])) {
+        return Err(Problem::OfferTwice { flags: "--clients", trial: index + 1 });
+    }
+    if numbers.len() > MOST_OFFERS {
+        return Err(Problem::TooManyNumbers { count: numbers.len(), most: MOST_OFFERS });
+    }
+    Ok(numbers.into_iter().map(|number| Common { clients: Some(number.to_string()), ..common.clone() }).collect())
+}
+
+fn number(text: &str) -> Result<u32, Problem> {
+    let found = text.parse().ok().filter(|clients| (1..=MOST_CLIENTS).contains(clients));
+    found.ok_or_else(|| Problem::Clients { text: text.to_owned(), most: MOST_CLIENTS })
+}
+
+/// What is asked for, with one number of clients; `None` under other patterns, where nothing of it may be asked for.
+pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Option<Calls>, Problem> {
+    if pattern != Pattern::Rpc {
+        let given = [("--mode", common.mode.is_some()), ("--clients", common.clients.is_some())];
+        let given = given.into_iter().find(|given| given.1);
+        return given.map_or(Ok(None), |(flag, _)| Err(Problem::NotRpc { flag, pattern }));
+    }
+    let mode = common.mode.unwrap_or(Mode::Bench);
+    let rates_hz = match (mode, &common.rate) {
+        (Mode::Bench, Some(_)) => return Err(Problem::RateOfBench),
+        (Mode::Bench, None) => Vec::new(),
+        (Mode::FixedFreq, rate) => rates(rate.as_deref())?,
+    };
+    let clients = common.clients.as_deref().map_or(Ok(1), number)?;
+    Ok(Some(Calls { mode, clients, rates_hz, timeout_ns: timeout_ns.unwrap_or(DEFAULT_TIMEOUT_NS) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calls(mode: Option<Mode>, rate: Option<&str>, clients: Option<&str>) -> Result<Vec<Calls>, String> {
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        let common = Common { mode, rate: own(rate), clients: own(clients), ..Common::default() };
+        let each = each(&common).map_err(|problem| problem.to_string())?;
+        let of = |common| of(common, Pattern::Rpc, None).map_err(|problem| problem.to_string());
+        each.iter().map(|common| Ok(of(common)?.unwrap())).collect()
+    }
+
+    #[test]
+    fn one_client_in_a_closed_loop_is_the_default_and_lists_make_several() {
+        let bench = Calls { mode: Mode::Bench, clients: 1, rates_hz: Vec::new(), timeout_ns: 3_000_000_000 };
+        assert_eq!(calls(None, None, None), Ok(vec![bench.clone()]));
+        let found = calls(None, None, Some("1, 8")).unwrap();
+        assert_eq!(found, [bench.clone(), Calls { clients: 8, ..bench.clone() }]);
+        let fixed = Calls { mode: Mode::FixedFreq, rates_hz: vec![1000.0], ..bench };
+        assert_eq!(calls(Some(Mode::FixedFreq), None, None), Ok(vec![fixed.clone()]));
+        let sweep = Calls { rates_hz: vec![10.0, 50.5], ..fixed };
+        assert_eq!(calls(Some(Mode::FixedFreq), Some("10,50.5"), None), Ok(vec![sweep]));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_flag() {
+        for clients in ["0", "", "many", "1,,2", "257", "-1", "1.5", "4,4"] {
+            assert!(calls(None, None, Some(clients)).unwrap_err().contains("--clients"), "{clients}");
+        }
+        let error = calls(None, Some("100"), None).unwrap_err();
+        assert!(error.contains("--rate") && error.contains("--mode fixed-freq"), "{error}");
+        assert!(calls(Some(Mode::FixedFreq), Some("max"), None).unwrap_err().contains("--rate"));
+        for (flag, common) in [
+            ("--mode", Common { mode: Some(Mode::Bench), ..Common::default() }),
+            ("--clients", Common { clients: Some("2".to_owned()), ..Common::default() }),
+        ] {
+            let error = of(&common, Pattern::Channel, None).unwrap_err().to_string();
+            assert!(error.contains(flag) && error.contains("--pattern rpc"), "{error}");
+        }
+        assert_eq!(of(&Common::default(), Pattern::PingPong, None).unwrap(), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! Processor time of a measuring process, looked at from here, so that it does nothing for it.
+
+use crate::clock::monotonic_ns;
+use crate::os;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// A look: time of CLOCK_MONOTONIC, and processor time so far, both in nanoseconds.
+type Look = (u64, u64);
+
+/// A thread that looks every 100 ms, until it is dropped or the process has ended.
+pub(super) struct ProcessorTime {
+    looks: Arc<Mutex<Vec<Look>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ProcessorTime {
+    /// Begins to look at that process; `None` if there can be no such thread.
+    pub(super) fn watch(pid: u32) -> Option<Self> {
+        let (looks, stop) = (Arc::<Mutex<Vec<Look>>>::default(), Arc::<AtomicBool>::default());
+        let (noted, stopped) = (looks.clone(), stop.clone());
+        let look = move || {
+            while !stopped.load(Relaxed) {
+                let Some(used) = os::process_cpu_ns(pid) else { return };
+                noted.lock().unwrap_or_else(PoisonError::into_inner).push((monotonic_ns(), used));
+                std::thread::park_timeout(PERIOD);
+            }
+        };
+        let thread = std::thread::Builder::new().name("processor-time".to_owned()).spawn(look).ok()?;
+        Some(Self { looks, stop, thread: Some(thread) })
+    }
+
+    /// The most processor time between two looks within that time, in per cent of one core; `None` if there were none. What
+    /// was seen before that time is forgotten.
+    pub(super) fn most_percent(&self, begin_ns: u64, end_ns: u64) -> Option<f64> {
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.retain(|look| look.0 >= begin_ns);
+        most_percent(&looks, end_ns)
+    }
+}
+
+impl Drop for ProcessorTime {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It cannot panic, and there is nothing to be told.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn most_percent(looks: &[Look], end_ns: u64) -> Option<f64> {
+    let within = looks.windows(2).filter(|pair| pair[1].0 <= end_ns && pair[1].0 > pair[0].0);
+    let share = |pair: &[Look]| (pair[1].1 - pair[0].1) as f64 * 100.0 / (pair[1].0 - pair[0].0) as f64;
+    within.map(share).reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_of_all_periods_within_the_time() {
+        let looks = [(0, 0), (100, 10), (200, 90), (300, 100), (400, 200)];
+        assert_eq!(most_percent(&looks, 400), Some(100.0));
+        assert_eq!(most_percent(&looks, 399), Some(80.0));
+        assert_eq!(most_percent(&looks[1..], 199), None);
+        assert_eq!(most_percent(&[], 100), None);
+    }
+
+    #[test]
+    fn a_process_that_works_is_seen_and_one_that_has_ended_is_not() {
+        let watched = ProcessorTime::watch(std::process::id()).unwrap();
+        let begin = monotonic_ns();
+        while watched.looks.lock().unwrap().len() < 4 {
+            std::hint::black_box(os::process_cpu_ns(std::process::id()));
+        }
+        assert!(watched.most_percent(begin, monotonic_ns()).unwrap() > 0.0);
+        assert_eq!(os::process_cpu_ns(u32::MAX), None);
+    }
+}

@@ -1,0 +1,367 @@
+//! Pattern `log`, measured by the leader: for each payload the logger is opened, called, and closed, and the follower
+//! process checks the lines that came of it.
+
+use super::cell::MANY_SAMPLES;
+use super::crew::Window;
+use super::leader::{Leader, Output};
+use super::{Error, OPEN_TIMEOUT, Result};
+use crate::clock::{Clock, monotonic_ns};
+use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
+use crate::handover::Page;
+use crate::lines::Text;
+use crate::measure::logging::Calls;
+use crate::measure::{End, Failure};
+use crate::os;
+use crate::proof::log::{Held, LogObserver, LogProbe, judge_log};
+use crate::record::Recorder;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Link, LinkOptions, Node, Path as Claim, Role, System};
+use tripmeter_model::log::{Lines, LogCalls};
+use tripmeter_model::manifest::{Cell, Counts, PathProof};
+use tripmeter_model::plan::Raw;
+
+/// Between two signs of life.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// How long a logger may hold on to its file after it was closed.
+const LONGEST_CLOSING: Duration = Duration::from_secs(60);
+/// How long the reader may take for lines that were written before.
+const LONGEST_READING: Duration = Duration::from_secs(600);
+/// Between two looks whether the logger has let go.
+const CLOSING_LOOK: Duration = Duration::from_millis(2);
+/// Bytes logged to prove the path.
+const PROBE_BYTES: u64 = 64 * 1024;
+/// Fewest lines of them.
+const PROBE_LINES: u64 = 32;
+/// Between two of them: a logger with a short queue is not to lose any.
+const PROBE_PAUSE: Duration = Duration::from_micros(500);
+
+/// What the calls of one payload were.
+struct Called {
+    recorder: Recorder,
+    warmup: u64,
+    /// All calls, those of the warm-up included.
+    calls: u64,
+    refused: u64,
+    end: End,
+    /// First call after the warm-up, of CLOCK_MONOTONIC.
+    begin_ns: u64,
+    duration_ns: u64,
+}
+
+impl Leader {
+    /// Opens the logger for every payload, and measures it.
+    ///
+    /// # Errors
+    /// What ended it; the payloads before are on disk.
+    pub(super) fn log<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
+        self.phase("open");
+        let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
+        let setup = self.setup(&page, 0);
+        self.tell(&ToFollower::Setup(Box::new(setup)))?;
+        let limits =
+            system.probe(&self.node_options(Role::Leader, 0)).map_err(|error| self.transport_failed(&error))?;
+        let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
+        self.report(&FromLeader::Opened {
+            transport_version: self.description.version.clone(),
+            system_version: self.description.system_version.clone(),
+            same_process: false,
+            memory_lock: format!("leader: {memory_lock}; what the logger allocates later is not"),
+        });
+        let proof = self.prove_log(system)?;
+        self.report(&FromLeader::Proof(proof));
+        for payload_bytes in self.job.sub_experiment.payloads.clone() {
+            self.check_stop()?;
+            self.measure_log(system, clock, payload_bytes, limits.packet_bytes)?;
+        }
+        self.phase("close");
+        self.tell(&ToFollower::Bye)
+    }
+
+    /// Logs a few lines and looks where they went.
+    fn prove_log<S: System>(&mut self, system: &S) -> Result<PathProof> {
+        self.phase("prove its path");
+        let payload_bytes = self.job.sub_experiment.payloads.iter().copied().max().unwrap_or(PROBE_BYTES);
+        let calls = PROBE_LINES.max(PROBE_BYTES.div_ceil(payload_bytes));
+        let file = self.begin_log(payload_bytes, calls)?;
+        let observer = LogObserver::start(&file);
+        let (text, shared) = (Text::new(payload_bytes as usize), self.shared.clone());
+        let timeout_ns = self.job.loss_timeout_ns;
+        let held = self.with_logger(system, |leader, link| {
+            let (length, sequence) = (payload_bytes as usize, 0);
+            let clock = crate::clock::Monotonic;
+            let mut caller =
+                Calls { link, clock, text: &text, length, sequence, shared: &shared, timeout_ns, refused: 0 };
+            let mut ticks = vec![0; calls as usize];
+            for one in ticks.chunks_mut(1) {
+                std::thread::sleep(PROBE_PAUSE);
+                caller.run(one, u64::MAX).map_err(|failure| leader.blame(failure))?;
+            }
+            leader.check_stop()?;
+            Ok(Held::by_this_process(&file))
+        })?;
+        self.await_let_go(&file)?;
+        let seen = observer.finish();
+        let (counts, lines) = self.end_log(calls)?;
+        remove(&file)?;
+        let probe = LogProbe { claim: self.variant.path, lossy: self.variant.lossy, calls, payload_bytes };
+        Ok(judge_log(&probe, &seen, held, &counts, &lines))
+    }
+
+    /// Measures one payload, has its lines checked, writes the samples, and reports the cell.
+    fn measure_log<S: System, C: Clock + Copy>(
+        &mut self,
+        system: &S,
+        clock: C,
+        payload_bytes: u64,
+        packet_bytes: u64,
+    ) -> Result<()> {
+        self.phase(&format!("measure {payload_bytes} bytes"));
+        self.report(&FromLeader::CellStarted { payload_bytes });
+        let plan = &self.job.sub_experiment;
+        let most = plan.warmup + plan.samples_of(payload_bytes);
+        let file = self.begin_log(payload_bytes, most)?;
+        let (called, window) =
+            self.with_logger(system, move |leader, link| leader.call_logger::<_, C>(link, clock, payload_bytes))?;
+        let last_call_ns = called.begin_ns + called.duration_ns;
+        self.await_let_go(&file)?;
+        let (used, end_ns) = (window.close(), monotonic_ns());
+        let (counts, lines) = self.end_log(called.calls)?;
+        self.check_room(&file, &counts, &lines)?;
+        remove(&file)?;
+        if called.end == End::Stopped {
+            self.shared.stop.store(false, Relaxed);
+            if called.recorder.count() == 0 {
+                return Err(Error::Interrupted);
+            }
+        }
+        if called.recorder.count() > MANY_SAMPLES {
+            self.phase(WRITING);
+        }
+        let Called { recorder, warmup, calls: _, refused, end, begin_ns, duration_ns } = called;
+        let recorded = recorder.finish();
+        if let Output::Samples(files) = &mut self.files {
+            let appended = files.append(payload_bytes, &recorded, &[], Duration::from_nanos(duration_ns));
+            appended.map_err(|error| Error::of("results cannot be written", error))?;
+        }
+        let series = recorded.series.clone();
+        let log = LogCalls {
+            call_ns: recorded.figures,
+            refused,
+            lines,
+            flush_ns: end_ns.saturating_sub(last_call_ns),
+            used,
+            // The supervisor has it.
+            cpu_max_percent: None,
+        };
+        let cell = Cell {
+            packet_bytes,
+            warmup,
+            duration_ns,
+            series,
+            ..self.log_cell(payload_bytes, recorded.count, end, counts, log)
+        };
+        self.report(&FromLeader::Logged { begin_ns, end_ns });
+        self.report(&FromLeader::CellFinished(Box::new(cell)));
+        self.await_noted()?;
+        if end == End::Stopped { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Makes the reader ready, and the FIFO, if lines go to one. Returns where lines go.
+    fn begin_log(&mut self, payload_bytes: u64, most: u64) -> Result<PathBuf> {
+        let file = self.node_options(Role::Leader, 0).log_file();
+        let pipe = self.variant.path == Claim::Pipe;
+        if pipe {
+            os::make_fifo(&file).map_err(|error| Error::of(&format!("FIFO '{}'", file.display()), error))?;
+        }
+        self.ask_ready(&ToFollower::ReadLog { payload_bytes, most, pipe })?;
+        Ok(file)
+    }
+
+    /// Has the reader finish; what it found of so many calls.
+    fn end_log(&mut self, calls: u64) -> Result<(Counts, Lines)> {
+        self.tell(&ToFollower::LogClosed { calls })?;
+        let deadline = Instant::now() + LONGEST_READING;
+        loop {
+            match self.hear_within(0, SIGN_OF_LIFE)? {
+                Some(FromFollower::Lines { counts, lines }) => return Ok((counts, lines)),
+                Some(_) => return Err(self.failed("the reader's messages are out of order")),
+                None if Instant::now() > deadline => {
+                    let seconds = LONGEST_READING.as_secs();
+                    return Err(self.failed(&format!("the reader did not finish reading within {seconds} s")));
+                }
+                None => self.report(&FromLeader::Progress { samples: 0 }),
+            }
+        }
+    }
+
+    /// Opens the logger in a thread of its own, has something done with it, and closes it. Threads that the system starts
+    /// are bound as that thread is, unless the variant says that they must not be.
+    fn with_logger<S: System, R: Send>(
+        &mut self,
+        system: &S,
+        work: impl FnOnce(&mut Self, &mut <S::Node as Node>::Link) -> Result<R> + Send,
+    ) -> Result<R> {
+        let own_threads = self.variant.own_threads;
+        let options = self.node_options(Role::Leader, 0);
+        let leader = &mut *self;
+        let sit = move || {
+            leader.pin(!own_threads)?;
+            let mut node = system.open(&options).map_err(|error| leader.transport_failed(&error))?;
+            let link = connect(&mut node);
+            let mut link = link.map_err(|error| leader.transport_failed(&error))?;
+            leader.pin(own_threads)?;
+            let result = work(leader, &mut link);
+            drop(link);
+            drop(node);
+            result
+        };
+        std::thread::scope(|scope| {
+            let thread = Builder::new().name("logger".to_owned()).spawn_scoped(scope, sit);
+            let thread = thread.map_err(|error| Error::of("a thread for the logger cannot be started", error))?;
+            thread.join().map_err(|_| Error::Failed("the logging thread panicked".to_owned()))?
+        })
+    }
+
+    /// Calls the logger: warm-up, then samples.
+    fn call_logger<L: Link, C: Clock + Copy>(
+        &mut self,
+        link: &mut L,
+        clock: C,
+        payload_bytes: u64,
+    ) -> Result<(Called, Window)> {
+        let plan = &self.job.sub_experiment;
+        let (base, cap_ns, shared) = (self.job.timebase, plan.time_cap_ns, self.shared.clone());
+        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes));
+        let mut warm = Recorder::new(base, Raw::None, plan.warmup);
+        let text = Text::new(payload_bytes as usize);
+        let mut calls = Calls {
+            link,
+            clock,
+            text: &text,
+            length: payload_bytes as usize,
+            sequence: 0,
+            shared: &shared,
+            timeout_ns: self.job.loss_timeout_ns,
+            refused: 0,
+        };
+        let capped = cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        let mut result = self.record(&mut calls, &mut warm, capped, false);
+        let (begin_ns, window) = (monotonic_ns(), Window::open());
+        if matches!(result, Ok(End::Full)) {
+            result = self.record(&mut calls, &mut recorder, capped, true);
+        }
+        let duration_ns = monotonic_ns() - begin_ns;
+        let (sequence, refused) = (calls.sequence, calls.refused);
+        let end = result.map_err(|failure| self.blame(failure))?;
+        let warmup = warm.count();
+        Ok((Called { recorder, warmup, calls: sequence, refused, end, begin_ns, duration_ns }, window))
+    }
+
+    /// Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
+    fn record<L: Link, C: Clock>(
+        &mut self,
+        calls: &mut Calls<'_, L, C>,
+        recorder: &mut Recorder,
+        deadline: u64,
+        is_shown: bool,
+    ) -> std::result::Result<End, Failure> {
+        let base = self.job.timebase;
+        let pause = base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64);
+        while !recorder.free().is_empty() {
+            let (stored, end) = calls.run(recorder.free(), deadline.min(base.now() + pause))?;
+            recorder.advance(stored);
+            match end {
+                End::Full => {}
+                End::Deadline if base.now() < deadline => {
+                    self.report(&FromLeader::Progress { samples: if is_shown { recorder.count() } else { 0 } });
+                }
+                End::Deadline | End::Stopped => return Ok(end),
+            }
+        }
+        Ok(End::Full)
+    }
+
+    /// Waits until no descriptor of this process is open on the file: a logger may write it out in a thread of its own, and
+    /// close it after it said that it was closed.
+    fn await_let_go(&mut self, file: &Path) -> Result<()> {
+        let (begin, mut told) = (Instant::now(), Instant::now());
+        while Held::by_this_process(file).is_open() {
+            if begin.elapsed() > LONGEST_CLOSING {
+                let (file, seconds) = (file.display(), LONGEST_CLOSING.as_secs());
+                let why = format!("the logger still holds '{file}' open {seconds} s after it was closed");
+                return Err(self.failed(&why));
+            }
+            if told.elapsed() > SIGN_OF_LIFE {
+                self.report(&FromLeader::Progress { samples: 0 });
+                told = Instant::now();
+            }
+            std::thread::sleep(CLOSING_LOOK);
+        }
+        Ok(())
+    }
+
+    /// An error if lines are missing because there was no room for them.
+    fn check_room(&self, file: &Path, counts: &Counts, lines: &Lines) -> Result<()> {
+        if counts.lost + counts.damaged == 0 || self.variant.path != Claim::File {
+            return Ok(());
+        }
+        let (lost, calls, folder) = (counts.lost + counts.damaged, counts.sent, &self.job.scratch_dir);
+        if let Some(limit) = os::file_size_limit().filter(|limit| lines.bytes >= *limit) {
+            let why = format!(
+                "{lost} of {calls} lines are missing or cut: the file has reached the limit of {limit} bytes; raise it \
+                 (ulimit -f), or log less (-n, --payloads)"
+            );
+            return Err(self.failed(&why));
+        }
+        // Freed only after this look.
+        let free = os::space(folder).map(|(_, free)| free).filter(|free| *free < 1 << 16);
+        if let Some(free) = free.filter(|_| file.exists()) {
+            let why = format!(
+                "{lost} of {calls} lines are missing or cut: the disk of '{}' has {free} bytes left; make room, or set \
+                 TMPDIR to a folder on another one",
+                folder.display()
+            );
+            return Err(self.failed(&why));
+        }
+        Ok(())
+    }
+
+    fn log_cell(&self, payload_bytes: u64, samples: u64, end: End, counts: Counts, log: LogCalls) -> Cell {
+        let plan = &self.job.sub_experiment;
+        Cell {
+            payload_bytes,
+            samples,
+            samples_planned: plan.samples_of(payload_bytes),
+            warmup: 0,
+            cut_short: match end {
+                End::Full => None,
+                End::Stopped => Some("interrupted".to_owned()),
+                End::Deadline => plan.time_cap_ns.map(|cap| format!("time cap of {} s", cap as f64 / 1e9)),
+            },
+            packet_bytes: 0,
+            counts,
+            from_histogram: self.job.raw == Raw::None,
+            log: Some(log),
+            ..Cell::default()
+        }
+    }
+}
+
+fn connect<N: Node>(node: &mut N) -> tripmeter_abi::Result<N::Link> {
+    let mut link = node.link(&LinkOptions { index: 0, callback: None })?;
+    link.connect(&[], OPEN_TIMEOUT.as_nanos() as u64)?;
+    Ok(link)
+}
+
+/// Lines that have been checked are not kept.
+fn remove(file: &Path) -> Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::of(&format!("file '{}' cannot be removed", file.display()), error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,124 @@
+//! The reader under pattern `log`, in the follower's process: it opens no transport, but reads and checks the lines that the
+//! leader's logger writes.
+
+use super::follower::{Follower, IDLE_TIMEOUT};
+use super::{Error, Result};
+use crate::control::{FromFollower, NoMessage, ToFollower};
+use crate::lines::LineCheck;
+use crate::os;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What is read at a time.
+const PIECE: usize = 1 << 18;
+/// How long an empty pipe is waited for before the leader is listened to.
+const PIPE_LOOK: Duration = Duration::from_millis(50);
+/// How long a pipe may have a writer after the logger has closed it.
+const LONGEST_DRAINING: Duration = Duration::from_secs(30);
+
+impl Follower {
+    /// Reads what is logged, file after file, until the leader says good-bye.
+    ///
+    /// # Errors
+    /// What ended it.
+    pub(super) fn read_logs(&mut self) -> Result<()> {
+        self.pin(true)?;
+        loop {
+            match self.hear(IDLE_TIMEOUT) {
+                Ok(ToFollower::ReadLog { payload_bytes, most, pipe }) => {
+                    let check = LineCheck::new(payload_bytes as usize, most);
+                    let (check, calls) = if pipe { self.read_pipe(check)? } else { self.read_file(check)? };
+                    let (counts, lines) = check.finish(calls);
+                    self.say(&FromFollower::Lines { counts, lines })?;
+                }
+                Ok(ToFollower::Bye) => return Ok(()),
+                Ok(_) => return Err(Error::Failed("the leader's messages are out of order".to_owned())),
+                // A logger may take hours; a leader that has gone is noticed.
+                Err(NoMessage::TimedOut) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reads the pipe while it is written.
+    fn read_pipe(&mut self, mut check: LineCheck) -> Result<(LineCheck, u64)> {
+        let file = self.setup().options.log_file();
+        let failed = |error| Error::of(&format!("pipe '{}'", file.display()), error);
+        let pipe = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&file);
+        let mut pipe = pipe.map_err(failed)?;
+        let mut piece = vec![0; PIECE];
+        self.say(&FromFollower::Ready)?;
+        let mut closed = None;
+        loop {
+            let nobody_writes = match pipe.read(&mut piece) {
+                Ok(0) => true,
+                Ok(count) => {
+                    check.feed(&piece[..count]);
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            match closed {
+                Some((calls, _)) if nobody_writes => return Ok((check, calls)),
+                Some((_, when)) if Instant::elapsed(&when) > LONGEST_DRAINING => {
+                    let seconds = LONGEST_DRAINING.as_secs();
+                    let why = format!("the logger has closed it, but it still has a writer after {seconds} s");
+                    return Err(Error::of(&format!("pipe '{}'", file.display()), why));
+                }
+                Some(_) => std::thread::sleep(Duration::from_millis(1)),
+                // Before the logger has opened it, and after it has closed it.
+                None if nobody_writes => closed = self.is_closed(Duration::from_millis(5))?,
+                None => {
+                    os::wait_readable(&[&pipe], PIPE_LOOK).map_err(failed)?;
+                    closed = self.is_closed(Duration::ZERO)?;
+                }
+            }
+        }
+    }
+
+    /// Reads the file once it is written.
+    fn read_file(&mut self, mut check: LineCheck) -> Result<(LineCheck, u64)> {
+        self.say(&FromFollower::Ready)?;
+        let calls = loop {
+            if let Some((calls, _)) = self.is_closed(IDLE_TIMEOUT)? {
+                break calls;
+            }
+        };
+        let file = self.setup().options.log_file();
+        read_whole(&file, &mut check).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
+        Ok((check, calls))
+    }
+
+    /// The number of calls, and when it was told, once the logger has closed what it writes to.
+    fn is_closed(&mut self, time: Duration) -> Result<Option<(u64, Instant)>> {
+        match self.hear(time) {
+            Ok(ToFollower::LogClosed { calls }) => Ok(Some((calls, Instant::now()))),
+            Ok(_) => Err(Error::Failed("the leader's messages are out of order".to_owned())),
+            Err(NoMessage::TimedOut) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A file that is not there has no lines: that is for the leader to judge.
+fn read_whole(file: &Path, check: &mut LineCheck) -> std::io::Result<()> {
+    let mut opened = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(file) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut piece = vec![0; PIECE];
+    loop {
+        match File::read(&mut opened, &mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(count) => check.feed(&piece[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

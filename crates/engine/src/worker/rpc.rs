@@ -1,0 +1,182 @@
+//! One payload under pattern `rpc`: the leader's clients, each a thread with a link of its own, and the follower's answers.
+
+use super::conduct::Conducted;
+use super::crew::{Crew, look_ns};
+use super::follower::Follower;
+use super::leader::{Leader, Session};
+use super::trials::{Piece, Sent, Tallied, end_of};
+use super::{Error, Result};
+use crate::clock::Clock;
+use crate::control::{FromFollower, ToFollower};
+use crate::measure::answers::Answers;
+use crate::measure::arrivals::Arrived;
+use crate::measure::callback::{self, Inbox};
+use crate::measure::calls::{Client, Made, called_back};
+use crate::measure::notes::{DAMAGED, NEVER};
+use crate::measure::publish::{Sending, Sleep};
+use crate::measure::stamps::Requests;
+use crate::measure::trips::Trips;
+use crate::measure::{End, Failure, Tracker, Watch, echo};
+use crate::message::TouchKind;
+use crate::passage::{Kept, Topic};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use tripmeter_abi::{Link, Wait};
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::rpc::{CallCounts, Pace, RpcTrial};
+
+/// What a client has done.
+struct Called {
+    calls: usize,
+    end: End,
+    /// Answers that came after the end of their call, and again.
+    late: u64,
+    duplicated: u64,
+    sequence: u64,
+}
+
+impl Leader {
+    /// Measures one payload: as fast as answers come, or every rate, one after the other.
+    pub(super) fn measure_rpc<L: Link, C: Clock + Copy, T: TouchKind>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        payload_bytes: u64,
+    ) -> Result<()> {
+        let Some(calls) = &self.job.sub_experiment.rpc else {
+            return Err(Error::Failed("the plan does not say what to call".to_owned()));
+        };
+        let rates_hz = calls.trials();
+        let measured = self.trials(session, payload_bytes, &rates_hz, Self::call::<L, C, T>, trial)?;
+        let of = |trial: &RpcTrial| {
+            let CallCounts { made, succeeded, timed_out, failed, late, duplicated } = trial.counts;
+            let (sent, received, lost, damaged) = (made, succeeded, timed_out, failed);
+            (Counts { sent, received, lost, late, duplicated, reordered: 0, damaged }, trial.cut_short.clone())
+        };
+        self.report_trials(session, payload_bytes, measured, of, |cell, trials| cell.rpc = trials)
+    }
+
+    /// Lets all clients call; the follower answers.
+    fn call<L: Link, C: Clock + Copy, T: TouchKind>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        piece: Piece,
+    ) -> Result<Sent> {
+        let clients = 1 + session.others.len();
+        let (crew, sending) = (&Crew::new(clients), Sending::of(clients));
+        let mut made: Vec<Made> = (0..clients).map(|_| Made::new(piece.messages as usize)).collect();
+        let (clock, loss_timeout, sequence) = (session.clock, session.loss_timeout, session.sequence);
+        let (idle_mask, wait) = (session.idle_mask, self.job.sub_experiment.wait);
+        let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(clients) };
+        let links = std::iter::once(&mut *session.link).chain(session.others.iter_mut());
+        let places = crew.shared.iter().zip(&sending).zip(session.inboxes);
+        let works = links.zip(&mut made).zip(places).enumerate();
+        let works = works.map(|(index, ((link, made), ((shared, sending), inbox)))| {
+            move |begin: u64| {
+                let schedule = piece.schedule(begin, index, clients);
+                let mut client = Client { clock, rest, schedule, shared, sending, sequence };
+                let answers = Tracker::after(sequence);
+                let mut trips = Trips::new(Watch::off(link), clock, answers, shared, loss_timeout, idle_mask);
+                (trips.sequence, trips.length) = (sequence, piece.payload_bytes as usize);
+                let (calls, end) = if wait == Wait::Callback {
+                    called_back::<L, C, T, _>(inbox, &mut trips, |call| client.run(made, piece.capped, call))?
+                } else {
+                    let ended = client.run(made, piece.capped, |begun| trips.call::<T>(begun))?;
+                    sending.0.store(Sending::DRAINING, Relaxed);
+                    crew.rouse_main();
+                    trips.drain::<T>()?;
+                    ended
+                };
+                let Counts { late, duplicated, .. } = trips.answers.counts();
+                Ok(Called { calls, end, late, duplicated, sequence: trips.sequence })
+            }
+        });
+        let Conducted { begin, used, ended } = self.conduct(crew, &sending, &ToFollower::Answer, works.collect())?;
+        let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
+        let ended: Vec<Called> = ended.into_iter().map(|ended| ended.unwrap_or_else(none)).collect();
+        let last: Vec<u64> = ended.iter().map(|called| called.sequence).collect();
+        session.sequence = last.iter().copied().max().unwrap_or(sequence);
+        let (_, others) = self.hear_received(last)?;
+        let mut arrived = Vec::new();
+        for (made, called) in made.iter_mut().zip(&ended) {
+            made.truncate(called.calls);
+            let received = made.answered.iter().filter(|answered| **answered != NEVER).count() as u64;
+            let damaged = made.marks.iter().filter(|marks| **marks & DAMAGED != 0).count() as u64;
+            arrived.push(Arrived { received, duplicated: called.duplicated, damaged, ..Arrived::default() });
+        }
+        let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
+        let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
+            schedule: piece.rate_hz.map(|_| piece.schedule(begin, index, clients)),
+            sent: made.sent,
+            arrived: made.answered,
+            marks: made.marks,
+        });
+        let (late, end) = (ended.iter().map(|called| called.late).sum(), end_of(ended.iter().map(|called| called.end)));
+        Ok(Sent { topics: topics.collect(), arrived, late, refused: 0, end, begin, until, own: used, others })
+    }
+}
+
+fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
+    let Tallied { mut tally, late, duration_ns, cut_short, own, others, .. } = tallied;
+    let pace = rate_hz.map(|offered_hz| {
+        let (Kept { achieved_hz, slowest_hz, rate_missed }, behind) = (tally.kept(), tally.behind);
+        Pace { offered_hz, achieved_hz, slowest_hz, rate_missed, behind }
+    });
+    let counts = tally.calls(late);
+    RpcTrial {
+        counts,
+        qps: counts.per_second(duration_ns),
+        response_rtt_ns: pace.and_then(|_| tally.response.latency()),
+        service_rtt_ns: tally.service.latency(),
+        lateness_ns: pace.and_then(|_| tally.lateness.latency()),
+        pace,
+        duration_ns,
+        cut_short,
+        client: own,
+        server: others,
+    }
+}
+
+impl Follower {
+    /// Answers the requests of all clients until the leader says that there are no more, or has gone; and says what was
+    /// used. Under `poll` one thread looks at all links in turns, else each has a thread.
+    pub(super) fn answer_calls<L: Link, T: TouchKind>(
+        &mut self,
+        links: &mut [L],
+        inboxes: &[Box<Inbox>],
+    ) -> Result<()> {
+        type Work<'a> = Box<dyn FnOnce() -> std::result::Result<(), Failure> + Send + 'a>;
+        let crew = &Crew::new(links.len());
+        let (timeout_ns, wait) = (self.setup().loss_timeout_ns, self.setup().options.wait);
+        let listening = move || {
+            crew.ready.fetch_add(1, Release);
+        };
+        let works: Vec<Work<'_>> = match wait {
+            Wait::Poll => vec![Box::new(move || {
+                listening();
+                echo::take_turns::<L, T>(links, &crew.shared[0], timeout_ns)
+            })],
+            Wait::Block => {
+                let works = links.iter_mut().zip(&crew.shared).map(|(link, shared)| -> Work<'_> {
+                    Box::new(move || {
+                        listening();
+                        echo::run::<L, T>(link, shared, timeout_ns, &mut Requests)
+                    })
+                });
+                works.collect()
+            }
+            Wait::Callback => {
+                let works =
+                    links.iter_mut().zip(&crew.shared).zip(inboxes).map(|((link, shared), inbox)| -> Work<'_> {
+                        Box::new(move || {
+                            let (link, requests) = (&mut Watch::off(link), &mut Requests);
+                            callback::echo::<L, T, Requests, false>(
+                                inbox, link, shared, timeout_ns, requests, listening,
+                            )
+                        })
+                    });
+                works.collect()
+            }
+        };
+        let (used, _) = self.with_crew(crew, works)?;
+        self.say(&FromFollower::Received { arrived: Vec::new(), used })
+    }
+}

@@ -1,0 +1,212 @@
+//! One payload under a pattern with trials at a rate, `channel` or `rpc`: what both have in common.
+
+use super::cell::MANY_SAMPLES;
+use super::leader::{Leader, Output, Session};
+use super::{Error, Result};
+use crate::control::{FromLeader, WRITING};
+use crate::files::StampFiles;
+use crate::measure::End;
+use crate::measure::arrivals::Arrived;
+use crate::measure::publish::Schedule;
+use crate::passage::{Tally, Topic};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use tripmeter_model::channel::Used;
+use tripmeter_model::manifest::{Cell, Counts, Handovers};
+use tripmeter_model::plan::Raw;
+
+/// Without raw samples, stamps of so many messages are kept at a time; more are sent in pieces.
+const MOST_STAMPS: u64 = 1 << 22;
+
+/// What is sent in one piece.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    pub payload_bytes: u64,
+    /// Over each link.
+    pub messages: u64,
+    /// Over each link; `None`: as fast as answers come.
+    pub rate_hz: Option<f64>,
+    /// The same in ticks; 0 without a rate.
+    pub period: f64,
+    /// When the time of the payload is over, in ticks.
+    pub capped: u64,
+}
+
+impl Piece {
+    /// Of one of so many links, if the first message is due at `begin`: they are spread evenly over a period.
+    pub(super) fn schedule(&self, begin: u64, link: usize, links: usize) -> Schedule {
+        let first = begin + (self.period * link as f64 / links as f64) as u64;
+        Schedule { first, period: self.period }
+    }
+}
+
+/// What came of a piece.
+pub(super) struct Sent {
+    pub topics: Vec<Topic>,
+    pub arrived: Vec<Arrived>,
+    /// Answers that came after the end of their call.
+    pub late: u64,
+    /// How often the transport was full.
+    pub refused: u64,
+    pub end: End,
+    /// When the first message was due, in ticks.
+    pub begin: u64,
+    /// When the last was sent, or the last call had ended, in ticks.
+    pub until: u64,
+    /// What the leader's process used.
+    pub own: Used,
+    /// What the follower's used.
+    pub others: Used,
+}
+
+/// How the threads of a piece ended, all together.
+pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
+    let is = |wanted: &End| ends.clone().any(|end| end == *wanted);
+    [End::Stopped, End::Deadline].into_iter().find(is).unwrap_or(End::Full)
+}
+
+/// What came of a trial.
+pub(super) struct Tallied {
+    pub tally: Tally,
+    pub late: u64,
+    pub refused: u64,
+    pub duration_ns: u64,
+    pub cut_short: Option<String>,
+    pub own: Used,
+    pub others: Option<Used>,
+}
+
+/// The trials of a payload.
+pub(super) struct Trials<R> {
+    pub trials: Vec<R>,
+    planned: usize,
+    handover_ns: Handovers,
+    duration_ns: u64,
+    stopped: bool,
+}
+
+impl Leader {
+    /// Measures one payload: a trial of each rate, one after the other, each with its own warm-up, of which `send` sends
+    /// every piece.
+    pub(super) fn trials<L, C, R>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        payload_bytes: u64,
+        rates_hz: &[Option<f64>],
+        send: fn(&mut Self, &mut Session<'_, L, C>, Piece) -> Result<Sent>,
+        finish: fn(Tallied, rate_hz: Option<f64>) -> R,
+    ) -> Result<Trials<R>> {
+        let plan = &self.job.sub_experiment;
+        let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
+        let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        self.phase(&format!("measure {payload_bytes} bytes"));
+        self.report(&FromLeader::CellStarted { payload_bytes });
+        // The rows of each piece are written at once.
+        self.make_room()?;
+        let before = self.handover(session)?;
+        let begun = Instant::now();
+        let mut trials = Vec::new();
+        for rate_hz in rates_hz {
+            if self.shared.stop.load(Relaxed) || base.now() >= capped {
+                break;
+            }
+            let period = rate_hz.map_or(0.0, |rate_hz| base.ticks_per_ns() * 1e9 / rate_hz);
+            let piece = Piece { payload_bytes, messages, rate_hz: *rate_hz, period, capped };
+            if warmup > 0 {
+                send(self, session, Piece { messages: warmup, ..piece })?;
+            }
+            trials.push(finish(self.trial_of(session, piece, send)?, *rate_hz));
+        }
+        let after = self.handover(session)?;
+        let stopped = self.shared.stop.swap(false, Relaxed);
+        let duration_ns = begun.elapsed().as_nanos() as u64;
+        Ok(Trials { trials, planned: rates_hz.len(), handover_ns: Handovers { before, after }, duration_ns, stopped })
+    }
+
+    /// One trial: all messages in one piece, or in several where only histograms are kept.
+    fn trial_of<L, C>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        piece: Piece,
+        send: fn(&mut Self, &mut Session<'_, L, C>, Piece) -> Result<Sent>,
+    ) -> Result<Tallied> {
+        let links = 1 + session.others.len();
+        let (base, raw, payload_bytes, rate_hz) = (self.job.timebase, self.job.raw, piece.payload_bytes, piece.rate_hz);
+        let most = if raw == Raw::None { (MOST_STAMPS / links as u64).max(1) } else { u64::MAX };
+        let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, piece.period);
+        let (mut own, mut others) = (Used::default(), Used::default());
+        let (mut left, mut refused, mut late, mut duration_ns, mut end) = (piece.messages, 0, 0, 0, End::Full);
+        let lengths = self.stamp_files(|files| files.lengths())?;
+        while left > 0 && end == End::Full {
+            self.phase(&format!("measure {payload_bytes} bytes"));
+            let messages = left.min(most);
+            let sent = send(self, session, Piece { messages, ..piece })?;
+            left -= messages;
+            (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late);
+            duration_ns += base.to_ns(sent.until.saturating_sub(sent.begin));
+            own += sent.own;
+            others += sent.others;
+            if messages * links as u64 > MANY_SAMPLES {
+                self.phase(WRITING);
+            }
+            self.stamp_files(|files| {
+                let mut rows = files.rows(base, payload_bytes, rate_hz, sent.begin);
+                tally.add(&sent.topics, &sent.arrived, |link, index, passage| rows.add(link, index, passage));
+                rows.finish().inspect_err(|_| files.cut(lengths))
+            })?;
+        }
+        self.stamp_files(|files| {
+            let appended = files.append(payload_bytes, rate_hz, &tally, duration_ns);
+            appended.inspect_err(|_| files.cut(lengths))
+        })?;
+        let cut_short = match end {
+            End::Full => None,
+            End::Stopped => Some("interrupted".to_owned()),
+            End::Deadline => Some("time cap".to_owned()),
+        };
+        let others = (!self.is_same_process()).then_some(others);
+        Ok(Tallied { tally, late, refused, duration_ns, cut_short, own, others })
+    }
+
+    fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {
+        let Output::Stamps(files) = &mut self.files else {
+            return Err(Error::Failed("the files of another pattern were created".to_owned()));
+        };
+        work(files).map_err(|error| Error::of("results cannot be written", error))
+    }
+
+    /// Reports the cell of these trials, to which `put` adds them; `of` tells of a trial what happened to its messages, and
+    /// why it was cut short.
+    pub(super) fn report_trials<L, C, R>(
+        &mut self,
+        session: &Session<'_, L, C>,
+        payload_bytes: u64,
+        measured: Trials<R>,
+        of: fn(&R) -> (Counts, Option<String>),
+        put: fn(&mut Cell, Vec<R>),
+    ) -> Result<()> {
+        let Trials { trials, planned, handover_ns, duration_ns, stopped } = measured;
+        let plan = &self.job.sub_experiment;
+        let counts = trials.iter().map(|trial| of(trial).0).fold(Counts::default(), |sum, counts| sum + counts);
+        let cut_short = match (stopped, trials.len() < planned) {
+            (true, _) => Some("interrupted".to_owned()),
+            (false, true) => Some(format!("time cap: {} of {planned} rates", trials.len())),
+            (false, false) => trials.iter().find_map(|trial| of(trial).1),
+        };
+        let mut cell = Cell {
+            payload_bytes,
+            samples: counts.received,
+            samples_planned: plan.samples_of(payload_bytes) * u64::from(plan.links()) * planned as u64,
+            warmup: plan.warmup,
+            cut_short,
+            packet_bytes: session.packet_bytes,
+            counts,
+            from_histogram: self.job.raw == Raw::None,
+            handover_ns,
+            duration_ns,
+            ..Cell::default()
+        };
+        put(&mut cell, trials);
+        self.finish_cell(cell, stopped)
+    }
+}

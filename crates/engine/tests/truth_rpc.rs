@@ -1,0 +1,283 @@
+//! Measurement truth of pattern `rpc`, over `inmem` on a clock that moves only when told to: what a stalled call keeps
+//! waiting is in the response times, and not in the service times; calls without an answer time out, and calls that fail are
+//! counted apart.
+
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+use tripmeter_abi::{Error, Link, Loan, Message, Result, Status, Wait};
+use tripmeter_engine::clock::{Clock, Timebase};
+use tripmeter_engine::measure::answers::Answers;
+use tripmeter_engine::measure::arrivals::Arrived;
+use tripmeter_engine::measure::calls::{Client, Made};
+use tripmeter_engine::measure::notes::{DAMAGED, NEVER};
+use tripmeter_engine::measure::publish::{Rest, Schedule, Sending};
+use tripmeter_engine::measure::trips::Trips;
+use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tracker, Watch};
+use tripmeter_engine::message::{self, Header, Kind, TouchFull};
+use tripmeter_engine::passage::{Tally, Topic};
+use tripmeter_model::plan::Raw;
+use tripmeter_model::rpc::CallCounts;
+use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
+
+const LENGTH: usize = 64;
+const PERIOD_NS: u64 = 1_000_000;
+const FIRST_NS: u64 = 5_000_000;
+const SERVICE_NS: u64 = 7_000;
+const TIMEOUT_NS: u64 = 300_000_000;
+const COUNT: usize = 100;
+/// The call that is answered late.
+const STALLED: usize = 40;
+const STALL_NS: u64 = 50 * PERIOD_NS;
+
+#[derive(Clone)]
+struct Fake(FakeClock);
+
+impl Clock for Fake {
+    fn now(&self) -> u64 {
+        self.0.now_ns()
+    }
+}
+
+/// Rests exactly as long as it is asked to.
+impl Rest for Fake {
+    fn rest(&self, ticks: u64) {
+        self.0.advance(ticks);
+    }
+}
+
+/// What the follower's own loop does, on the bytes of a message.
+fn answer(bytes: &mut [u8]) {
+    let length = bytes.len();
+    let received = Message { data: bytes.as_ptr(), length, token: null_mut() };
+    let header = message::header(&received).expect("messages have room for a header");
+    if header == Header::new(header.sequence, Kind::Ping, length) {
+        let intact = message::body_intact::<TouchFull>(&received, header.sequence);
+        let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
+        let reply = Loan { data: bytes.as_mut_ptr(), length, token: null_mut() };
+        message::write::<TouchFull>(&reply, Header::new(header.sequence, kind, length));
+    }
+}
+
+/// `inmem`, of which some calls end by an error of the transport, and from one on it takes nothing.
+struct Failing {
+    link: ScriptedLink,
+    clock: FakeClock,
+    sent: usize,
+    fails: fn(usize) -> Option<Status>,
+    full_from: usize,
+}
+
+impl Link for Failing {
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        self.link.connect(peers, timeout_ns)
+    }
+
+    fn loan(&mut self, length: usize, in_reply_to: Option<&Message>) -> Result<Loan> {
+        self.link.loan(length, in_reply_to)
+    }
+
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+        self.sent += 1;
+        if self.sent >= self.full_from {
+            self.link.discard(loan);
+            self.clock.advance(timeout_ns);
+            return Ok(false);
+        }
+        if let Some(status) = (self.fails)(self.sent) {
+            self.link.discard(loan);
+            return Err(Error::new(status, "no route"));
+        }
+        self.link.publish(loan, timeout_ns)
+    }
+
+    fn discard(&mut self, loan: Loan) {
+        self.link.discard(loan);
+    }
+
+    fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        self.link.take(timeout_ns)
+    }
+
+    fn release(&mut self, message: Message) {
+        self.link.release(message);
+    }
+}
+
+/// What came of the calls, and how they ended.
+struct Outcome {
+    topic: Topic,
+    until: u64,
+    late: u64,
+    duplicated: u64,
+    ended: std::result::Result<(usize, End), Failure>,
+}
+
+impl Outcome {
+    /// Response and service time of each call that succeeded, by its index.
+    fn times(&self) -> Vec<(usize, u64, u64)> {
+        let passages = self.topic.passages(u64::MAX).enumerate();
+        passages
+            .filter_map(|(index, passage)| {
+                let arrived = passage.arrived?;
+                Some((index, arrived - passage.intended, arrived - passage.actual))
+            })
+            .collect()
+    }
+
+    /// All that is said of them.
+    fn tally(self) -> (Tally, CallCounts) {
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, TIMEOUT_NS, 1, PERIOD_NS as f64);
+        let received = self.topic.arrived.iter().filter(|arrived| **arrived != NEVER).count() as u64;
+        let damaged = self.topic.marks.iter().filter(|marks| **marks == DAMAGED).count() as u64;
+        let arrived = Arrived { received, damaged, duplicated: self.duplicated, ..Arrived::default() };
+        tally.add(&[self.topic], &[arrived], |_, _, _| ());
+        let counts = tally.calls(self.late);
+        (tally, counts)
+    }
+}
+
+/// Makes the calls, each as soon as the one before has ended if there is no period.
+struct Run {
+    settings: Vec<(&'static str, &'static str)>,
+    period_ns: u64,
+    wait: Wait,
+    deadline: u64,
+    fails: fn(usize) -> Option<Status>,
+    full_from: usize,
+    shared: Shared,
+}
+
+impl Run {
+    fn new(settings: &[(&'static str, &'static str)], period_ns: u64) -> Self {
+        let (settings, shared) = (settings.to_vec(), Shared::default());
+        Self {
+            settings,
+            period_ns,
+            wait: Wait::Block,
+            deadline: u64::MAX,
+            fails: |_| None,
+            full_from: usize::MAX,
+            shared,
+        }
+    }
+
+    fn calls(self) -> Outcome {
+        let clock = FakeClock::default();
+        let script = Script::new(self.wait, SERVICE_NS, &self.settings).expect("the settings are valid");
+        let link = scripted(script, clock.clone()).answering(answer);
+        let mut link = Failing { link, clock: clock.clone(), sent: 0, fails: self.fails, full_from: self.full_from };
+        let (sending, mut made) = (Sending::default(), Made::new(COUNT));
+        let schedule = Schedule { first: FIRST_NS, period: self.period_ns as f64 };
+        let (fake, shared) = (Fake(clock), &self.shared);
+        let mut client =
+            Client { clock: fake.clone(), rest: fake.clone(), schedule, shared, sending: &sending, sequence: 0 };
+        let mask = if self.wait == Wait::Poll { 0x3f } else { 0 };
+        let timeout = (TIMEOUT_NS, TIMEOUT_NS);
+        let mut trips = Trips::new(Watch::off(&mut link), fake, Tracker::default(), shared, timeout, mask);
+        trips.begin(LENGTH);
+        let ended = client.run(&mut made, self.deadline, |begun| trips.call::<TouchFull>(begun));
+        let drained = trips.drain::<TouchFull>();
+        assert!(drained.is_ok());
+        made.truncate(ended.as_ref().map_or(0, |ended| ended.0));
+        let schedule = (self.period_ns > 0).then_some(schedule);
+        let counts = trips.answers.counts();
+        let (late, duplicated, until) = (counts.late, counts.duplicated, made.until);
+        let topic = Topic { schedule, sent: made.sent, arrived: made.answered, marks: made.marks };
+        Outcome { topic, until, late, duplicated, ended }
+    }
+}
+
+#[test]
+fn a_stalled_call_shows_in_the_response_of_every_call_that_waited_and_in_its_own_service_time_only() {
+    let outcome = Run::new(&[("stall", "40:50ms")], PERIOD_NS).calls();
+    assert!(matches!(outcome.ended, Ok((COUNT, End::Full))));
+    let times = outcome.times();
+    let slow: Vec<(usize, u64)> =
+        times.iter().filter(|time| time.2 > SERVICE_NS).map(|time| (time.0, time.2)).collect();
+    assert_eq!(slow, [(STALLED - 1, STALL_NS + SERVICE_NS)]);
+    let waited: Vec<(usize, u64)> = times.iter().filter(|time| time.1 > time.2).map(|time| (time.0, time.1)).collect();
+    // Each one begins when the one before has ended, and ends a service time later.
+    let end = |behind: u64| STALL_NS + (behind + 1) * SERVICE_NS - behind * PERIOD_NS;
+    let expected: Vec<(usize, u64)> = (1..=50).map(|behind| (STALLED - 1 + behind, end(behind as u64))).collect();
+    assert_eq!(waited, expected);
+
+    let (mut tally, counts) = outcome.tally();
+    let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
+    assert_eq!((service.median, service.max), (SERVICE_NS as f64, (STALL_NS + SERVICE_NS) as f64));
+    assert!(response.p90 > 30.0 * PERIOD_NS as f64 && service.p90 == SERVICE_NS as f64, "{response:?} {service:?}");
+    let all = COUNT as u64;
+    assert_eq!(counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
+    assert_eq!((tally.behind, tally.kept().rate_missed), (49, false));
+}
+
+#[test]
+fn lost_requests_and_answers_come_out_as_exactly_so_many_time_outs_and_make_the_rate_be_missed() {
+    for side in ["leader", "follower"] {
+        for wait in [Wait::Poll, Wait::Block] {
+            let run = Run::new(&[("side", side), ("lose", "3,17,100")], PERIOD_NS);
+            let (tally, counts) = Run { wait, ..run }.calls().tally();
+            let all = COUNT as u64;
+            let expected = CallCounts { made: all, succeeded: all - 3, timed_out: 3, ..CallCounts::default() };
+            assert_eq!((counts, tally.kept().rate_missed), (expected, true), "{side}, {wait}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_after_the_time_out_is_late_and_is_no_success() {
+    let outcome = Run::new(&[("stall", "40:310ms")], 0).calls();
+    let (_, counts) = outcome.tally();
+    let all = COUNT as u64;
+    let expected = CallCounts { made: all, succeeded: all - 1, timed_out: 1, late: 1, ..CallCounts::default() };
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn failures_are_counted_apart_from_time_outs() {
+    let run = Run::new(&[("side", "follower"), ("damage", "7"), ("damage_body", "9"), ("lose", "11")], 0);
+    let fails = |sent| matches!(sent, 20 | 30 | 31).then_some(Status::Failed);
+    let outcome = Run { fails, ..run }.calls();
+    let (_, counts) = outcome.tally();
+    let all = COUNT as u64;
+    let expected = CallCounts { made: all, succeeded: all - 6, timed_out: 1, failed: 5, ..CallCounts::default() };
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn successes_alone_make_the_calls_per_second() {
+    let outcome = Run::new(&[("lose", "3,17"), ("duplicate", "5"), ("damage", "9")], 0).calls();
+    let duration_ns = outcome.until - FIRST_NS;
+    assert_eq!(duration_ns, 98 * SERVICE_NS + 2 * TIMEOUT_NS);
+    let (mut tally, counts) = outcome.tally();
+    let expected =
+        CallCounts { made: 100, succeeded: 97, timed_out: 2, failed: 1, duplicated: 1, ..CallCounts::default() };
+    assert_eq!(counts, expected);
+    assert_eq!(counts.per_second(duration_ns), 97.0 * 1e9 / duration_ns as f64);
+    assert_eq!(tally.service.latency().unwrap().samples, 97);
+}
+
+#[test]
+fn a_request_that_is_not_taken_times_out_and_so_many_in_a_row_end_it() {
+    let run = Run::new(&[], 0);
+    let ended = Run { full_from: 5, ..run }.calls().ended;
+    assert!(matches!(ended, Err(Failure::Silent { count: MOST_SILENT, .. })), "{ended:?}");
+    let ended = Run { fails: |sent| (sent > 3).then_some(Status::Failed), ..Run::new(&[], 0) }.calls().ended;
+    assert!(matches!(ended, Err(Failure::Transport(_))), "{ended:?}");
+    let ended = Run { fails: |sent| (sent > 3).then_some(Status::Closed), ..Run::new(&[], 0) }.calls().ended;
+    assert!(matches!(ended, Err(Failure::Transport(_))), "{ended:?}");
+}
+
+#[test]
+fn it_ends_at_the_deadline_and_when_asked_to() {
+    let deadline = FIRST_NS + 10 * PERIOD_NS;
+    let ended = Run { deadline, ..Run::new(&[], PERIOD_NS) }.calls().ended;
+    assert!(matches!(ended, Ok((10, End::Deadline))), "{ended:?}");
+    let ended = Run { deadline: FIRST_NS + 10 * SERVICE_NS, ..Run::new(&[], 0) }.calls().ended;
+    assert!(matches!(ended, Ok((10, End::Deadline))), "{ended:?}");
+    let run = Run::new(&[], PERIOD_NS);
+    run.shared.stop.store(true, Relaxed);
+    assert!(matches!(run.calls().ended, Ok((0, End::Stopped))));
+    let run = Run::new(&[], PERIOD_NS);
+    run.shared.peer_gone.store(true, Relaxed);
+    assert!(matches!(run.calls().ended, Err(Failure::PeerGone)));
+}

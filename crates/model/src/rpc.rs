@@ -1,0 +1,146 @@
+//! Pattern `rpc`: calls by clients that work beside each other, and when they were answered.
+
+use crate::channel::{Latency, Used};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// When a client makes its next call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// As soon as the one before has ended: a closed loop.
+    Bench,
+    /// At a fixed rate, but never before the one before has ended.
+    FixedFreq,
+}
+
+impl Mode {
+    /// The word in files and flags.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Bench => "bench",
+            Mode::FixedFreq => "fixed-freq",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}
+
+/// What is called at each payload: one trial under `bench`, one for each rate under `fixed-freq`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calls {
+    /// When a client makes its next call.
+    pub mode: Mode,
+    /// Clients, each with a link and a thread of its own at both ends.
+    pub clients: u32,
+    /// Under `fixed-freq`: calls per second of each client, one trial each; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates_hz: Vec<f64>,
+    /// How long an answer is waited for, in nanoseconds.
+    pub timeout_ns: u64,
+}
+
+impl Calls {
+    /// The rate of each trial; `None` for as fast as answers come.
+    pub fn trials(&self) -> Vec<Option<f64>> {
+        match self.mode {
+            Mode::Bench => vec![None],
+            Mode::FixedFreq => self.rates_hz.iter().copied().map(Some).collect(),
+        }
+    }
+}
+
+/// What came of the calls of one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RpcTrial {
+    /// How well the rate was kept; absent under `bench`, where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
+    /// What happened to the calls of all clients, without the warm-up.
+    pub counts: CallCounts,
+    /// Calls that succeeded, per second of `duration_ns`, of all clients together.
+    pub qps: f64,
+    /// Round trips from when a call was to be made until its answer was there; of those that succeeded. Absent under
+    /// `bench`, where a call is to be made when the one before has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_rtt_ns: Option<Latency>,
+    /// Round trips from when a call was made until its answer was there; of those that succeeded.
+    pub service_rtt_ns: Option<Latency>,
+    /// From when a call was to be made to when it was made; of all calls. Absent under `bench`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_ns: Option<Latency>,
+    /// From when the first call was to be made until the last one had ended, in nanoseconds.
+    pub duration_ns: u64,
+    /// Why it ended before all calls were made, if so.
+    pub cut_short: Option<String>,
+    /// What the clients' process used meanwhile; if both sides are threads of one process, what that used.
+    pub client: Used,
+    /// What the server's process used meanwhile; absent if it is the same process.
+    pub server: Option<Used>,
+}
+
+/// How well the clients kept their rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pace {
+    /// Calls per second that each client was to make.
+    pub offered_hz: f64,
+    /// Calls per second that each client made, by the mean of all.
+    pub achieved_hz: f64,
+    /// The same of the slowest client.
+    pub slowest_hz: f64,
+    /// A client took more than 1 % and one period longer for its calls than the rate allows: the figures are not of the
+    /// rate that was offered.
+    pub rate_missed: bool,
+    /// Calls that were made more than a whole period after they were to be.
+    pub behind: u64,
+}
+
+/// What happened to calls. Each made one succeeded, was not answered in time, or failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallCounts {
+    /// Made by the clients.
+    pub made: u64,
+    /// Answered in time and intact.
+    pub succeeded: u64,
+    /// Not answered, or not even taken by the transport, within the time-out.
+    pub timed_out: u64,
+    /// Ended in time by an error of the transport, or by an answer whose header or touched payload was not what was
+    /// written.
+    pub failed: u64,
+    /// Answers that came after the time-out or the failure of their call.
+    pub late: u64,
+    /// Answers that came again.
+    pub duplicated: u64,
+}
+
+impl std::ops::Add for CallCounts {
+    type Output = CallCounts;
+
+    fn add(self, other: CallCounts) -> CallCounts {
+        CallCounts {
+            made: self.made + other.made,
+            succeeded: self.succeeded + other.succeeded,
+            timed_out: self.timed_out + other.timed_out,
+            failed: self.failed + other.failed,
+            late: self.late + other.late,
+            duplicated: self.duplicated + other.duplicated,
+        }
+    }
+}
+
+impl CallCounts {
+    /// Calls that succeeded, per second of that time.
+    pub fn per_second(&self, duration_ns: u64) -> f64 {
+        self.succeeded as f64 * 1e9 / duration_ns.max(1) as f64
+    }
+
+    /// Calls of those made that did not succeed.
+    pub fn loss(&self) -> f64 {
+        (self.timed_out + self.failed) as f64 / self.made.max(1) as f64
+    }
+}

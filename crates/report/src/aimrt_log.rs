@@ -1,0 +1,77 @@
+//! The columns of AimRT's logger benchmark.
+
+use crate::log::{self, Row};
+use crate::merged::{Merged, largest};
+use tripmeter_model::manifest::Manifest;
+use tripmeter_stats::median;
+
+const HEADER: &str = "\
+| epoch num | log data size (bytes) | total duration (ns) | avg latency (ns) | Avg CPU Usage (%) | Max CPU Usage (%) | lost lines |
+| :-------: | :-------------------: | :-----------------: | :--------------: | :---------------: | :---------------: | :--------: |
+";
+
+const LEGEND: &str = "\
+AimRT's columns, its total duration by its true unit, and a last one of ours: the lines that were missing or damaged
+afterwards, of all rounds. Total duration: of all calls of one round. CPU: of the logging process until all was written out,
+user and system, 100 = one core.
+";
+
+/// AimRT's logger table, one for each logger; `None` if no logger was measured.
+///
+/// # Source
+/// AimRT, performance test, table of its logger.
+pub fn tables(manifest: &Manifest) -> Option<String> {
+    let subs = Merged::of(manifest);
+    let rows = log::rows(&subs);
+    let mut text = String::new();
+    for sub in subs.iter().filter(|sub| log::is_of(sub)) {
+        let own: Vec<&Row<'_>> = rows.iter().filter(|row| std::ptr::eq(row.sub, sub)).collect();
+        if own.is_empty() {
+            continue;
+        }
+        text += &format!("{}\n\n{HEADER}", sub.planned.transport);
+        own.iter().for_each(|row| text += &line(row));
+        text += "\n";
+    }
+    (!text.is_empty()).then(|| text + LEGEND)
+}
+
+fn line(row: &Row<'_>) -> String {
+    let one_decimal = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{share:.1}"));
+    let average = median(&row.of_calls(|calls| calls.mean));
+    let calls = row.calls() / (row.logs().count().max(1) as u64);
+    let whole = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
+    let most = largest(&row.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>());
+    format!(
+        "| {calls} | {} | {} | {} | {} | {} | {} |\n",
+        row.payload_bytes(),
+        whole(average.map(|ns| ns * calls as f64)),
+        whole(average),
+        one_decimal(row.over_rounds(|log| Some(log.used.cpu_percent()))),
+        one_decimal(most),
+        row.lost_lines()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{aimrt, fixture};
+
+    #[test]
+    fn each_logger_has_aimrt_s_table() {
+        let mut manifest = fixture::manifest();
+        log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
+        log::tests::add(&mut manifest, "s", "spdlog/sync-file", &[(32, 2000.0)]);
+        manifest.sub_experiments[1].cells[0].counts.lost = 4;
+        let expected = format!(
+            "write/file\n\n{HEADER}\
+             | 10000 | 32 | 5500000 | 550 | 92.5 | 118.2 | 0 |\n\
+             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 |\n\n\
+             spdlog/sync-file\n\n{HEADER}\
+             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 |\n\n{LEGEND}"
+        );
+        assert_eq!(aimrt(&manifest), expected);
+        assert_eq!(tables(&fixture::manifest()), None);
+    }
+}

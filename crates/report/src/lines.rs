@@ -1,0 +1,122 @@
+//! What the tables of patterns `channel` and `rpc` have in common: two lines for each trial.
+
+use crate::interval;
+use crate::merged::{Merged, MergedCell, largest};
+use crate::number::micros;
+use crate::throughput::count;
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use tripmeter_model::channel::{Latency, LatencyBounds, Used};
+use tripmeter_model::manifest::{Bounds, Cell};
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::median;
+
+/// One trial of one payload, over all rounds.
+pub struct Row<'a, T> {
+    pub sub: &'a Merged<'a>,
+    pub payload_bytes: u64,
+    /// The same trial of each round.
+    pub trials: Vec<&'a T>,
+    /// At the first trial: why there are fewer than planned, of each round where that is so.
+    pub shortfalls: Vec<&'a str>,
+}
+
+/// Every trial, by payload. `planned` is how many a sub-experiment is to have; `None`: it is of another table.
+pub fn rows<'a, T>(
+    subs: &'a [Merged<'a>],
+    trials_of: fn(&'a Cell) -> &'a [T],
+    planned: fn(&SubExperiment) -> Option<usize>,
+) -> Vec<Row<'a, T>> {
+    let mut rows: Vec<Row<'_, T>> = Vec::new();
+    for sub in subs {
+        let Some(planned) = planned(sub.planned) else { continue };
+        for MergedCell { payload_bytes, cells } in sub.payloads() {
+            let most = cells.iter().map(|cell| trials_of(cell).len()).max().unwrap_or(0);
+            let short = cells.iter().filter(|cell| trials_of(cell).len() < planned);
+            let mut shortfalls: Vec<&str> = short.filter_map(|cell| cell.cut_short.as_deref()).collect();
+            rows.extend((0..most).map(|index| {
+                let trials = cells.iter().filter_map(|cell| trials_of(cell).get(index)).collect();
+                Row { sub, payload_bytes, trials, shortfalls: std::mem::take(&mut shortfalls) }
+            }));
+        }
+    }
+    rows.sort_by_key(|row| row.payload_bytes);
+    rows
+}
+
+impl<T> Row<'_, T> {
+    /// Number of topics or clients, and payload.
+    pub fn group(&self) -> (u32, u64) {
+        (self.sub.planned.links(), self.payload_bytes)
+    }
+
+    /// Of each round.
+    pub fn trials(&self) -> impl Iterator<Item = &T> {
+        self.trials.iter().copied()
+    }
+
+    /// The transport, for people.
+    pub fn transport(&self) -> String {
+        self.sub.planned.transport.to_string()
+    }
+
+    /// The median of a figure over the rounds.
+    pub fn of_trials(&self, figure: impl Fn(&T) -> f64) -> f64 {
+        median(&self.trials().map(figure).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+
+    /// `mark` if it is so in any round.
+    pub fn mark(&self, is: fn(&T) -> bool, mark: &'static str) -> &'static str {
+        if self.trials().any(is) { mark } else { "" }
+    }
+}
+
+/// Average, 50 %, 90 %, 99 %, 99.9 % and maximum, in microseconds: medians over the rounds, and the maximum of all; with
+/// their intervals over rounds, or within the only one.
+pub fn latency_columns(latencies: &[Latency], rounds: u32, within: Option<LatencyBounds>) -> [String; 6] {
+    let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
+    let of = |figure, bounds: Option<Bounds>| interval::figure(&each(figure), rounds, bounds, micros);
+    [
+        of(|latency| latency.mean, None),
+        of(|latency| latency.median, within.map(|within| within.median)),
+        of(|latency| latency.p90, within.map(|within| within.p90)),
+        of(|latency| latency.p99, within.map(|within| within.p99)),
+        of(|latency| latency.p999, within.map(|within| within.p999)),
+        largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros),
+    ]
+}
+
+/// CPU, context switches per second and memory: medians over the rounds.
+pub fn used_columns(used: &[Used]) -> [String; 3] {
+    let of = |figure: fn(&Used) -> f64| median(&used.iter().map(figure).collect::<Vec<_>>());
+    [
+        of(Used::cpu_percent).map_or("-".to_owned(), |percent| format!("{percent:.1}")),
+        of(Used::switches_hz).map_or("-".to_owned(), count),
+        of(|used| used.peak_memory_bytes as f64 / 1e6).map_or("-".to_owned(), |mb| format!("{mb:.1}")),
+    ]
+}
+
+/// The table, with a gap after each payload; numbers are on the right, but for the columns of `words`.
+pub fn draw<const N: usize>(
+    header: [&str; N],
+    words: &[usize],
+    rows: impl Iterator<Item = (u64, [[String; N]; 2])>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+    table.set_header(header);
+    let mut last_payload = None;
+    for (payload_bytes, lines) in rows {
+        if last_payload.is_some_and(|last| last != payload_bytes) {
+            table.add_row([""; N]);
+        }
+        last_payload = Some(payload_bytes);
+        table.add_rows(lines);
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 == N { 0 } else { 1 }));
+        if (3..N - 1).contains(&index) && !words.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}

@@ -1,0 +1,225 @@
+//! The table of pattern `log`: what a call of a logger takes, and the lines that came of the calls.
+
+use crate::merged::{Merged, MergedCell, largest};
+use crate::notes::{self, proof};
+use crate::throughput::count;
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use tripmeter_model::Pattern;
+use tripmeter_model::log::LogCalls;
+use tripmeter_model::manifest::{Counts, Figures};
+use tripmeter_model::payload::display_size;
+use tripmeter_stats::median;
+
+const HEADER: [&str; 14] = [
+    "logger",
+    "payload\n[bytes]",
+    "calls\n[n]",
+    "average\n[ns]",
+    "p50\n[ns]",
+    "p99\n[ns]",
+    "max\n[ns]",
+    "CPU\n[%]",
+    "CPU max\n[%]",
+    "flush\n[ms]",
+    "lines\n[n]",
+    "missing\n[n]",
+    "damaged\n[n]",
+    "path\nproof",
+];
+
+/// What the columns mean.
+pub const LEGEND: &str = "\
+average to max: from a call of the logger to its return, between two readings of one clock, one thread, one call after the
+other. CPU: user and system of the logging process from the first call until all was written out, 100 = one core; CPU max:
+the most in 100 ms. flush: from the last call until the logger had closed its file or pipe. lines: found there afterwards,
+those of the warm-up included; missing, damaged: lines logged that are not there, or not as they were logged.
+";
+
+/// The calls of one logger at one payload.
+pub struct Row<'a> {
+    pub sub: &'a Merged<'a>,
+    cell: MergedCell<'a>,
+}
+
+/// True if a sub-experiment is of this table.
+pub fn is_of(sub: &Merged<'_>) -> bool {
+    sub.planned.pattern == Pattern::Log
+}
+
+/// Every logger, by payload.
+pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
+    let loggers = subs.iter().filter(|sub| is_of(sub));
+    let mut rows: Vec<_> =
+        loggers.flat_map(|sub| sub.payloads().into_iter().map(move |cell| Row { sub, cell })).collect();
+    rows.sort_by_key(|row| row.cell.payload_bytes);
+    rows
+}
+
+impl Row<'_> {
+    /// The payload.
+    pub fn payload_bytes(&self) -> u64 {
+        self.cell.payload_bytes
+    }
+
+    /// Calls of all rounds.
+    pub fn calls(&self) -> u64 {
+        self.cell.samples()
+    }
+
+    /// Lines of all rounds that were missing or damaged.
+    pub fn lost_lines(&self) -> u64 {
+        let counts = self.cell.counts();
+        counts.lost + counts.damaged
+    }
+
+    /// Of each round.
+    pub fn logs(&self) -> impl Iterator<Item = &LogCalls> {
+        self.cell.cells.iter().filter_map(|cell| cell.log.as_ref())
+    }
+
+    /// A figure of the calls, of each round.
+    pub fn of_calls(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
+        self.logs().filter_map(|log| log.call_ns.as_ref()).map(figure).collect()
+    }
+
+    /// The median over the rounds.
+    pub fn over_rounds(&self, figure: impl Fn(&LogCalls) -> Option<f64>) -> Option<f64> {
+        median(&self.logs().filter_map(figure).collect::<Vec<_>>())
+    }
+
+    fn columns(&self) -> [String; HEADER.len()] {
+        let ns = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
+        let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{share:.1}"));
+        let counts: Counts = self.cell.counts();
+        let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
+        let lines: u64 = self.logs().map(|log| log.lines.written).sum();
+        [
+            self.sub.planned.transport.to_string(),
+            display_size(self.cell.payload_bytes),
+            format!("{short}{}", self.calls()),
+            ns(median(&self.of_calls(|calls| calls.mean))),
+            ns(median(&self.of_calls(|calls| calls.median))),
+            ns(median(&self.of_calls(|calls| calls.p99))),
+            ns(largest(&self.of_calls(|calls| calls.max))),
+            percent(self.over_rounds(|log| Some(log.used.cpu_percent()))),
+            percent(largest(&self.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>())),
+            self.over_rounds(|log| Some(log.flush_ns as f64 / 1e6)).map_or("-".to_owned(), count),
+            lines.to_string(),
+            counts.lost.to_string(),
+            counts.damaged.to_string(),
+            proof(self.sub).to_owned(),
+        ]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let place = format!("{} at {}", self.sub.planned.name, display_size(self.cell.payload_bytes));
+        let mut lines: Vec<String> =
+            self.cell.shortfalls().iter().map(|why| format!("* {place}: fewer calls than planned: {why}")).collect();
+        let counts = self.cell.counts();
+        if notes::odd(&counts) || counts.lost > 0 {
+            let mishaps = notes::mishaps(&counts).replace("lost", "missing");
+            lines.push(format!("{place}: of {} lines {mishaps}", counts.sent));
+        }
+        let refused: u64 = self.logs().map(|log| log.refused).sum();
+        if refused > 0 {
+            lines.push(format!("{place}: the logger was full {refused} times"));
+        }
+        lines
+    }
+}
+
+/// The table itself.
+pub fn table(rows: &[Row<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+    table.set_header(HEADER);
+    let grouped = rows.chunk_by(|a, b| a.payload_bytes() == b.payload_bytes()).any(|group| group.len() > 1);
+    let mut last_payload = None;
+    for row in rows {
+        if grouped && last_payload.is_some_and(|last| last != row.payload_bytes()) {
+            table.add_row([""; HEADER.len()]);
+        }
+        last_payload = Some(row.payload_bytes());
+        table.add_row(row.columns());
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
+        if (1..HEADER.len() - 1).contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Lines for what keeps these figures from being good.
+pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
+    rows.iter().flat_map(Row::notes).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::{all, fixture};
+    use tripmeter_model::channel::Used;
+    use tripmeter_model::log::Lines;
+    use tripmeter_model::manifest::Manifest;
+
+    /// Adds a logger with these payloads; medians of calls in nanoseconds.
+    pub fn add(manifest: &mut Manifest, name: &str, transport: &str, payloads: &[(u64, f64)]) {
+        let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
+        let plan = fixture::add(manifest, name, transport, &sizes);
+        (plan.pattern, plan.samples) = (Pattern::Log, 10_000);
+        let result = fixture::result(manifest, name, 1, payloads);
+        for cell in &mut result.cells {
+            let used = Used { window_ns: 1_000_000_000, cpu_time_ns: 925_000_000, ..Used::default() };
+            cell.log = Some(LogCalls {
+                call_ns: cell.rtt_half_ns,
+                refused: 0,
+                lines: Lines { written: 11_000, ..Lines::default() },
+                flush_ns: 1_500_000,
+                used,
+                cpu_max_percent: Some(118.25),
+            });
+            (cell.rtt_ns, cell.rtt_half_ns) = (None, None);
+        }
+    }
+
+    fn squeezed(text: &str) -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn loggers_stand_side_by_side_at_each_payload() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "spdlog", "spdlog/async-file", &[(32, 1000.0), (8192, 2000.0)]);
+        add(&mut manifest, "write", "write/file", &[(32, 500.0), (8192, 3000.0)]);
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        assert!(text.starts_with("All transports, pattern log\n"), "{text}");
+        let expected = [
+            "spdlog/async-file 32 10000 1100 1000 2000 10000 92.5 118.2 1.50 11000 0 0 ok",
+            "write/file 32 10000 550 500 1000 5000 92.5 118.2 1.50 11000 0 0 ok",
+            "",
+            "spdlog/async-file 8k 10000 2200 2000 4000 20000 92.5 118.2 1.50 11000 0 0 ok",
+        ];
+        let first = lines.iter().position(|line| line == expected[0]).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(lines[first..first + 4], expected);
+        assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+    }
+
+    #[test]
+    fn lines_that_are_missing_are_said() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "tracing", "tracing/non-blocking-file", &[(32, 1000.0)]);
+        let cell = &mut manifest.sub_experiments[0].cells[0];
+        cell.counts = Counts { sent: 11_000, received: 10_990, lost: 9, damaged: 1, ..Counts::default() };
+        cell.log.as_mut().unwrap().refused = 3;
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        assert!(lines.iter().any(|line| line.ends_with(" 11000 9 1 ok")), "{text}");
+        for line in ["tracing at 32: of 11000 lines 9 missing, 1 damaged", "tracing at 32: the logger was full 3 times"]
+        {
+            assert!(lines.iter().any(|found| found == line), "{text}");
+        }
+    }
+}

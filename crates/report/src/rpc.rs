@@ -1,0 +1,269 @@
+//! The table of pattern `rpc`: round trips of calls, and how many succeeded per second.
+
+use crate::lines::{self, latency_columns, used_columns};
+use crate::merged::Merged;
+use crate::notes::proof;
+use crate::throughput::count;
+use tripmeter_model::channel::{Latency, Used};
+use tripmeter_model::payload::display_size;
+use tripmeter_model::rpc::{CallCounts, Mode, Pace, RpcTrial};
+
+const HEADER: [&str; 22] = [
+    "transport",
+    "wait",
+    "touch",
+    "payload\n[bytes]",
+    "clients\n[n]",
+    "mode",
+    "offered\n[/s]",
+    "achieved\n[/s]",
+    "QPS\n[/s]",
+    "rtt",
+    "average\n[µs]",
+    "p50\n[µs]",
+    "p90\n[µs]",
+    "p99\n[µs]",
+    "p99.9\n[µs]",
+    "max\n[µs]",
+    "timed out\n[n]",
+    "failed\n[n]",
+    "CPU\n[%]",
+    "switches\n[/s]",
+    "memory\n[MB]",
+    "path\nproof",
+];
+/// The columns of mode and rtt, which are words.
+const WORDS: [usize; 2] = [5, 9];
+/// Columns that name the row and its rate.
+const NAMING: usize = WORDS[1];
+
+/// What the columns mean.
+pub const LEGEND: &str = "\
+rtt: whole round trips of calls that succeeded, not halved; response = from when a call was to be made, service = from
+when it was made; in mode bench each is made when the one before has ended, and there is no response time. offered,
+achieved: calls per second of each client, to be made and made; !: the rate was missed. QPS: calls that succeeded, per
+second, of all clients. timed out: not answered in time; failed: ended by an error, or damaged. CPU: user and system, in
+per cent of one core; switches: context switches; memory: the most that was resident, our buffers of samples included,
+MB = 1000000 bytes. These three are of the clients' process in the first line, and of the server's in the second.
+";
+
+/// The lines of one trial.
+pub type Row<'a> = lines::Row<'a, RpcTrial>;
+
+/// Every trial, by payload.
+pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
+    lines::rows(subs, |cell| &cell.rpc, |plan| Some(plan.rpc.as_ref()?.trials().len()))
+}
+
+impl Row<'_> {
+    /// When a client made its next call.
+    pub fn mode(&self) -> Mode {
+        self.sub.planned.rpc.as_ref().map_or(Mode::Bench, |calls| calls.mode)
+    }
+
+    /// What came of the calls of all rounds.
+    pub fn counts(&self) -> CallCounts {
+        self.trials().fold(CallCounts::default(), |sum, trial| sum + trial.counts)
+    }
+
+    fn of_pace(&self, figure: fn(&Pace) -> f64) -> Option<String> {
+        self.trials()
+            .all(|trial| trial.pace.is_some())
+            .then(|| count(self.of_trials(|trial| trial.pace.as_ref().map_or(0.0, figure))))
+    }
+
+    fn lines(&self) -> [[String; HEADER.len()]; 2] {
+        let planned = self.sub.planned;
+        let same_process = if self.sub.same_process() { " (same process)" } else { "" };
+        let cut_short = self.mark(|trial| trial.cut_short.is_some(), "*");
+        let missed = self.mark(|trial| trial.pace.is_some_and(|pace| pace.rate_missed), "!");
+        let dash = || "-".to_owned();
+        let counts = self.counts();
+        let naming: [String; NAMING] = [
+            format!("{}{same_process}", planned.transport),
+            planned.wait.to_string(),
+            planned.touch.to_string(),
+            display_size(self.payload_bytes),
+            planned.links().to_string(),
+            format!("{cut_short}{}", self.mode()),
+            self.of_pace(|pace| pace.offered_hz).unwrap_or_else(dash),
+            self.of_pace(|pace| pace.achieved_hz).map_or_else(dash, |achieved| format!("{missed}{achieved}")),
+            count(self.of_trials(|trial| trial.qps)),
+        ];
+        let named = |line: [String; HEADER.len()]| {
+            let mut line = line;
+            line[..NAMING].clone_from_slice(&naming);
+            line[HEADER.len() - 6] = counts.timed_out.to_string();
+            line[HEADER.len() - 5] = counts.failed.to_string();
+            line[HEADER.len() - 1] = proof(self.sub).to_owned();
+            line
+        };
+        let service = |used| self.line("service", |trial| trial.service_rtt_ns, used);
+        match self.mode() {
+            Mode::Bench => {
+                // The second line is of the server only: there is one kind of round trips.
+                let server = self.line("", |_| None, |trial| trial.server);
+                [named(service(|trial| Some(trial.client))), server]
+            }
+            Mode::FixedFreq => {
+                let response = self.line("response", |trial| trial.response_rtt_ns, |trial| Some(trial.client));
+                [named(response), service(|trial| trial.server)]
+            }
+        }
+    }
+
+    fn line(
+        &self,
+        time: &str,
+        latency: fn(&RpcTrial) -> Option<Latency>,
+        used: fn(&RpcTrial) -> Option<Used>,
+    ) -> [String; HEADER.len()] {
+        let latencies: Vec<Latency> = self.trials().filter_map(latency).collect();
+        let used: Vec<Used> = self.trials().filter_map(used).collect();
+        let mut line = [const { String::new() }; HEADER.len()];
+        line[NAMING] = time.to_owned();
+        if !time.is_empty() {
+            line[NAMING + 1..NAMING + 7].clone_from_slice(&latency_columns(&latencies, self.sub.rounds, None));
+        }
+        line[HEADER.len() - 4..HEADER.len() - 1].clone_from_slice(&used_columns(&used));
+        line
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let (name, size) = (&self.sub.planned.name, display_size(self.payload_bytes));
+        let offered =
+            self.of_pace(|pace| pace.offered_hz).map_or_else(String::new, |offered| format!(", {offered} /s"));
+        let place = format!("{name} at {size}{offered}");
+        let mut lines: Vec<String> = self.shortfalls.iter().map(|why| format!("* {name} at {size}: {why}")).collect();
+        for trial in self.trials() {
+            if let Some(why) = &trial.cut_short {
+                lines.push(format!("* {place}: {why}"));
+            }
+            if let Some(pace) = trial.pace.filter(|pace| pace.rate_missed) {
+                let (behind, made, slowest) = (pace.behind, trial.counts.made, count(pace.slowest_hz));
+                lines.push(format!(
+                    "! {place}: RATE MISSED: the slowest client made {slowest} calls /s, {behind} of {made} calls were made \
+                     more than a period late"
+                ));
+            }
+        }
+        let CallCounts { timed_out, failed, late, duplicated, .. } = self.counts();
+        let kinds = [
+            (timed_out, "timed out"),
+            (failed, "failed"),
+            (late, "answered after the time-out or failure"),
+            (duplicated, "answered again"),
+        ];
+        let happened: Vec<String> =
+            kinds.iter().filter(|kind| kind.0 > 0).map(|(number, kind)| format!("{number} {kind}")).collect();
+        if !happened.is_empty() {
+            lines.push(format!("{place}: calls {}", happened.join(", ")));
+        }
+        lines
+    }
+}
+
+/// The table itself.
+pub fn table(rows: &[Row<'_>]) -> String {
+    lines::draw(HEADER, &WORDS, rows.iter().map(|row| (row.payload_bytes, row.lines())))
+}
+
+/// Lines for what keeps these figures from being good.
+pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
+    rows.iter().flat_map(Row::notes).collect()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::{all, fixture};
+    use tripmeter_model::Pattern;
+    use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::rpc::Calls;
+
+    fn latency(us: f64) -> Latency {
+        let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);
+        Latency { samples: 1000, min, mean, median, p90, p99, p999, max }
+    }
+
+    /// Adds a sub-experiment at 1 kB.
+    pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
+        let rates_hz = if mode == Mode::Bench { Vec::new() } else { vec![1000.0] };
+        let plan = fixture::add(manifest, name, transport, &[1024]);
+        plan.pattern = Pattern::Rpc;
+        plan.rpc = Some(Calls { mode, clients, rates_hz, timeout_ns: 3_000_000_000 });
+        let used = |cpu_time_ns, peak_memory_bytes| Used {
+            window_ns: 1_000_000_000,
+            cpu_time_ns,
+            voluntary_switches: 4000,
+            involuntary_switches: 2,
+            peak_memory_bytes,
+        };
+        let is_paced = mode == Mode::FixedFreq;
+        let (achieved_hz, slowest_hz, rate_missed, behind) = (1000.0, 990.0, false, 0);
+        let pace = is_paced.then_some(Pace { offered_hz: 1000.0, achieved_hz, slowest_hz, rate_missed, behind });
+        let trial = RpcTrial {
+            pace,
+            counts: CallCounts { made: 1000, succeeded: 1000, ..CallCounts::default() },
+            qps: 9876.5432,
+            response_rtt_ns: is_paced.then(|| latency(60.0)),
+            service_rtt_ns: Some(latency(10.0)),
+            lateness_ns: is_paced.then(|| latency(50.0)),
+            duration_ns: 1_000_000_000,
+            cut_short: None,
+            client: used(31_000_000, 12_345_678),
+            server: Some(used(12_000_000, 9_000_000)),
+        };
+        let cell = &mut fixture::result(manifest, name, 1, &[(1024, 1000.0)]).cells[0];
+        (cell.rtt_ns, cell.rtt_half_ns, cell.rpc) = (None, None, vec![trial]);
+    }
+
+    fn squeezed(text: &str) -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn both_modes_and_both_sides_are_shown() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        assert!(text.starts_with("All transports, pattern rpc\n"), "{text}");
+        for line in [
+            "uds/stream poll none 1k 1 bench - - 9877 service 11.000 10.000 15.000 20.000 30.000 100.000 0 0 3.1 4002 12.3 ok",
+            "1.2 4002 9.0",
+            "uds/stream poll none 1k 4 fixed-freq 1000 1000 9877 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0 3.1 \
+             4002 12.3 ok",
+            "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 4002 9.0",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+    }
+
+    #[test]
+    fn a_rate_that_was_missed_and_calls_that_did_not_succeed_are_said() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "fixed", "udp/loopback", Mode::FixedFreq, 4);
+        let trial = &mut manifest.sub_experiments[0].cells[0].rpc[0];
+        trial.counts = CallCounts { made: 1000, succeeded: 990, timed_out: 7, failed: 3, late: 2, duplicated: 1 };
+        let pace = trial.pace.as_mut().unwrap();
+        (pace.achieved_hz, pace.slowest_hz, pace.rate_missed, pace.behind) = (800.0, 700.0, true, 123);
+        trial.cut_short = Some("time cap".to_owned());
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        for line in [
+            "! fixed at 1k, 1000 /s: RATE MISSED: the slowest client made 700 calls /s, 123 of 1000 calls were made more than \
+             a period late",
+            "* fixed at 1k, 1000 /s: time cap",
+            "fixed at 1k, 1000 /s: calls 7 timed out, 3 failed, 2 answered after the time-out or failure, 1 answered again",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(
+            lines.iter().any(|line| line.contains(" 4 *fixed-freq 1000 !800 ") && line.contains(" 7 3 ")),
+            "{text}"
+        );
+    }
+}

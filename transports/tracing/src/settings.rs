@@ -1,0 +1,91 @@
+//! What it can do, and what is asked of it.
+
+use tripmeter_abi::{Description, Error, NodeOptions, Path, Pattern, Result, Role, Setting, Status, Variant, Wait, os};
+
+/// Lines that the queue holds unless told otherwise.
+///
+/// # Source
+/// `tracing_appender::non_blocking::DEFAULT_BUFFERED_LINES_LIMIT`
+const DEFAULT_BUFFERED_LINES: &str = "128000";
+
+/// Who writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The call.
+    Blocking,
+    /// A thread of tracing-appender.
+    NonBlocking,
+}
+
+/// Where to.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    File,
+    Pipe,
+}
+
+/// What is asked for.
+pub(crate) struct Settings {
+    pub kind: Kind,
+    pub target: Target,
+    /// A full queue drops lines, or else keeps the call waiting.
+    pub lossy: bool,
+    /// Lines that the queue holds.
+    pub buffered_lines: usize,
+}
+
+pub(crate) fn description() -> Description {
+    let variant = |name: &str, summary: &str, path, lossy| Variant {
+        patterns: vec![Pattern::Log],
+        waits: vec![Wait::Block],
+        lossy,
+        own_threads: lossy,
+        ..Variant::new(name, summary, path)
+    };
+    Description {
+        system: "tracing".into(),
+        summary: "tracing, tracing-subscriber's default format, tracing-appender's writers".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        system_version: env!("TRIPMETER_SYSTEM_VERSION").into(),
+        variants: vec![
+            variant("blocking-file", "each call writes to tracing-appender's file", Path::File, false),
+            variant("non-blocking-file", "a thread of tracing-appender writes its file", Path::File, true),
+            variant("blocking-pipe", "each call writes to a pipe, as to standard output", Path::Pipe, false),
+            variant("non-blocking-pipe", "a thread of tracing-appender writes to a pipe", Path::Pipe, true),
+        ],
+        settings: vec![
+            Setting::new(
+                "lossy",
+                "on",
+                "on | off",
+                "non-blocking: a full queue drops lines, or keeps the call waiting",
+            ),
+            Setting::new("buffered_lines", DEFAULT_BUFFERED_LINES, "1 to 10000000", "non-blocking: size of the queue"),
+        ],
+        daemon: None,
+    }
+}
+
+impl Settings {
+    pub(crate) fn of(options: &NodeOptions) -> Result<Self> {
+        os::check(&description(), options)?;
+        if options.role != Role::Leader {
+            return Err(Error::new(Status::Invalid, "a logger has no follower".to_owned()));
+        }
+        let is = |word: &str| options.variant.contains(word);
+        let lossy = match options.setting("lossy") {
+            "on" | "" => true,
+            "off" => false,
+            other => {
+                let text = format!("setting 'lossy={other}' is neither on nor off");
+                return Err(Error::new(Status::Invalid, text));
+            }
+        };
+        Ok(Self {
+            kind: if is("non-blocking") { Kind::NonBlocking } else { Kind::Blocking },
+            target: if is("-pipe") { Target::Pipe } else { Target::File },
+            lossy,
+            buffered_lines: options.number("buffered_lines", 1..=10_000_000)? as usize,
+        })
+    }
+}
