@@ -39,6 +39,7 @@ readings of one clock. offered, achieved: messages per second on each topic, to 
 loss: messages lost, late or damaged, of those sent. CPU: user and system, in per cent of one core; switches: context
 switches; memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These three are of the
 publishing process in the line of response, and of the subscribing one in the line of service.
+below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss by Clopper and Pearson.
 ";
 
 /// The lines of one rate.
@@ -201,6 +202,10 @@ pub mod tests {
             response_ns: Some(latency(60.0)),
             service_ns: Some(latency(10.0)),
             lateness_ns: Some(latency(50.0)),
+            response_within_run_ns: None,
+            service_within_run_ns: None,
+            response_series: None,
+            service_series: None,
             duration_ns: 1_000_000_000,
             cut_short: None,
             publisher: used(31_000_000, 12_345_678),
