@@ -82,7 +82,7 @@ core() {
 }
 
 # Tests of the program with built-in transports only: they skip nothing, so that once is enough.
-built_in_only=' ab audit checks cli example faults jobs plots process '
+built_in_only=' ab audit checks cli example faults jobs plots process recording '
 
 # The flags of all its other tests, one per line.
 tests_of_transports() {
@@ -144,6 +144,8 @@ everything() {
     step tools that check results
     python3 -m venv "$scratch/venv"
     "$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+    step recordings of another library
+    "$scratch/venv/bin/python" tests/foreign_recording.py "$target/release/tripmeter"
     step shell scripts
     "$scratch/venv/bin/shellcheck" .ci/run scripts/*.sh
     step preset iceperf

@@ -47,6 +47,8 @@ pub struct Job {
     pub results_dir: PathBuf,
     /// Where each follower comes to, by its index.
     pub controls: Vec<PathBuf>,
+    /// The folder of the recording's schedule, if one is played.
+    pub schedule: Option<PathBuf>,
     /// The clock.
     pub timebase: Timebase,
     /// What is kept.
@@ -177,8 +179,8 @@ pub enum ToFollower {
     Receive {
         /// Number of the first of each topic.
         first: u64,
-        /// Most messages of a topic.
-        messages: u64,
+        /// Most messages of each topic.
+        messages: Vec<u64>,
     },
     /// Answer the requests of every client, until told that there are no more.
     Answer,

@@ -20,6 +20,7 @@ pub mod passage;
 pub mod proof;
 pub mod record;
 pub mod registry;
+pub mod replay;
 pub mod resolve;
 pub mod results;
 mod scratch;

@@ -3,7 +3,7 @@
 use crate::clock::Timebase;
 use crate::measure::arrivals::Arrived;
 use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
-use crate::measure::publish::Schedule;
+use crate::measure::publish::{Schedule, Timetable};
 use crate::record::histogram;
 use hdrhistogram::Histogram;
 use tripmeter_model::channel::{Fate, Latency, LatencyBounds};
@@ -15,9 +15,9 @@ use tripmeter_stats::series::Thinned;
 
 /// The stamps of one topic or client, in ticks and in the order of the numbers. A call arrives when its answer does; one
 /// that fails is damaged, and one that times out is lost.
-pub struct Topic {
+pub struct Topic<S = Schedule> {
     /// When messages were to be sent; `None`: when they were.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<S>,
     /// When they were.
     pub sent: Vec<u64>,
     /// When they came, or [`NEVER`]; as many as were planned.
@@ -39,12 +39,12 @@ pub struct Passage {
     pub fate: Fate,
 }
 
-impl Topic {
+impl<S: Timetable> Topic<S> {
     /// Every message that was sent. Those that came more than `patience` ticks after their sending are late.
     pub fn passages(&self, patience: u64) -> impl Iterator<Item = Passage> {
         let stamps = self.sent.iter().zip(&self.arrived).zip(&self.marks).enumerate();
         stamps.map(move |(index, ((&actual, &arrived), &marks))| {
-            let intended = self.schedule.map_or(actual, |schedule| schedule.due(index));
+            let intended = self.schedule.as_ref().map_or(actual, |schedule| schedule.due(index));
             let arrived = (arrived != NEVER).then_some(arrived);
             Passage { intended, actual, arrived, fate: fate(actual, arrived, marks, patience) }
         })
@@ -53,9 +53,9 @@ impl Topic {
     /// Ticks that its messages took, until the one after the last would have been due: a whole number of periods if none
     /// of them was late.
     fn elapsed(&self) -> f64 {
-        let (Some(last), Some(schedule)) = (self.sent.len().checked_sub(1), self.schedule) else { return 0.0 };
+        let (Some(last), Some(schedule)) = (self.sent.len().checked_sub(1), &self.schedule) else { return 0.0 };
         let end = self.sent[last].max(schedule.due(last));
-        (end - schedule.first) as f64 + schedule.period
+        (end - schedule.due(0)) as f64 + schedule.period()
     }
 }
 
@@ -199,7 +199,12 @@ impl Tally {
 
     /// Adds what was sent in one piece, and what the follower counted of it. Of every message `row` is told, with the index
     /// of its topic and its own in that.
-    pub fn add(&mut self, topics: &[Topic], arrived: &[Arrived], mut row: impl FnMut(usize, usize, &Passage)) {
+    pub fn add<S: Timetable>(
+        &mut self,
+        topics: &[Topic<S>],
+        arrived: &[Arrived],
+        mut row: impl FnMut(usize, usize, &Passage),
+    ) {
         self.pieces += 1;
         for (at, topic) in topics.iter().enumerate() {
             let pace = &mut self.paces[at];

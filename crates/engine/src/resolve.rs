@@ -10,6 +10,7 @@ mod rpc;
 mod suggest;
 mod transport;
 
+pub use channel::fits_recording;
 pub use error::{PlanError, Problem};
 pub use suggest::did_you_mean;
 
@@ -83,7 +84,7 @@ fn resolve_on(
     let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
     let common = experiment.common();
     let timeout_ns = experiment.loss_timeout_s.map(|_| plan.loss_timeout_ns);
-    Task::each(&common, plan.raw, timeout_ns).map_err(PlanError::anywhere)?;
+    Task::each(&common, &plan, timeout_ns).map_err(PlanError::anywhere)?;
     if experiment.sub_experiments.is_empty() {
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
@@ -158,6 +159,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         leader_cpu: is_bound.then_some(leader_cpu),
         follower_cpu: is_bound.then_some(follower_cpu),
         cpus,
+        recording: experiment.recording.clone(),
         tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::All]),
         left_out: Vec::new(),
         missing: Vec::new(),
@@ -195,9 +197,14 @@ impl Task {
         self.channel.as_ref().map_or(clients, |flow| flow.topics)
     }
 
-    /// One for each number of clients, if calls are asked for; else one. `timeout_ns` is what was asked for.
-    fn each(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
-        rpc::each(common)?.iter().map(|common| Self::of(common, raw, timeout_ns)).collect()
+    /// One for each number of clients, if calls are asked for; else one. `timeout_ns` is what was asked for. If the plan has
+    /// a recording, it is what is sent.
+    fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
+        if let Some(recording) = &plan.recording {
+            let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
+            return Ok(vec![Self { channel: Some(channel::of_recording(recording)), ..task }]);
+        }
+        rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect()
     }
 
     fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
@@ -329,7 +336,7 @@ impl<'a> Planner<'a> {
     fn add(&mut self, entry: &SubExperimentFile, all: &Common) -> Result<(), PlanError> {
         let written = entry.transport.as_str();
         let selector: Selector = written.parse().map_err(|why| PlanError::anywhere(Problem::Selector(why)))?;
-        let tasks = Task::each(&entry.common().or(all), self.plan.raw, self.timeout_ns).at(written)?;
+        let tasks = Task::each(&entry.common().or(all), self.plan, self.timeout_ns).at(written)?;
         if let Some(name) = &entry.name {
             check_name(name).at(written)?;
         }
@@ -465,7 +472,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if good { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n][_clients-n][_followers-n]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n | _recording][_clients-n][_followers-n]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -482,7 +489,9 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if let Some(calls) = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench) {
         name += &format!("_{}", calls.mode);
     }
-    if sub_experiment.links() > 1 {
+    if sub_experiment.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()) {
+        name += "_recording";
+    } else if sub_experiment.links() > 1 {
         let what = if sub_experiment.rpc.is_some() { "clients" } else { "topics" };
         name += &format!("_{what}-{}", sub_experiment.links());
     }

@@ -1,4 +1,4 @@
-//! Pattern `channel`: messages published at a fixed rate, and when they arrived.
+//! Pattern `channel`: messages published at a fixed rate, or as they were recorded, and when they arrived.
 
 use crate::manifest::{Bounds, Counts};
 use crate::series::Series;
@@ -8,10 +8,22 @@ use serde::{Deserialize, Serialize};
 /// What is published at each payload: one trial for each rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
-    /// Messages per second on each topic, one trial each.
+    /// Messages per second on each topic, one trial each; empty if they are published as recorded.
     pub rates_hz: Vec<f64>,
     /// Topics, each with a link and a publishing thread of its own.
     pub topics: u32,
+    /// If the plan's recording is published: one trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
+}
+
+/// The extent of a recording as it is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recorded {
+    /// Messages of all topics.
+    pub messages: u64,
+    /// From when the first is due until the last is, in nanoseconds.
+    pub duration_ns: u64,
 }
 
 /// What came of the messages of one rate.
@@ -61,6 +73,38 @@ pub struct ChannelTrial {
     pub publisher: Used,
     /// What the subscribing process used meanwhile; absent if it is the same process.
     pub subscriber: Option<Used>,
+    /// Of a recording: what came of the messages of each topic. Rates above are then means over the topics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<TopicTrial>,
+}
+
+/// What came of the messages of one topic of a recording; the figures are those of [`ChannelTrial`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TopicTrial {
+    /// Its name in the recording.
+    pub name: String,
+    /// Mean bytes of its messages as sent.
+    pub mean_bytes: f64,
+    /// Bytes of the largest as sent.
+    pub largest_bytes: u64,
+    /// Messages per second as recorded, times the speed: by the mean time between them.
+    pub offered_hz: f64,
+    /// Messages per second that were sent.
+    pub achieved_hz: f64,
+    /// It took more than 1 % and one mean period longer than recorded.
+    pub rate_missed: bool,
+    /// Messages that were sent more than a mean period late.
+    pub behind: u64,
+    /// What happened to its messages.
+    pub counts: Counts,
+    /// Messages that came before they were sent, by the clock.
+    pub before_sent: u64,
+    /// From when a message was to be sent to its arrival.
+    pub response_ns: Option<Latency>,
+    /// From when a message was sent to its arrival.
+    pub service_ns: Option<Latency>,
+    /// From when a message was to be sent to when it was sent.
+    pub lateness_ns: Option<Latency>,
 }
 
 /// The figures of one distribution of latencies, in nanoseconds.

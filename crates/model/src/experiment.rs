@@ -1,6 +1,7 @@
 //! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
 
 use crate::plan::{Daemons, Raw};
+use crate::recording::Recording;
 use crate::rpc::Mode;
 use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Serialize};
@@ -268,6 +269,9 @@ pub struct Experiment {
     /// Settings of every transport that has them and does not say otherwise.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+    /// The recording whose messages are published, if one was read; no file names one.
+    #[serde(skip)]
+    pub recording: Option<Recording>,
     /// What is measured.
     #[serde(default, rename = "sub_experiment")]
     pub sub_experiments: Vec<SubExperimentFile>,

@@ -12,6 +12,7 @@
 //! | [`raw`] | `measurements_<name>.csv`: every sample |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`magnitude`] | figures of it that are compared and drawn |
+//! | [`recording`] | a recording whose messages are published again, and its schedule |
 //! | [`requirements`] | upper limits |
 //! | [`check`] | `checks_<name>.csv`: figures against limits |
 //! | [`bytes`] | a payload size as a CSV file has it |
@@ -37,6 +38,7 @@ pub mod manifest;
 pub mod payload;
 pub mod plan;
 pub mod raw;
+pub mod recording;
 pub mod requirements;
 pub mod rpc;
 pub mod series;

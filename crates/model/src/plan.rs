@@ -2,6 +2,7 @@
 
 use crate::channel::Flow;
 use crate::experiment::TableKind;
+use crate::recording::Recording;
 use crate::rpc::Calls;
 use crate::throughput::Load;
 use crate::transport::Transport;
@@ -156,6 +157,9 @@ pub struct Plan {
     /// empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
+    /// The recording whose messages are published, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
     /// Tables printed at the end.
     #[schemars(skip)]
     #[serde(skip, default)]

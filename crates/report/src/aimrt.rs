@@ -173,7 +173,7 @@ mod tests {
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);
             plan.pattern = tripmeter_model::Pattern::Channel;
-            plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: vec![1000.0], topics });
+            plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: vec![1000.0], topics, recorded: None });
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }
         let trial = &mut manifest.sub_experiments[2].cells[0].channel[0];

@@ -9,6 +9,7 @@ use crate::log;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
+use crate::recording;
 use crate::rpc;
 use crate::series;
 use crate::throughput;
@@ -149,8 +150,9 @@ pub fn all(manifest: &Manifest) -> String {
     rows.sort_by_key(|row| row.cell.payload_bytes);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
     let (calls, logs) = (rpc::rows(&subs), log::rows(&subs));
+    let plays = recording::plays(&subs);
     let mut parts = Vec::new();
-    let others = [fans.len(), loads.len(), flows.len(), calls.len(), logs.len()];
+    let others = [fans.len(), loads.len(), flows.len(), calls.len(), logs.len(), plays.len()];
     if rows.is_empty() && others.iter().all(|count| *count == 0) {
         parts.push("Nothing was measured.\n".to_owned());
     }
@@ -173,11 +175,18 @@ pub fn all(manifest: &Manifest) -> String {
     if !logs.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
     }
+    if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
+        parts.push(recording::caption(recording) + "\n" + &recording::table(&plays));
+    }
     let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs)].concat();
+    let others = [others, recording::notes(&plays, manifest)].concat();
     parts.push(notes(manifest, &subs, &rows, &fans, others));
     parts.push(legend(&rows, &fans, &flows, &calls));
     if !logs.is_empty() {
         parts.push(log::LEGEND.to_owned());
+    }
+    if !plays.is_empty() {
+        parts.push(recording::LEGEND.to_owned() + PROOF_LEGEND);
     }
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());

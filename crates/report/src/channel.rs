@@ -47,7 +47,11 @@ pub type Row<'a> = lines::Row<'a, ChannelTrial>;
 
 /// Every rate, by payload.
 pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    lines::rows(subs, |cell| &cell.channel, |plan| Some(plan.channel.as_ref()?.rates_hz.len()))
+    lines::rows(
+        subs,
+        |cell| &cell.channel,
+        |plan| plan.channel.as_ref().filter(|flow| flow.recorded.is_none()).map(|flow| flow.rates_hz.len()),
+    )
 }
 
 impl Row<'_> {
@@ -182,7 +186,7 @@ pub mod tests {
         let mut manifest = fixture::manifest();
         let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
         plan.pattern = Pattern::Channel;
-        plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: rates_hz.to_vec(), topics: 4 });
+        plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: rates_hz.to_vec(), topics: 4, recorded: None });
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
@@ -210,6 +214,7 @@ pub mod tests {
             cut_short: None,
             publisher: used(31_000_000, 12_345_678),
             subscriber: Some(used(12_000_000, 9_000_000)),
+            topics: Vec::new(),
         };
         let result = fixture::result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
         let cell = &mut result.cells[0];

@@ -22,6 +22,7 @@ pub fn manifest() -> Manifest {
         leader_cpu: Some(0),
         follower_cpu: Some(1),
         cpus: Vec::new(),
+        recording: None,
         tables: Vec::new(),
         left_out: Vec::new(),
         missing: Vec::new(),

@@ -38,6 +38,7 @@ mod merged;
 mod notes;
 mod number;
 pub mod plots;
+mod recording;
 mod requirements;
 mod rpc;
 mod runs_comparison;

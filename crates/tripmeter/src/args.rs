@@ -82,6 +82,7 @@ pub enum Command {
   tripmeter run -t tcp --pattern throughput --demand 100,1000 --recovery 5,10
   tripmeter run -t uds,shm --pattern channel --payloads 1k --topics 4 -n 5000
   tripmeter run -t tcp --pattern channel --payloads 1k --rate 100,1000,10000 --wait block
+  tripmeter run --from-recording drive.mcap -t uds,shm --speed 2
   tripmeter run -t 'write/*,spdlog/*,tracing/*' --pattern log
   tripmeter run -t uds,tcp --pattern rpc --payloads 1k --clients 1,4,8
   tripmeter run -t uds --pattern rpc --mode fixed-freq --rate 1000 --clients 4
@@ -193,6 +194,13 @@ pub struct ExperimentArgs {
     /// Under `channel`: topics, each with a link and a publishing thread of its own [default: 1]
     #[arg(long, value_name = "N")]
     pub topics: Option<u32>,
+    /// Publish what was recorded in an MCAP file, as ROS 2 and Foxglove write it, under pattern `channel`: a topic for each
+    /// of its topics, messages of the same sizes at the same times
+    #[arg(long, value_name = "FILE.mcap")]
+    pub from_recording: Option<PathBuf>,
+    /// Play the recording so many times faster than it was recorded, 0.001 to 1000 [default: 1]
+    #[arg(long, value_name = "FACTOR", requires = "from_recording", allow_negative_numbers = true)]
+    pub speed: Option<f64>,
     /// Under `channel` and `rpc`: the processors that both processes are confined to, as 0-2; the kernel chooses of them
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub cpus: Option<String>,

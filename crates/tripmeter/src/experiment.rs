@@ -5,10 +5,11 @@ use crate::error::CliError;
 use crate::{builtin, embedded};
 use std::path::{Path, PathBuf};
 use tripmeter_engine::registry::{Prober, Registry};
-use tripmeter_engine::resolve::{Unavailable, resolve};
+use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
 use tripmeter_model::exit;
 use tripmeter_model::experiment::{Experiment, SubExperimentFile};
 use tripmeter_model::plan::Plan;
+use tripmeter_model::recording::Recording;
 use tripmeter_model::transport::Selector;
 
 /// All systems that can be found: built in, in the usual folders, and given by `--plugin`.
@@ -44,8 +45,13 @@ pub fn data_folder() -> Option<PathBuf> {
     given("XDG_DATA_HOME").or_else(home).map(|folder| folder.join("tripmeter"))
 }
 
-/// Puts file or preset and flags together, and resolves them.
-pub fn plan(args: &ExperimentArgs, registry: &Registry) -> Result<Plan, CliError> {
+/// Puts file or preset and flags together, and resolves them. A recording is read by `open`, once all else of the flags
+/// makes sense.
+pub fn plan(
+    args: &ExperimentArgs,
+    registry: &Registry,
+    open: impl FnOnce(&Path) -> Result<Recording, CliError>,
+) -> Result<Plan, CliError> {
     let (mut experiment, source, mut unavailable) = written(args)?;
     if !args.transports.is_empty() {
         choose(&mut experiment, &split(&args.transports), registry);
@@ -54,6 +60,14 @@ pub fn plan(args: &ExperimentArgs, registry: &Registry) -> Result<Plan, CliError
     apply(&mut experiment, args);
     if let Some(file) = &args.profile {
         experiment.settings.insert("profile".to_owned(), profile(file)?);
+    }
+    if let Some(file) = &args.from_recording {
+        let parts = experiment.sub_experiments.iter().map(|entry| entry.common().or(&experiment.common()));
+        parts
+            .chain([experiment.common()])
+            .try_for_each(|common| fits_recording(&common))
+            .map_err(|problem| CliError::new(problem.exit_code(), problem.to_string()))?;
+        experiment.recording = Some(open(file)?);
     }
     let mut plan = resolve(&experiment, &source, unavailable, registry)
         .map_err(|error| of_the_file(args, error.into(), registry))?;
@@ -97,6 +111,10 @@ fn written(args: &ExperimentArgs) -> Result<(Experiment, String, Unavailable), C
     match (&args.file, &args.preset) {
         (Some(file), _) => Ok((read(file)?, file.display().to_string(), Unavailable::Refuse)),
         (None, Some(name)) => Ok((embedded::preset_experiment(name)?, name.clone(), Unavailable::LeaveOut)),
+        (None, None) if args.transports.is_empty() && args.from_recording.is_some() => {
+            let experiment = Experiment { sub_experiments: vec![SubExperimentFile::of("*")], ..Experiment::default() };
+            Ok((experiment, "flags".to_owned(), Unavailable::LeaveOut))
+        }
         (None, None) if args.transports.is_empty() => {
             Ok((embedded::preset_experiment("quick")?, "quick".to_owned(), Unavailable::LeaveOut))
         }

@@ -11,6 +11,7 @@ mod many_runs;
 mod output;
 mod plotting;
 mod progress;
+mod recording;
 mod summaries;
 mod verdicts;
 

@@ -168,6 +168,9 @@ fn weight_of_all(sub_experiment: &SubExperiment) -> u64 {
 fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
     /// A search needs so many times the length of a trial, by and large: most of its trials are short.
     const SEARCH: u64 = 5;
+    if let Some(recorded) = sub_experiment.channel.as_ref().and_then(|flow| flow.recorded) {
+        return Some(recorded.duration_ns.min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)));
+    }
     if let Some(flow) = &sub_experiment.channel {
         let messages = sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup;
         let seconds = flow.rates_hz.iter().map(|rate_hz| messages as f64 / rate_hz).sum::<f64>();

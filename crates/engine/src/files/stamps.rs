@@ -60,7 +60,8 @@ pub(crate) struct Rows<'a> {
     kind: Kind,
     csv: Option<&'a mut File>,
     timebase: Timebase,
-    payload_bytes: u64,
+    /// Of the rows that are added from now on.
+    pub payload_bytes: u64,
     /// As the rows have it: empty without a rate.
     rate_hz: String,
     /// Beginning of the trial, in ticks.
@@ -115,6 +116,18 @@ impl StampFiles {
         let (text, count, written) = (Vec::new(), 0, Ok(()));
         let rate_hz = rate_hz.map_or_else(String::new, |rate_hz| rate_hz.to_string());
         Rows { kind: self.kind, csv: self.csv.as_mut(), timebase, payload_bytes, rate_hz, begin, text, count, written }
+    }
+
+    /// Appends the histograms of a part of a recording, or of all of it.
+    ///
+    /// # Errors
+    /// As [`StampFiles::append`].
+    pub(crate) fn append_as(&mut self, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
+        let of = [("response", &tally.response), ("service", &tally.service)];
+        of.into_iter().try_for_each(|(time, distribution)| {
+            let tag = format!("{time}_{name}");
+            self.histograms.append(&tag, &distribution.histogram, Duration::from_nanos(ns))
+        })
     }
 
     /// Appends the histograms of a finished trial.

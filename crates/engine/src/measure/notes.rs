@@ -95,13 +95,15 @@ impl<C: Clock> Notes for Arrival<C> {
     }
 }
 
-/// Stamps and marks of each of `topics` streams of `count` messages; `None` if the bytes are not of so many.
-pub fn from_bytes(bytes: &[u8], topics: usize, count: usize) -> Option<Vec<(Vec<u64>, Vec<u8>)>> {
-    if bytes.len() != topics * count * NOTE_BYTES {
+/// Stamps and marks of each stream, which have so many messages; `None` if the bytes are not of so many.
+pub fn from_bytes(mut bytes: &[u8], counts: &[u64]) -> Option<Vec<(Vec<u64>, Vec<u8>)>> {
+    if bytes.len() as u64 != counts.iter().sum::<u64>() * NOTE_BYTES as u64 {
         return None;
     }
-    let streams = (0..topics).map(|topic| {
-        let stream = &bytes[topic * count * NOTE_BYTES..][..count * NOTE_BYTES];
+    let streams = counts.iter().map(|&count| {
+        let count = count as usize;
+        let (stream, rest) = bytes.split_at(count * NOTE_BYTES);
+        bytes = rest;
         let (ticks, marks) = stream.split_at(count * size_of::<u64>());
         let ticks = ticks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         (ticks, marks.to_vec())
@@ -135,9 +137,9 @@ mod tests {
         assert_eq!((arrival.ticks.clone(), arrival.marks.clone()), expected);
         let mut bytes = Vec::new();
         arrival.write_to(&mut bytes);
-        assert_eq!(from_bytes(&bytes, 1, 4), Some(vec![expected]));
-        let streams = from_bytes(&[bytes.clone(), bytes.clone()].concat(), 2, 4).unwrap();
-        assert_eq!(streams[0], streams[1]);
-        assert_eq!((from_bytes(&bytes, 1, 3), from_bytes(&[], 0, 4)), (None, Some(Vec::new())));
+        assert_eq!(from_bytes(&bytes, &[4]), Some(vec![expected]));
+        let streams = from_bytes(&[bytes.clone(), bytes.clone()].concat(), &[4, 0, 4]).unwrap();
+        assert_eq!((&streams[0], streams[1].0.len()), (&streams[2], 0));
+        assert_eq!((from_bytes(&bytes, &[3]), from_bytes(&[], &[])), (None, Some(Vec::new())));
     }
 }

@@ -1,4 +1,5 @@
 //! The leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
+//! When messages are due, and how long they are, is a type of the loop, so that it asks nothing per message.
 
 use super::{End, Failure, MOST_SILENT, Shared, Watch};
 use crate::clock::{Clock, monotonic_ns};
@@ -6,6 +7,21 @@ use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
+
+/// When the messages of a topic are to be sent, and how long they are.
+pub trait Timetable {
+    /// When the message of that index is due, in ticks.
+    fn due(&self, index: usize) -> u64;
+
+    /// Bytes of the message of that index; `usual` is what the topic's messages have if they are all alike.
+    #[inline(always)]
+    fn length(&self, _index: usize, usual: usize) -> usize {
+        usual
+    }
+
+    /// Mean time between two messages, in ticks.
+    fn period(&self) -> f64;
+}
 
 /// When messages are to be sent: at whole multiples of a period, whatever was late.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +37,17 @@ impl Schedule {
     #[inline(always)]
     pub fn due(&self, index: usize) -> u64 {
         self.first + (index as f64 * self.period) as u64
+    }
+}
+
+impl Timetable for Schedule {
+    #[inline(always)]
+    fn due(&self, index: usize) -> u64 {
+        Schedule::due(self, index)
+    }
+
+    fn period(&self) -> f64 {
+        self.period
     }
 }
 
@@ -85,7 +112,7 @@ pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared
 }
 
 /// The leader's side of one topic.
-pub struct Publisher<'a, 'w, L, C, R, const ON: bool> {
+pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
     /// The link, used by this loop alone.
     pub link: &'a mut Watch<'w, L, ON>,
     /// Where stamps come from.
@@ -93,8 +120,8 @@ pub struct Publisher<'a, 'w, L, C, R, const ON: bool> {
     /// How it waits.
     pub rest: R,
     /// When messages are due.
-    pub schedule: Schedule,
-    /// Bytes of every message.
+    pub schedule: S,
+    /// Bytes of every message, unless the schedule says how long each is.
     pub length: usize,
     /// Number of the latest message sent.
     pub sequence: u64,
@@ -108,7 +135,7 @@ pub struct Publisher<'a, 'w, L, C, R, const ON: bool> {
     pub refused: u64,
 }
 
-impl<L: Link, C: Clock, R: Rest, const ON: bool> Publisher<'_, '_, L, C, R, ON> {
+impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_, L, C, R, ON, S> {
     /// Publishes a message for each place of `sent`, when it is due, and notes there when it was sent. Ends early once one
     /// is due at the deadline or later, or if the user has asked to stop. Returns how many were sent.
     ///
@@ -126,7 +153,7 @@ impl<L: Link, C: Clock, R: Rest, const ON: bool> Publisher<'_, '_, L, C, R, ON> 
             }
             self.sending.0.store(self.sequence + 1, Relaxed);
             *stamp = self.clock.now();
-            let is_sent = self.send::<T>()?;
+            let is_sent = self.send::<T>(self.schedule.length(index, self.length))?;
             self.sending.0.store(0, Relaxed);
             if !is_sent {
                 return Ok((index, End::Stopped));
@@ -136,11 +163,11 @@ impl<L: Link, C: Clock, R: Rest, const ON: bool> Publisher<'_, '_, L, C, R, ON> 
     }
 
     #[inline(always)]
-    fn send<T: TouchKind>(&mut self) -> Result<bool, Failure> {
-        let header = Header::new(self.sequence + 1, Kind::Ping, self.length);
+    fn send<T: TouchKind>(&mut self, length: usize) -> Result<bool, Failure> {
+        let header = Header::new(self.sequence + 1, Kind::Ping, length);
         let mut silent = 0;
         loop {
-            let loan = self.link.loan(self.length, None)?;
+            let loan = self.link.loan(length, None)?;
             message::write::<T>(&loan, header);
             if self.link.publish(loan, self.timeout_ns)? {
                 self.sequence += 1;

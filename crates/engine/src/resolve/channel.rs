@@ -3,8 +3,9 @@
 use super::Problem;
 use super::load::{MOST_OFFERS, list, number};
 use tripmeter_abi::Pattern;
-use tripmeter_model::channel::Flow;
+use tripmeter_model::channel::{Flow, Recorded};
 use tripmeter_model::experiment::Common;
+use tripmeter_model::recording::Recording;
 
 /// Messages per second on each topic, or calls of each client, if none are asked for.
 ///
@@ -24,7 +25,7 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Flow>, Prob
     if !(1..=MOST_TOPICS).contains(&topics) {
         return Err(Problem::Topics { topics, most: MOST_TOPICS });
     }
-    Ok(Some(Flow { rates_hz: rates(common.rate.as_deref())?, topics }))
+    Ok(Some(Flow { rates_hz: rates(common.rate.as_deref())?, topics, recorded: None }))
 }
 
 /// The rates that are asked for, each once.
@@ -42,6 +43,54 @@ pub(super) fn rates(text: Option<&str>) -> Result<Vec<f64>, Problem> {
     Ok(rates_hz)
 }
 
+/// Messages of each topic before a recording, if no number is asked for.
+const RECORDING_WARMUP: u64 = 3;
+
+/// Whether what is asked for leaves room for a recording, which says what is sent, and when.
+///
+/// # Errors
+/// The first thing that says so, too.
+pub fn fits_recording(common: &Common) -> Result<(), Problem> {
+    let pattern = common.pattern.unwrap_or(Pattern::Channel);
+    if pattern != Pattern::Channel {
+        return Err(Problem::RecordingPattern(pattern));
+    }
+    const TIMES: &str = "messages are sent at their recorded times (--speed plays them faster or slower)";
+    const EXTENT: &str = "every message of it is sent once (--time-cap ends it early)";
+    let given = [
+        ("--payloads", common.payloads.is_some(), "messages have their recorded sizes"),
+        ("--rate", common.rate.is_some(), TIMES),
+        ("--topics", common.topics.is_some(), "it has topics of its own"),
+        ("-n (samples)", common.samples.is_some(), EXTENT),
+        ("samples_above", common.samples_above.is_some(), EXTENT),
+        ("--duration", common.duration_s.is_some(), EXTENT),
+        ("--demand", common.demand.is_some(), TIMES),
+        ("--recovery", common.recovery_ms.is_some(), TIMES),
+        ("--loss-bound", common.loss_bound.is_some(), TIMES),
+    ];
+    let taken = given.into_iter().find(|(_, is_given, _)| *is_given);
+    taken.map_or(Ok(()), |(flag, _, why)| Err(Problem::RecordingSays { flag, why }))
+}
+
+/// What is asked for, with what a recording says put in.
+pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<Common, Problem> {
+    fits_recording(common)?;
+    let largest = recording.largest().map_or(0, |topic| topic.largest_sent_bytes());
+    Ok(Common {
+        pattern: Some(Pattern::Channel),
+        payloads: Some(largest.to_string()),
+        samples: Some(recording.messages.max(1)),
+        warmup: common.warmup.or(Some(RECORDING_WARMUP)),
+        ..common.clone()
+    })
+}
+
+/// What is published of a recording.
+pub(super) fn of_recording(recording: &Recording) -> Flow {
+    let recorded = Recorded { messages: recording.messages, duration_ns: recording.played_ns() };
+    Flow { rates_hz: Vec::new(), topics: recording.topics.len() as u32, recorded: Some(recorded) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,8 +102,24 @@ mod tests {
 
     #[test]
     fn one_topic_at_1_khz_is_the_default_and_lists_sweep() {
-        assert_eq!(flow(None, None), Ok(Some(Flow { rates_hz: vec![1000.0], topics: 1 })));
-        assert_eq!(flow(Some("10, 2.5e3"), Some(8)), Ok(Some(Flow { rates_hz: vec![10.0, 2500.0], topics: 8 })));
+        assert_eq!(flow(None, None), Ok(Some(Flow { rates_hz: vec![1000.0], topics: 1, recorded: None })));
+        let sweep = Flow { rates_hz: vec![10.0, 2500.0], topics: 8, recorded: None };
+        assert_eq!(flow(Some("10, 2.5e3"), Some(8)), Ok(Some(sweep)));
+    }
+
+    #[test]
+    fn what_a_recording_says_is_not_said_again() {
+        let refused = |common: Common| fits_recording(&common).unwrap_err().to_string();
+        let some = |text: &str| Some(text.to_owned());
+        assert!(refused(Common { payloads: some("1k"), ..Common::default() }).contains("'--payloads'"));
+        let rate = refused(Common { rate: some("10"), ..Common::default() });
+        assert!(rate.contains("'--rate'") && rate.contains("--speed"), "{rate}");
+        assert!(refused(Common { topics: Some(2), ..Common::default() }).contains("'--topics'"));
+        assert!(refused(Common { samples: Some(2), ..Common::default() }).contains("'-n (samples)'"));
+        let pattern = refused(Common { pattern: Some(Pattern::PingPong), ..Common::default() });
+        assert!(pattern.contains("'pingpong'") && pattern.contains("--pattern"), "{pattern}");
+        let wait = Some(tripmeter_abi::Wait::Block);
+        assert!(fits_recording(&Common { pattern: Some(Pattern::Channel), wait, ..Common::default() }).is_ok());
     }
 
     #[test]

@@ -145,6 +145,18 @@ pub enum Problem {
     OneWayCalls,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
+    #[error("a recording is played under pattern 'channel', not '{0}'; leave --pattern or --from-recording out")]
+    RecordingPattern(Pattern),
+    #[error("'{flag}' and a recording exclude each other: {why}; leave '{flag}' or --from-recording out")]
+    RecordingSays { flag: &'static str, why: &'static str },
+    #[error(
+        "topic '{topic}' of the recording has messages of {payload} bytes ({}), more than {limit} bytes, the most that it \
+         can carry here{}; choose another transport, or leave the topic out of the recording",
+        display_size(*.payload), served_by(daemon.as_deref())
+    )]
+    RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
+    #[error("the recording's largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
+    RecordingRefused { topics: usize, topic: String, payload: u64, error: RegistryError },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
     OneWayAlready,
     #[error("pattern 'throughput' has no latencies: leave 'one_way' (--one-way) and 'samples_above' out")]
@@ -192,7 +204,7 @@ impl Problem {
     /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Problem::Registry(error) => error.exit_code(),
+            Problem::Registry(error) | Problem::RecordingRefused { error, .. } => error.exit_code(),
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::NothingLeft(_) => {
                 exit::UNAVAILABLE
             }
@@ -207,6 +219,7 @@ impl Problem {
         match self {
             Problem::Registry(error) => !matches!(error, RegistryError::Unknown { .. }),
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::PayloadOverLimit { .. } => true,
+            Problem::RecordedOverLimit { .. } | Problem::RecordingRefused { .. } => true,
             _ => false,
         }
     }

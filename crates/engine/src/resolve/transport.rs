@@ -6,6 +6,7 @@ use crate::registry::RegistryError;
 use std::collections::BTreeMap;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
 use tripmeter_model::plan::{Daemons, SubExperiment};
+use tripmeter_model::recording::Recording;
 use tripmeter_model::transport::{Selector, Transport};
 
 /// The variants that a selector's second word stands for.
@@ -102,10 +103,22 @@ impl Planner<'_> {
         match candidate.entry.probe(&options) {
             Ok(limits) if limits.max_payload_bytes < largest => {
                 let daemon = candidate.description.daemon.clone();
+                if let Some(topic) = self.plan.recording.as_ref().and_then(Recording::largest) {
+                    let (topic, limit) = (topic.name.clone(), limits.max_payload_bytes);
+                    return Err(Problem::RecordedOverLimit { topic, payload: largest, limit, daemon });
+                }
                 Err(Problem::PayloadOverLimit { payload: largest, limit: limits.max_payload_bytes, daemon })
             }
             Ok(_) => Ok(()),
             Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => self.daemon(candidate, &options),
+            Err(RegistryError::Refused(error)) => Err(match &self.plan.recording {
+                Some(recording) if error.status == Status::Limit => {
+                    let topic = recording.largest().map_or_else(String::new, |topic| topic.name.clone());
+                    let topics = recording.topics.len();
+                    Problem::RecordingRefused { topics, topic, payload: largest, error: error.into() }
+                }
+                _ => RegistryError::from(error).into(),
+            }),
             Err(error) => Err(error.into()),
         }
     }

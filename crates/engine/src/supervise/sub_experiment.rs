@@ -407,6 +407,7 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         scratch_dir: part.folder.clone(),
         results_dir: run.results.round(round),
         controls: (0..plan.followers).map(|follower| part.folder.join(format!("control-{follower}"))).collect(),
+        schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,
         attempts: run.plan.attempts,

@@ -35,6 +35,9 @@ impl Leader {
         let Some(flow) = &self.job.sub_experiment.channel else {
             return Err(Error::Failed("the plan does not say what to publish".to_owned()));
         };
+        if flow.recorded.is_some() {
+            return self.measure_recording::<L, C, T>(session, payload_bytes);
+        }
         let rates_hz: Vec<Option<f64>> = flow.rates_hz.iter().copied().map(Some).collect();
         let measured = self.trials(session, payload_bytes, &rates_hz, Self::publish::<L, C, T>, trial)?;
         let of = |trial: &ChannelTrial| (trial.counts, trial.cut_short.clone());
@@ -66,7 +69,7 @@ impl Leader {
                 Ok((ended.0, ended.1, publisher.refused))
             }
         });
-        let ready = ToFollower::Receive { first, messages: piece.messages };
+        let ready = ToFollower::Receive { first, messages: vec![piece.messages; topics] };
         let Conducted { begin, used, ended } = self.conduct(crew, &sending, &ready, works.collect())?;
         let ended = ended.into_iter().map(|ended| ended.unwrap_or((0, End::Stopped, 0))).collect();
         let published = Published { begin, used, ended };
@@ -91,7 +94,7 @@ impl Leader {
         let count = sent.len();
         let file = arrivals_file(&self.job.scratch_dir, 0);
         let bytes = std::fs::read(&file).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
-        let noted = notes::from_bytes(&bytes, count, piece.messages as usize)
+        let noted = notes::from_bytes(&bytes, &vec![piece.messages; count])
             .ok_or_else(|| Error::Failed(format!("file '{}' is not of these messages", file.display())))?;
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
         let topics = sent.into_iter().zip(noted).enumerate().map(|(topic, (sent, (arrived, marks)))| Topic {
@@ -129,5 +132,6 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> ChannelTrial {
         cut_short,
         publisher: own,
         subscriber: others,
+        topics: Vec::new(),
     }
 }

@@ -176,7 +176,7 @@ impl Follower {
                     self.say(&FromFollower::Arrived(arrived))?;
                 }
                 ToFollower::Receive { first, messages } => {
-                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, messages))?;
+                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, &messages))?;
                 }
                 ToFollower::Answer => {
                     with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes))?;

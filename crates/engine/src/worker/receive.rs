@@ -32,10 +32,14 @@ impl Follower {
         clock: C,
         inboxes: &[Box<Inbox>],
         first: u64,
-        messages: u64,
+        messages: &[u64],
     ) -> Result<()> {
+        if messages.len() != links.len() {
+            let (topics, links) = (messages.len(), links.len());
+            return Err(Error::Failed(format!("the leader publishes on {topics} topics, here are {links} links")));
+        }
         let crew = &Crew::new(links.len());
-        let notes: Vec<_> = links.iter().map(|_| Arrival::new(clock, first, messages)).collect();
+        let notes: Vec<_> = messages.iter().map(|messages| Arrival::new(clock, first, *messages)).collect();
         let mut watches: Vec<_> = links.iter_mut().map(Watch::off).collect();
         let (loss_timeout_ns, ticks_per_ns) = (self.setup().loss_timeout_ns, self.setup().timebase.ticks_per_ns());
         let take_timeout_ns = look_ns(watches.len());

@@ -79,10 +79,10 @@ pub(super) struct Tallied {
 /// The trials of a payload.
 pub(super) struct Trials<R> {
     pub trials: Vec<R>,
-    planned: usize,
-    handover_ns: Handovers,
-    duration_ns: u64,
-    stopped: bool,
+    pub planned: usize,
+    pub handover_ns: Handovers,
+    pub duration_ns: u64,
+    pub stopped: bool,
 }
 
 impl Leader {
@@ -168,7 +168,7 @@ impl Leader {
         Ok(Tallied { tally, late, refused, duration_ns, cut_short, own, others })
     }
 
-    fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {
+    pub(super) fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {
         let Output::Stamps(files) = &mut self.files else {
             return Err(Error::Failed("the files of another pattern were created".to_owned()));
         };

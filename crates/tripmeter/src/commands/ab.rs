@@ -152,7 +152,8 @@ fn plan(args: &AbArgs, registries: &[Registry; 2]) -> Result<Plan, CliError> {
             ..ExperimentArgs::default()
         };
         experiment.measuring.payloads.get_or_insert_with(|| DEFAULT_PAYLOADS.to_owned());
-        let mut made = experiment::plan(&experiment, &registries[side])?;
+        let mut made =
+            experiment::plan(&experiment, &registries[side], |_| unreachable!("`ab` has no flag for a recording"))?;
         let mut found = made.sub_experiments.drain(..);
         let (Some(mut sub), None) = (found.next(), found.next()) else {
             let text = format!("'{written}' stands for several transports, and a side is one; name its variant");

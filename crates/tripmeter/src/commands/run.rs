@@ -4,6 +4,7 @@ use crate::error::CliError;
 use crate::experiment;
 use crate::output;
 use crate::progress::Progress;
+use crate::recording::{self, Opened};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -76,6 +77,8 @@ pub struct Prepared {
     stop: Arc<AtomicBool>,
     /// Whether to start nothing where the audit of the machine warns or fails.
     strict: bool,
+    /// Keeps the schedule that the plan names.
+    _recording: Option<Opened>,
 }
 
 impl Prepared {
@@ -84,11 +87,15 @@ impl Prepared {
         let stop = stop_on_signals()?;
         let program = experiment::program()?;
         let registry = experiment::registry(plugins, &program)?;
-        let plan = experiment::plan(args, &registry)?;
+        let mut opened = None;
+        let plan = experiment::plan(args, &registry, |file| {
+            let read = recording::open(file, args.speed.unwrap_or(1.0), &stop, quiet)?;
+            Ok(opened.insert(read).recording.clone())
+        })?;
         if !quiet {
             plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
         }
-        Ok(Self { plan, registry, program, stop, strict: false })
+        Ok(Self { plan, registry, program, stop, strict: false, _recording: opened })
     }
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.

@@ -1,0 +1,201 @@
+//! The schedule of a recording, read from its folder, as the leader plays it.
+
+use crate::clock::Timebase;
+use crate::measure::publish::Timetable;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use tripmeter_model::recording::{Entry, Recording, sent_bytes};
+
+/// A recording with the schedule of its messages: 12 bytes for each.
+pub struct Replay {
+    /// What it is of.
+    pub recording: Recording,
+    topics: Vec<Messages>,
+    ticks_per_ns: f64,
+}
+
+/// Of one topic, in the order of their times.
+#[derive(Default)]
+struct Messages {
+    /// When each is due, in ticks after the first of the recording.
+    due: Vec<u64>,
+    /// Bytes of each as sent.
+    bytes: Vec<u32>,
+}
+
+/// When the messages of one topic are due: as they were recorded, divided by the speed.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<'r> {
+    /// When the first message of the recording is due, in ticks.
+    begin: u64,
+    due: &'r [u64],
+    bytes: &'r [u32],
+    period: f64,
+}
+
+impl Timetable for Recorded<'_> {
+    #[inline(always)]
+    fn due(&self, index: usize) -> u64 {
+        self.begin + self.due[index]
+    }
+
+    #[inline(always)]
+    fn length(&self, index: usize, _: usize) -> usize {
+        self.bytes[index] as usize
+    }
+
+    fn period(&self) -> f64 {
+        self.period
+    }
+}
+
+impl Replay {
+    /// Reads the schedule in a folder.
+    ///
+    /// # Errors
+    /// What is wrong with it, in one line.
+    pub fn load(folder: &Path, timebase: &Timebase) -> Result<Self, String> {
+        let (topics, messages) = Recording::files(folder);
+        let cannot = |file: &Path, error: &dyn std::fmt::Display| format!("schedule '{}': {error}", file.display());
+        let text = std::fs::read(&topics).map_err(|error| cannot(&topics, &error))?;
+        let recording: Recording = serde_json::from_slice(&text).map_err(|error| cannot(&topics, &error))?;
+        let file = File::open(&messages).map_err(|error| cannot(&messages, &error))?;
+        let entries = Entries(BufReader::with_capacity(1 << 20, file));
+        Self::of(recording, entries, timebase).map_err(|error| cannot(&messages, &error))
+    }
+
+    /// From messages in any order; those of one time keep theirs.
+    ///
+    /// # Errors
+    /// If they are not those of the recording, or cannot be read.
+    pub fn of(
+        recording: Recording,
+        entries: impl Iterator<Item = io::Result<Entry>>,
+        timebase: &Timebase,
+    ) -> io::Result<Self> {
+        let ticks_per_ns = timebase.ticks_per_ns();
+        let with_room = |count: u64| {
+            let room = count as usize;
+            Messages { due: Vec::with_capacity(room), bytes: Vec::with_capacity(room) }
+        };
+        let mut topics: Vec<Messages> = recording.topics.iter().map(|topic| with_room(topic.messages)).collect();
+        let stranger = || io::Error::other("it is not of the recording");
+        for entry in entries {
+            let Entry { time_ns, topic, bytes } = entry?;
+            let messages = topics.get_mut(topic as usize).ok_or_else(stranger)?;
+            let offset_ns = time_ns.checked_sub(recording.start_ns).ok_or_else(stranger)?;
+            messages.due.push((recording.due_ns(offset_ns) as f64 * ticks_per_ns).round() as u64);
+            messages.bytes.push(sent_bytes(bytes.into()) as u32);
+        }
+        let counts = topics.iter().map(|messages| messages.due.len() as u64);
+        if !counts.eq(recording.topics.iter().map(|topic| topic.messages)) {
+            return Err(stranger());
+        }
+        topics.iter_mut().for_each(Messages::sort);
+        Ok(Self { recording, topics, ticks_per_ns })
+    }
+
+    /// Of one topic, if the first message of the recording is due at `begin`.
+    pub fn times(&self, topic: usize, begin: u64) -> Recorded<'_> {
+        let Messages { due, bytes } = &self.topics[topic];
+        let period = self.recording.period_ns(&self.recording.topics[topic]) * self.ticks_per_ns;
+        Recorded { begin, due, bytes, period }
+    }
+}
+
+impl Messages {
+    /// A recorder writes messages as they come, which is nearly always in order.
+    fn sort(&mut self) {
+        if self.due.is_sorted() {
+            return;
+        }
+        let mut pairs: Vec<(u64, u32)> = self.due.iter().copied().zip(self.bytes.iter().copied()).collect();
+        pairs.sort_by_key(|pair| pair.0);
+        for (index, (due, bytes)) in pairs.into_iter().enumerate() {
+            (self.due[index], self.bytes[index]) = (due, bytes);
+        }
+    }
+}
+
+/// The entries of a file, until its end.
+struct Entries<R>(R);
+
+impl<R: Read> Iterator for Entries<R> {
+    type Item = io::Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut entry = [0; Entry::BYTES];
+        let mut filled = 0;
+        while filled < entry.len() {
+            match self.0.read(&mut entry[filled..]) {
+                Ok(0) if filled == 0 => return None,
+                Ok(0) => return Some(Err(io::ErrorKind::UnexpectedEof.into())),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(Entry::from_bytes(entry)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use tripmeter_model::recording::RecordedTopic;
+
+    const START_NS: u64 = 1_700_000_000_000_000_000;
+
+    fn recording(speed: f64, counts: &[u64]) -> Recording {
+        let topic = |messages: &u64| RecordedTopic { messages: *messages, last_ns: 3000, ..RecordedTopic::default() };
+        Recording {
+            file: "x.mcap".to_owned(),
+            file_bytes: 1,
+            sha256: String::new(),
+            speed,
+            start_ns: START_NS,
+            duration_ns: 3000,
+            messages: counts.iter().sum(),
+            silent_topics: 0,
+            topics: counts.iter().map(topic).collect(),
+            schedule: PathBuf::new(),
+        }
+    }
+
+    fn entry(offset_ns: u64, topic: u32, bytes: u32) -> Entry {
+        Entry { time_ns: START_NS + offset_ns, topic, bytes }
+    }
+
+    fn rows(replay: &Replay, topic: usize) -> Vec<(u64, usize)> {
+        let times = replay.times(topic, 7);
+        (0..times.due.len()).map(|index| (times.due(index), times.length(index, 0))).collect()
+    }
+
+    #[test]
+    fn messages_are_due_as_recorded_by_the_speed_and_in_order_of_their_times() {
+        let entries = [entry(2000, 0, 300), entry(0, 1, 3), entry(1001, 0, 200), entry(2000, 0, 100), entry(9, 1, 17)];
+        let replay = Replay::of(recording(2.0, &[3, 2]), entries.into_iter().map(Ok), &Timebase::NANOSECONDS).unwrap();
+        assert_eq!(rows(&replay, 0), [(7 + 501, 200), (7 + 1000, 300), (7 + 1000, 100)]);
+        assert_eq!(rows(&replay, 1), [(7, 16), (7 + 5, 17)], "one is smaller than our header");
+        assert_eq!(replay.times(0, 0).period(), 750.0);
+    }
+
+    #[test]
+    fn a_schedule_is_read_from_its_folder_and_one_that_is_wrong_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (topics, messages) = Recording::files(folder.path());
+        let load = || Replay::load(folder.path(), &Timebase::NANOSECONDS);
+        assert!(load().err().unwrap().contains("topics.json"));
+        std::fs::write(&topics, serde_json::to_string(&recording(1.0, &[1])).unwrap()).unwrap();
+        assert!(load().err().unwrap().contains("messages"));
+        let good = entry(5, 0, 99).to_bytes();
+        std::fs::write(&messages, good).unwrap();
+        assert_eq!(rows(&load().unwrap(), 0), [(12, 99)]);
+        for wrong in [&good[..15], &[good, good].concat(), &entry(5, 1, 99).to_bytes(), &[0; 16], &[]] {
+            std::fs::write(&messages, wrong).unwrap();
+            assert!(load().is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A recording that is played, measured by the leader: every message as it was recorded, with a publishing thread for each
+//! topic.
+
+use super::leader::{Leader, Session};
+use super::programme::{Played, Programme};
+use super::trials::Trials;
+use super::{Error, Result};
+use crate::clock::Clock;
+use crate::control::{FromLeader, WRITING};
+use crate::measure::End;
+use crate::measure::publish::{Schedule, Timetable};
+use crate::message::TouchKind;
+use crate::passage::{Kept, Tally};
+use crate::replay::{Recorded, Replay};
+use std::slice::from_ref;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+use tripmeter_abi::Link;
+use tripmeter_model::channel::{ChannelTrial, TopicTrial};
+use tripmeter_model::manifest::Handovers;
+use tripmeter_model::recording::RecordedTopic;
+
+/// Messages per second on each topic during the warm-up.
+const WARMUP_HZ: f64 = 10.0;
+
+/// The recording itself.
+#[derive(Clone, Copy)]
+struct Performance<'r> {
+    replay: &'r Replay,
+    capped: u64,
+}
+
+impl<'r> Programme for Performance<'r> {
+    type Times = Recorded<'r>;
+
+    fn times(&self, begin: u64, topic: usize, _: usize) -> Recorded<'r> {
+        self.replay.times(topic, begin)
+    }
+
+    fn messages(&self, topic: usize) -> u64 {
+        self.replay.recording.topics[topic].messages
+    }
+
+    fn length(&self, topic: usize) -> usize {
+        self.replay.recording.topics[topic].largest_sent_bytes() as usize
+    }
+
+    fn capped(&self) -> u64 {
+        self.capped
+    }
+}
+
+/// Some messages before it on every topic, each as large as the largest of its topic.
+#[derive(Clone, Copy)]
+struct Warmup<'r> {
+    performance: Performance<'r>,
+    messages: u64,
+    /// In ticks.
+    period: f64,
+}
+
+impl Programme for Warmup<'_> {
+    type Times = Schedule;
+
+    fn times(&self, begin: u64, topic: usize, topics: usize) -> Schedule {
+        let first = begin + (self.period * topic as f64 / topics as f64) as u64;
+        Schedule { first, period: self.period }
+    }
+
+    fn messages(&self, _: usize) -> u64 {
+        self.messages
+    }
+
+    fn length(&self, topic: usize) -> usize {
+        self.performance.length(topic)
+    }
+
+    fn capped(&self) -> u64 {
+        self.performance.capped
+    }
+}
+
+impl Leader {
+    /// Plays the recording once. `payload_bytes` are those of its largest message.
+    pub(super) fn measure_recording<L: Link, C: Clock + Copy, T: TouchKind>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        payload_bytes: u64,
+    ) -> Result<()> {
+        let plan = &self.job.sub_experiment;
+        let (messages, time_cap_ns, base) = (plan.warmup, plan.time_cap_ns, self.job.timebase);
+        let Some(folder) = self.job.schedule.clone() else {
+            return Err(Error::Failed("the job has no schedule of the recording".to_owned()));
+        };
+        self.phase("read the schedule of the recording");
+        let replay = Replay::load(&folder, &base).map_err(Error::Failed)?;
+        if replay.recording.topics.len() != 1 + session.others.len() {
+            return Err(Error::Failed("the schedule has other topics than the plan".to_owned()));
+        }
+        let capped = self.attempts.left_of(time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        let performance = Performance { replay: &replay, capped };
+        self.phase("play the recording");
+        self.report(&FromLeader::CellStarted { payload_bytes });
+        // Rows are written while there is still a hand-over to come.
+        self.make_room()?;
+        let before = self.handover(session)?;
+        let begun = Instant::now();
+        if messages > 0 {
+            let period = base.ticks_per_ns() * 1e9 / WARMUP_HZ;
+            self.play::<L, C, T, _>(session, Warmup { performance, messages, period })?;
+        }
+        let mut trials = Vec::new();
+        if !self.shared.stop.load(Relaxed) {
+            let sent = self.play::<L, C, T, _>(session, performance)?;
+            self.phase(WRITING);
+            trials.push(self.trial_of_recording(&replay, &sent, payload_bytes)?);
+            self.phase("play the recording");
+        }
+        let after = self.handover(session)?;
+        let stopped = self.shared.stop.swap(false, Relaxed);
+        let duration_ns = begun.elapsed().as_nanos() as u64;
+        let handover_ns = Handovers { before, after };
+        let measured = Trials { trials, planned: 1, handover_ns, duration_ns, stopped };
+        let of = |trial: &ChannelTrial| (trial.counts, trial.cut_short.clone());
+        self.report_trials(session, payload_bytes, measured, of, |cell, trials| {
+            // The plan's number is that of all topics together.
+            cell.samples_planned /= trials.first().map_or(1, |trial| trial.topics.len().max(1) as u64);
+            cell.channel = trials;
+        })
+    }
+
+    /// What came of its messages, topic by topic, which is written, too.
+    fn trial_of_recording(
+        &mut self,
+        replay: &Replay,
+        sent: &Played<Recorded<'_>>,
+        payload_bytes: u64,
+    ) -> Result<ChannelTrial> {
+        let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
+        let tally = |period| Tally::new(base, raw, loss_timeout_ns, 1, period);
+        // Of this one only what does not depend on a period is used.
+        let mut all = tally(f64::INFINITY);
+        let (mut topics, duration_ns) = (Vec::new(), sent.duration_ns);
+        self.stamp_files(|files| {
+            let lengths = files.lengths()?;
+            for (index, (topic, arrived)) in sent.topics.iter().zip(&sent.arrived).enumerate() {
+                let recorded = &replay.recording.topics[index];
+                let schedule = &replay.times(index, sent.begin);
+                let mut one = tally(schedule.period());
+                let offered_hz = 1e9 / replay.recording.period_ns(recorded);
+                let mut rows = files.rows(base, payload_bytes, Some(offered_hz), sent.begin);
+                one.add(from_ref(topic), from_ref(arrived), |_, at, passage| {
+                    rows.payload_bytes = schedule.length(at, 0) as u64;
+                    rows.add(index, at, passage);
+                });
+                rows.finish().inspect_err(|_| files.cut(lengths))?;
+                let tag = format!("topic_{index}");
+                files.append_as(&tag, &one, duration_ns).inspect_err(|_| files.cut(lengths))?;
+                all.add::<Recorded<'_>>(from_ref(topic), from_ref(arrived), |_, _, _| ());
+                topics.push(trial_of_topic(recorded, offered_hz, one));
+            }
+            files.append_as("recording", &all, duration_ns).inspect_err(|_| files.cut(lengths))
+        })?;
+        let mean = |figure: fn(&TopicTrial) -> f64| topics.iter().map(figure).sum::<f64>() / topics.len().max(1) as f64;
+        Ok(ChannelTrial {
+            offered_hz: mean(|topic| topic.offered_hz),
+            achieved_hz: mean(|topic| topic.achieved_hz),
+            slowest_hz: topics.iter().map(|topic| topic.achieved_hz).reduce(f64::min).unwrap_or(0.0),
+            rate_missed: topics.iter().any(|topic| topic.rate_missed),
+            behind: topics.iter().map(|topic| topic.behind).sum(),
+            refused: sent.refused,
+            counts: all.counts(),
+            before_sent: all.before_sent,
+            response_ns: all.response.latency(),
+            service_ns: all.service.latency(),
+            lateness_ns: all.lateness.latency(),
+            response_within_run_ns: all.response.within_run(),
+            service_within_run_ns: all.service.within_run(),
+            // Its topics are counted one after the other, not in the order of time.
+            response_series: None,
+            service_series: None,
+            duration_ns,
+            cut_short: match sent.end {
+                End::Full => None,
+                End::Stopped => Some("interrupted".to_owned()),
+                End::Deadline => Some("time cap".to_owned()),
+            },
+            publisher: sent.own,
+            subscriber: (!self.is_same_process()).then_some(sent.others),
+            topics,
+        })
+    }
+}
+
+fn trial_of_topic(recorded: &RecordedTopic, offered_hz: f64, mut tally: Tally) -> TopicTrial {
+    let Kept { achieved_hz, rate_missed, .. } = tally.kept();
+    TopicTrial {
+        name: recorded.name.clone(),
+        mean_bytes: recorded.mean_sent_bytes(),
+        largest_bytes: recorded.largest_sent_bytes(),
+        offered_hz,
+        achieved_hz,
+        rate_missed,
+        behind: tally.behind,
+        counts: tally.counts(),
+        before_sent: tally.before_sent,
+        response_ns: tally.response.latency(),
+        service_ns: tally.service.latency(),
+        lateness_ns: tally.lateness.latency(),
+    }
+}

@@ -1,0 +1,186 @@
+//! A recording whose messages are published again: what is in it, and its schedule, which is the size and time of each.
+//!
+//! The schedule of an hour has millions of messages. It is a folder with two files: `topics.json` is the [`Recording`],
+//! `messages` has an [`Entry`] of 16 bytes for each message, in the order of the recording.
+
+use crate::payload::HEADER_BYTES;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Most messages of a recording: the leader needs up to 90 bytes of memory for each.
+pub const MOST_MESSAGES: u64 = 1 << 24;
+/// Most topics with messages: each has a thread on both sides.
+pub const MOST_TOPICS: usize = 4096;
+/// Longest time from the first message to the last, as recorded: 30 days.
+pub const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
+
+/// What is in a recording, and how it is played.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recording {
+    /// Name of its file, without the folder.
+    pub file: String,
+    /// Size of the file.
+    pub file_bytes: u64,
+    /// SHA-256 of the file, in hexadecimal digits.
+    pub sha256: String,
+    /// How many times faster than recorded it is played.
+    pub speed: f64,
+    /// Log time of the first message, in nanoseconds since what the recorder counted from (usually 1970).
+    pub start_ns: u64,
+    /// From the first message to the last, as recorded, in nanoseconds.
+    pub duration_ns: u64,
+    /// Messages of all topics.
+    pub messages: u64,
+    /// Topics that are known to the recording and have no message; they are not among `topics`.
+    pub silent_topics: u64,
+    /// Topics with messages, in the order of their first message in the file.
+    pub topics: Vec<RecordedTopic>,
+    /// The folder of the schedule.
+    #[schemars(skip)]
+    #[serde(skip)]
+    pub schedule: PathBuf,
+}
+
+/// One topic of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedTopic {
+    /// Its name.
+    pub name: String,
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of all its messages, as recorded.
+    pub bytes: u64,
+    /// Bytes of the smallest, as recorded.
+    pub smallest_bytes: u64,
+    /// Bytes of the largest, as recorded.
+    pub largest_bytes: u64,
+    /// Messages smaller than our header, which are sent with as many bytes as that has.
+    pub padded: u64,
+    /// Bytes of all its messages, as sent.
+    pub sent_bytes: u64,
+    /// From the first message of the recording to the first of this topic, as recorded, in nanoseconds.
+    pub first_ns: u64,
+    /// From the first message of the recording to the last of this topic.
+    pub last_ns: u64,
+}
+
+impl Recording {
+    /// When a message is due, in nanoseconds after the first, if it was recorded so long after the first.
+    pub fn due_ns(&self, offset_ns: u64) -> u64 {
+        (offset_ns as f64 / self.speed).round() as u64
+    }
+
+    /// How long it takes to be played, in nanoseconds.
+    pub fn played_ns(&self) -> u64 {
+        self.due_ns(self.duration_ns)
+    }
+
+    /// The topic with the largest messages; `None` without topics.
+    pub fn largest(&self) -> Option<&RecordedTopic> {
+        self.topics.iter().max_by_key(|topic| topic.largest_bytes)
+    }
+
+    /// Mean time between the messages of a topic, as played, in nanoseconds. One message counts as one in the time of the
+    /// whole recording, messages of one instant as of one second.
+    pub fn period_ns(&self, topic: &RecordedTopic) -> f64 {
+        const SECOND_NS: f64 = 1e9;
+        let gaps = topic.messages.saturating_sub(1);
+        let span = (topic.last_ns - topic.first_ns) as f64;
+        let period = if gaps > 0 { span / gaps as f64 } else { self.duration_ns as f64 };
+        let period = if period > 0.0 { period } else { SECOND_NS / topic.messages.max(1) as f64 };
+        period / self.speed
+    }
+
+    /// The file of its topics, and that of its messages.
+    pub fn files(schedule: &Path) -> (PathBuf, PathBuf) {
+        (schedule.join("topics.json"), schedule.join("messages"))
+    }
+}
+
+impl RecordedTopic {
+    /// Bytes of its largest message as sent.
+    pub fn largest_sent_bytes(&self) -> u64 {
+        sent_bytes(self.largest_bytes)
+    }
+
+    /// Mean bytes of a message as sent.
+    pub fn mean_sent_bytes(&self) -> f64 {
+        self.sent_bytes as f64 / self.messages.max(1) as f64
+    }
+}
+
+/// Bytes that are sent for a message of so many: every message carries our header.
+pub fn sent_bytes(recorded: u64) -> u64 {
+    recorded.max(HEADER_BYTES)
+}
+
+/// One message in the schedule's file: three little-endian numbers in 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its log time.
+    pub time_ns: u64,
+    /// Index of its topic.
+    pub topic: u32,
+    /// Its size as recorded.
+    pub bytes: u32,
+}
+
+impl Entry {
+    /// Bytes of an entry.
+    pub const BYTES: usize = 16;
+
+    /// As it stands in the file.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let Self { time_ns, topic, bytes } = self;
+        (u128::from(time_ns) | u128::from(topic) << 64 | u128::from(bytes) << 96).to_le_bytes()
+    }
+
+    /// From the file.
+    pub fn from_bytes(entry: [u8; Self::BYTES]) -> Self {
+        let whole = u128::from_le_bytes(entry);
+        Self { time_ns: whole as u64, topic: (whole >> 64) as u32, bytes: (whole >> 96) as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recording(speed: f64, topics: Vec<RecordedTopic>) -> Recording {
+        Recording {
+            file: "x.mcap".to_owned(),
+            file_bytes: 0,
+            sha256: String::new(),
+            speed,
+            start_ns: 0,
+            duration_ns: 4_000_000_000,
+            messages: topics.iter().map(|topic| topic.messages).sum(),
+            silent_topics: 0,
+            topics,
+            schedule: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn an_entry_is_16_bytes_and_comes_back() {
+        let entry = Entry { time_ns: 1_700_000_000_123_456_789, topic: 4095, bytes: 1 << 30 };
+        let bytes = entry.to_bytes();
+        assert_eq!((Entry::from_bytes(bytes), &bytes[8..12]), (entry, 4095_u32.to_le_bytes().as_slice()));
+    }
+
+    #[test]
+    fn speed_divides_times_and_periods() {
+        let topic = |messages, first_ns, last_ns| RecordedTopic { messages, first_ns, last_ns, ..Default::default() };
+        let half = recording(0.5, vec![topic(5, 0, 4_000_000_000), topic(1, 7, 7), topic(10, 3, 3)]);
+        assert_eq!((half.due_ns(3), half.played_ns()), (6, 8_000_000_000));
+        let periods: Vec<f64> = half.topics.iter().map(|topic| half.period_ns(topic)).collect();
+        assert_eq!(periods, [2e9, 8e9, 2e8]);
+        assert_eq!(recording(3.0, Vec::new()).due_ns(10), 3);
+    }
+
+    #[test]
+    fn small_messages_are_sent_with_our_header() {
+        assert_eq!([0, 15, 16, 17].map(sent_bytes), [16, 16, 16, 17]);
+    }
+}

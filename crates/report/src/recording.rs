@@ -1,0 +1,336 @@
+//! The table of a recording that was played: a row for each of its topics.
+
+use crate::merged::{Merged, largest};
+use crate::notes::{self, proof};
+use crate::number::micros;
+use crate::throughput::{count, percent};
+use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use tripmeter_model::channel::{ChannelTrial, Latency, TopicTrial};
+use tripmeter_model::manifest::{Counts, Manifest};
+use tripmeter_model::payload::HEADER_BYTES;
+use tripmeter_model::recording::{RecordedTopic, Recording};
+use tripmeter_stats::median;
+
+const HEADER: [&str; 16] = [
+    "transport",
+    "wait",
+    "touch",
+    "topic",
+    "messages\n[n]",
+    "mean size\n[bytes]",
+    "offered\n[/s]",
+    "achieved\n[/s]",
+    "time",
+    "average\n[µs]",
+    "p50\n[µs]",
+    "p90\n[µs]",
+    "p99\n[µs]",
+    "max\n[µs]",
+    "loss\n[%]",
+    "path\nproof",
+];
+/// Columns that name the row.
+const NAMING: usize = 8;
+
+/// What the columns mean.
+pub const LEGEND: &str = "\
+time: response = from when a message was to be sent, as recorded, until it came; service = from when it was sent; one
+way, two readings of one clock. offered, achieved: messages per second from the first of a topic to its last, as recorded
+times the speed, and as sent; !: the rate was missed; (all): mean of the topics. loss: messages lost, late or damaged, of
+those sent. Sizes are as sent. What the processes used is in manifest.json.
+";
+
+/// A transport over which the recording was played.
+pub struct Play<'a> {
+    sub: &'a Merged<'a>,
+    /// One of each round.
+    trials: Vec<&'a ChannelTrial>,
+}
+
+/// Of each topic in each round, or of all together.
+trait Figures {
+    fn offered_hz(&self) -> f64;
+    fn achieved_hz(&self) -> f64;
+    fn rate_missed(&self) -> bool;
+    fn counts(&self) -> Counts;
+    fn response_ns(&self) -> Option<Latency>;
+    fn service_ns(&self) -> Option<Latency>;
+}
+
+macro_rules! figures_of {
+    ($($type:ty),+) => {
+        $(impl Figures for $type {
+            fn offered_hz(&self) -> f64 {
+                self.offered_hz
+            }
+            fn achieved_hz(&self) -> f64 {
+                self.achieved_hz
+            }
+            fn rate_missed(&self) -> bool {
+                self.rate_missed
+            }
+            fn counts(&self) -> Counts {
+                self.counts
+            }
+            fn response_ns(&self) -> Option<Latency> {
+                self.response_ns
+            }
+            fn service_ns(&self) -> Option<Latency> {
+                self.service_ns
+            }
+        })+
+    };
+}
+figures_of!(ChannelTrial, TopicTrial);
+
+/// Every transport that has played it.
+pub fn plays<'a>(subs: &'a [Merged<'a>]) -> Vec<Play<'a>> {
+    let is_of = |sub: &&Merged<'_>| sub.planned.channel.as_ref().is_some_and(|flow| flow.recorded.is_some());
+    let play = |sub: &'a Merged<'a>| {
+        let cells = sub.results.iter().flat_map(|result| &result.cells);
+        Play { sub, trials: cells.filter_map(|cell| cell.channel.first()).collect() }
+    };
+    subs.iter().filter(is_of).map(play).filter(|play| !play.trials.is_empty()).collect()
+}
+
+/// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
+pub fn caption(recording: &Recording) -> String {
+    let Recording { file, speed, messages, duration_ns, sha256, .. } = recording;
+    let (topics, seconds) = (recording.topics.len(), *duration_ns as f64 / 1e9);
+    let hash = sha256.get(..16).unwrap_or(sha256);
+    format!(
+        "Recording {file}, speed {speed}: {messages} messages on {topics} topics, {seconds:.3} s as recorded, sha256 {hash}...\n"
+    )
+}
+
+/// The table itself.
+pub fn table(plays: &[Play<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+    table.set_header(HEADER);
+    for (index, play) in plays.iter().enumerate() {
+        if index > 0 {
+            table.add_row([""; HEADER.len()]);
+        }
+        table.add_rows(play.lines());
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
+        if (4..HEADER.len() - 1).contains(&index) && index != NAMING {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+impl Play<'_> {
+    fn lines(&self) -> Vec<[String; HEADER.len()]> {
+        let planned = self.sub.planned;
+        let same_process = if self.sub.same_process() { " (same process)" } else { "" };
+        let (transport, wait) = (format!("{}{same_process}", planned.transport), planned.wait.to_string());
+        let touch = planned.touch.to_string();
+        let of = |name: &str, size: f64| {
+            let proof = proof(self.sub).to_owned();
+            ([transport.clone(), wait.clone(), touch.clone(), name.to_owned()], format!("{size:.0}"), proof)
+        };
+        let mut lines = Vec::new();
+        let topics = self.trials.iter().map(|trial| trial.topics.len()).max().unwrap_or(0);
+        for index in 0..topics {
+            let trials: Vec<&TopicTrial> = self.trials.iter().filter_map(|trial| trial.topics.get(index)).collect();
+            let Some(first) = trials.first() else { continue };
+            lines.extend(pair(of(&first.name, first.mean_bytes), &trials));
+        }
+        lines.extend(pair(of("(all)", self.mean_bytes()), &self.trials));
+        lines
+    }
+
+    /// Of all messages of all topics.
+    fn mean_bytes(&self) -> f64 {
+        let topics = || self.trials.iter().flat_map(|trial| &trial.topics);
+        let bytes: f64 = topics().map(|topic| topic.mean_bytes * topic.counts.sent as f64).sum();
+        bytes / topics().map(|topic| topic.counts.sent).sum::<u64>().max(1) as f64
+    }
+}
+
+/// The lines of response and of service, with what names them, the mean size and the path proof.
+fn pair<F: Figures>(
+    (naming, size, proof): ([String; 4], String, String),
+    trials: &[&F],
+) -> [[String; HEADER.len()]; 2] {
+    let middle = |figure: fn(&F) -> f64| median(&trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>());
+    let counts = trials.iter().map(|trial| trial.counts()).fold(Counts::default(), |sum, counts| sum + counts);
+    let Counts { sent, lost, late, damaged, .. } = counts;
+    let missed = if trials.iter().any(|trial| trial.rate_missed()) { "!" } else { "" };
+    let mut response = line("response", trials, F::response_ns);
+    response[..4].clone_from_slice(&naming);
+    (response[4], response[5]) = (sent.to_string(), size);
+    response[6] = count(middle(F::offered_hz).unwrap_or(0.0));
+    response[7] = format!("{missed}{}", count(middle(F::achieved_hz).unwrap_or(0.0)));
+    response[HEADER.len() - 1] = proof;
+    response[HEADER.len() - 2] = percent((lost + late + damaged) as f64 / sent.max(1) as f64);
+    [response, line("service", trials, F::service_ns)]
+}
+
+fn line<F>(time: &str, trials: &[&F], latency: fn(&F) -> Option<Latency>) -> [String; HEADER.len()] {
+    let latencies: Vec<Latency> = trials.iter().filter_map(|trial| latency(trial)).collect();
+    let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
+    let of = |figure| median(&each(figure)).map_or("-".to_owned(), micros);
+    let mut line = [const { String::new() }; HEADER.len()];
+    line[NAMING..HEADER.len() - 2].clone_from_slice(&[
+        time.to_owned(),
+        of(|latency| latency.mean),
+        of(|latency| latency.median),
+        of(|latency| latency.p90),
+        of(|latency| latency.p99),
+        largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros),
+    ]);
+    line
+}
+
+/// Lines for what keeps these figures from being good, and for messages that were made larger.
+pub fn notes(plays: &[Play<'_>], manifest: &Manifest) -> Vec<String> {
+    let mut lines: Vec<String> = plays.iter().flat_map(Play::notes).collect();
+    if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
+        lines.extend(padded(recording));
+    }
+    lines
+}
+
+/// `recording: 2 messages are smaller than our header and were sent with 16 bytes: '/switch'`.
+fn padded(recording: &Recording) -> Option<String> {
+    const NAMED: usize = 5;
+    let topics: Vec<&RecordedTopic> = recording.topics.iter().filter(|topic| topic.padded > 0).collect();
+    let messages: u64 = topics.iter().map(|topic| topic.padded).sum();
+    let mut names: Vec<String> = topics.iter().take(NAMED).map(|topic| format!("'{}'", topic.name)).collect();
+    if topics.len() > NAMED {
+        names.push(format!("{} more", topics.len() - NAMED));
+    }
+    (messages > 0).then(|| {
+        format!(
+            "recording: {messages} messages are smaller than our header and were sent with {HEADER_BYTES} bytes: {}",
+            names.join(", ")
+        )
+    })
+}
+
+impl Play<'_> {
+    fn notes(&self) -> Vec<String> {
+        let (name, mut lines) = (&self.sub.planned.name, Vec::new());
+        for trial in &self.trials {
+            lines.extend(trial.cut_short.iter().map(|why| format!("* {name}: {why}")));
+            let missed: Vec<&TopicTrial> = trial.topics.iter().filter(|topic| topic.rate_missed).collect();
+            if let Some(worst) = missed.iter().max_by(|a, b| slowness(a).total_cmp(&slowness(b))) {
+                let (count_of, all) = (missed.len(), trial.topics.len());
+                let (topic, achieved, offered) = (&worst.name, count(worst.achieved_hz), count(worst.offered_hz));
+                lines.push(format!(
+                    "! {name}: RATE MISSED on {count_of} of {all} topics, most on '{topic}': {achieved} of {offered} /s"
+                ));
+            }
+            if trial.refused > 0 {
+                lines.push(format!("{name}: the transport was full {} times", trial.refused));
+            }
+            if trial.before_sent > 0 {
+                let count = trial.before_sent;
+                lines.push(format!("{name}: {count} messages came before they were sent, by the clock: left out"));
+            }
+            for topic in trial.topics.iter().filter(|topic| notes::odd(&topic.counts) || topic.counts.lost > 0) {
+                lines.push(format!("{name}, topic '{}': {}", topic.name, notes::mishaps(&topic.counts)));
+            }
+        }
+        lines
+    }
+}
+
+/// How many times slower than recorded.
+fn slowness(topic: &TopicTrial) -> f64 {
+    topic.offered_hz / topic.achieved_hz.max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::all;
+    use crate::channel::tests::measured;
+    use tripmeter_model::channel::Recorded;
+    use tripmeter_model::manifest::Manifest;
+
+    /// Two topics, played over one transport.
+    fn played() -> Manifest {
+        let mut manifest = measured("uds/stream", &[1000.0]);
+        let topic = |name: &str, padded| RecordedTopic { name: name.to_owned(), padded, ..RecordedTopic::default() };
+        manifest.plan.recording = Some(Recording {
+            file: "drive.mcap".to_owned(),
+            file_bytes: 1,
+            sha256: "0123456789abcdef0123".to_owned(),
+            speed: 2.0,
+            start_ns: 0,
+            duration_ns: 1_500_000_000,
+            messages: 2000,
+            silent_topics: 0,
+            topics: vec![topic("/imu", 0), topic("/switch", 7)],
+            schedule: Default::default(),
+        });
+        let flow = manifest.plan.sub_experiments[0].channel.as_mut().unwrap();
+        (flow.rates_hz, flow.topics) = (Vec::new(), 2);
+        flow.recorded = Some(Recorded { messages: 2000, duration_ns: 750_000_000 });
+        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
+        let of = |name: &str, mean_bytes: f64| TopicTrial {
+            name: name.to_owned(),
+            mean_bytes,
+            largest_bytes: 400,
+            offered_hz: 400.0,
+            achieved_hz: 400.0,
+            rate_missed: false,
+            behind: 0,
+            counts: trial.counts,
+            before_sent: 0,
+            response_ns: trial.response_ns,
+            service_ns: trial.service_ns,
+            lateness_ns: trial.lateness_ns,
+        };
+        trial.topics = vec![of("/imu", 324.0), of("/switch", 16.0)];
+        trial.counts = Counts { sent: 2000, received: 2000, ..Counts::default() };
+        manifest
+    }
+
+    fn squeezed(text: &str) -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn a_row_for_each_topic_and_one_for_all() {
+        let text = all(&played());
+        let lines = squeezed(&text);
+        for line in [
+            "Recording drive.mcap, speed 2: 2000 messages on 2 topics, 1.500 s as recorded, sha256 0123456789abcdef...",
+            "uds/stream poll none /imu 1000 324 400 400 response 66.000 60.000 90.000 120.000 600.000 0 ok",
+            "uds/stream poll none /switch 1000 16 400 400 response 66.000 60.000 90.000 120.000 600.000 0 ok",
+            "uds/stream poll none (all) 2000 170 1000 1000 response 66.000 60.000 90.000 120.000 600.000 0 ok",
+            "service 11.000 10.000 15.000 20.000 100.000",
+            "recording: 7 messages are smaller than our header and were sent with 16 bytes: '/switch'",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.contains(LEGEND) && !text.contains("pattern channel\n"), "{text}");
+    }
+
+    #[test]
+    fn what_keeps_figures_from_being_good_is_said_by_topic() {
+        let mut manifest = played();
+        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
+        (trial.rate_missed, trial.refused, trial.cut_short) = (true, 3, Some("time cap".to_owned()));
+        let topic = &mut trial.topics[1];
+        (topic.rate_missed, topic.achieved_hz, topic.counts.lost, topic.counts.received) = (true, 100.0, 2, 998);
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        for line in [
+            "! uds_channel: RATE MISSED on 1 of 2 topics, most on '/switch': 100 of 400 /s",
+            "* uds_channel: time cap",
+            "uds_channel: the transport was full 3 times",
+            "uds_channel, topic '/switch': 2 lost",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(lines.iter().any(|line| line.contains("/switch 1000 16 400 !100 response") && line.contains(" 0.2 ")));
+    }
+}

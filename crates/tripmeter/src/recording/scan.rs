@@ -1,0 +1,137 @@
+//! The reading of an MCAP file, record by record.
+
+use super::schedule::Writer;
+use mcap::records::Record;
+use mcap::records::op::{CHANNEL, MESSAGE};
+use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
+use mcap::{MAGIC, McapError, parse_record};
+use std::collections::HashMap;
+use std::io::{self, Read};
+use thiserror::Error;
+use tripmeter_model::payload::LARGEST_BYTES;
+
+/// Bytes of one read.
+const READ_BYTES: usize = 1 << 20;
+/// Largest record: that of the largest payload, with what stands before it.
+const LARGEST_RECORD: usize = LARGEST_BYTES as usize + (1 << 16);
+
+/// Why a recording cannot be used.
+#[derive(Debug, Error)]
+pub enum Broken {
+    /// By the user.
+    #[error("interrupted")]
+    Interrupted,
+    /// The file cannot be read.
+    #[error("{0}")]
+    Unreadable(io::Error),
+    /// The schedule cannot be written.
+    #[error("{0}")]
+    Unwritable(io::Error),
+    /// It ends before its end mark.
+    #[error("cut off")]
+    CutOff,
+    /// A sentence that goes on from the name of the file.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        match error.downcast::<Broken>() {
+            Ok(broken) => broken,
+            Err(error) => Broken::Unreadable(error),
+        }
+    }
+}
+
+/// Reads a recording to its end mark, and gives the writer every message.
+pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), Broken> {
+    check_begin(source)?;
+    let options = LinearReaderOptions::default()
+        .with_validate_chunk_crcs(true)
+        .with_record_length_limit(LARGEST_RECORD)
+        .with_skip_start_magic(true);
+    let mut reader = LinearReader::new_with_options(options);
+    // Of each channel, its topic.
+    let mut channels: HashMap<u16, String> = HashMap::new();
+    while let Some(event) = reader.next_event() {
+        match event.map_err(|error| broken(&error))? {
+            LinearReadEvent::ReadRequest(_) => {
+                let count = source.read(reader.insert(READ_BYTES))?;
+                reader.notify_read(count);
+            }
+            LinearReadEvent::Record { opcode: opcode @ (CHANNEL | MESSAGE), data } => {
+                let record = parse_record(opcode, data).map_err(|error| broken(&error))?;
+                note(&record, &mut channels, writer)?;
+            }
+            LinearReadEvent::Record { .. } => {}
+        }
+    }
+    writer.silent(channels.values());
+    Ok(())
+}
+
+/// The first bytes of the file, which say what it is.
+fn check_begin(source: &mut impl Read) -> Result<(), Broken> {
+    let mut begin = [0; MAGIC.len()];
+    let mut filled = 0;
+    while filled < begin.len() {
+        match source.read(&mut begin[filled..])? {
+            0 if begin[..filled] == MAGIC[..filled] => return Err(Broken::CutOff),
+            0 => break,
+            count => filled += count,
+        }
+    }
+    let wrong = |text: &str| Err(Broken::Wrong(format!("is no MCAP file {text}")));
+    match &begin[..filled] {
+        begin if begin == MAGIC => Ok(()),
+        begin if begin.starts_with(b"SQLite ") => {
+            wrong("but an SQLite database, as rosbag2 wrote them; `ros2 bag convert` makes MCAP of it")
+        }
+        begin if begin.starts_with(b"#ROSBAG") => wrong("but a bag of ROS 1; `mcap convert` makes MCAP of it"),
+        begin => wrong(&format!("(it begins with \"{}\")", begin.escape_ascii())),
+    }
+}
+
+fn note(record: &Record<'_>, channels: &mut HashMap<u16, String>, writer: &mut Writer) -> Result<(), Broken> {
+    let damaged = |what: String| Err(Broken::Wrong(format!("is damaged: {what}")));
+    match record {
+        Record::Channel(channel) => match channels.get(&channel.id) {
+            None => drop(channels.insert(channel.id, channel.topic.clone())),
+            Some(topic) if *topic == channel.topic => {}
+            Some(topic) => {
+                return damaged(format!("channel {} is of topic '{topic}' and of '{}'", channel.id, channel.topic));
+            }
+        },
+        Record::Message { header, data } => {
+            let Some(topic) = channels.get(&header.channel_id) else {
+                let (message, channel) = (writer.messages() + 1, header.channel_id);
+                return damaged(format!("message {message} is of channel {channel}, which is unknown"));
+            };
+            writer.add(topic, header.log_time, data.len() as u64)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What the library says, for people.
+fn broken(error: &McapError) -> Broken {
+    match error {
+        McapError::UnexpectedEof => Broken::CutOff,
+        McapError::UnsupportedCompression(name) => Broken::Wrong(format!(
+            "has chunks compressed by '{}', and only lz4 and zstd can be read; write it with one of those",
+            name.escape_default()
+        )),
+        McapError::RecordTooLarge { len, .. } => Broken::Wrong(format!(
+            "has a record of {len} bytes, more than {LARGEST_RECORD}, the most that can be read, or is damaged; \
+             `mcap doctor` tells which"
+        )),
+        error => {
+            // Its texts may have several lines.
+            let text = error.to_string();
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Broken::Wrong(format!("is damaged: {line}; `mcap doctor` says more"))
+        }
+    }
+}
