@@ -45,9 +45,14 @@ build() {
     if [[ $built -eq 0 && -f $out/tripmeter_$1.so ]]; then
         return 0
     fi
-    echo "build-transports: $1 failed; it needs:" \
-        "$(grep -s '^packages' "$folder/transport.toml" || echo 'see the messages above')" \
-        "(scripts/install-middleware.sh installs them)" >&2
+    if grep -qs '^python_packages' "$folder/transport.toml"; then
+        echo "build-transports: $1 failed; it needs what \`tripmeter setup $1\` installs" \
+            "(scripts/install-middleware.sh does so, too)" >&2
+    else
+        echo "build-transports: $1 failed; it needs:" \
+            "$(grep -s '^packages' "$folder/transport.toml" || echo 'see the messages above')" \
+            "(scripts/install-middleware.sh installs them)" >&2
+    fi
     return 1
 }
 

@@ -126,6 +126,12 @@ def shown(ratio):
     return f"{ratio['median']:.2f} | {ratio['min']:.2f}..{ratio['max']:.2f}"
 
 
+def unlocked_figures(row):
+    if "unlocked_ns" not in row:  # measured by an earlier version
+        return "- | - | -"
+    return f"{row['unlocked_ns'] / 1000:.3f} | {shown(row['unlocked_ratio'])}"
+
+
 def print_table(document):
     print("| Transport | Wait | Payload | Against | Its own [µs] | Tripmeter [µs] | Ratio | Range "
           "| Unlocked [µs] | Ratio | Range | Pairs |\n"
@@ -134,7 +140,7 @@ def print_table(document):
         figures = " | ".join("-" * 7)
         if row["ratio"]:
             figures = (f"{row['native_ns'] / 1000:.3f} | {row['tripmeter_ns'] / 1000:.3f} | {shown(row['ratio'])} | "
-                       f"{row['unlocked_ns'] / 1000:.3f} | {shown(row['unlocked_ratio'])}")
+                       f"{unlocked_figures(row)}")
         failed = f" + {row['failed']} failed" if row["failed"] else ""
         print(f"| {row['transport']} | {row['wait']} | {payload_name(row['payload_bytes'])} | {row['native']} | "
               f"{figures} | {row['pairs']}{failed} |")

@@ -16,6 +16,7 @@ using namespace eprosima::fastdds::dds;
 
 namespace {
 
+constexpr const char* kSegmentPrefix = "fastrtps_";
 constexpr std::chrono::seconds kLeaderTime{10};
 // Somebody else may take a port between our looking for it and Fast DDS's using it.
 constexpr int kPortAttempts = 5;
@@ -56,7 +57,7 @@ tm_node::tm_node(const tm_node_options& options)
     , wait(options.wait)
     , is_intruder(options.intruder != 0)
     , meeting_(options, end.settings)
-    , notes_(text(options.scratch_dir),
+    , notes_(text(options.scratch_dir), kSegmentPrefix,
              end.settings.domain ? std::nullopt : std::optional<uint32_t>(meeting_.domain()))
 {
     if (end.settings.way == Way::data_sharing && mkdir(end.shared_folder.c_str(), 0700) != 0 && errno != EEXIST) {

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "agreement.h"
 #include "failure.h"
 
 #include <algorithm>

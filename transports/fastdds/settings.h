@@ -38,9 +38,6 @@ extern const size_t fastdds_setting_count;
 // Samples of a loaning endpoint beyond its history: one being written, one being read, and some on their way back.
 constexpr uint32_t kExtraSamples = 8;
 
-// The largest domain for which all ports are below 65536.
-constexpr uint32_t kLargestDomain = 232;
-
 inline std::string text(const tm_str& string)
 {
     return {string.data, string.length};

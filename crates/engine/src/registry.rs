@@ -278,17 +278,17 @@ impl Entry {
     }
 }
 
-/// `; packages needed: …; build with …; then …`, as far as it applies.
+/// `; packages needed: …; set up with …; build with …`, as far as it applies.
 fn remedy(sidecar: &Sidecar) -> String {
     let mut text = String::new();
     if !sidecar.packages.is_empty() {
         text += &format!("; packages needed: {}", sidecar.packages.join(", "));
     }
+    if !sidecar.python_packages.is_empty() {
+        text += &format!("; set up with `tripmeter setup {}`", sidecar.system);
+    }
     if !sidecar.build.is_empty() {
         text += &format!("; build with `{}`", sidecar.build);
-    }
-    if !sidecar.python_packages.is_empty() {
-        text += &format!("; then `tripmeter setup {}`", sidecar.system);
     }
     text
 }
@@ -395,6 +395,7 @@ fn made_up(system: &str, language: &str) -> Sidecar {
         aliases: Vec::new(),
         packages: Vec::new(),
         python_packages: Vec::new(),
+        python_sources: Vec::new(),
         build: String::new(),
         language: language.to_owned(),
     }

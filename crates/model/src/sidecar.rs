@@ -19,6 +19,9 @@ pub struct Sidecar {
     /// Python packages it needs, each pinned as `name==version`; `tripmeter setup SYSTEM` installs them.
     #[serde(default)]
     pub python_packages: Vec<String>,
+    /// Those of them, by name, that there is no wheel of: they are built where they are installed.
+    #[serde(default)]
+    pub python_sources: Vec<String>,
     /// The command that builds it, empty if it is built in.
     #[serde(default)]
     pub build: String,

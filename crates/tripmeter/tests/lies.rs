@@ -116,6 +116,11 @@ fn ecal_over_another_layer_and_with_zero_copy_silently_off() {
 }
 
 #[test]
+fn ros2_over_the_other_transport_of_fast_dds() {
+    is_found_out("ros2", 1, &["ros2/shm", "ros2/udp", "ros2/service", "ros2/service-udp"], "was claimed");
+}
+
+#[test]
 fn zenoh_over_another_link_and_through_shared_memory_unasked() {
     let Some(plugin) = lying_crate("zenoh") else { return };
     let transports = ["zenoh/tcp", "zenoh/udp", "zenoh/unix", "zenoh/shm"];

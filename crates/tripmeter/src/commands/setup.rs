@@ -81,7 +81,7 @@ impl Environment<'_> {
         }
         say(&format!("a Python environment in '{}'", self.folder.display()));
         turning(quiet, || self.create())?;
-        say(&format!("installing {}", self.sidecar.python_packages.join(", ")));
+        say(&format!("installing {}", short(&self.sidecar.python_packages)));
         turning(quiet, || self.install())?;
         let receipt = self.receipt();
         fs::write(&receipt, self.wanted()).map_err(|error| self.cannot_create(&receipt, &error))?;
@@ -150,7 +150,11 @@ impl Environment<'_> {
     fn install(&self) -> Result<(), CliError> {
         let arguments = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--only-binary", ":all:"];
         let mut command = Command::new(self.python());
-        command.args(arguments).args(&self.sidecar.python_packages).stdin(Stdio::null());
+        command.args(arguments);
+        for name in &self.sidecar.python_sources {
+            command.args(["--no-binary", name]);
+        }
+        command.args(&self.sidecar.python_packages).stdin(Stdio::null());
         let output = command.output().map_err(|error| self.unavailable(&format!("pip cannot be started: {error}")))?;
         if output.status.success() {
             return Ok(());
@@ -187,6 +191,14 @@ fn turning<R>(quiet: bool, work: impl FnOnce() -> R) -> R {
     let result = work();
     spinner.finish_and_clear();
     result
+}
+
+/// The first few of many packages, and how many more there are.
+fn short(packages: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let more = packages.len().saturating_sub(SHOWN);
+    let shown = packages[..packages.len() - more].join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
 /// What a program said, on either of its streams.

@@ -1,0 +1,61 @@
+// What the processes of one run agree on through files, and a DDS domain of their own. Used by `ros2`, too.
+
+#ifndef TRIPMETER_FASTDDS_AGREEMENT_H
+#define TRIPMETER_FASTDDS_AGREEMENT_H
+
+#include <cstdint>
+#include <string>
+
+// A file descriptor that closes itself.
+class Descriptor
+{
+  public:
+    explicit Descriptor(int descriptor = -1)
+        : descriptor_(descriptor)
+    {
+    }
+    ~Descriptor();
+    Descriptor(Descriptor&& other) noexcept;
+    Descriptor& operator=(Descriptor&& other) noexcept;
+
+    int get() const
+    {
+        return descriptor_;
+    }
+
+  private:
+    int descriptor_;
+};
+
+// Throws Failure (TM_FAILED) with `what` and what errno says.
+[[noreturn]] void failed(const std::string& what);
+
+// Throws Failure, unless it is there already.
+void make_folder(const std::string& path);
+
+// Writes a file that appears whole or not at all. Throws Failure.
+void write_whole(const std::string& path, const std::string& content);
+
+// The number in a file, or -1.
+long read_number(const std::string& path);
+
+// Keeps all others out who lock this file. Throws Failure.
+Descriptor lock_file(const std::string& path);
+
+// A domain whose ports are in use by nobody on this host, and the claim on it among runs that choose at the same time.
+struct ClaimedDomain {
+    uint32_t domain;
+    Descriptor claim;
+};
+
+// Throws Failure (TM_UNAVAILABLE) if none is free.
+ClaimedDomain claim_domain(const std::string& run_id);
+
+// RTPS: the ports of domain d begin at 7400 + 250 d.
+constexpr uint32_t kPortBase = 7400;
+constexpr uint32_t kPortsPerDomain = 250;
+
+// The largest domain for which all ports are below 65536.
+constexpr uint32_t kLargestDomain = 232;
+
+#endif // TRIPMETER_FASTDDS_AGREEMENT_H

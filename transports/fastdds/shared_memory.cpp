@@ -1,0 +1,81 @@
+#include "shared_memory.h"
+
+#include "agreement.h"
+
+#include <cstdio>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+const std::string kSharedMemory = "/dev/shm/";
+
+// Calls `use` with every name in shared memory.
+template <typename Use>
+void for_each_name(Use&& use)
+{
+    DIR* const folder = opendir(kSharedMemory.c_str());
+    if (folder == nullptr) {
+        return;
+    }
+    while (const dirent* const entry = readdir(folder)) {
+        use(std::string(entry->d_name));
+    }
+    closedir(folder);
+}
+
+} // namespace
+
+std::set<std::string> SharedMemoryNotes::mapped_segments() const
+{
+    std::set<std::string> segments;
+    std::ifstream maps("/proc/self/maps");
+    std::string line;
+    while (std::getline(maps, line)) {
+        const auto path = line.find(kSharedMemory + prefix_);
+        if (path != std::string::npos) {
+            // A segment that is removed while it is mapped has a word behind its name.
+            const auto name = path + kSharedMemory.size();
+            segments.insert(line.substr(name, line.find(' ', name) - name));
+        }
+    }
+    return segments;
+}
+
+bool SharedMemoryNotes::is_ours(const std::string& name, const std::set<std::string>& mapped) const
+{
+    // Beside a segment X there are X_el and X_sl, which are locked, and sem.X_mutex, which comes before it.
+    const std::string prefix = "sem.";
+    const std::string segment = name.compare(0, prefix.size(), prefix) == 0 ? name.substr(prefix.size()) : name;
+    unsigned port = 0;
+    if (own_domain_ && std::sscanf(segment.c_str(), (prefix_ + "port%u").c_str(), &port) == 1 && port >= kPortBase) {
+        return (port - kPortBase) / kPortsPerDomain == *own_domain_;
+    }
+    const auto end = segment.find('_', prefix_.size());
+    return mapped.count(segment.substr(0, end)) != 0;
+}
+
+void SharedMemoryNotes::note()
+{
+    std::string lines;
+    const auto mapped = mapped_segments();
+    for_each_name([&](const std::string& name) {
+        struct stat file {
+        };
+        if (is_ours(name, mapped) && stat((kSharedMemory + name).c_str(), &file) == 0) {
+            const auto entry = std::to_string(file.st_ino) + ' ' + name + '\n';
+            lines += noted_.insert(entry).second ? entry : "";
+        }
+    });
+    if (lines.empty()) {
+        return;
+    }
+    // One short write to a file opened for appending: the processes of a run do not mix their lines.
+    const Descriptor list(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (list.get() < 0 || write(list.get(), lines.data(), lines.size()) != static_cast<ssize_t>(lines.size())) {
+        failed("the names of shared memory cannot be noted in '" + path_ + "'");
+    }
+}

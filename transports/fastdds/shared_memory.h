@@ -1,0 +1,65 @@
+// The shared memory that Fast DDS makes for a run, noted for the host. Used by `ros2`, too.
+
+#ifndef TRIPMETER_FASTDDS_SHARED_MEMORY_H
+#define TRIPMETER_FASTDDS_SHARED_MEMORY_H
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+// Notes, for the host, the names of all shared memory that Fast DDS has made or opened in this process: it names its
+// segments after ports and random numbers, not after the run.
+class SharedMemoryNotes
+{
+  public:
+    // Names of segments begin with `prefix`: "fastrtps_" in Fast DDS 2, "fastdds_" in 3. Ports of `own_domain`, if there
+    // is one, belong to this run, whoever opens them.
+    SharedMemoryNotes(const std::string& scratch_dir, const char* prefix, std::optional<uint32_t> own_domain)
+        : path_(scratch_dir + "/shared-memory")
+        , prefix_(prefix)
+        , own_domain_(own_domain)
+    {
+    }
+
+    // Notes what is new. Throws Failure.
+    void note();
+
+    // The same again and again while `work` runs: a process may be killed at any time.
+    template <typename Work>
+    void note_during(Work&& work)
+    {
+        std::atomic<bool> is_done{false};
+        auto taker = std::async(std::launch::async, [&] {
+            while (!is_done) {
+                note();
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+        });
+        try {
+            work();
+        } catch (...) {
+            is_done = true;
+            taker.wait();
+            throw;
+        }
+        is_done = true;
+        taker.get();
+        note();
+    }
+
+  private:
+    std::set<std::string> mapped_segments() const;
+    bool is_ours(const std::string& name, const std::set<std::string>& mapped) const;
+
+    const std::string path_;
+    const std::string prefix_;
+    const std::optional<uint32_t> own_domain_;
+    std::set<std::string> noted_;
+};
+
+#endif // TRIPMETER_FASTDDS_SHARED_MEMORY_H

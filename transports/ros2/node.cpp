@@ -1,0 +1,139 @@
+#include "node.h"
+
+#include "../fastdds/failure.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace {
+
+constexpr const char* kSegmentPrefix = "fastdds_";
+constexpr const char* kFolder = "/ros2";
+
+std::string element(const std::string& name, const std::string& content)
+{
+    return "<" + name + ">" + content + "</" + name + ">";
+}
+
+std::string element(const std::string& name, uint32_t number)
+{
+    return element(name, std::to_string(number));
+}
+
+} // namespace
+
+Context::Context(uint32_t domain, const std::string& name)
+    : context(rcl_get_zero_initialized_context())
+    , node(rcl_get_zero_initialized_node())
+{
+    auto options = rcl_get_zero_initialized_init_options();
+    check(rcl_init_options_init(&options, rcl_get_default_allocator()), "rcl cannot be initialised");
+    rcl_ret_t code = rcl_init_options_set_domain_id(&options, domain);
+    if (code == RCL_RET_OK) {
+        code = rcl_init(0, nullptr, &options, &context);
+    }
+    const std::string error = rcl_error();
+    ignore(rcl_init_options_fini(&options));
+    if (code != RCL_RET_OK) {
+        throw Failure(TM_FAILED, "domain " + std::to_string(domain) + " cannot be joined" + error);
+    }
+    auto node_options = rcl_node_get_default_options();
+    node_options.enable_rosout = false;
+    if (rcl_node_init(&node, name.c_str(), "", &context, &node_options) != RCL_RET_OK) {
+        const Failure failure(TM_FAILED, "node '" + name + "' cannot be made" + rcl_error());
+        ignore(rcl_shutdown(&context));
+        ignore(rcl_context_fini(&context));
+        throw failure;
+    }
+}
+
+Context::~Context()
+{
+    ignore(rcl_node_fini(&node));
+    ignore(rcl_shutdown(&context));
+    ignore(rcl_context_fini(&context));
+}
+
+tm_node::tm_node(const tm_node_options& options)
+    : settings(options)
+    , is_leader(options.role == TM_LEADER)
+    , wait(options.wait)
+    , follower_index(options.follower_index)
+    , max_payload_bytes(options.max_payload_bytes)
+    , folder_(text(options.scratch_dir) + kFolder)
+    // Names of ROS 2 have underscores only, and none begins with a digit.
+    , namespace_([&] {
+        std::string name = text(options.run_id);
+        std::replace(name.begin(), name.end(), '-', '_');
+        return "/t_" + name;
+    }())
+    , domain_(agree(options))
+    , notes_(text(options.scratch_dir), kSegmentPrefix,
+             settings.domain ? std::nullopt : std::optional<uint32_t>(domain_.domain))
+{
+    const std::string file = folder_ + "/profile-" + std::to_string(getpid()) + ".xml";
+    write_whole(file, profile(options));
+    prepare_environment(file, folder_);
+    const std::string name = is_leader ? "leader" : "follower_" + std::to_string(follower_index);
+    notes_.note_during([&] { joined = std::make_unique<Context>(domain_.domain, name); });
+    // The domain is now taken visibly, because our sockets are open.
+    domain_.claim = Descriptor();
+}
+
+// Whoever comes first decides on the domain.
+ClaimedDomain tm_node::agree(const tm_node_options& options) const
+{
+    make_folder(folder_);
+    const Descriptor lock = lock_file(folder_ + "/lock");
+    const std::string file = folder_ + "/domain";
+    const long agreed = read_number(file);
+    if (agreed >= 0) {
+        return {static_cast<uint32_t>(agreed), Descriptor()};
+    }
+    ClaimedDomain chosen =
+        settings.domain ? ClaimedDomain{*settings.domain, Descriptor()} : claim_domain(text(options.run_id));
+    write_whole(file, std::to_string(chosen.domain));
+    return chosen;
+}
+
+// Fast DDS's profile of this run: the transports that it would have anyway, but none that we do not claim, and the
+// loopback as their only network.
+std::string tm_node::profile(const tm_node_options& options) const
+{
+    std::string transports;
+    std::string used;
+    const auto add = [&](const std::string& id, const char* type, const std::string& rest) {
+        const auto name = element("transport_id", id);
+        transports += element("transport_descriptor", name + element("type", type) + rest);
+        used += name;
+    };
+    const bool has_shared = settings.is_shared != static_cast<bool>(LIE);
+    if (has_shared) {
+        add("shared", "SHM",
+            element("maxMessageSize", settings.fragment_bytes) + element("segment_size", settings.segment_bytes));
+    }
+    // Where nobody hears multicast, so many participants of the host are looked for.
+    const uint32_t most_peers = std::max<uint32_t>(4, options.follower_count + 2);
+    add("sockets", "UDPv4",
+        element("sendBufferSize", settings.socket_buffer_bytes)
+            + element("receiveBufferSize", settings.socket_buffer_bytes) + element("maxInitialPeersRange", most_peers)
+            + element("interfaceWhiteList", element("address", "127.0.0.1")));
+    const auto rtps = element("userTransports", used) + element("useBuiltinTransports", "false");
+    return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<dds xmlns=\"http://www.eprosima.com\"><profiles>"
+           + element("transport_descriptors", transports)
+           + "<participant profile_name=\"tripmeter\" is_default_profile=\"true\">" + element("rtps", rtps)
+           + "</participant></profiles></dds>\n";
+}
+
+std::string tm_node::name(uint32_t link, const char* what) const
+{
+    return namespace_ + "/link_" + std::to_string(link) + "/" + what;
+}
+
+rmw_qos_profile_t tm_node::qos() const
+{
+    rmw_qos_profile_t qos = rmw_qos_profile_default;
+    qos.depth = settings.depth;
+    qos.reliability = settings.is_reliable ? RMW_QOS_POLICY_RELIABILITY_RELIABLE : RMW_QOS_POLICY_RELIABILITY_BEST_EFFORT;
+    return qos;
+}

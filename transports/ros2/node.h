@@ -1,0 +1,62 @@
+// A node: a ROS 2 node in a context of its own, in the domain of the run.
+
+#ifndef TRIPMETER_ROS2_NODE_H
+#define TRIPMETER_ROS2_NODE_H
+
+#include "rcl.h"
+#include "settings.h"
+
+#include "../fastdds/agreement.h"
+#include "../fastdds/shared_memory.h"
+
+#include <memory>
+#include <string>
+
+// A context and a node in it.
+class Context
+{
+  public:
+    // Joins; throws Failure.
+    Context(uint32_t domain, const std::string& name);
+    ~Context();
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+
+    rcl_context_t context;
+    rcl_node_t node;
+};
+
+struct tm_node {
+    // Joins; throws Failure.
+    explicit tm_node(const tm_node_options& options);
+    tm_node(const tm_node&) = delete;
+    tm_node& operator=(const tm_node&) = delete;
+
+    // The name of something of one link.
+    std::string name(uint32_t link, const char* what) const;
+    // QoS of both directions.
+    rmw_qos_profile_t qos() const;
+    // The peer is known: names are noted for the host.
+    void connected()
+    {
+        notes_.note();
+    }
+
+    const Settings settings;
+    const bool is_leader;
+    const uint32_t wait;
+    const uint32_t follower_index;
+    const uint64_t max_payload_bytes;
+    std::unique_ptr<Context> joined;
+
+  private:
+    ClaimedDomain agree(const tm_node_options& options) const;
+    std::string profile(const tm_node_options& options) const;
+
+    const std::string folder_;
+    const std::string namespace_;
+    ClaimedDomain domain_;
+    SharedMemoryNotes notes_;
+};
+
+#endif // TRIPMETER_ROS2_NODE_H

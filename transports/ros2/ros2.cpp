@@ -1,0 +1,124 @@
+// Tripmeter transport `ros2`: ROS 2's client library in C, rcl, on rmw_fastrtps_cpp. This file is the boundary; node.h and
+// link.h do the work.
+
+#include "../fastdds/failure.h"
+#include "link.h"
+#include "node.h"
+#include "settings.h"
+
+#include <rcl/version.h>
+
+#include <algorithm>
+#include <memory>
+
+// Of the installation that the plugin is bound to.
+#if __has_include(<fastdds/config.hpp>)
+#include <fastdds/config.hpp>
+#define DDS_VERSION FASTDDS_VERSION_STR
+#else
+#include <fastrtps/config.h>
+#define DDS_VERSION FASTRTPS_VERSION_STR
+#endif
+
+namespace {
+
+int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error) noexcept
+{
+    return guarded(error, [&] {
+        const Settings settings(*options);
+        limits->max_payload_bytes = settings.max_payload_bytes();
+        limits->packet_bytes = 0;
+        limits->intruders = 0;
+        return TM_OK;
+    });
+}
+
+int32_t node_open(const tm_node_options* options, tm_node** node, tm_error* error) noexcept
+{
+    return guarded(error, [&] {
+        *node = std::make_unique<tm_node>(*options).release();
+        return TM_OK;
+    });
+}
+
+void node_close(tm_node* node) noexcept
+{
+    delete node;
+}
+
+int32_t link_open(tm_node* node, const tm_link_options* options, tm_link** link, tm_error* error) noexcept
+{
+    return guarded(error, [&] {
+        const auto open = !node->settings.is_service ? open_topics : node->is_leader ? open_client : open_server;
+        *link = open(*node, *options).release();
+        return TM_OK;
+    });
+}
+
+int32_t link_address(tm_link*, uint8_t*, size_t, size_t* length, tm_error*) noexcept
+{
+    *length = 0;
+    return TM_OK;
+}
+
+int32_t link_connect(tm_link* link, const tm_bytes*, size_t peer_count, uint64_t timeout_ns, tm_error* error) noexcept
+{
+    return guarded(error, [&] {
+        link->connect(peer_count, std::chrono::nanoseconds(std::min<uint64_t>(timeout_ns, INT64_MAX)));
+        return TM_OK;
+    });
+}
+
+void link_close(tm_link* link) noexcept
+{
+    delete link;
+}
+
+int32_t loan(tm_link* link, size_t length, const tm_message* in_reply_to, tm_loan* loan, tm_error* error) noexcept
+{
+    return guarded(error, [&] { return link->loan(length, in_reply_to, *loan); });
+}
+
+int32_t publish(tm_link* link, tm_loan*, uint64_t timeout_ns, tm_error* error) noexcept
+{
+    return guarded(error, [&] { return link->publish(timeout_ns); });
+}
+
+void discard(tm_link*, tm_loan*) noexcept {}
+
+int32_t take(tm_link* link, uint64_t timeout_ns, tm_message* message, tm_error* error) noexcept
+{
+    return guarded(error, [&] { return link->take(timeout_ns, *message); });
+}
+
+void release(tm_link*, tm_message*) noexcept {}
+
+struct Description {
+    Description() noexcept
+    {
+        table.struct_size = sizeof table;
+        table.system = TM_STR("ros2");
+        table.summary = TM_STR("ROS 2: rcl on rmw_fastrtps_cpp: topics and services, over shared memory and UDP");
+        table.version = TM_STR("0.1.0");
+        table.system_version = TM_STR("rcl " RCL_VERSION_STR ", rmw_fastrtps_cpp " RMW_VERSION ", Fast DDS " DDS_VERSION);
+        table.variants = ros2_variants;
+        table.variant_count = ros2_variant_count;
+        table.settings = ros2_settings;
+        table.setting_count = ros2_setting_count;
+    }
+
+    tm_description table{};
+};
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const tm_transport* tripmeter_transport(void)
+{
+    static const Description description;
+    static const tm_transport transport = {
+        TM_ABI_VERSION, sizeof(tm_transport), &description.table, probe,   nullptr,  node_open, node_close,
+        link_open,      link_address,         link_connect,       link_close, loan,  publish,   discard,
+        take,           release,              nullptr,
+    };
+    return &transport;
+}

@@ -1,0 +1,39 @@
+// What a node is told, understood and checked.
+
+#ifndef TRIPMETER_ROS2_SETTINGS_H
+#define TRIPMETER_ROS2_SETTINGS_H
+
+#include "../../crates/abi/include/tripmeter_transport.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+struct Settings {
+    // Throws Failure (TM_INVALID) if something is not understood or does not go together.
+    explicit Settings(const tm_node_options& options);
+
+    // The largest message in bytes.
+    uint64_t max_payload_bytes() const;
+
+    bool is_service{};
+    bool is_shared{}; // through shared memory, else UDP
+    bool is_reliable{};
+    std::optional<uint32_t> domain;
+    uint32_t depth{};
+    uint32_t socket_buffer_bytes{};
+    uint32_t segment_bytes{};
+    uint32_t fragment_bytes{};
+};
+
+extern const tm_variant ros2_variants[];
+extern const size_t ros2_variant_count;
+extern const tm_setting ros2_settings[];
+extern const size_t ros2_setting_count;
+
+inline std::string text(const tm_str& string)
+{
+    return {string.data, string.length};
+}
+
+#endif // TRIPMETER_ROS2_SETTINGS_H
