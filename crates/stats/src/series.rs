@@ -120,8 +120,12 @@ fn modes(samples: &[f64], granularity_ns: f64) -> Option<Modes> {
     let mut random = fastrand::Rng::with_seed(0);
     let count = samples.len().min(DIP_SAMPLES);
     let spread = granularity_ns.max(1.0);
-    let mut picked: Vec<f64> =
-        (0..count).map(|index| samples[index * samples.len() / count] + spread * (random.f64() - 0.5)).collect();
+    // Anywhere in each piece, so that what repeats itself is not met at the same place again and again.
+    let pick = |index: usize| {
+        let place = (index as f64 + random.f64()) * samples.len() as f64 / count as f64;
+        samples[(place as usize).min(samples.len() - 1)] + spread * (random.f64() - 0.5)
+    };
+    let mut picked: Vec<f64> = (0..count).map(pick).collect();
     let dip = dip_of(&picked)?;
     picked.sort_unstable_by(f64::total_cmp);
     let tail = (count as f64 * TAIL) as usize;
@@ -203,7 +207,7 @@ mod tests {
         let two = audited(5000, |index, ns| if index % 10 < 3 { 1.5 * ns } else { ns });
         assert_eq!(said(&two), [false, false, false, true], "{two:?}");
         let modes = two.modes.unwrap();
-        assert!((modes.upper_share - 0.3).abs() < 0.05 && (modes.upper_ns / modes.lower_ns - 1.5).abs() < 0.05);
+        assert!((modes.upper_share - 0.3).abs() < 0.08 && (modes.upper_ns / modes.lower_ns - 1.5).abs() < 0.05);
         let slow_waves = audited(5000, |index, ns| ns + 40.0 * (index as f64 / 60.0).sin());
         assert!(said(&slow_waves)[1], "{slow_waves:?}");
     }
