@@ -142,6 +142,8 @@ def check(folder):
     for result in manifest["sub_experiments"]:
         place = folder if rounds == 1 else folder / f"round-{result['round']:02}"
         known.add(place / f"measurements_{result['name']}.hlog")
+        for attempt in range(1, 1 + max((len(cell.get("earlier_attempts", [])) for cell in result["cells"]), default=0)):
+            known.add(place / "attempts" / f"measurements_{result['name']}_attempt-{attempt}.hlog")
         findings += check_result(place, result, has_raw)
     return findings + [f"{path}: is of no sub-experiment" for path in sorted(folder.rglob("*.hlog")) if path not in known]
 

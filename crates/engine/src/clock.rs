@@ -79,6 +79,13 @@ impl Timebase {
         }
     }
 
+    /// The smallest difference between two readings that differ, in nanoseconds, of 1,000 readings now.
+    pub fn granularity_ns(&self) -> f64 {
+        let readings: Vec<u64> = (0..1000).map(|_| self.now()).collect();
+        let differences = readings.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        differences.filter(|ticks| *ticks > 0).min().unwrap_or(0) as f64 / self.ticks_per_ns()
+    }
+
     /// The present tick of whichever clock it is; not for the measured window.
     pub fn now(&self) -> u64 {
         match self.source {

@@ -54,6 +54,8 @@ pub struct Job {
     /// What is kept.
     pub raw: Raw,
     /// See the plan.
+    pub attempts: u32,
+    /// See the plan.
     pub loss_timeout_ns: u64,
     /// See the plan.
     pub leader_cpu: Option<usize>,
@@ -136,6 +138,8 @@ pub enum FromLeader {
     },
     /// A payload is finished and on disk.
     CellFinished(Box<Cell>),
+    /// The same, and it is measured again from here.
+    CellAgain(Box<Cell>),
     /// What its process did; shortly before the end.
     Used(ProcessActivity),
     /// All is done.
@@ -235,6 +239,9 @@ pub struct Setup {
     pub interrupt: bool,
     /// The clock.
     pub timebase: Timebase,
+    /// How long it spins before each answer.
+    #[serde(default)]
+    pub answer_delay_ns: u64,
     /// The page of the hand-over probe.
     pub handover: PathBuf,
     /// How long one receive may wait.

@@ -1,5 +1,6 @@
 //! The files of one sub-experiment, written payload by payload.
 
+pub mod aside;
 mod log;
 mod stamps;
 mod trials;
@@ -30,6 +31,8 @@ const ROWS_AT_ONCE: usize = 1 << 20;
 pub struct Files {
     csv: Option<File>,
     samples: u64,
+    /// Of the latest payload.
+    latest: u64,
     /// A latency is the time measured divided by that.
     parts: u64,
     histograms: HistogramLog,
@@ -53,14 +56,14 @@ impl Files {
     }
 
     fn of(folder: &Path, name: &str, raw: bool, parts: u64, what: &str) -> io::Result<Self> {
-        let create = |ending: &str| File::create_new(folder.join(format!("measurements_{name}.{ending}")));
+        let create = |ending: &str| aside::create(&folder.join(format!("measurements_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
         if let Some(csv) = &mut csv {
             writeln!(csv, "{CSV_HEADER}")?;
         }
         let comment = format!("{what} of {name} in ns; one line per payload, tagged payload_<bytes>");
         let histograms = HistogramLog::begin(create("hlog")?, &comment)?;
-        Ok(Self { csv, samples: 0, parts, histograms })
+        Ok(Self { csv, samples: 0, latest: 0, parts, histograms })
     }
 
     /// Appends a finished payload, with the histograms of `others` under their tags. When it returns, a killed process loses nothing of it.
@@ -89,13 +92,19 @@ impl Files {
         appended
     }
 
+    /// The rows of the latest payload have been set aside; those that follow have their numbers.
+    pub fn forget_latest(&mut self) {
+        self.samples -= std::mem::take(&mut self.latest);
+    }
+
     fn append_rows(&mut self, payload_bytes: u64, recorded: &Recorded) -> io::Result<()> {
+        self.latest = 0;
         let Some(csv) = &mut self.csv else { return Ok(()) };
         // Whole rows in one system call, so that a killed process leaves no row cut off.
         for rows in recorded.rtt_ns.chunks(ROWS_AT_ONCE) {
             let mut text = Vec::with_capacity(rows.len() * 24);
             for rtt_ns in rows {
-                self.samples += 1;
+                (self.samples, self.latest) = (self.samples + 1, self.latest + 1);
                 // In whole nanoseconds, halves rounded up.
                 let ns = rtt_ns.div_ceil(self.parts);
                 writeln!(text, "{},{payload_bytes},{}.{:03}", self.samples, ns / 1000, ns % 1000)?;

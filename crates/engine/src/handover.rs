@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 use tripmeter_model::manifest::Handover;
 
@@ -141,6 +141,53 @@ impl Page {
     }
 }
 
+/// A bare ping-pong over the page, for comparison: header and word are in one cache line.
+impl Page {
+    /// The word at that place of the cache line.
+    fn header(&self, place: usize) -> &AtomicU64 {
+        debug_assert!(place < 8);
+        // SAFETY: the page has 512 such words, and is zero-initialised, as long as `self` lives.
+        unsafe { &*self.word.add(place) }
+    }
+
+    /// Writes a header of 16 bytes, and hands the line over by `value`.
+    fn send(&self, value: u64) {
+        self.header(1).store(value, Relaxed);
+        self.header(2).store(!value, Relaxed);
+        self.word().store(value, Release);
+    }
+
+    /// Waits for `value` and verifies the header.
+    fn receive(&self, value: u64) -> bool {
+        self.await_value(value) && self.header(1).load(Relaxed) == value && self.header(2).load(Relaxed) == !value
+    }
+
+    /// Round trips in ticks, by one reading of the clock each. `None` if the other side is not there.
+    pub fn exchange(&self, timebase: &Timebase, trips: u64) -> Option<Vec<u64>> {
+        let mut samples = vec![0; trips as usize];
+        let mut previous = timebase.now();
+        for (trip, sample) in (0..).zip(&mut samples) {
+            self.send(2 * trip + 1);
+            if !self.receive(2 * trip + 2) {
+                return None;
+            }
+            let now = timebase.now();
+            *sample = now - previous;
+            previous = now;
+        }
+        Some(samples)
+    }
+
+    /// The other half; false if it ended early.
+    pub fn answer(&self, trips: u64) -> bool {
+        (0..trips).all(|trip| {
+            let is_there = self.receive(2 * trip + 1);
+            self.send(2 * trip + 2);
+            is_there
+        })
+    }
+}
+
 impl Drop for Page {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and nobody holds a reference into it.
@@ -181,6 +228,18 @@ mod tests {
         });
         let probe = page.lead(&Timebase::NANOSECONDS).unwrap();
         assert!(probe.samples < 30 && follower.join().unwrap() == probe.samples, "{probe:?}");
+    }
+
+    #[test]
+    fn a_bare_exchange_has_a_sample_for_each_trip() {
+        let page = Page::create().unwrap();
+        let other = Page::open(&page.path()).unwrap();
+        let follower = std::thread::spawn(move || other.answer(100));
+        let samples = page.exchange(&Timebase::NANOSECONDS, 100);
+        let answered = follower.join().unwrap();
+        if crate::os::allowed_cpus().len() > 1 {
+            assert!(answered && samples.unwrap().len() == 100);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 pub mod any;
 pub mod audit;
+pub mod bare;
 pub mod by_hand;
 pub mod clock;
 pub mod control;

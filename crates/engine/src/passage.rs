@@ -6,10 +6,12 @@ use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::record::histogram;
 use hdrhistogram::Histogram;
-use tripmeter_model::channel::{Fate, Latency};
+use tripmeter_model::channel::{Fate, Latency, LatencyBounds};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::rpc::CallCounts;
+use tripmeter_model::series::Series;
+use tripmeter_stats::series::Thinned;
 
 /// The stamps of one topic or client, in ticks and in the order of the numbers. A call arrives when its answer does; one
 /// that fails is damaged, and one that times out is lost.
@@ -75,13 +77,22 @@ pub struct Distribution {
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
+    series: Thinned,
     /// Of all of them, in nanoseconds.
     pub histogram: Histogram<u64>,
 }
 
 impl Distribution {
     fn new(raw: Raw) -> Self {
-        Self { raw, ns: Vec::new(), sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram: histogram() }
+        Self {
+            raw,
+            ns: Vec::new(),
+            sum_ns: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            series: Thinned::default(),
+            histogram: histogram(),
+        }
     }
 
     fn record(&mut self, ns: u64) {
@@ -92,6 +103,18 @@ impl Distribution {
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
         self.histogram.saturating_record(ns);
+    }
+
+    /// Intervals of its quantiles, once [`Distribution::latency`] has been called; `None` without raw samples.
+    pub fn within_run(&self) -> Option<LatencyBounds> {
+        let of = |p| tripmeter_stats::rounds::bounds(&self.ns, p);
+        let bounds = || LatencyBounds { median: of(0.5), p90: of(0.9), p99: of(0.99), p999: of(0.999) };
+        (!self.ns.is_empty()).then(bounds)
+    }
+
+    /// The audit of those of the first topic, in the order of their sending.
+    pub fn series(&self, granularity_ns: f64) -> Option<Series> {
+        self.series.audit(granularity_ns)
     }
 
     /// The figures; `None` without a sample.
@@ -187,7 +210,7 @@ impl Tally {
             let pace = &mut self.paces[at];
             (pace.0, pace.1) = (pace.0 + topic.sent.len() as u64, pace.1 + topic.elapsed());
             for (index, passage) in topic.passages(self.patience).enumerate() {
-                self.count(&passage);
+                self.count(&passage, at == 0);
                 row(at, index, &passage);
             }
         }
@@ -199,7 +222,7 @@ impl Tally {
         }
     }
 
-    fn count(&mut self, passage: &Passage) {
+    fn count(&mut self, passage: &Passage, is_first_topic: bool) {
         let Passage { intended, actual, arrived, fate } = *passage;
         let lateness = actual.saturating_sub(intended);
         self.lateness.record(self.timebase.to_ns(lateness));
@@ -212,6 +235,15 @@ impl Tally {
         }
         self.service.record(self.timebase.to_ns(arrived - actual));
         self.response.record(self.timebase.to_ns(arrived - intended));
+        if is_first_topic {
+            self.service.series.push(self.timebase.to_ns(arrived - actual));
+            self.response.series.push(self.timebase.to_ns(arrived - intended));
+        }
+    }
+
+    /// Of the clock that its stamps are of, in nanoseconds.
+    pub fn granularity_ns(&self) -> f64 {
+        self.timebase.granularity_ns()
     }
 
     /// What happened to the messages.

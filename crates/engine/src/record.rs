@@ -4,6 +4,8 @@ use crate::clock::Timebase;
 use hdrhistogram::Histogram;
 use tripmeter_model::manifest::{Figures, WithinRun};
 use tripmeter_model::plan::Raw;
+use tripmeter_model::series::Series;
+use tripmeter_stats::series::Thinned;
 
 /// Samples taken between two drains where raw samples are not kept.
 const CHUNK: usize = 1 << 16;
@@ -21,6 +23,7 @@ pub struct Recorder {
     drained: u64,
     histogram: Histogram<u64>,
     exact: Exact,
+    series: Thinned,
 }
 
 /// What is kept exactly even without raw samples.
@@ -43,6 +46,8 @@ pub struct Recorded {
     pub within_run: Option<WithinRun>,
     /// Round trips in nanoseconds.
     pub histogram: Histogram<u64>,
+    /// The audit of the round trips; `None` if they are few.
+    pub series: Option<Series>,
 }
 
 /// Of nanoseconds.
@@ -54,6 +59,8 @@ pub(crate) fn histogram() -> Histogram<u64> {
 pub struct OneWay {
     /// The figures, in nanoseconds; `None` without a sample.
     pub figures: Option<Figures>,
+    /// Intervals of its quantiles.
+    pub within_run: WithinRun,
     /// In nanoseconds.
     pub histogram: Histogram<u64>,
 }
@@ -63,7 +70,8 @@ impl OneWay {
     pub fn of(mut latencies_ns: Vec<u64>) -> Self {
         let mut histogram = histogram();
         latencies_ns.iter().for_each(|ns| histogram.saturating_record(*ns));
-        Self { figures: tripmeter_stats::figures(&mut latencies_ns), histogram }
+        let figures = tripmeter_stats::figures(&mut latencies_ns);
+        Self { figures, within_run: tripmeter_stats::rounds::within_run(&latencies_ns), histogram }
     }
 }
 
@@ -77,7 +85,17 @@ impl Recorder {
         // Written, not merely reserved, so that no page fault falls into the measured window.
         let ticks = vec![u64::MAX; room];
         let histogram = histogram();
-        Self { timebase, raw, ticks, filled: 0, planned, drained: 0, histogram, exact: Exact::default() }
+        Self {
+            timebase,
+            raw,
+            ticks,
+            filled: 0,
+            planned,
+            drained: 0,
+            histogram,
+            exact: Exact::default(),
+            series: Thinned::default(),
+        }
     }
 
     /// The free part of the buffer, never more than is still to be recorded.
@@ -116,6 +134,7 @@ impl Recorder {
 
     fn count_one(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
+        self.series.push(ns);
         self.exact.min_ns = if self.exact.sum_ns == 0 { ns } else { self.exact.min_ns.min(ns) };
         self.exact.max_ns = self.exact.max_ns.max(ns);
         self.exact.sum_ns += u128::from(ns);
@@ -127,7 +146,15 @@ impl Recorder {
             self.drain();
             let count = self.drained;
             let figures = (count > 0).then(|| self.histogram_figures(count));
-            return Recorded { rtt_ns: Vec::new(), count, figures, within_run: None, histogram: self.histogram };
+            let series = self.series.audit(self.timebase.granularity_ns());
+            return Recorded {
+                rtt_ns: Vec::new(),
+                count,
+                figures,
+                within_run: None,
+                histogram: self.histogram,
+                series,
+            };
         }
         let rtt_ns: Vec<u64> = self.ticks[..self.filled].iter().map(|ticks| self.timebase.to_ns(*ticks)).collect();
         for ns in &rtt_ns {
@@ -136,7 +163,8 @@ impl Recorder {
         let mut sorted = rtt_ns.clone();
         let figures = tripmeter_stats::figures(&mut sorted);
         let within_run = Some(tripmeter_stats::rounds::within_run(&sorted));
-        Recorded { count: rtt_ns.len() as u64, figures, within_run, rtt_ns, histogram: self.histogram }
+        let series = self.series.audit(self.timebase.granularity_ns());
+        Recorded { count: rtt_ns.len() as u64, figures, within_run, rtt_ns, histogram: self.histogram, series }
     }
 
     fn histogram_figures(&self, count: u64) -> Figures {

@@ -38,6 +38,9 @@ const DEFAULT_SAMPLES: u64 = 10_000;
 /// Seconds without an answer after which a message is lost, if none are asked for.
 const DEFAULT_LOSS_TIMEOUT_S: f64 = 1.0;
 
+/// Most times that a payload is measured.
+pub const MOST_ATTEMPTS: u32 = 3;
+
 /// What to do about a transport that was asked for by name and cannot run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
@@ -132,6 +135,10 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
     if !(0.001..=600.0).contains(&loss_timeout_s) {
         return Err(Problem::LossTimeout(loss_timeout_s));
     }
+    let attempts = experiment.attempts.unwrap_or(MOST_ATTEMPTS);
+    if !(1..=MOST_ATTEMPTS).contains(&attempts) {
+        return Err(Problem::Attempts(attempts));
+    }
     let (leader_cpu, follower_cpu) = machine.place(experiment.leader_cpu, experiment.follower_cpu)?;
     let cpus = experiment.cpus.as_deref().map_or(Ok(Vec::new()), |text| machine.list(text))?;
     if !cpus.is_empty() && (experiment.leader_cpu.is_some() || experiment.follower_cpu.is_some()) {
@@ -147,6 +154,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         seed: experiment.seed.unwrap_or_else(from_clock),
         raw: experiment.raw.unwrap_or_default(),
         daemons: experiment.daemons.unwrap_or_default(),
+        attempts,
         loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
         leader_cpu: is_bound.then_some(leader_cpu),
         follower_cpu: is_bound.then_some(follower_cpu),

@@ -93,6 +93,8 @@ pub enum Event {
     },
     /// A payload is finished.
     PayloadFinished(Box<Cell>),
+    /// A payload was measured while the hand-over probe changed, and is measured again.
+    PayloadAgain(Box<Cell>),
     /// There will be so many rounds in all, more or fewer than the plan has.
     RoundsWanted(u32),
     /// A sub-experiment is over.
@@ -254,6 +256,7 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         environment: Environment { audit_before: Some(audit), ..environment::environment(calibration) },
         sub_experiments: Vec::new(),
         over_rounds: Vec::new(),
+        figures_over_rounds: Vec::new(),
     }
 }
 
@@ -278,6 +281,7 @@ impl Run<'_> {
             round += 1;
             self.round(round, &mut random)?;
             self.manifest.over_rounds = tripmeter_stats::rounds::over_rounds(&self.manifest);
+            self.manifest.figures_over_rounds = tripmeter_stats::rounds::figures_over_rounds(&self.manifest);
             let wanted = wanted(&self.manifest).max(round);
             if wanted != self.manifest.plan.rounds && !self.stopped() {
                 self.manifest.plan.rounds = wanted;

@@ -1,6 +1,7 @@
 //! Pattern `channel`: messages published at a fixed rate, or as they were recorded, and when they arrived.
 
-use crate::manifest::Counts;
+use crate::manifest::{Bounds, Counts};
+use crate::series::Series;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +53,18 @@ pub struct ChannelTrial {
     pub service_ns: Option<Latency>,
     /// From when a message was to be sent to when it was sent; of all that were sent.
     pub lateness_ns: Option<Latency>,
+    /// Intervals of the quantiles of `response_ns` within this run; absent where samples were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_within_run_ns: Option<LatencyBounds>,
+    /// Those of `service_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_within_run_ns: Option<LatencyBounds>,
+    /// What the audit of the response times of the first topic found, in the order of their sending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_series: Option<Series>,
+    /// The same of the service times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_series: Option<Series>,
     /// From when the first message was to be sent until the last was, in nanoseconds.
     pub duration_ns: u64,
     /// Why it ended before all messages were sent, if so.
@@ -113,6 +126,29 @@ pub struct Latency {
     pub p999: f64,
     /// Largest.
     pub max: f64,
+}
+
+/// Intervals at 95 % of the quantiles of one run, by counting its samples; as [`crate::manifest::WithinRun`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyBounds {
+    /// Of the median.
+    pub median: Bounds,
+    /// Of the 90th percentile.
+    pub p90: Bounds,
+    /// Of the 99th percentile.
+    pub p99: Bounds,
+    /// Of the 99.9th percentile.
+    pub p999: Bounds,
+}
+
+impl Latency {
+    /// Every figure less `ns`.
+    pub fn less(&self, ns: f64) -> Latency {
+        let Latency { samples, min, mean, median, p90, p99, p999, max } = *self;
+        let [min, mean, median, p90, p99, p999, max] =
+            [min, mean, median, p90, p99, p999, max].map(|figure| figure - ns);
+        Latency { samples, min, mean, median, p90, p99, p999, max }
+    }
 }
 
 /// What a process used of the machine.

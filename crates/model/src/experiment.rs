@@ -254,6 +254,8 @@ pub struct Experiment {
     pub floor: Option<bool>,
     /// Whether daemons may be started; default `start`.
     pub daemons: Option<Daemons>,
+    /// Most times that a payload is measured whose hand-over probe changes, 1 to 3; default 3.
+    pub attempts: Option<u32>,
     /// After how many seconds without an answer a message counts as lost; default 1, of calls (`rpc`) 3.
     pub loss_timeout_s: Option<f64>,
     /// The leader's processor.

@@ -8,6 +8,7 @@
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
 //! | [`manifest`] | `manifest.json`: plan, environment and results |
 //! | [`audit`] | what of a machine disturbs measuring |
+//! | [`series`] | how samples went on in time |
 //! | [`raw`] | `measurements_<name>.csv`: every sample |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`magnitude`] | figures of it that are compared and drawn |
@@ -30,6 +31,7 @@ pub mod check;
 pub mod exit;
 pub mod experiment;
 pub mod file;
+mod handover;
 pub mod log;
 pub mod magnitude;
 pub mod manifest;
@@ -39,6 +41,7 @@ pub mod raw;
 pub mod recording;
 pub mod requirements;
 pub mod rpc;
+pub mod series;
 pub mod sidecar;
 pub mod summary;
 pub mod table;

@@ -2,9 +2,11 @@
 
 use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
+pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
 use crate::log::LogCalls;
 use crate::plan::Plan;
 use crate::rpc::RpcTrial;
+use crate::series::Series;
 use crate::throughput::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,25 @@ pub struct Manifest {
     /// With several rounds: the figures over them, with their intervals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub over_rounds: Vec<OverRounds>,
+    /// With several rounds: all other figures over them, with their intervals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures_over_rounds: Vec<FigureOverRounds>,
+}
+
+/// One figure of one payload of one sub-experiment over all rounds that have it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FigureOverRounds {
+    /// The name of the sub-experiment.
+    pub name: String,
+    /// The payload.
+    pub payload_bytes: u64,
+    /// Where it stands in a cell, e.g. `one_way_ns.median` or `trials[0].followers[0].received_hz`.
+    pub figure: String,
+    /// Rounds that have it.
+    pub rounds: u32,
+    /// Its median over the rounds, and that one's interval.
+    #[serde(flatten)]
+    pub over: OverRoundsFigure,
 }
 
 /// One payload of one sub-experiment over all rounds that have it. A round is one value: rounds differ by more than the
@@ -216,7 +237,7 @@ pub enum Verdict {
 }
 
 /// What was measured at one payload.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Bytes of every message, our header included.
     pub payload_bytes: u64,
@@ -240,6 +261,12 @@ pub struct Cell {
     /// Intervals of the quantiles of `rtt_half_ns` within this run; absent where samples were not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_half_within_run_ns: Option<WithinRun>,
+    /// Intervals of the quantiles of `one_way_ns` within this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_within_run_ns: Option<WithinRun>,
+    /// Those of `one_way_last_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_last_within_run_ns: Option<WithinRun>,
     /// From sending a message to its arrival at the follower, two readings of one clock; absent if it was not asked for, or
     /// if a message had no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -252,10 +279,23 @@ pub struct Cell {
     /// the messages that all have answered, and its other counts but `sent` are totals of the followers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followers: Vec<AtFollower>,
+    /// What the audit of the samples of `rtt_half_ns` found, in the order of their measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
     /// The figures come from a histogram of three digits, because raw samples were not kept.
     pub from_histogram: bool,
     /// One cache line handed over and back between the two processors.
     pub handover_ns: Handovers,
+    /// That the hand-over probe did not show the same before and after; absent if it did, or if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover_changed: Option<ModeChange>,
+    /// The latencies less the hand-over; absent without a probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_handover_ns: Option<OverHandover>,
+    /// What was measured of this payload before, in order, and set aside because the hand-over probe changed. The figures
+    /// of the cell itself are always those of the last attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_attempts: Vec<Cell>,
     /// Time from first to last sample; under `throughput`, `channel` and `rpc`, of all trials.
     pub duration_ns: u64,
     /// Under pattern `throughput`: the trials, in order. `samples` are then the messages received, and there are no round
@@ -285,6 +325,9 @@ pub struct AtFollower {
     pub counts: Counts,
     /// From sending a message to its arrival here; absent if a message was not answered by all followers.
     pub one_way_ns: Option<Figures>,
+    /// Intervals of its quantiles within this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_within_run_ns: Option<WithinRun>,
 }
 
 /// What happened to the messages of a cell.
@@ -322,26 +365,6 @@ impl std::ops::Add for Counts {
     }
 }
 
-/// The hand-over probe before and after a cell.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Handovers {
-    /// Before the warm-up.
-    pub before: Option<Handover>,
-    /// After the last sample.
-    pub after: Option<Handover>,
-}
-
-/// One hand-over probe: round trips of one cache line.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Handover {
-    /// Round trips.
-    pub samples: u64,
-    /// Smallest round trip, in nanoseconds.
-    pub min_ns: f64,
-    /// Median round trip, in nanoseconds.
-    pub median_ns: f64,
-}
-
 /// Intervals at 95 % of the quantiles of one run, by counting its samples. They say nothing of other runs, and are too
 /// narrow as far as each sample is like the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -359,10 +382,7 @@ pub struct WithinRun {
 impl WithinRun {
     /// Every bound times `factor`.
     pub fn scaled(&self, factor: f64) -> WithinRun {
-        let scaled = |bounds: Bounds| Bounds {
-            low: bounds.low.map(|low| low * factor),
-            high: bounds.high.map(|high| high * factor),
-        };
+        let scaled = |bounds: Bounds| bounds.map(|ns| ns * factor);
         let WithinRun { median, p90, p99, p9999 } = *self;
         let [median, p90, p99, p9999] = [median, p90, p99, p9999].map(scaled);
         WithinRun { median, p90, p99, p9999 }
@@ -376,6 +396,13 @@ pub struct Bounds {
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
+}
+
+impl Bounds {
+    /// Both ends changed alike.
+    pub fn map(self, change: impl Fn(f64) -> f64) -> Bounds {
+        Bounds { low: self.low.map(&change), high: self.high.map(&change) }
+    }
 }
 
 /// The figures of one distribution, in nanoseconds.
@@ -405,6 +432,14 @@ impl Figures {
         let Figures { min, mean, stdev, median, p90, p99, p9999, max } = *self;
         let [min, mean, stdev, median] = [min, mean, stdev, median].map(|figure| figure * factor);
         let [p90, p99, p9999, max] = [p90, p99, p9999, max].map(|figure| figure * factor);
+        Figures { min, mean, stdev, median, p90, p99, p9999, max }
+    }
+
+    /// Every figure less `ns`, but for the standard deviation, which stays.
+    pub fn less(&self, ns: f64) -> Figures {
+        let Figures { min, mean, stdev, median, p90, p99, p9999, max } = *self;
+        let [min, mean, median, p90, p99, p9999, max] =
+            [min, mean, median, p90, p99, p9999, max].map(|figure| figure - ns);
         Figures { min, mean, stdev, median, p90, p99, p9999, max }
     }
 }

@@ -90,12 +90,20 @@ pub struct SubExperiment {
     /// What its processes have in their environment besides tripmeter's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// How long the follower spins between taking a message and answering it, in nanoseconds: a delay outside of the
+    /// transport, that `tripmeter selftest` injects to see whether it is found; 0 in all measurements.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub answer_delay_ns: u64,
     /// True for one that was added to show the distance from the floor.
     pub added_as_floor: bool,
 }
 
 fn one() -> u32 {
     1
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 fn is_one(count: &u32) -> bool {
@@ -136,6 +144,9 @@ pub struct Plan {
     pub raw: Raw,
     /// Whether daemons may be started.
     pub daemons: Daemons,
+    /// Most times that a payload is measured whose hand-over probe changes.
+    #[serde(default = "one")]
+    pub attempts: u32,
     /// After how many nanoseconds without an answer a message counts as lost; calls have their own time-out.
     pub loss_timeout_ns: u64,
     /// The leader's processor; `None` leaves it to the kernel.

@@ -1,11 +1,13 @@
 //! Two sides that were measured in pairs.
 
 use crate::audit;
+use crate::grid::counted;
 use crate::notes::mishaps;
 use crate::verdicts;
 use tripmeter_model::manifest::{Counts, Manifest, Status};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::handover::change_of;
 use tripmeter_stats::pairs::Pairs;
 use tripmeter_stats::runs::{Comparison, Question};
 
@@ -66,6 +68,9 @@ fn described(ab: &Ab<'_>, letter: &str, side: &SubExperiment, plugin: Option<&st
     if let Some(result) = results.find(|result| !result.system_version.is_empty()) {
         text += &format!(", version {}", result.system_version);
     }
+    if side.answer_delay_ns > 0 {
+        text += &format!(", answers delayed by {} ns outside of the transport", side.answer_delay_ns);
+    }
     text += &plugin.map(|file| format!(", plugin '{file}'")).unwrap_or_default();
     text += &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>();
     text + "\n"
@@ -82,6 +87,15 @@ fn messages(ab: &Ab<'_>) -> String {
             let what = mishaps(&counts);
             if !what.is_empty() {
                 text += &format!("{place}: {what}\n");
+            }
+            let changed = cells.clone().filter(|cell| change_of(cell).is_some()).count();
+            let again = cells.clone().map(|cell| cell.earlier_attempts.len()).sum::<usize>();
+            if changed + again > 0 {
+                let rounds = counted(changed, "round");
+                text += &format!(
+                    "{place}: the hand-over changed in {rounds} to the last, and in {again} attempts before, which are only in \
+                     the manifest\n"
+                );
             }
             if let Some(cut) = cells.clone().find_map(|cell| cell.cut_short.as_deref()) {
                 let short = cells.filter(|cell| cell.cut_short.is_some()).count();

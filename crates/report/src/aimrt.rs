@@ -1,8 +1,10 @@
 //! The columns of AimRT's benchmarks: those of its channel and RPC back ends here, those of loggers in `aimrt_log`.
 
 use crate::aimrt_log;
+use crate::interval::TOO_SMALL;
 use crate::lines::Row;
 use crate::merged::{Merged, largest};
+use crate::number::micros;
 use crate::throughput::percent;
 use crate::{channel, rpc};
 use tripmeter_model::channel::{Latency, Used};
@@ -10,6 +12,7 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::rpc::Mode;
 use tripmeter_stats::median;
+use tripmeter_stats::rounds::figure_over_rounds;
 
 const CHANNEL_HEADER: &str = "\
 | ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) |
@@ -128,13 +131,24 @@ fn rpc_line(row: &rpc::Row<'_>) -> String {
     format!("{} | {qps} | {} | {cpu}", figures(row, missed, &latencies), percent(row.counts().loss()))
 }
 
+/// The median over rounds, and of several its interval at 95 %.
+fn over_rounds(means: &[f64]) -> String {
+    let Some(over) = figure_over_rounds(means) else { return "-".to_owned() };
+    let text = micros(over.median);
+    match over.interval {
+        _ if means.len() == 1 => text,
+        Some([low, high]) => format!("{text} ({}..{})", micros(low), micros(high)),
+        None => format!("{text} ({TOO_SMALL})"),
+    }
+}
+
 /// The columns up to the largest latency.
 fn figures<T>(row: &Row<'_, T>, missed: &str, latencies: &[Latency]) -> String {
     let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
-    let micros = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns / 1000.0));
     let (links, payload_bytes) = row.group();
-    let (mean, max) = (median(&each(|latency| latency.mean)), largest(&each(|latency| latency.max)));
-    format!("{} | {payload_bytes} | {links} | {missed}{} | {}", row.transport(), micros(mean), micros(max))
+    let mean = over_rounds(&each(|latency| latency.mean));
+    let max = largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros);
+    format!("{} | {payload_bytes} | {links} | {missed}{mean} | {max}", row.transport())
 }
 
 fn cpu(used: impl Iterator<Item = (Used, Option<Used>)>) -> String {

@@ -4,21 +4,24 @@ use crate::FLOOR;
 use crate::audit;
 use crate::channel;
 use crate::fan_out;
+use crate::interval::{self, TOO_SMALL};
 use crate::log;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
 use crate::recording;
 use crate::rpc;
+use crate::series;
 use crate::throughput;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Bounds, Manifest, Status, WithinRun};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::handover::one_way_ns;
 use tripmeter_stats::median;
 use tripmeter_stats::order::fewest_for_upper_bound;
-use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
+use tripmeter_stats::rounds::ALPHA;
 
 /// Names longer than this are broken before each setting.
 const NAME_COLUMNS: usize = 20;
@@ -38,9 +41,17 @@ const HEADER: [&str; 12] = [
     "path\nproof",
 ];
 
-/// Stands before `from floor`, where it was measured.
+/// Stands before `from floor`, where there is a probe.
+const OVER_HEADER: &str = "over\nhandover\n[µs]";
+
+const OVER_LEGEND: &str = "\
+over handover: rtt_half median less the time that one cache line takes from processor to processor, by the probes before
+and after; ~: these were of different modes, or a processor was away.
+";
+
+/// Stands before those, where it was measured.
 const ONE_WAY_HEADER: &str = "one_way\nmedian\n[µs]";
-const ONE_WAY_PLACE: usize = 9;
+const OPTIONAL_PLACE: usize = 9;
 
 const ONE_WAY_LEGEND: &str = "\
 one_way: from sending to the arrival at the follower, two readings of one clock.
@@ -53,11 +64,12 @@ floor: shm at the same payload, wait and touch, compared by rtt_half median; - =
 n: samples; lost: messages never answered, which are not among them.
 ";
 
-/// Stands for a figure that has no bound.
-const TOO_SMALL: &str = "n too small";
-
 const ROUNDS_LEGEND: &str = "\
 below figures: the interval of the median over rounds, at 95 %; n too small = fewer than 6 rounds.
+";
+
+const WITHIN_LEGEND: &str = "\
+below figures: their intervals at 95 % within this one run, by counting samples; runs differ by more (--rounds).
 ";
 
 const TOO_SMALL_LEGEND: &str = "\
@@ -81,15 +93,18 @@ impl Row<'_> {
         median(&self.cell.rtt_half(|figures| figures.median))
     }
 
-    /// The median of a figure over the rounds, and below it its interval; or the figure of the only round.
-    fn over_rounds(&self, values: &[f64]) -> String {
-        let Some(over) = figure_over_rounds(values) else { return "-".to_owned() };
-        let interval = match over.interval {
-            _ if self.sub.rounds == 1 => return micros(over.median),
-            Some([low, high]) => format!("{}..{}", micros(low), micros(high)),
-            None => TOO_SMALL.to_owned(),
-        };
-        format!("{}\n{interval}", micros(over.median))
+    /// With its interval: over the rounds, or within the only one.
+    fn figure(&self, values: &[f64], within: Option<Bounds>) -> String {
+        interval::figure(values, self.sub.rounds, within, micros)
+    }
+
+    /// Intervals of `rtt_half` within the only round.
+    fn within(&self) -> Option<WithinRun> {
+        self.cell.cells.first().filter(|_| self.sub.rounds == 1)?.rtt_half_within_run_ns
+    }
+
+    fn has_within(&self) -> bool {
+        self.within().is_some()
     }
 
     /// Of the only round, unless its samples are too few to bound it.
@@ -99,7 +114,22 @@ impl Row<'_> {
         if self.sub.rounds == 1 && !values.is_empty() && !is_bound {
             return TOO_SMALL.to_owned();
         }
-        self.over_rounds(&values)
+        self.figure(&values, self.within().map(|within| within.p99))
+    }
+
+    fn over_handover(&self) -> Vec<f64> {
+        self.cell.over_handover(|over| over.rtt_half)
+    }
+
+    fn over_column(&self) -> String {
+        let shift = self.cell.cells.first().and_then(|cell| one_way_ns(&cell.handover_ns)).unwrap_or(0.0);
+        let within = self.within().map(|within| within.median.map(|ns| ns - shift));
+        self.cell.mark().to_owned() + &self.figure(&self.over_handover(), within)
+    }
+
+    fn one_way_column(&self) -> String {
+        let within = self.cell.cells.first().and_then(|cell| cell.one_way_within_run_ns).map(|within| within.median);
+        self.figure(&self.cell.one_way(|figures| figures.median), within)
     }
 
     fn one_way_median(&self) -> Option<f64> {
@@ -173,13 +203,22 @@ fn has_one_way(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| row.one_way_median().is_some())
 }
 
+fn has_handover(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|row| !row.over_handover().is_empty())
+}
+
 fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>], calls: &[rpc::Row<'_>]) -> String {
     let is_anything = !rows.is_empty() || !fans.is_empty() || !flows.is_empty() || !calls.is_empty();
     let parts = [
         (LEGEND, !rows.is_empty()),
-        (ROUNDS_LEGEND, rows.iter().any(|row| row.sub.rounds > 1)),
-        (TOO_SMALL_LEGEND, rows.iter().any(|row| row.p99() == TOO_SMALL)),
+        (
+            ROUNDS_LEGEND,
+            rows.iter().map(|row| row.sub).chain(fans.iter().map(fan_out::Rows::sub)).any(|sub| sub.rounds > 1),
+        ),
+        (WITHIN_LEGEND, rows.iter().any(Row::has_within) || fans.iter().any(fan_out::Rows::has_within)),
+        (TOO_SMALL_LEGEND, rows.iter().any(|row| row.sub.rounds == 1 && row.p99().contains(TOO_SMALL))),
         (ONE_WAY_LEGEND, has_one_way(rows)),
+        (OVER_LEGEND, has_handover(rows) || fans.iter().any(fan_out::Rows::has_handover)),
         (fan_out::LEGEND, !fans.is_empty()),
         (channel::LEGEND, !flows.is_empty()),
         (rpc::LEGEND, !calls.is_empty()),
@@ -208,9 +247,10 @@ fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
     let mut header = HEADER.to_vec();
     let one_way = has_one_way(rows);
-    if one_way {
-        header.insert(ONE_WAY_PLACE, ONE_WAY_HEADER);
-    }
+    let over = has_handover(rows);
+    let optional = [(ONE_WAY_HEADER, one_way), (OVER_HEADER, over)];
+    let optional: Vec<&str> = optional.into_iter().filter(|column| column.1).map(|column| column.0).collect();
+    header.splice(OPTIONAL_PLACE..OPTIONAL_PLACE, optional);
     let width = header.len();
     table.set_header(header);
     let grouped = rows.chunk_by(|a, b| a.cell.payload_bytes == b.cell.payload_bytes).any(|group| group.len() > 1);
@@ -221,8 +261,11 @@ fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
         }
         last_payload = Some(row.cell.payload_bytes);
         let mut columns = columns(row, subs).to_vec();
+        if over {
+            columns.insert(OPTIONAL_PLACE, row.over_column());
+        }
         if one_way {
-            columns.insert(ONE_WAY_PLACE, row.over_rounds(&row.cell.one_way(|figures| figures.median)));
+            columns.insert(OPTIONAL_PLACE, row.one_way_column());
         }
         table.add_row(columns);
     }
@@ -242,16 +285,17 @@ fn figure(ns: Option<f64>) -> String {
 fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
     let (sub, cell) = (row.sub, &row.cell);
     let short = if cell.shortfalls().is_empty() { "" } else { "*" };
+    let within = row.within().map(|within| within.median);
     [
         label(sub, subs),
         sub.planned.wait.to_string(),
         sub.planned.touch.to_string(),
         display_size(cell.payload_bytes),
         format!("{short}{}", cell.samples()),
-        row.over_rounds(&cell.rtt_half(|figures| figures.median)),
+        row.figure(&cell.rtt_half(|figures| figures.median), within),
         row.p99(),
         figure(largest(&cell.rtt_half(|figures| figures.max))),
-        row.over_rounds(&cell.rtt(|figures| figures.median)),
+        row.figure(&cell.rtt(|figures| figures.median), within.map(|within| within.map(|ns| 2.0 * ns))),
         distance(row, subs),
         cell.counts().lost.to_string(),
         proof(sub).to_owned(),
@@ -328,6 +372,8 @@ fn notes(
     lines.extend(reasons.iter().map(|reason| format!("* fewer samples than planned: {reason}")));
     let odd = cells.iter().filter(|(_, cell)| notes::odd(&cell.counts()));
     lines.extend(odd.map(|(sub, cell)| notes::mishap_line(sub, cell)));
+    lines.extend(subs.iter().flat_map(notes::handovers));
+    lines.extend(subs.iter().flat_map(series::notes));
     let several = subs.iter().filter(|sub| fan_out::is_of(sub));
     lines.extend(several.filter_map(|sub| {
         let shared = manifest.plan.shared_processors(sub.planned)?;
@@ -349,7 +395,7 @@ fn notes(
 mod tests {
     use super::*;
     use crate::fixture::{self, add, result};
-    use tripmeter_model::manifest::{Intruder, IntruderTrial, PathProof, Verdict};
+    use tripmeter_model::manifest::{Handover, Handovers, Intruder, IntruderTrial, PathProof, Verdict};
     use tripmeter_model::{Touch, Wait};
 
     /// The table's lines of `transport`, without header and legend, single-spaced.
@@ -395,6 +441,27 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         assert_eq!(rows_of(&text, "mq"), ["mq/one poll none 1k 10000 1.000 2.000 10.000 2.000 0.500 - 0 ok"], "{text}");
         assert_eq!(rows_of(&text, "pipe"), ["pipe/one poll none 1k 10000 1.000 2.000 10.000 2.000 - - 0 ok"], "{text}");
         assert!(text.contains(ONE_WAY_LEGEND), "{text}");
+    }
+
+    #[test]
+    fn the_hand_over_is_subtracted_and_its_change_is_marked() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "mq", "mq/queue", &[1024, 2048]);
+        let probe = |min_ns: f64| Some(Handover { samples: 2000, min_ns, median_ns: min_ns + 20.0 });
+        let cells = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0), (2048, 1000.0)]).cells;
+        cells[0].handover_ns = Handovers { before: probe(60.0), after: probe(60.0) };
+        let mut earlier = cells[1].clone();
+        earlier.counts.lost = 3;
+        cells[1].handover_ns = Handovers { before: probe(60.0), after: probe(200.0) };
+        cells[1].earlier_attempts = vec![earlier.clone(), earlier];
+        let text = all(&manifest);
+        let rows = rows_of(&text, "mq/queue");
+        assert_eq!(rows[0], "mq/queue poll none 1k 10000 1.000 2.000 10.000 2.000 0.960 - 0 ok", "{text}");
+        assert_eq!(rows[1], "mq/queue poll none 2k 10000 1.000 2.000 10.000 2.000 ~0.925 - 0 ok", "{text}");
+        let note = "~ mq at 2k: the hand-over changed from 0.080 to 0.220 µs (other cores, or siblings of one); measured \
+                    again 2 times as the hand-over changed; the last attempt counts, the others, of which 6 lost are in \
+                    the manifest\n";
+        assert!(text.contains(note) && text.contains(OVER_LEGEND), "{text}");
     }
 
     #[test]

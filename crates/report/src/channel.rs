@@ -3,8 +3,8 @@
 use crate::lines::{self, latency_columns, used_columns};
 use crate::merged::Merged;
 use crate::notes::{self, proof};
-use crate::throughput::{count, percent};
-use tripmeter_model::channel::{ChannelTrial, Latency, Used};
+use crate::throughput::{count, share};
+use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::payload::display_size;
 
@@ -39,6 +39,7 @@ readings of one clock. offered, achieved: messages per second on each topic, to 
 loss: messages lost, late or damaged, of those sent. CPU: user and system, in per cent of one core; switches: context
 switches; memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These three are of the
 publishing process in the line of response, and of the subscribing one in the line of service.
+below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss by Clopper and Pearson.
 ";
 
 /// The lines of one rate.
@@ -67,7 +68,12 @@ impl Row<'_> {
     fn lines(&self) -> [[String; HEADER.len()]; 2] {
         let planned = self.sub.planned;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let mut response = self.line("response", |trial| trial.response_ns, |trial| Some(trial.publisher));
+        let mut response = self.line(
+            "response",
+            |trial| trial.response_ns,
+            |trial| trial.response_within_run_ns,
+            |trial| Some(trial.publisher),
+        );
         let naming: [String; NAMING] = [
             format!("{}{same_process}", planned.transport),
             planned.wait.to_string(),
@@ -86,20 +92,31 @@ impl Row<'_> {
             ),
         ];
         response[..NAMING].clone_from_slice(&naming);
-        response[HEADER.len() - 5] = percent(self.loss());
+        let Counts { sent, lost, late, damaged, .. } = self.counts();
+        response[HEADER.len() - 5] = share(lost + late + damaged, sent);
         response[HEADER.len() - 1] = proof(self.sub).to_owned();
-        [response, self.line("service", |trial| trial.service_ns, |trial| trial.subscriber)]
+        [
+            response,
+            self.line(
+                "service",
+                |trial| trial.service_ns,
+                |trial| trial.service_within_run_ns,
+                |trial| trial.subscriber,
+            ),
+        ]
     }
 
     fn line(
         &self,
         time: &str,
         latency: fn(&ChannelTrial) -> Option<Latency>,
+        within: fn(&ChannelTrial) -> Option<LatencyBounds>,
         used: fn(&ChannelTrial) -> Option<Used>,
     ) -> [String; HEADER.len()] {
         let latencies: Vec<Latency> = self.trials.iter().filter_map(|trial| latency(trial)).collect();
         let used: Vec<Used> = self.trials.iter().filter_map(|trial| used(trial)).collect();
-        let [mean, p50, p90, p99, p999, max] = latency_columns(&latencies);
+        let [mean, p50, p90, p99, p999, max] =
+            latency_columns(&latencies, self.sub.rounds, self.trials.first().and_then(|trial| within(trial)));
         let [cpu, switches, memory] = used_columns(&used);
         let figures = [time.to_owned(), mean, p50, p90, p99, p999, max, String::new(), cpu, switches, memory];
         let mut line = [const { String::new() }; HEADER.len()];
@@ -189,6 +206,10 @@ pub mod tests {
             response_ns: Some(latency(60.0)),
             service_ns: Some(latency(10.0)),
             lateness_ns: Some(latency(50.0)),
+            response_within_run_ns: None,
+            service_within_run_ns: None,
+            response_series: None,
+            service_series: None,
             duration_ns: 1_000_000_000,
             cut_short: None,
             publisher: used(31_000_000, 12_345_678),

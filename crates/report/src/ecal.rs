@@ -1,5 +1,6 @@
 //! The table of eCAL's page on performance: payloads in kB against sub-experiments, in µs.
 
+use crate::interval::TOO_SMALL;
 use crate::merged::{Merged, MergedCell, mean};
 use crate::notes;
 use crate::number::kilobytes;
@@ -9,6 +10,7 @@ use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Counts, Environment, Figures, Manifest};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::rounds::figure_over_rounds;
 
 /// A sub-experiment, and the number of its experiment if there are several.
 struct Column<'a> {
@@ -62,8 +64,7 @@ fn tables(columns: &[Column<'_>]) -> Vec<String> {
         if kind == Kind::OneWay && !columns.iter().any(|column| column.sub.planned.one_way) {
             continue;
         }
-        let latency = |cell: &MergedCell| kind.mean_ns(cell).map(|ns| format!("{:.1}", ns / 1000.0));
-        text.push(table(&format!("{}: mean [µs]", kind.heading()), columns, &payloads, latency));
+        text.push(table(&format!("{}: mean [µs]", kind.heading()), columns, &payloads, |cell| kind.mean_text(cell)));
         let rate = |cell: &MergedCell| kind.mean_ns(cell).map(|ns| rate_of(cell.payload_bytes, ns));
         let heading = format!("{}: message frequency [1/s] and throughput [MB/s]", kind.word());
         text.push(table(&heading, columns, &payloads, rate));
@@ -95,6 +96,7 @@ const LEGEND: &str = "\
 one_way: from sending until the follower has the message (with wait callback: in its callback), two readings of one
 clock; what the published table shows. rtt_half: half of a round trip.
 Frequency: 1 / mean, as eCAL's receiver computes it; throughput: payload times frequency.
+Of several rounds the mean of their means; below it the interval of their median at 95 %, from 6 rounds on.
 kB = 1024 bytes, MB = 1024 kB. touch: none = only our 16-byte header is written and read, full = every byte, verified.
 ";
 
@@ -120,12 +122,29 @@ impl Kind {
         }
     }
 
-    fn mean_ns(self, cell: &MergedCell) -> Option<f64> {
+    /// Of each round.
+    fn means(self, cell: &MergedCell) -> Vec<f64> {
         let figure: fn(&Figures) -> f64 = |figures| figures.mean;
-        mean(&match self {
+        match self {
             Kind::OneWay => cell.one_way(figure),
             Kind::RttHalf => cell.rtt_half(figure),
-        })
+        }
+    }
+
+    fn mean_ns(self, cell: &MergedCell) -> Option<f64> {
+        mean(&self.means(cell))
+    }
+
+    /// The mean, and of several rounds the interval of their median below it.
+    fn mean_text(self, cell: &MergedCell) -> Option<String> {
+        let (micros, means) = (|ns: f64| format!("{:.1}", ns / 1000.0), self.means(cell));
+        let text = mean(&means).map(micros)?;
+        if means.len() < 2 {
+            return Some(text);
+        }
+        let interval =
+            figure_over_rounds(&means)?.interval.map(|[low, high]| format!("{}..{}", micros(low), micros(high)));
+        Some(format!("{text}\n{}", interval.unwrap_or_else(|| TOO_SMALL.to_owned())))
     }
 }
 

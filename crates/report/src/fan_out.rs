@@ -1,14 +1,16 @@
 //! The table of messages to several followers: latency to each of them, to the last, and until the last answer.
 
+use crate::interval;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::proof;
 use crate::number::micros;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::manifest::{AtFollower, Cell, Figures};
+use tripmeter_model::manifest::{AtFollower, Cell, Figures, WithinRun};
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::handover::one_way_ns;
 use tripmeter_stats::median;
 
-const HEADER: [&str; 11] = [
+const HEADER: [&str; 12] = [
     "transport",
     "wait",
     "touch",
@@ -18,6 +20,7 @@ const HEADER: [&str; 11] = [
     "median\n[µs]",
     "p99\n[µs]",
     "max\n[µs]",
+    "over\nhandover\n[µs]",
     "lost\n[n]",
     "path\nproof",
 ];
@@ -62,7 +65,7 @@ pub fn table(rows: &[Rows<'_>]) -> String {
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
-        if [3, 4, 6, 7, 8, 9].contains(&index) {
+        if [3, 4, 6, 7, 8, 9, 10].contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -82,12 +85,26 @@ impl<'a> Rows<'a> {
                 self.line(
                     &format!("one_way to {follower}"),
                     |cell| at(cell)?.one_way_ns,
+                    |cell| at(cell)?.one_way_within_run_ns,
+                    1.0,
                     &lost.sum::<u64>().to_string(),
                 )
             })
             .collect();
-        lines.push(self.line("one_way to last", |cell| cell.one_way_last_ns, ""));
-        lines.push(self.line("rtt of last", |cell| cell.rtt_ns, &self.cell.counts().lost.to_string()));
+        lines.push(self.line(
+            "one_way to last",
+            |cell| cell.one_way_last_ns,
+            |cell| cell.one_way_last_within_run_ns,
+            1.0,
+            "",
+        ));
+        lines.push(self.line(
+            "rtt of last",
+            |cell| cell.rtt_ns,
+            |cell| Some(cell.rtt_half_within_run_ns?.scaled(2.0)),
+            2.0,
+            &self.cell.counts().lost.to_string(),
+        ));
         let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
         let planned = self.sub.planned;
         let first = [
@@ -102,16 +119,44 @@ impl<'a> Rows<'a> {
         lines
     }
 
-    fn line(&self, what: &str, of: impl Fn(&Cell) -> Option<Figures>, lost: &str) -> [String; HEADER.len()] {
+    /// Whether figures have intervals within the only round.
+    pub fn has_within(&self) -> bool {
+        self.sub.rounds == 1 && self.cell.cells.iter().any(|cell| cell.rtt_half_within_run_ns.is_some())
+    }
+
+    /// Whether there is a probe.
+    pub fn has_handover(&self) -> bool {
+        self.cell.cells.iter().any(|cell| one_way_ns(&cell.handover_ns).is_some())
+    }
+
+    /// The median less the hand-over one way, or less the whole of it of a round trip.
+    fn over(&self, of: &dyn Fn(&Cell) -> Option<Figures>, ways: f64) -> String {
+        let each = self.cell.cells.iter().filter_map(|cell| Some((of(cell)?, one_way_ns(&cell.handover_ns)?)));
+        let each: Vec<f64> = each.map(|(figures, handover)| figures.median - ways * handover).collect();
+        median(&each).map_or("-".to_owned(), |ns| format!("{}{}", self.cell.mark(), micros(ns)))
+    }
+
+    fn line(
+        &self,
+        what: &str,
+        of: impl Fn(&Cell) -> Option<Figures>,
+        within: impl Fn(&Cell) -> Option<WithinRun>,
+        ways: f64,
+        lost: &str,
+    ) -> [String; HEADER.len()] {
         let figures: Vec<Figures> = self.cell.cells.iter().filter_map(|cell| of(cell)).collect();
         let each = |figure: fn(&Figures) -> f64| figures.iter().map(figure).collect::<Vec<_>>();
         let shown = |ns: Option<f64>| ns.map_or("-".to_owned(), micros);
         let mut line = [""; HEADER.len()].map(str::to_owned);
         line[5] = what.to_owned();
-        line[6] = shown(median(&each(|figures| figures.median)));
-        line[7] = shown(median(&each(|figures| figures.p99)));
+        let rounds = self.sub.rounds;
+        let within = self.cell.cells.first().and_then(|cell| within(cell));
+        let (of_median, of_p99) = (within.map(|within| within.median), within.map(|within| within.p99));
+        line[6] = interval::figure(&each(|figures| figures.median), rounds, of_median, micros);
+        line[7] = interval::figure(&each(|figures| figures.p99), rounds, of_p99, micros);
         line[8] = shown(largest(&each(|figures| figures.max)));
-        line[9] = lost.to_owned();
+        line[9] = self.over(&of, ways);
+        line[10] = lost.to_owned();
         line
     }
 }
@@ -131,20 +176,21 @@ mod tests {
         let one_way = |factor: f64| cell.rtt_ns.map(|figures| figures.scaled(factor));
         let lost = |lost| Counts { sent: 11_000, received: 11_000 - lost, lost, ..Counts::default() };
         cell.followers = vec![
-            AtFollower { follower: 0, counts: lost(0), one_way_ns: one_way(0.4) },
-            AtFollower { follower: 1, counts: lost(2), one_way_ns: None },
+            AtFollower { follower: 0, counts: lost(0), one_way_ns: one_way(0.4), one_way_within_run_ns: None },
+            AtFollower { follower: 1, counts: lost(2), one_way_ns: None, one_way_within_run_ns: None },
         ];
         (cell.one_way_last_ns, cell.counts.lost) = (one_way(0.6), 2);
         let expected = "\
 All transports, pattern pingpong, several followers
 
-transport  wait  touch  payload      n  latency          median    p99     max  lost  path
-                        [bytes]                            [µs]   [µs]    [µs]   [n]  proof
--------------------------------------------------------------------------------------------
-shm/ring   poll  none        1k  10000  one_way to 0      0.400  0.800   4.000     0  ok
-                                        one_way to 1          -      -       -     2
-                                        one_way to last   0.600  1.200   6.000
-                                        rtt of last       1.000  2.000  10.000     2
+transport  wait  touch  payload      n  latency          median    p99     max      over  lost  path
+                        [bytes]                            [µs]   [µs]    [µs]  handover   [n]  proof
+                                                                                    [µs]
+-----------------------------------------------------------------------------------------------------
+shm/ring   poll  none        1k  10000  one_way to 0      0.400  0.800   4.000         -     0  ok
+                                        one_way to 1          -      -       -         -     2
+                                        one_way to last   0.600  1.200   6.000         -
+                                        rtt of last       1.000  2.000  10.000         -     2
 
 shm: its 2 followers share processor 1: they take turns, and their latencies show it
 

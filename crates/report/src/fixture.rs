@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
-    Cell, Counts, Figures, Handovers, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
+    Cell, Counts, Figures, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
 };
 use tripmeter_model::plan::{Daemons, Plan, Raw, SubExperiment};
 use tripmeter_model::transport::{Selector, Transport};
@@ -17,6 +17,7 @@ pub fn manifest() -> Manifest {
         seed: 1,
         raw: Raw::Csv,
         daemons: Daemons::Start,
+        attempts: 3,
         loss_timeout_ns: 1_000_000_000,
         leader_cpu: Some(0),
         follower_cpu: Some(1),
@@ -42,6 +43,7 @@ pub fn manifest() -> Manifest {
         environment: serde_json::from_value(environment).unwrap(),
         sub_experiments: Vec::new(),
         over_rounds: Vec::new(),
+        figures_over_rounds: Vec::new(),
     }
 }
 
@@ -73,6 +75,7 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         channel: None,
         rpc: None,
         environment: BTreeMap::new(),
+        answer_delay_ns: 0,
         added_as_floor: false,
     });
     manifest.plan.sub_experiments.last_mut().unwrap()
@@ -123,21 +126,10 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         samples: 10_000,
         samples_planned: 10_000,
         warmup: 1000,
-        cut_short: None,
-        packet_bytes: 0,
         counts: Counts { sent: 11_000, received: 11_000, ..Counts::default() },
         rtt_ns: Some(rtt_half.scaled(2.0)),
         rtt_half_ns: Some(rtt_half),
-        rtt_half_within_run_ns: None,
-        one_way_ns: None,
-        one_way_last_ns: None,
-        followers: Vec::new(),
-        from_histogram: false,
-        handover_ns: Handovers::default(),
         duration_ns: 1_000_000,
-        trials: Vec::new(),
-        channel: Vec::new(),
-        log: None,
-        rpc: Vec::new(),
+        ..Cell::default()
     }
 }

@@ -1,10 +1,13 @@
 //! iceperf's own table, one for each sub-experiment.
 
+use crate::interval::TOO_SMALL;
 use crate::merged::{Merged, MergedCell, mean};
 use crate::notes;
 use crate::number::{kilobytes, two_digits};
+use crate::series;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::rounds::figure_over_rounds;
 
 /// The tables of iceperf: payload and average latency of each sub-experiment; those added as floor are left out.
 ///
@@ -34,6 +37,17 @@ fn table(sub: &Merged<'_>) -> String {
         let latency = mean(&cell.rtt_half(|figures| figures.mean)).map_or("-".to_owned(), |ns| two_digits(ns / 1000.0));
         format!("| {:>17} | {latency:>20} |", kilobytes(cell.payload_bytes))
     }));
+    let means = |cell: &MergedCell<'_>| {
+        let over = figure_over_rounds(&cell.rtt_half(|figures| figures.mean))?;
+        let ends = over.interval.map(|ends| ends.map(|ns| two_digits(ns / 1000.0)));
+        let ends = ends.map_or(TOO_SMALL.to_owned(), |[low, high]| format!("{low}..{high}"));
+        Some(format!("{}: {ends}", kilobytes(cell.payload_bytes)))
+    };
+    if sub.rounds > 1 {
+        let intervals: Vec<String> = cells.iter().filter_map(means).collect();
+        lines.push(String::new());
+        lines.push(format!("Median over rounds at 95 % [kB: µs]: {}", intervals.join(", ")));
+    }
     let notes = notes(sub, &cells);
     if !notes.is_empty() {
         lines.push(String::new());
@@ -70,6 +84,8 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<String> {
     lines.extend(shortfalls(cells));
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
     lines.extend(with_mishaps.map(|cell| notes::mishap_line(sub, cell)));
+    lines.extend(notes::handovers(sub));
+    lines.extend(series::notes(sub));
     lines
 }
 
@@ -149,7 +165,9 @@ mod tests {
         result(&mut manifest, "mq", 2, &[(1024, 4000.0 / 1.1)]);
         let text = iceperf(&manifest);
         assert!(text.contains("10000 round trips for each payload in each of 2 rounds; mean over rounds.\n"), "{text}");
-        assert!(text.ends_with("|                 1 |                  2.5 |\n"), "{text}");
+        let end =
+            "|                 1 |                  2.5 |\n\nMedian over rounds at 95 % [kB: µs]: 1: n too small\n";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What the tables of patterns `channel` and `rpc` have in common: two lines for each trial.
 
+use crate::interval;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::number::micros;
 use crate::throughput::count;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::channel::{Latency, Used};
-use tripmeter_model::manifest::Cell;
+use tripmeter_model::channel::{Latency, LatencyBounds, Used};
+use tripmeter_model::manifest::{Bounds, Cell};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::median;
 
@@ -69,16 +70,17 @@ impl<T> Row<'_, T> {
     }
 }
 
-/// Average, 50 %, 90 %, 99 %, 99.9 % and maximum, in microseconds: medians over the rounds, and the maximum of all.
-pub fn latency_columns(latencies: &[Latency]) -> [String; 6] {
+/// Average, 50 %, 90 %, 99 %, 99.9 % and maximum, in microseconds: medians over the rounds, and the maximum of all; with
+/// their intervals over rounds, or within the only one.
+pub fn latency_columns(latencies: &[Latency], rounds: u32, within: Option<LatencyBounds>) -> [String; 6] {
     let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
-    let of = |figure| median(&each(figure)).map_or("-".to_owned(), micros);
+    let of = |figure, bounds: Option<Bounds>| interval::figure(&each(figure), rounds, bounds, micros);
     [
-        of(|latency| latency.mean),
-        of(|latency| latency.median),
-        of(|latency| latency.p90),
-        of(|latency| latency.p99),
-        of(|latency| latency.p999),
+        of(|latency| latency.mean, None),
+        of(|latency| latency.median, within.map(|within| within.median)),
+        of(|latency| latency.p90, within.map(|within| within.p90)),
+        of(|latency| latency.p99, within.map(|within| within.p99)),
+        of(|latency| latency.p999, within.map(|within| within.p999)),
         largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros),
     ]
 }

@@ -1,7 +1,10 @@
 //! Sub-experiments with their rounds put together.
 
-use tripmeter_model::manifest::{Cell, Counts, Figures, Manifest, PathProof, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{
+    Cell, Counts, Figures, Manifest, ModeChange, OverHandover, PathProof, Status, SubExperimentResult, Verdict,
+};
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::handover::{change_of, over};
 
 /// One sub-experiment of the plan with its results, round by round.
 pub struct Merged<'a> {
@@ -106,6 +109,32 @@ impl MergedCell<'_> {
     /// One figure of `rtt` in nanoseconds, of each round that has samples.
     pub fn rtt(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
         self.cells.iter().filter_map(|cell| cell.rtt_ns.as_ref()).map(figure).collect()
+    }
+}
+
+/// A mark where the hand-over probe changed.
+pub const CHANGED: &str = "~";
+
+impl MergedCell<'_> {
+    /// Cells whose hand-over probe changed, and what it showed.
+    pub fn changed(&self) -> Vec<(&Cell, ModeChange)> {
+        self.cells.iter().filter_map(|cell| Some((*cell, change_of(cell)?))).collect()
+    }
+
+    /// [`CHANGED`], if it did.
+    pub fn mark(&self) -> &'static str {
+        if self.changed().is_empty() { "" } else { CHANGED }
+    }
+
+    /// The median of latencies less the hand-over, in nanoseconds, of each round that has both.
+    pub fn over_handover(&self, latency: impl Fn(&OverHandover) -> Option<Figures>) -> Vec<f64> {
+        let of = |cell: &&Cell| Some(latency(&over(cell)?)?.median);
+        self.cells.iter().filter_map(of).collect()
+    }
+
+    /// Attempts of all rounds that were set aside.
+    pub fn set_aside(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().flat_map(|cell| &cell.earlier_attempts)
     }
 }
 

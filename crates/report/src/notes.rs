@@ -1,7 +1,9 @@
 //! The lines under a table: whatever keeps its figures from being good.
 
-use crate::merged::{Merged, MergedCell};
-use tripmeter_model::manifest::{Counts, Status, Verdict};
+use crate::grid::counted;
+use crate::merged::{CHANGED, Merged, MergedCell};
+use crate::number::micros;
+use tripmeter_model::manifest::{Counts, Handover, Status, Verdict};
 use tripmeter_model::payload::display_size;
 
 /// The outcome of a proof, in a word or two.
@@ -83,6 +85,37 @@ pub fn mishaps(counts: &Counts) -> String {
 /// Whether any message was late, duplicated, reordered or damaged.
 pub fn odd(counts: &Counts) -> bool {
     counts.late + counts.duplicated + counts.reordered + counts.damaged > 0
+}
+
+/// A line if the hand-over probe changed while a payload was measured, or if that was measured again because of it.
+pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
+    let (changed, again) = (cell.changed(), cell.set_aside().count());
+    let place = format!("{} at {}", sub.planned.name, display_size(cell.payload_bytes));
+    let rounds = |count: usize| if sub.rounds > 1 { format!(" in {}", counted(count, "round")) } else { String::new() };
+    let mut parts = Vec::new();
+    if let Some((first, why)) = changed.first() {
+        let probe = |probe: Option<Handover>| probe.map_or("-".to_owned(), |probe| micros(probe.median_ns));
+        let [before, after] = [first.handover_ns.before, first.handover_ns.after].map(probe);
+        let (why, rounds) = (why.as_str(), rounds(changed.len()));
+        parts.push(format!("the hand-over changed from {before} to {after} µs ({why}){rounds}"));
+    }
+    if again > 0 {
+        let repeated = cell.cells.iter().filter(|cell| !cell.earlier_attempts.is_empty()).count();
+        let lost = mishaps(&cell.set_aside().fold(Counts::default(), |sum, cell| sum + cell.counts));
+        let lost = if lost.is_empty() { lost } else { format!(", of which {lost}") };
+        let (times, rounds) = (counted(again, "time"), rounds(repeated));
+        parts.push(format!(
+            "measured again {times}{rounds} as the hand-over changed; the last attempt counts, the others{lost} are in the \
+             manifest"
+        ));
+    }
+    let mark = if changed.is_empty() { String::new() } else { format!("{CHANGED} ") };
+    (!parts.is_empty()).then(|| format!("{mark}{place}: {}", parts.join("; ")))
+}
+
+/// Those lines of all payloads.
+pub fn handovers(sub: &Merged<'_>) -> Vec<String> {
+    sub.payloads().iter().filter_map(|cell| handover(sub, cell)).collect()
 }
 
 /// `uds_datagram at 64k: 2 lost, 1 damaged`.

@@ -123,7 +123,7 @@ impl Row<'_> {
         let mut line = [const { String::new() }; HEADER.len()];
         line[NAMING] = time.to_owned();
         if !time.is_empty() {
-            line[NAMING + 1..NAMING + 7].clone_from_slice(&latency_columns(&latencies));
+            line[NAMING + 1..NAMING + 7].clone_from_slice(&latency_columns(&latencies, self.sub.rounds, None));
         }
         line[HEADER.len() - 4..HEADER.len() - 1].clone_from_slice(&used_columns(&used));
         line

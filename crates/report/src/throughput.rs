@@ -1,12 +1,14 @@
 //! The table of pattern `throughput`: what was offered, and what arrived of it.
 
+use crate::interval;
 use crate::merged::{Merged, MergedCell};
 use crate::notes::{self, proof};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::throughput::{Arrival, Offer, Trial};
-use tripmeter_stats::median;
+use tripmeter_stats::binomial::rate_interval;
+use tripmeter_stats::rounds::ALPHA;
 
 const HEADER: [&str; 12] = [
     "transport",
@@ -30,6 +32,8 @@ arrival: the throughput. MB = 1000000 bytes of payload. loss: messages lost or d
 published: messages sent per second, which is no throughput. refused: how often the transport was full (back-pressure).
 offered: max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss than that;
 n per t = bursts of n messages, t from the begin of one to the begin of the next.
+below figures: intervals at 95 %; of rates over rounds (n too small = fewer than 6; one round has none), of the loss by
+Clopper and Pearson as if messages were lost one by one.
 ";
 
 /// One line: a trial, at one follower.
@@ -73,20 +77,22 @@ impl Row<'_> {
         self.trials.iter().filter_map(|trial| trial.followers.get(self.follower))
     }
 
-    fn of_arrivals(&self, figure: fn(&Arrival) -> f64) -> f64 {
-        median(&self.arrivals().map(figure).collect::<Vec<_>>()).unwrap_or(0.0)
+    /// With its interval over rounds; that of one round has none.
+    fn of_arrivals(&self, figure: fn(&Arrival) -> f64) -> String {
+        interval::figure(&self.arrivals().map(figure).collect::<Vec<_>>(), self.sub.rounds, None, count)
     }
 
-    fn of_trials(&self, figure: fn(&Trial) -> f64) -> f64 {
-        median(&self.trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>()).unwrap_or(0.0)
+    fn of_trials(&self, figure: fn(&Trial) -> f64) -> String {
+        let each: Vec<f64> = self.trials.iter().map(|trial| figure(trial)).collect();
+        interval::figure(&each, self.sub.rounds, None, count)
     }
 
     /// Lost and damaged of all rounds, of what was sent.
-    fn loss(&self) -> f64 {
+    fn loss(&self) -> String {
         let (gone, received) = self.arrivals().fold((0, 0), |(gone, received), arrival| {
             (gone + arrival.lost + arrival.damaged, received + arrival.received)
         });
-        gone as f64 / (gone + received).max(1) as f64
+        share(gone, gone + received)
     }
 
     fn is_cut_short(&self) -> bool {
@@ -103,10 +109,10 @@ impl Row<'_> {
             display_size(self.payload_bytes),
             format!("{short}{}", self.trials.first().map_or(String::new(), |trial| offer(&trial.offer))),
             self.follower.to_string(),
-            count(self.of_arrivals(|arrival| arrival.received_hz)),
-            count(self.of_arrivals(|arrival| arrival.received_bytes_per_s) / 1e6),
-            percent(self.loss()),
-            count(self.of_trials(|trial| trial.published_hz)),
+            self.of_arrivals(|arrival| arrival.received_hz),
+            self.of_arrivals(|arrival| arrival.received_bytes_per_s / 1e6),
+            self.loss(),
+            self.of_trials(|trial| trial.published_hz),
             self.trials.iter().map(|trial| trial.refused).sum::<u64>().to_string(),
             proof(self.sub).to_owned(),
         ]
@@ -183,6 +189,16 @@ pub fn count(value: f64) -> String {
         v if v >= 0.9995 => format!("{v:.2}"),
         v => format!("{v:.4}"),
     }
+}
+
+/// A share of events in per cent, and below it its interval at 95 % by Clopper and Pearson.
+pub fn share(events: u64, of: u64) -> String {
+    if of == 0 {
+        return "-".to_owned();
+    }
+    let interval = rate_interval(events.min(of), of, ALPHA);
+    let [low, high] = [interval.low, interval.high].map(percent);
+    format!("{}\n{low}..{high}", percent(events as f64 / of as f64))
 }
 
 /// A share in per cent: 0 only if it is nothing at all.

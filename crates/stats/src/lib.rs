@@ -12,6 +12,7 @@ mod error;
 pub mod family;
 #[cfg(test)]
 mod fixture;
+pub mod handover;
 mod interval;
 mod latency;
 mod legacy;
@@ -27,6 +28,7 @@ mod rank_counts;
 pub mod rounds;
 pub mod runs;
 mod select;
+pub mod series;
 pub mod shift;
 pub mod verdict;
 

@@ -48,6 +48,16 @@ pub fn dip_test(values: &[f64]) -> Option<Dip> {
     Some(Dip { dip: found, p: (as_large + 1) as f64 / (SIMULATIONS + 1) as f64 })
 }
 
+/// The dip alone, of values in any order; `None` below 4, or if one is not finite.
+pub fn dip_of(values: &[f64]) -> Option<f64> {
+    if values.len() < 4 || values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    Some(dip(&sorted))
+}
+
 /// The dip of sorted values. Distances are counted in steps of the distribution function, 1/n, and are halved at the end.
 fn dip(sorted: &[f64]) -> f64 {
     let (mut low, mut high) = (0, sorted.len() - 1);

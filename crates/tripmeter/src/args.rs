@@ -4,11 +4,13 @@ mod ab;
 mod doctor;
 pub mod plotting;
 mod process;
+mod selftest;
 mod verdicts;
 
 pub use ab::AbArgs;
 pub use doctor::DoctorArgs;
 pub use process::ProcessArgs;
+pub use selftest::{BareArgs, SelftestArgs};
 pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, JobArgs, Method, PruneArgs, RequirementsArgs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -41,6 +43,7 @@ pub enum Command {
     Follower(FollowerArgs),
     Transports(TransportsArgs),
     Doctor(DoctorArgs),
+    Selftest(SelftestArgs),
     Setup(SetupArgs),
     Presets(PresetsArgs),
     Table(TableArgs),
@@ -53,6 +56,8 @@ pub enum Command {
     Prune(PruneArgs),
     Job(JobArgs),
     Completions(CompletionsArgs),
+    #[command(hide = true)]
+    Bare(BareArgs),
     #[command(hide = true)]
     Worker,
     #[command(hide = true)]
@@ -245,6 +250,9 @@ pub struct MeasuringArgs {
     /// The follower's processor, or `none`; of several followers all have it
     #[arg(long, value_name = "CPU")]
     pub follower_cpu: Option<Cpu>,
+    /// Most times that a payload is measured whose hand-over probe changes: 1 to 3 [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub attempts: Option<u32>,
     /// Seed of the random order
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<u64>,
@@ -270,7 +278,7 @@ pub struct OutputArgs {
     pub quiet: bool,
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct PluginArgs {
     /// A transport of your own: a shared library built against tripmeter_transport.h; may be repeated
     #[arg(long, value_name = "FILE")]

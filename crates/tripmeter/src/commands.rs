@@ -14,6 +14,7 @@ pub mod process;
 pub mod prune;
 pub mod requirements;
 pub mod run;
+pub mod selftest;
 pub mod setup;
 pub mod table;
 pub mod transports;

@@ -232,6 +232,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     put(&mut experiment.seed, &measuring.seed);
     put(&mut experiment.raw, &measuring.raw);
     put(&mut experiment.daemons, &measuring.daemons);
+    put(&mut experiment.attempts, &measuring.attempts);
     put(&mut experiment.loss_timeout_s, &measuring.loss_timeout);
     for (place, flag) in
         [(&mut experiment.leader_cpu, measuring.leader_cpu), (&mut experiment.follower_cpu, measuring.follower_cpu)]

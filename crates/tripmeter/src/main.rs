@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Follower(args) => commands::run::follower(&args),
         Command::Transports(args) => commands::transports::transports(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
+        Command::Selftest(args) => commands::selftest::selftest(&args),
         Command::Setup(args) => commands::setup::setup(&args),
         Command::Presets(args) => commands::presets::presets(&args),
         Command::Table(args) => commands::table::table(&args),
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Prune(args) => commands::prune::prune(&args),
         Command::Job(args) => commands::job::job(&args),
         Command::Completions(args) => commands::completions::completions(&args),
+        Command::Bare(args) => commands::selftest::bare(&args),
         Command::Worker => Ok(tripmeter_engine::worker::main(&builtin::systems())),
         Command::DescribePlugin { file } => Ok(tripmeter_engine::registry::answer(&file)),
     };

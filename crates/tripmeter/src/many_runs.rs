@@ -158,7 +158,7 @@ impl Runs<'_> {
 }
 
 /// Removes what a killed run left; only what is one.
-fn remove_unfinished(folder: &Path) -> Result<(), CliError> {
+pub fn remove_unfinished(folder: &Path) -> Result<(), CliError> {
     let Ok(metadata) = folder.symlink_metadata() else { return Ok(()) };
     let failed =
         |why: String| CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be removed: {why}", folder.display()));

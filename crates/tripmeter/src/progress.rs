@@ -55,6 +55,7 @@ impl<'a> Progress<'a> {
             Event::PayloadStarted { payload_bytes } => self.start_payload(*payload_bytes),
             Event::Progress { done, planned } => self.advance(*done, *planned),
             Event::PayloadFinished(cell) => self.finish_payload(cell),
+            Event::PayloadAgain(cell) => self.repeat_payload(cell),
             Event::SubExperimentFinished { status, error } => self.finish(*status, error.as_deref()),
             Event::RoundsWanted(rounds) => self.bar.set_length(total(self.plan, *rounds)),
             Event::Note(text) => self.say(text),
@@ -99,6 +100,15 @@ impl<'a> Progress<'a> {
         let Some(running) = &mut self.running else { return };
         running.payloads_finished += 1;
         self.done += weight(running.sub_experiment, cell.payload_bytes);
+        self.bar.set_position(self.done);
+    }
+
+    /// The payload takes its time once more.
+    fn repeat_payload(&mut self, cell: &Cell) {
+        let Some(running) = &self.running else { return };
+        let weight = weight(running.sub_experiment, cell.payload_bytes);
+        self.bar.inc_length(weight);
+        (self.done, self.done_after) = (self.done + weight, self.done_after + weight);
         self.bar.set_position(self.done);
     }
 

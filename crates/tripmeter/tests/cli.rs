@@ -96,6 +96,7 @@ fn help_is_data_and_shows_examples() {
         "follower",
         "transports",
         "doctor",
+        "selftest",
         "setup",
         "presets",
         "table",

@@ -23,7 +23,20 @@ fn measured(settings: &str, wait: &str, loss_timeout_s: &str) -> (Cell, String) 
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let (samples, payload) = (SAMPLES.to_string(), PAYLOAD.to_string());
-    let words = ["run", "-q", "-t", &transport, "--wait", wait, "--loss-timeout", loss_timeout_s, "-n", &samples];
+    let words = [
+        "run",
+        "-q",
+        "-t",
+        &transport,
+        "--wait",
+        wait,
+        "--loss-timeout",
+        loss_timeout_s,
+        "--attempts",
+        "1",
+        "-n",
+        &samples,
+    ];
     let rest = ["--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
@@ -99,7 +112,8 @@ fn offered(settings: &str, wait: &str) -> (Trial, String) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let (samples, warmup, payload) = (SAMPLES.to_string(), WARMUP.to_string(), PAYLOAD.to_string());
-    let words = ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "throughput", "-n", &samples];
+    let words =
+        ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "throughput", "--attempts", "1", "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
@@ -154,7 +168,20 @@ fn at_several(settings: &str, loss_timeout_s: &str) -> (Cell, String) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let (samples, payload, followers) = (SAMPLES.to_string(), PAYLOAD.to_string(), FOLLOWERS.to_string());
-    let words = ["run", "-q", "-t", &transport, "--wait", "block", "--loss-timeout", loss_timeout_s, "-n", &samples];
+    let words = [
+        "run",
+        "-q",
+        "-t",
+        &transport,
+        "--wait",
+        "block",
+        "--loss-timeout",
+        loss_timeout_s,
+        "--attempts",
+        "1",
+        "-n",
+        &samples,
+    ];
     let rest = ["--followers", &followers, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
@@ -241,7 +268,8 @@ fn published(settings: &str, wait: &str, topics: u64) -> (ChannelTrial, Vec<Row>
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, warmup, payload] = [SAMPLES, WARMUP, PAYLOAD].map(|number| number.to_string());
     let [rate, topics_asked] = [RATE_HZ, topics].map(|number| number.to_string());
-    let words = ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "channel", "-n", &samples];
+    let words =
+        ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "channel", "--attempts", "1", "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let more = ["--rate", &rate, "--topics", &topics_asked];
     let finished = Tripmeter::new(words.iter().chain(&rest).chain(&more)).run().with(exit::GOOD).clean();

@@ -8,6 +8,7 @@ pub mod answers;
 pub mod arrivals;
 pub mod callback;
 pub mod calls;
+pub mod delayed;
 pub mod echo;
 pub mod logging;
 pub mod notes;

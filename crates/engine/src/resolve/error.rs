@@ -55,6 +55,8 @@ pub enum Problem {
     NothingLeft(Vec<String>),
     #[error("{0} rounds were asked for; ask for 1 to 1000 (--rounds)")]
     Rounds(u32),
+    #[error("{0} attempts were asked for; ask for 1 to {most} (--attempts)", most = super::MOST_ATTEMPTS)]
+    Attempts(u32),
     #[error("a loss time-out of {0} s is outside 0.001 to 600 s (--loss-timeout)")]
     LossTimeout(f64),
     #[error("a time cap of {0} s per payload is not above 0 and up to 1000000 s (--time-cap)")]

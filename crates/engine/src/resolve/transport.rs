@@ -71,6 +71,7 @@ impl Planner<'_> {
             channel: task.channel.clone(),
             rpc: task.rpc.clone(),
             environment: BTreeMap::new(),
+            answer_delay_ns: 0,
             added_as_floor: false,
         };
         sub_experiment.name = default_name(&sub_experiment);

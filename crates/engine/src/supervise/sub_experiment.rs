@@ -118,6 +118,8 @@ struct Team {
     plan: SubExperiment,
     /// Samples of the payload that is being measured.
     planned: u64,
+    /// The payload that is being measured is so again; its earlier attempts are in the latest cell.
+    again: bool,
     /// Under pattern `log`: the leader's processor time.
     processor_time: Option<ProcessorTime>,
     /// When a logger was used, of CLOCK_MONOTONIC.
@@ -190,6 +192,7 @@ impl Team {
             transport,
             plan,
             planned,
+            again: false,
             processor_time,
             logged: (0, 0),
         })
@@ -310,26 +313,35 @@ impl Team {
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
             FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
-            FromLeader::CellFinished(mut cell) => {
-                if let Err(error) = self.note_log(run, &mut cell) {
-                    return Some(Outcome::Killed(format!("results cannot be written: {error}")));
-                }
-                run.current().cells.push((*cell).clone());
-                if let Err(error) = run.save() {
-                    return Some(Outcome::Killed(error.to_string()));
-                }
-                (run.watch)(&Event::PayloadFinished(cell));
-                // The leader waits for this, so that nothing of the above falls into its next cell.
-                if self.leader.send(&ToWorker::Continue).is_err() {
-                    return Some(Outcome::Vanished);
-                }
-            }
+            FromLeader::CellFinished(cell) => return self.note(run, cell, false),
+            FromLeader::CellAgain(cell) => return self.note(run, cell, true),
             FromLeader::Used(activity) => run.current().processes.push(activity),
             FromLeader::Done => return Some(Outcome::Done),
             FromLeader::Interrupted => return Some(Outcome::Interrupted),
             FromLeader::Failed(why) => return Some(Outcome::Failed(why)),
         }
         None
+    }
+
+    /// Takes note of a measured cell; `again`, if it is to be measured again.
+    fn note(&mut self, run: &mut Run<'_>, mut cell: Box<Cell>, again: bool) -> Option<Outcome> {
+        if let Err(error) = self.note_log(run, &mut cell) {
+            return Some(Outcome::Killed(format!("results cannot be written: {error}")));
+        }
+        let cells = &mut run.current().cells;
+        if std::mem::replace(&mut self.again, again)
+            && let Some(mut before) = cells.pop()
+        {
+            cell.earlier_attempts = std::mem::take(&mut before.earlier_attempts);
+            cell.earlier_attempts.push(before);
+        }
+        cells.push((*cell).clone());
+        if let Err(error) = run.save() {
+            return Some(Outcome::Killed(error.to_string()));
+        }
+        (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
+        // The leader waits for this, so that nothing of the above falls into its next cell.
+        self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished)
     }
 
     /// Adds to the cell of a logger what was seen from here, and writes its row.
@@ -398,6 +410,7 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,
+        attempts: run.plan.attempts,
         loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
         leader_cpu: run.plan.leader_cpu,
         follower_cpus: match plan.is_fan_out() {

@@ -68,10 +68,15 @@ impl Latency {
 }
 
 impl Leader {
+    /// Whether two processors hand anything over.
+    pub(super) fn has_handover(&self) -> bool {
+        let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
+        !shared_cpu && self.job.cpus.len() != 1 && crate::os::online_cpus() > 1
+    }
+
     /// With the first follower. `None` if both sides have one processor, where handing over would wait for the scheduler.
     pub(super) fn handover<L, C>(&mut self, session: &Session<'_, L, C>) -> Result<Option<Handover>> {
-        let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
-        if shared_cpu || self.job.cpus.len() == 1 || crate::os::online_cpus() == 1 {
+        if !self.has_handover() {
             return Ok(None);
         }
         self.ask_one_ready(0, &ToFollower::Handover)?;
@@ -87,7 +92,7 @@ impl Leader {
     ) -> Result<()> {
         let before = self.begin(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
-        let (wait, warmup, cap_ns) = (plan.wait, plan.warmup, plan.time_cap_ns);
+        let (wait, warmup, cap_ns) = (plan.wait, plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes));
         let mut warm = Recorder::new(base, Raw::None, warmup);
@@ -186,24 +191,29 @@ impl Leader {
         let one_way = self.one_way(outcome)?;
         let mut cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
         let figures = |of: &Latency| one_way.iter().find(|one| one.0 == *of).and_then(|one| one.1.figures);
+        let within_run = |of: &Latency| {
+            one_way.iter().find(|one| one.0 == *of).filter(|one| one.1.figures.is_some()).map(|one| one.1.within_run)
+        };
         cell.one_way_ns = figures(&Latency::Only);
         cell.one_way_last_ns = figures(&Latency::Last);
+        cell.one_way_within_run_ns = within_run(&Latency::Only);
+        cell.one_way_last_within_run_ns = within_run(&Latency::Last);
         cell.followers = (0..)
             .zip(&outcome.at_followers)
             .map(|(follower, counts)| {
                 let one_way_ns = figures(&Latency::At(follower));
-                AtFollower { follower, counts: *counts, one_way_ns }
+                let one_way_within_run_ns = within_run(&Latency::At(follower));
+                AtFollower { follower, counts: *counts, one_way_ns, one_way_within_run_ns }
             })
             .collect();
+        self.make_room()?;
         if let Output::Samples(files) = &mut self.files {
             let duration = Duration::from_nanos(outcome.duration_ns);
             let others: Vec<_> = one_way.iter().map(|(of, one_way)| (of.tag(payload_bytes), one_way)).collect();
             let appended = files.append(payload_bytes, &outcome.recorded, &others, duration);
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
-        self.report(&FromLeader::CellFinished(Box::new(cell)));
-        self.await_noted()?;
-        if outcome.end == End::Stopped { Err(Error::Interrupted) } else { Ok(()) }
+        self.finish_cell(cell, outcome.end == End::Stopped)
     }
 
     /// Latencies one way, from our stamps and the followers'; none if a message was not answered.
@@ -247,16 +257,11 @@ impl Leader {
             rtt_ns: outcome.recorded.figures,
             rtt_half_ns: outcome.recorded.figures.map(|figures| figures.scaled(0.5)),
             rtt_half_within_run_ns: outcome.recorded.within_run.map(|within| within.scaled(0.5)),
-            one_way_ns: None,
-            one_way_last_ns: None,
-            followers: Vec::new(),
+            series: outcome.recorded.series.clone().map(|series| series.scaled(0.5)),
             from_histogram: self.job.raw == Raw::None,
             handover_ns,
             duration_ns: outcome.duration_ns,
-            trials: Vec::new(),
-            channel: Vec::new(),
-            log: None,
-            rpc: Vec::new(),
+            ..Cell::default()
         }
     }
 }

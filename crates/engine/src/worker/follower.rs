@@ -6,6 +6,7 @@ use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollow
 use crate::handover::Page;
 use crate::measure::arrivals;
 use crate::measure::callback::{self, Inbox};
+use crate::measure::delayed::Delayed;
 use crate::measure::sink::Sink;
 use crate::measure::stamps::{Arrived, NoStamps, Numbered, Stamps};
 use crate::measure::{Failure, Shared, Watch, echo};
@@ -157,7 +158,9 @@ impl Follower {
                     page.follow();
                 }
                 ToFollower::Cell { first, noted, .. } => {
+                    let ticks = self.setup.timebase.to_ticks(self.setup.answer_delay_ns);
                     match self.setup.arrivals {
+                        None if ticks > 0 => self.cell(&mut Delayed { link, clock, ticks }, inbox, &mut NoStamps)?,
                         None => self.cell(link, inbox, &mut NoStamps)?,
                         Some(Source::Tsc) => self.noted_cell(link, inbox, Arrived::new(Tsc, first, noted))?,
                         Some(Source::Monotonic) => {

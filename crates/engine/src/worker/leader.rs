@@ -1,5 +1,6 @@
 //! The process that drives and records.
 
+use super::attempts::Attempts;
 use super::follower::Follower;
 use super::intruder::TruePair;
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
@@ -32,6 +33,7 @@ pub struct Leader {
     pub(super) job: Job,
     pub(super) shared: Arc<Shared>,
     pub(super) files: Output,
+    pub(super) attempts: Attempts,
     supervisor: Channel<ToWorker>,
     controls: Vec<Channel<FromFollower>>,
     alarm: Alarm,
@@ -106,9 +108,11 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
     let controls = controls.map_err(|error| Error::of("control channel", error))?;
     let files = Output::create(&job).map_err(|error| Error::of("results folder", error))?;
+    let attempts = Attempts::new(&job.results_dir, &job.sub_experiment.name);
+    let attempts = attempts.map_err(|error| Error::of("results folder", error))?;
     let alarm = Alarm::new(shared.clone(), Target::current());
     let phase = String::new();
-    let leader = Leader { job, shared, files, supervisor, controls, alarm, phase, variant, description };
+    let leader = Leader { job, shared, files, attempts, supervisor, controls, alarm, phase, variant, description };
     Ok((system, leader, threads))
 }
 
@@ -332,6 +336,7 @@ impl Leader {
             own_threads: self.variant.own_threads,
             interrupt: self.variant.interrupt,
             timebase: self.job.timebase,
+            answer_delay_ns: self.job.sub_experiment.answer_delay_ns,
             handover: page.path(),
             loss_timeout_ns: self.job.loss_timeout_ns,
         }
@@ -396,24 +401,33 @@ impl Leader {
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
         self.report(&FromLeader::Proof(proof::with_intruders(proof, trials)));
         for payload_bytes in self.job.sub_experiment.payloads.clone() {
-            self.check_stop()?;
-            let touch = self.job.sub_experiment.touch;
-            if self.job.sub_experiment.channel.is_some() {
-                with_touch!(touch, T => self.measure_channel::<_, C, T>(&mut session, payload_bytes))?;
-            } else if self.job.sub_experiment.rpc.is_some() {
-                with_touch!(touch, T => self.measure_rpc::<_, C, T>(&mut session, payload_bytes))?;
-            } else if is_one_way(self.job.sub_experiment.pattern) {
-                with_touch!(touch, T => self.measure_load::<_, C, T>(&mut session, payload_bytes))?;
-            } else if self.followers() > 1 {
-                let answers = Several::new(self.followers());
-                with_touch!(touch, T => self.measure::<_, C, _, T>(&mut session, answers, payload_bytes))?;
-            } else {
-                let answers = Tracker::default();
-                with_touch!(touch, T => self.measure::<_, C, _, T>(&mut session, answers, payload_bytes))?;
+            self.attempts.begin()?;
+            self.payload(&mut session, payload_bytes)?;
+            while self.attempts.next() {
+                self.payload(&mut session, payload_bytes)?;
             }
         }
         self.phase("close");
         self.tell(&ToFollower::Bye)
+    }
+
+    /// One attempt at one payload.
+    fn payload<L: Link, C: Clock + Copy>(&mut self, session: &mut Session<'_, L, C>, payload_bytes: u64) -> Result<()> {
+        self.check_stop()?;
+        let touch = self.job.sub_experiment.touch;
+        if self.job.sub_experiment.channel.is_some() {
+            with_touch!(touch, T => self.measure_channel::<_, C, T>(session, payload_bytes))
+        } else if self.job.sub_experiment.rpc.is_some() {
+            with_touch!(touch, T => self.measure_rpc::<_, C, T>(session, payload_bytes))
+        } else if is_one_way(self.job.sub_experiment.pattern) {
+            with_touch!(touch, T => self.measure_load::<_, C, T>(session, payload_bytes))
+        } else if self.followers() > 1 {
+            let answers = Several::new(self.followers());
+            with_touch!(touch, T => self.measure::<_, C, _, T>(session, answers, payload_bytes))
+        } else {
+            let answers = Tracker::default();
+            with_touch!(touch, T => self.measure::<_, C, _, T>(session, answers, payload_bytes))
+        }
     }
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {

@@ -59,7 +59,7 @@ impl Leader {
             return Err(Error::Failed("the plan does not say what to offer".to_owned()));
         };
         let (warmup, base) = (plan.warmup, self.job.timebase);
-        let capped = plan.time_cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.phase(&format!("measure {payload_bytes} bytes"));
         self.report(&FromLeader::CellStarted { payload_bytes });
         let before = self.handover(session)?;
@@ -74,14 +74,13 @@ impl Leader {
         }
         let after = self.handover(session)?;
         let stopped = self.shared.stop.swap(false, Relaxed);
+        self.make_room()?;
         if let Output::Trials(file) = &mut self.files {
             let appended = file.append(payload_bytes, &cell.trials);
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
         let cell = self.load_cell(session, payload_bytes, &load, cell, warm, Handovers { before, after }, stopped);
-        self.report(&FromLeader::CellFinished(Box::new(cell)));
-        self.await_noted()?;
-        if stopped { Err(Error::Interrupted) } else { Ok(()) }
+        self.finish_cell(cell, stopped)
     }
 
     /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing.
@@ -265,19 +264,10 @@ impl Leader {
             cut_short,
             packet_bytes: session.packet_bytes,
             counts,
-            rtt_ns: None,
-            rtt_half_ns: None,
-            rtt_half_within_run_ns: None,
-            one_way_ns: None,
-            one_way_last_ns: None,
-            followers: Vec::new(),
-            from_histogram: false,
             handover_ns,
             duration_ns: begun.elapsed().as_nanos() as u64,
             trials,
-            channel: Vec::new(),
-            log: None,
-            rpc: Vec::new(),
+            ..Cell::default()
         }
     }
 }

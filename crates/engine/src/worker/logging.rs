@@ -20,7 +20,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Link, LinkOptions, Node, Path as Claim, Role, System};
 use tripmeter_model::log::{Lines, LogCalls};
-use tripmeter_model::manifest::{Cell, Counts, Handovers, PathProof};
+use tripmeter_model::manifest::{Cell, Counts, PathProof};
 use tripmeter_model::plan::Raw;
 
 /// Between two signs of life.
@@ -146,6 +146,7 @@ impl Leader {
             let appended = files.append(payload_bytes, &recorded, &[], Duration::from_nanos(duration_ns));
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
+        let series = recorded.series.clone();
         let log = LogCalls {
             call_ns: recorded.figures,
             refused,
@@ -159,6 +160,7 @@ impl Leader {
             packet_bytes,
             warmup,
             duration_ns,
+            series,
             ..self.log_cell(payload_bytes, recorded.count, end, counts, log)
         };
         self.report(&FromLeader::Logged { begin_ns, end_ns });
@@ -341,19 +343,9 @@ impl Leader {
             },
             packet_bytes: 0,
             counts,
-            rtt_ns: None,
-            rtt_half_ns: None,
-            rtt_half_within_run_ns: None,
-            one_way_ns: None,
-            one_way_last_ns: None,
-            followers: Vec::new(),
             from_histogram: self.job.raw == Raw::None,
-            handover_ns: Handovers::default(),
-            duration_ns: 0,
-            trials: Vec::new(),
-            channel: Vec::new(),
-            rpc: Vec::new(),
             log: Some(log),
+            ..Cell::default()
         }
     }
 }

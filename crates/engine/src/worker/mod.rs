@@ -1,5 +1,6 @@
 //! The two measuring processes, and those that try to intrude. Everything they do is told to them over their standard input, which is a socket.
 
+mod attempts;
 pub mod cell;
 mod channel;
 mod conduct;

@@ -97,10 +97,12 @@ impl Leader {
         if replay.recording.topics.len() != 1 + session.others.len() {
             return Err(Error::Failed("the schedule has other topics than the plan".to_owned()));
         }
-        let capped = time_cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        let capped = self.attempts.left_of(time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         let performance = Performance { replay: &replay, capped };
         self.phase("play the recording");
         self.report(&FromLeader::CellStarted { payload_bytes });
+        // Rows are written while there is still a hand-over to come.
+        self.make_room()?;
         let before = self.handover(session)?;
         let begun = Instant::now();
         if messages > 0 {
@@ -172,6 +174,11 @@ impl Leader {
             response_ns: all.response.latency(),
             service_ns: all.service.latency(),
             lateness_ns: all.lateness.latency(),
+            response_within_run_ns: all.response.within_run(),
+            service_within_run_ns: all.service.within_run(),
+            // Its topics are counted one after the other, not in the order of time.
+            response_series: None,
+            service_series: None,
             duration_ns,
             cut_short: match sent.end {
                 End::Full => None,

@@ -98,9 +98,11 @@ impl Leader {
     ) -> Result<Trials<R>> {
         let plan = &self.job.sub_experiment;
         let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
-        let capped = plan.time_cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.phase(&format!("measure {payload_bytes} bytes"));
         self.report(&FromLeader::CellStarted { payload_bytes });
+        // The rows of each piece are written at once.
+        self.make_room()?;
         let before = self.handover(session)?;
         let begun = Instant::now();
         let mut trials = Vec::new();
@@ -199,23 +201,12 @@ impl Leader {
             cut_short,
             packet_bytes: session.packet_bytes,
             counts,
-            rtt_ns: None,
-            rtt_half_ns: None,
-            rtt_half_within_run_ns: None,
-            one_way_ns: None,
-            one_way_last_ns: None,
-            followers: Vec::new(),
             from_histogram: self.job.raw == Raw::None,
             handover_ns,
             duration_ns,
-            trials: Vec::new(),
-            channel: Vec::new(),
-            rpc: Vec::new(),
-            log: None,
+            ..Cell::default()
         };
         put(&mut cell, trials);
-        self.report(&FromLeader::CellFinished(Box::new(cell)));
-        self.await_noted()?;
-        if stopped { Err(Error::Interrupted) } else { Ok(()) }
+        self.finish_cell(cell, stopped)
     }
 }

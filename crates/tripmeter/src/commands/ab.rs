@@ -9,6 +9,8 @@ use crate::{experiment, verdicts};
 use serde_json::{Value, json};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::{Event, Followers, RunOptions};
@@ -34,18 +36,37 @@ const DEFAULT_PAYLOADS: &str = "1k,64k";
 const FIRST_ROUNDS: u64 = 10;
 const MOST_ROUNDS: u64 = 1000;
 
+/// What came of both sides.
+pub struct Judged {
+    /// `ab.json`
+    pub json: Value,
+    text: String,
+    code: u8,
+}
+
 /// `tripmeter ab`
 pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
+    let judged = judge(args, stop_on_signals()?, |_| {})?;
+    output::print(&match args.json {
+        true => serde_json::to_string_pretty(&judged.json).expect("it is plain data") + "\n",
+        false => judged.text,
+    })?;
+    Ok(judged.code)
+}
+
+/// Measures both sides, and judges; `adjust` may change the plan before anything is measured.
+pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan)) -> Result<Judged, CliError> {
     let question = question(args)?;
     let program = experiment::program()?;
     let registries = [registry(args, 0, &program)?, registry(args, 1, &program)?];
     let mut plan = plan(args, &registries)?;
     let comparisons = (plan.sub_experiments[0].payloads.len() * Figure::ALL.len()) as u64;
     plan.rounds = first_rounds(args, comparisons)?;
+    adjust(&mut plan);
     let options = RunOptions {
         output: args.output.clone(),
         followers: Followers::Local,
-        stop: stop_on_signals()?,
+        stop,
         tripmeter: program,
         watchdog: WATCHDOG,
         strict: false,
@@ -78,11 +99,8 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
     let made = as_json(&found, args, &question, &plugins, &pace);
     let folder = folder.get().expect("a run that ended has told its results folder");
     found.write(folder, &made)?;
-    output::print(&match args.json {
-        true => serde_json::to_string_pretty(&made).expect("it is plain data") + "\n",
-        false => found.text(args, &question, &plugins, &pace),
-    })?;
-    Ok(found.exit_code())
+    let (text, code) = (found.text(args, &question, &plugins, &pace), found.exit_code());
+    Ok(Judged { json: made, text, code })
 }
 
 /// What is asked; everything that can be wrong with it is told before anything is looked for.

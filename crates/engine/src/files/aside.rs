@@ -1,0 +1,123 @@
+//! Files of attempts that do not count: a payload that is measured again has its rows moved out of the files that others
+//! read, into `attempts/`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Folder of such files, beside those that count.
+pub const ATTEMPTS: &str = "attempts";
+
+/// What the names of files of samples begin and end with.
+const KINDS: [&str; 5] = ["measurements", "throughput", "channel", "rpc", "log"];
+const ENDINGS: [&str; 2] = ["csv", "hlog"];
+
+/// Creates a file that is only ever appended to, so that its end can be cut off or moved away.
+///
+/// # Errors
+/// If it exists or cannot be created.
+pub(super) fn create(file: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create_new(true).open(file)
+}
+
+/// A file that grows payload by payload.
+struct Growing {
+    file: PathBuf,
+    /// Bytes before the first payload.
+    head: u64,
+    /// Bytes before the payload that is measured.
+    begin: u64,
+}
+
+/// The files of a running sub-experiment, by name.
+pub struct SetAside {
+    files: Vec<Growing>,
+}
+
+impl SetAside {
+    /// Of a sub-experiment whose files have been created, and hold nothing yet but what they begin with.
+    ///
+    /// # Errors
+    /// If their lengths cannot be found out.
+    pub fn of(folder: &Path, name: &str) -> io::Result<Self> {
+        let all = KINDS.iter().flat_map(|kind| ENDINGS.map(|ending| folder.join(format!("{kind}_{name}.{ending}"))));
+        let growing = |file: PathBuf| {
+            let head = fs::metadata(&file)?.len();
+            Ok(Growing { file, head, begin: head })
+        };
+        Ok(Self { files: all.filter(|file| file.exists()).map(growing).collect::<io::Result<_>>()? })
+    }
+
+    /// A payload begins.
+    ///
+    /// # Errors
+    /// If lengths cannot be found out.
+    pub fn begin(&mut self) -> io::Result<()> {
+        for growing in &mut self.files {
+            growing.begin = fs::metadata(&growing.file)?.len();
+        }
+        Ok(())
+    }
+
+    /// Moves what was written of the payload to files of its own, named after the attempt, which counts from 1. If it is
+    /// killed meanwhile, rows may be in both.
+    ///
+    /// # Errors
+    /// If a file cannot be written, e.g. on a full disk.
+    pub fn set_aside(&self, attempt: u32) -> io::Result<()> {
+        self.files.iter().try_for_each(|growing| growing.set_aside(attempt))
+    }
+}
+
+impl Growing {
+    fn set_aside(&self, attempt: u32) -> io::Result<()> {
+        let mut source = OpenOptions::new().read(true).write(true).open(&self.file)?;
+        if source.metadata()?.len() == self.begin {
+            return Ok(());
+        }
+        let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+        let (stem, ending) = (part(self.file.file_stem()), part(self.file.extension()));
+        let folder = self.file.parent().unwrap_or(Path::new(".")).join(ATTEMPTS);
+        fs::create_dir_all(&folder)?;
+        let target = folder.join(format!("{stem}_attempt-{attempt}.{ending}"));
+        let is_new = !target.exists();
+        let mut target = OpenOptions::new().append(true).create(true).open(target)?;
+        if is_new {
+            io::copy(&mut (&source).take(self.head), &mut target)?;
+        }
+        source.seek(SeekFrom::Start(self.begin))?;
+        io::copy(&mut source, &mut target)?;
+        source.set_len(self.begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn the_end_of_a_file_moves_behind_a_copy_of_its_head() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("measurements_x.csv");
+        let mut file = create(&path).unwrap();
+        create(&folder.path().join("measurements_y_x.csv")).unwrap();
+        writeln!(file, "head").unwrap();
+        let mut aside = SetAside::of(folder.path(), "x").unwrap();
+        assert_eq!(aside.files.len(), 1);
+        let told = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        for (payload, attempts) in [("one", 2), ("two", 3)] {
+            aside.begin().unwrap();
+            for attempt in 1..=attempts {
+                if attempt > 1 {
+                    aside.set_aside(attempt - 1).unwrap();
+                }
+                writeln!(file, "{payload} {attempt}").unwrap();
+            }
+        }
+        assert_eq!(told("measurements_x.csv"), "head\none 2\ntwo 3\n");
+        assert_eq!(told("attempts/measurements_x_attempt-1.csv"), "head\none 1\ntwo 1\n");
+        assert_eq!(told("attempts/measurements_x_attempt-2.csv"), "head\ntwo 2\n");
+        assert!(create(&path).is_err(), "it is not overwritten");
+    }
+}

@@ -1,0 +1,90 @@
+//! A payload whose hand-over probe changed is measured again: it was measured under two conditions, or under a bad one.
+//!
+//! What decides is the probe alone, never a figure, and the last attempt counts, so that nothing is chosen by its result.
+
+use super::leader::{Leader, Output};
+use super::{Error, Result};
+use crate::control::FromLeader;
+use crate::files::aside::SetAside;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tripmeter_model::manifest::{Cell, ModeChange};
+use tripmeter_stats::handover::{change, over};
+
+/// The attempts at the payload that is measured.
+pub(super) struct Attempts {
+    files: SetAside,
+    /// Of this attempt, from 1.
+    number: u32,
+    /// Whether another one is to follow.
+    again: bool,
+    /// When the payload was begun, and when this attempt was.
+    begun: [Instant; 2],
+    /// Whether what was written of the attempt before is still in the files that count.
+    is_written: bool,
+}
+
+fn not_written(error: std::io::Error) -> Error {
+    Error::of("results cannot be written", error)
+}
+
+impl Attempts {
+    /// For the files of that name, which have been created.
+    pub(super) fn new(folder: &Path, name: &str) -> std::io::Result<Self> {
+        let files = SetAside::of(folder, name)?;
+        Ok(Self { files, number: 1, again: false, begun: [Instant::now(); 2], is_written: false })
+    }
+
+    /// A payload begins.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        self.files.begin().map_err(not_written)?;
+        (self.number, self.again, self.is_written, self.begun) = (1, false, false, [Instant::now(); 2]);
+        Ok(())
+    }
+
+    /// Whether the payload is to be measured again; if so, that attempt begins now.
+    pub(super) fn next(&mut self) -> bool {
+        if !std::mem::take(&mut self.again) {
+            return false;
+        }
+        (self.number, self.is_written, self.begun[1]) = (self.number + 1, true, Instant::now());
+        true
+    }
+
+    /// What of the time cap is left for this attempt, in nanoseconds.
+    pub(super) fn left_of(&self, cap_ns: Option<u64>) -> Option<u64> {
+        let spent = self.begun[1].duration_since(self.begun[0]).as_nanos() as u64;
+        cap_ns.map(|cap| cap.saturating_sub(spent).max(1))
+    }
+}
+
+impl Leader {
+    /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
+    pub(super) fn make_room(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.attempts.is_written) {
+            self.attempts.files.set_aside(self.attempts.number - 1).map_err(not_written)?;
+            if let Output::Samples(files) = &mut self.files {
+                files.forget_latest();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports a cell that is measured and written, and decides whether it is to be measured again.
+    pub(super) fn finish_cell(&mut self, mut cell: Cell, stopped: bool) -> Result<()> {
+        let probes = [cell.handover_ns.before, cell.handover_ns.after];
+        let unanswered = self.has_handover() && probes.iter().any(Option::is_none);
+        cell.handover_changed = if unanswered { Some(ModeChange::NoAnswer) } else { change(&cell.handover_ns) };
+        cell.over_handover_ns = over(&cell);
+        let attempts = &self.attempts;
+        let [payload, attempt] = attempts.begun.map(|begun| begun.elapsed());
+        let cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
+        let has_time = cap.is_none_or(|cap| payload + attempt <= cap);
+        let again = cell.handover_changed.is_some() && !stopped && has_time && attempts.number < self.job.attempts;
+        let cell = Box::new(cell);
+        self.report(&if again { FromLeader::CellAgain(cell) } else { FromLeader::CellFinished(cell) });
+        self.await_noted()?;
+        self.attempts.again = again;
+        if stopped { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}

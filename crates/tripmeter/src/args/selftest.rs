@@ -1,0 +1,77 @@
+//! Arguments of `tripmeter selftest`.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use tripmeter_engine::bare::Kind;
+
+/// Test this program on this machine: false alarms, changes that it sees, its own overhead, and whether it tells the truth
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter selftest                   in less than two minutes
+  tripmeter selftest --full -o DIR     the campaign; the same command continues it
+  tripmeter selftest --full -o DIR --comparisons 3
+
+It compares `uds` and `shm` with themselves by `tripmeter ab` and counts wrong verdicts; compares
+`uds` with a `uds` whose follower spins a tenth of the median before each answer, and counts how
+often that is called; measures bare loops of its own beside both; and looks for stalls and losses
+that it injects. docs/method.md says what is required.
+
+Exit codes: 0 all good, 1 something is not as required, 64 wrong usage, 65 the folder is of another
+campaign, 70 our fault, 73 cannot create, 75 comparisons failed, 130 interrupted.")]
+pub struct SelftestArgs {
+    /// The whole campaign: 100 comparisons with themselves of each, and 150 with an injected delay
+    #[arg(long, requires = "output")]
+    pub full: bool,
+    /// So many comparisons of each kind, instead of those of the form chosen
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub comparisons: Option<u32>,
+    /// Seed of the first comparison; the others have the next ones [default: 1]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
+    pub seed: u64,
+    /// The folder of results; needed with --full; otherwise a temporary one that is removed
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print the results as JSON instead of a page
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// One side of a bare loop.
+#[derive(Args)]
+pub struct BareArgs {
+    /// Over what
+    #[arg(value_enum)]
+    pub kind: BareKind,
+    /// Round trips
+    pub trips: u64,
+    /// Bytes of a message
+    #[arg(value_parser = clap::value_parser!(u64).range(16..=65536))]
+    pub payload_bytes: u64,
+    /// Processors of leader and follower; without them the kernel chooses
+    #[arg(num_args = 0..=2)]
+    pub cpus: Vec<usize>,
+    /// Be the follower
+    #[arg(long)]
+    pub follow: bool,
+}
+
+/// What a bare loop goes over.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum BareKind {
+    /// Unix datagram sockets.
+    Uds,
+    /// A cache line.
+    Shm,
+}
+
+impl From<BareKind> for Kind {
+    fn from(kind: BareKind) -> Kind {
+        match kind {
+            BareKind::Uds => Kind::Uds,
+            BareKind::Shm => Kind::Shm,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `tripmeter selftest`: whether this program can be trusted on this machine.
+
+mod bare;
+mod campaign;
+mod page;
+mod truth;
+
+pub use bare::bare;
+
+use crate::args::SelftestArgs;
+use crate::commands::run::stop_on_signals;
+use crate::error::CliError;
+use crate::{experiment, output};
+use campaign::{Campaign, Outcome, Phase};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tripmeter_model::exit;
+use tripmeter_model::file::write_whole;
+
+const SCHEMA_VERSION: u32 = 1;
+/// What comes of it.
+const FILE: &str = "selftest.json";
+/// The quick form spends no more on comparisons of one kind; the first of each is made nevertheless.
+const QUICK_PHASE: Duration = Duration::from_secs(18);
+/// Comparisons of each kind in the quick form, if there is time.
+const QUICK_COMPARISONS: u32 = 5;
+
+/// What all parts need.
+struct Bench {
+    program: PathBuf,
+    folder: PathBuf,
+    stop: Arc<AtomicBool>,
+    quiet: bool,
+}
+
+impl Bench {
+    fn stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    fn say(&self, line: &str) {
+        if !self.quiet {
+            output::say(line);
+        }
+    }
+}
+
+/// `tripmeter selftest`
+pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
+    let begin = Instant::now();
+    let (program, stop) = (experiment::program()?, stop_on_signals()?);
+    // Removed when it is dropped.
+    let temporary = match args.output {
+        Some(_) => None,
+        None => Some(tempfile::tempdir().map_err(|error| CliError::new(exit::CANNOT_CREATE, error.to_string()))?),
+    };
+    let named = args.output.as_deref();
+    let folder = named.or(temporary.as_ref().map(|folder| folder.path())).expect("one of both is there").to_path_buf();
+    std::fs::create_dir_all(&folder).map_err(|error| cannot_create(&folder, &error))?;
+    let folder = folder.canonicalize().map_err(|error| cannot_create(&folder, &error))?;
+    let bench = Bench { program, folder, stop, quiet: args.quiet };
+    let phases = Phase::all(args.full, args.comparisons);
+    let most = if args.full || args.comparisons.is_some() { None } else { Some(QUICK_PHASE) };
+    let mut campaign = Campaign::open(&bench, args.seed, &phases)?;
+    let truth = truth::truth(&bench)?;
+    let overhead = bare::overhead(&bench)?;
+    campaign.run(&bench, most)?;
+    let outcomes: Vec<Outcome> = phases.iter().map(|phase| campaign.outcome(phase, args.full)).collect();
+    let interrupted = bench.stopped();
+    let made = json!({
+        "schema_version": SCHEMA_VERSION,
+        "tripmeter_version": env!("CARGO_PKG_VERSION"),
+        "status": if interrupted { "interrupted" } else { "complete" },
+        "form": if args.full { "full" } else { "quick" },
+        "seed": args.seed,
+        "duration_s": begin.elapsed().as_secs_f64(),
+        "truth": truth,
+        "overhead": overhead,
+        "comparisons": outcomes.iter().map(Outcome::json).collect::<Vec<_>>(),
+    });
+    let text = serde_json::to_string_pretty(&made).expect("it is plain data") + "\n";
+    write_whole(&bench.folder.join(FILE), text.as_bytes())?;
+    output::print(&if args.json { text } else { page::page(&made, named) })?;
+    Ok(exit_code(&made, &outcomes, interrupted))
+}
+
+fn exit_code(made: &Value, outcomes: &[Outcome], interrupted: bool) -> u8 {
+    let is_good = |part: &Value| part.as_array().is_none_or(|all| all.iter().all(|one| one["good"] == json!(true)));
+    let good = is_good(&made["truth"]) && is_good(&made["overhead"]) && outcomes.iter().all(|one| one.good);
+    match (interrupted, good) {
+        (true, _) => exit::INTERRUPTED,
+        (_, false) => exit::FINDING,
+        _ if outcomes.iter().any(|one| one.failed > 0) => exit::PARTIAL,
+        _ => exit::GOOD,
+    }
+}
+
+fn cannot_create(path: &Path, error: &dyn std::fmt::Display) -> CliError {
+    CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be written: {error}", path.display()))
+}

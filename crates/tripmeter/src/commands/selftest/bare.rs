@@ -1,0 +1,127 @@
+//! Our own overhead: bare loops in pairs with runs of ours, on the same processors.
+
+use super::Bench;
+use crate::args::{BareArgs, ExperimentArgs, PluginArgs};
+use crate::commands::run::Prepared;
+use crate::error::CliError;
+use crate::output;
+use serde_json::{Value, json};
+use std::process::Command;
+use tripmeter_engine::Followers;
+use tripmeter_engine::bare::{Kind, Task, follow, lead};
+use tripmeter_engine::resolve::usual_processors;
+use tripmeter_model::exit;
+use tripmeter_stats::median;
+use tripmeter_stats::rounds::figure_over_rounds;
+
+const SAMPLES: u64 = 5000;
+const WARMUP: u64 = 500;
+const PAYLOAD_BYTES: u64 = 1024;
+/// Pairs of a bare run and one of ours.
+const PAIRS: usize = 7;
+/// Round trips may take longer than bare ones by this share,
+const MOST_SHARE: f64 = 0.10;
+/// or by this time, whichever is more.
+const MOST_NS: f64 = 150.0;
+
+/// `tripmeter bare`: prints the round trips' median and 99th percentile as one line of JSON.
+pub fn bare(args: &BareArgs) -> Result<u8, CliError> {
+    let failed = |error: std::io::Error| CliError::new(exit::SOFTWARE, format!("bare loop: {error}"));
+    let cpu = args.cpus.get(usize::from(args.follow)).copied();
+    let task = Task { kind: args.kind.into(), trips: args.trips, payload_bytes: args.payload_bytes as usize, cpu };
+    if args.follow {
+        follow(&task).map_err(failed)?;
+        return Ok(exit::GOOD);
+    }
+    let mut follower = Command::new(crate::experiment::program()?);
+    follower.args(std::env::args_os().skip(1)).arg("--follow");
+    let mut samples = lead(&task, &mut follower).map_err(failed)?;
+    let mut counted = samples.split_off(samples.len().min(WARMUP as usize));
+    let figures = tripmeter_stats::figures(&mut counted);
+    output::print(&(json!({ "samples": counted.len(), "rtt_ns": figures }).to_string() + "\n"))?;
+    Ok(exit::GOOD)
+}
+
+/// For each kind the medians of both, and how much longer ours take.
+pub fn overhead(bench: &Bench) -> Result<Value, CliError> {
+    let mut found = Vec::new();
+    for kind in [Kind::Uds, Kind::Shm] {
+        if bench.stopped() {
+            break;
+        }
+        bench.say(&format!("overhead: {PAIRS} pairs of a bare loop and `{}`", kind.as_str()));
+        found.push(of_kind(bench, kind)?);
+    }
+    Ok(found.into())
+}
+
+fn of_kind(bench: &Bench, kind: Kind) -> Result<Value, CliError> {
+    let prepared = prepared(kind)?;
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    for pair in 0..PAIRS {
+        if bench.stopped() {
+            break;
+        }
+        let folder = bench.folder.join(format!("overhead-{}-{pair}.unfinished", kind.as_str()));
+        super::campaign::remove(&folder)?;
+        // Each is first as often as second, but for one.
+        if pair % 2 == 0 {
+            bare.push(bare_median(bench, kind)?);
+        }
+        let manifest = prepared.run(Some(&folder), Followers::Local, true)?;
+        if pair % 2 == 1 {
+            bare.push(bare_median(bench, kind)?);
+        }
+        super::campaign::remove(&folder)?;
+        let cells = manifest.sub_experiments.iter().flat_map(|result| &result.cells);
+        let found = cells.filter_map(|cell| cell.rtt_ns).map(|figures| figures.median).next();
+        if found.is_none() && !bench.stopped() {
+            let why = manifest.sub_experiments.iter().find_map(|result| result.error.clone()).unwrap_or_default();
+            return Err(CliError::new(exit::PARTIAL, format!("overhead of `{}`: {why}", kind.as_str())));
+        }
+        ours.extend(found);
+    }
+    let more: Vec<f64> = ours.iter().zip(&bare).map(|(ours, bare)| ours - bare).collect();
+    let over = figure_over_rounds(&more);
+    let bare_ns = median(&bare);
+    let limit_ns = bare_ns.map(|ns| MOST_NS.max(MOST_SHARE * ns));
+    // What the interval does not exclude is good enough: seven pairs on a busy machine.
+    let least = over.map(|over| over.interval.map_or(over.median, |interval| interval[0]));
+    Ok(json!({
+        "transport": kind.as_str(),
+        "payload_bytes": PAYLOAD_BYTES,
+        "samples": SAMPLES,
+        "pairs": more.len(),
+        "bare_rtt_median_ns": bare_ns,
+        "rtt_median_ns": median(&ours),
+        "more_ns": over.map(|over| over.median),
+        "more_interval_ns": over.and_then(|over| over.interval),
+        "limit_ns": limit_ns,
+        "good": least.zip(limit_ns).is_some_and(|(least, limit)| least <= limit),
+    }))
+}
+
+fn prepared(kind: Kind) -> Result<Prepared, CliError> {
+    let mut args = ExperimentArgs { transports: vec![kind.as_str().to_owned()], no_floor: true, ..Default::default() };
+    args.measuring.payloads = Some(PAYLOAD_BYTES.to_string());
+    args.measuring.samples = Some(SAMPLES);
+    args.measuring.warmup = Some(WARMUP);
+    args.measuring.wait = Some(tripmeter_model::Wait::Poll);
+    Prepared::new(&args, &PluginArgs::default(), true)
+}
+
+/// The median round trip of a bare loop in two processes of its own, in nanoseconds.
+fn bare_median(bench: &Bench, kind: Kind) -> Result<f64, CliError> {
+    let mut command = Command::new(&bench.program);
+    command.args(["bare", kind.as_str(), &(SAMPLES + WARMUP).to_string(), &PAYLOAD_BYTES.to_string()]);
+    command.args(usual_processors().iter().map(usize::to_string));
+    let output = command.output();
+    let output =
+        output.map_err(|error| CliError::new(exit::SOFTWARE, format!("bare loop cannot be started: {error}")))?;
+    let told: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+    let median = told.and_then(|told| told["rtt_ns"]["median"].as_f64());
+    median.ok_or_else(|| {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        CliError::new(exit::SOFTWARE, format!("bare loop of `{}` failed: {why}", kind.as_str()))
+    })
+}

@@ -1,0 +1,163 @@
+//! The page of results.
+
+use serde_json::Value;
+use std::path::Path;
+
+/// What was found, for people; `folder` is where it is kept.
+pub fn page(made: &Value, folder: Option<&Path>) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let form = text(&made["form"]);
+    let mut page = format!("Selftest, {form} form, seed {}, {:.0} s", made["seed"], number(&made["duration_s"]));
+    if made["status"] == "interrupted" {
+        page += ", INTERRUPTED";
+    }
+    page += "\n\nMeasurement truth: what is injected into `inmem` comes out in exactly the right number\n";
+    for one in all(&made["truth"]) {
+        page += &match text(&one["what"]).as_str() {
+            "stall" => format!(
+                "  {} stall of {} ms in sample {}: its round trip took {:.3} ms (median {:.3} ms)\n",
+                mark(one),
+                number(&one["injected_ns"]) / 1e6,
+                one["sample"],
+                number(&one["rtt_ns"]) / 1e6,
+                number(&one["median_ns"]) / 1e6
+            ),
+            what => format!("  {} {what} of {} messages: {} lost\n", mark(one), one["injected"], one["lost"]),
+        };
+    }
+    page += "\nOwn overhead: round trips less those of a bare loop on the same processors, median of pairs\n";
+    for one in all(&made["overhead"]) {
+        let interval = pair(&one["more_interval_ns"]).map(|ns| format!("{ns:.0}"));
+        page += &format!(
+            "  {} {}: {:.3} µs, bare {:.3} µs: {:+.0} ns ({}; limit {:.0} ns, {} pairs)\n",
+            mark(one),
+            text(&one["transport"]),
+            number(&one["rtt_median_ns"]) / 1e3,
+            number(&one["bare_rtt_median_ns"]) / 1e3,
+            number(&one["more_ns"]),
+            interval.join(".."),
+            number(&one["limit_ns"]),
+            one["pairs"]
+        );
+    }
+    page += "\nComparisons whose answer is known\n";
+    for one in all(&made["comparisons"]) {
+        page += &comparison(one);
+    }
+    page += "\nA change of the median that is seen with 95 %\n";
+    for one in all(&made["comparisons"]).filter(|one| !one["at_most"].is_null()) {
+        let from = one["seen_from"].as_f64().map_or("none".to_owned(), |ratio| format!("+{}", percent(ratio - 1.0)));
+        page += &format!(
+            "  {}: from {from} on in {} rounds of both sides, {:.1} s (margin 0)\n",
+            text(&one["phase"]).trim_start_matches("aa-"),
+            one["rounds"],
+            number(&one["seconds"])
+        );
+    }
+    if let Some(folder) = folder {
+        page += &format!("\nEvery verdict with its seed is in '{}'.\n", folder.join("comparisons.jsonl").display());
+    }
+    page
+}
+
+fn comparison(one: &Value) -> String {
+    let rate = |figure: &str| {
+        let [low, high] = pair(&one["rate_interval"][figure]);
+        format!("{} ({}..{})", one["called"][figure], percent(low), percent(high))
+    };
+    let made = match (one["comparisons"].as_u64(), one["planned"].as_u64()) {
+        (Some(made), Some(planned)) if made < planned => format!("{made} of {planned}"),
+        (made, _) => made.unwrap_or(0).to_string(),
+    };
+    let failed = match one["failed"].as_u64() {
+        Some(failed) if failed > 0 => format!("; in {failed} a side failed in some rounds"),
+        _ => String::new(),
+    };
+    let what = one["what"].as_str().unwrap_or("-");
+    if one["at_least"].is_null() {
+        return format!(
+            "  {} {what}: of {made}, called changed: median {}, p99 {}; {} of either allowed{failed}\n",
+            mark(one),
+            rate("median"),
+            rate("p99"),
+            one["at_most"]
+        );
+    }
+    let share = |value: &Value| value.as_f64().map_or("-".to_owned(), |share| format!("{:+.1} %", share * 100.0));
+    format!(
+        "  {} {what}: of {made}, called regressed: median {}; {} required; injected {}, estimated {}, {} rounds{failed}\n",
+        mark(one),
+        rate("median"),
+        one["at_least"],
+        share(&one["injected"]),
+        share(&one["estimated"]),
+        one["rounds"]
+    )
+}
+
+/// A share without digits that nobody reads.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn mark(one: &Value) -> &'static str {
+    if one["good"] == Value::Bool(true) { "good" } else { "BAD " }
+}
+
+fn all(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+fn pair(value: &Value) -> [f64; 2] {
+    [number(&value[0]), number(&value[1])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_part_is_on_the_page_with_its_verdict() {
+        let made = json!({
+            "form": "quick", "seed": 1, "duration_s": 61.2, "status": "complete",
+            "truth": [
+                { "what": "stall", "injected_ns": 50_000_000, "sample": 400, "rtt_ns": 50_100_000.0, "median_ns": 900.0,
+                  "good": true },
+                { "what": "loss", "injected": 3, "lost": 2, "good": false },
+            ],
+            "overhead": [{
+                "transport": "uds", "pairs": 7, "rtt_median_ns": 4100.0, "bare_rtt_median_ns": 4000.0, "more_ns": 100.0,
+                "more_interval_ns": [50.0, 150.0], "limit_ns": 400.0, "good": true,
+            }],
+            "comparisons": [
+                { "phase": "aa-uds", "what": "uds with itself", "comparisons": 5, "planned": 5, "failed": 1,
+                  "called": { "median": 0, "p99": 1 }, "rate_interval": { "median": [0.0, 0.5], "p99": [0.01, 0.7] },
+                  "at_most": 1, "at_least": null, "rounds": 10.0, "seconds": 2.0, "seen_from": 1.12, "good": true },
+                { "phase": "uds-plus-10", "what": "uds delayed", "comparisons": 3, "planned": 5, "failed": 0,
+                  "called": { "median": 3, "p99": 0 }, "rate_interval": { "median": [0.3, 1.0], "p99": [0.0, 0.7] },
+                  "at_most": null, "at_least": 2, "injected": 0.1, "estimated": 0.11, "rounds": 20.0, "good": true },
+            ],
+        });
+        let text = page(&made, Some(Path::new("r")));
+        for line in [
+            "Selftest, quick form, seed 1, 61 s",
+            "  good stall of 50 ms in sample 400: its round trip took 50.100 ms (median 0.001 ms)",
+            "  BAD  loss of 3 messages: 2 lost",
+            "  good uds: 4.100 µs, bare 4.000 µs: +100 ns (50..150; limit 400 ns, 7 pairs)",
+            "  uds: from +12.0 % on in 10.0 rounds of both sides, 2.0 s (margin 0)",
+            "Every verdict with its seed is in 'r/comparisons.jsonl'.",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(
+            text.contains("of 3 of 5, called regressed: median 3 (30.0 %..100.0 %); 2 required; injected +10.0 %"),
+            "{text}"
+        );
+        assert!(text.contains("1 of either allowed; in 1 a side failed in some rounds\n"), "{text}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Measurement truth: a stall and a loss that are injected into `inmem` must come out in exactly the right number.
+
+use super::{Bench, campaign};
+use crate::args::{ExperimentArgs, PluginArgs};
+use crate::commands::run::Prepared;
+use crate::error::CliError;
+use serde_json::{Value, json};
+use std::path::Path;
+use tripmeter_engine::Followers;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::Cell;
+
+const SAMPLES: u64 = 1000;
+const WARMUP: u64 = 100;
+const PAYLOAD_BYTES: u64 = 1024;
+/// Messages that the proof of the path takes first: 256 KiB each way.
+const PROOF: u64 = 256 * 1024 / PAYLOAD_BYTES;
+/// Number of the sample that is stalled, from 1.
+const HIT: u64 = 400;
+const STALL_NS: u64 = 50_000_000;
+/// Samples that are lost, by number.
+const LOST: [u64; 3] = [100, 500, 900];
+
+/// Both checks.
+pub fn truth(bench: &Bench) -> Result<Value, CliError> {
+    bench.say("truth: a stall and a loss injected into `inmem`");
+    let first = PROOF + WARMUP;
+    let lost: Vec<String> = LOST.iter().map(|number| (first + number).to_string()).collect();
+    let checks = [
+        ("stall", format!("inmem?stall={}:{}ms", first + HIT, STALL_NS / 1_000_000)),
+        ("loss", format!("inmem?lose={}", lost.join(","))),
+    ];
+    let mut found = Vec::new();
+    for (what, transport) in checks {
+        if bench.stopped() {
+            break;
+        }
+        found.push(check(bench, what, &transport)?);
+    }
+    Ok(found.into())
+}
+
+fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> {
+    let folder = bench.folder.join(format!("truth-{what}.unfinished"));
+    campaign::remove(&folder)?;
+    let mut args = ExperimentArgs { transports: vec![transport.to_owned()], no_floor: true, ..Default::default() };
+    args.measuring.payloads = Some(PAYLOAD_BYTES.to_string());
+    args.measuring.samples = Some(SAMPLES);
+    args.measuring.warmup = Some(WARMUP);
+    args.measuring.loss_timeout = Some(0.5);
+    // What is injected is in the first attempt only.
+    args.measuring.attempts = Some(1);
+    let manifest = Prepared::new(&args, &PluginArgs::default(), true)?.run(Some(&folder), Followers::Local, true)?;
+    let failed = |why: &str| CliError::new(exit::PARTIAL, format!("truth of a {what} in `{transport}`: {why}"));
+    let Some(result) = manifest.sub_experiments.first() else { return Err(failed("nothing was run")) };
+    let Some(cell) = result.cells.first() else {
+        return if bench.stopped() {
+            Ok(json!({ "what": what, "good": false }))
+        } else {
+            Err(failed(result.error.as_deref().unwrap_or("nothing was measured")))
+        };
+    };
+    let half_ns = sample_half_ns(&folder.join(format!("measurements_{}.csv", result.name)), HIT);
+    let told = match what {
+        "stall" => of_stall(cell, half_ns),
+        _ => of_loss(cell),
+    };
+    campaign::remove(&folder)?;
+    Ok(told)
+}
+
+/// The stalled sample, found by its number, lasts as long as the stall, and no message is missing.
+fn of_stall(cell: &Cell, half_ns: Option<f64>) -> Value {
+    let rtt_ns = half_ns.map(|ns| 2.0 * ns);
+    let is_whole = cell.samples == SAMPLES && cell.counts.lost + cell.counts.late == 0;
+    json!({
+        "what": "stall",
+        "injected_ns": STALL_NS,
+        "sample": HIT,
+        "rtt_ns": rtt_ns,
+        "median_ns": cell.rtt_ns.map(|figures| figures.median),
+        "good": is_whole && rtt_ns.is_some_and(|ns| ns >= STALL_NS as f64),
+    })
+}
+
+/// As many are lost as were injected, and the others are all there.
+fn of_loss(cell: &Cell) -> Value {
+    let (lost, received) = (cell.counts.lost, cell.counts.received);
+    json!({
+        "what": "loss",
+        "injected": LOST.len(),
+        "lost": lost,
+        "received": received,
+        "good": lost == LOST.len() as u64 && cell.samples == SAMPLES && received == SAMPLES + WARMUP,
+    })
+}
+
+/// `rtt_half` of a sample, in nanoseconds.
+fn sample_half_ns(file: &Path, number: u64) -> Option<f64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let row = text.lines().nth(number as usize)?;
+    row.rsplit(',').next()?.parse::<f64>().ok().map(|us| us * 1000.0)
+}

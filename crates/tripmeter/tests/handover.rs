@@ -1,0 +1,76 @@
+//! A payload whose hand-over probe changes is measured again, and every attempt is kept.
+
+mod common;
+
+use common::traces::{Workers, workers};
+use common::{LONGEST, Tripmeter, aloud, folder, manifest};
+use std::path::Path;
+use std::process::Command;
+use tripmeter_model::manifest::{Manifest, ModeChange};
+
+/// At 500 per second, two seconds for each attempt.
+const MESSAGES: usize = 1000;
+
+/// Rows of that payload.
+fn rows(file: &Path, payload: &str) -> usize {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    assert!(text.starts_with("payload_bytes,") && text.ends_with('\n'), "{}", file.display());
+    text.lines().filter(|line| line.starts_with(payload)).count()
+}
+
+/// Both workers are moved to one processor while the second payload is measured, as a migration would: the probe afterwards
+/// waits for the scheduler, and so do those of all further attempts.
+#[test]
+fn a_migration_is_noticed_and_no_attempt_is_lost() {
+    if tripmeter_engine::os::allowed_cpus().len() < 2 {
+        return aloud("SKIPPED: two processors are needed to move a process to another one");
+    }
+    let folder = folder();
+    let results = folder.path().join("r");
+    let (messages, output) = (MESSAGES.to_string(), results.display().to_string());
+    let words = ["run", "-t", "uds/stream", "--pattern", "channel", "--wait", "block", "--rate", "500"];
+    let rest = ["-n", &messages, "--payloads", "16,1k", "--no-floor", "-o", &output];
+    let mut run = Tripmeter::new(words.iter().chain(&rest)).start();
+    let mut found = Workers { leader: None, follower: None };
+    run.until("both workers", |run| {
+        found = workers(run.pid());
+        found.leader.is_some() && found.follower.is_some()
+    });
+    run.until("a first cell", |_| {
+        let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
+        let first = |so_far: Manifest| so_far.sub_experiments.first().is_some_and(|one| !one.cells.is_empty());
+        serde_json::from_str::<Manifest>(&text).is_ok_and(first)
+    });
+    let cpu = tripmeter_engine::os::allowed_cpus()[0].to_string();
+    for pid in [found.leader, found.follower].into_iter().flatten() {
+        let moved = Command::new("taskset").args(["-acp", &cpu, &pid.to_string()]).output().expect("taskset is there");
+        assert!(moved.status.success(), "{moved:?}");
+    }
+    let finished = run.wait(LONGEST).with(0).clean();
+    let manifest = manifest(&results);
+    let cell = &manifest.sub_experiments[0].cells[1];
+    assert!(matches!(cell.handover_changed, Some(ModeChange::TakenAway | ModeChange::NoAnswer)), "{cell:?}");
+    assert_eq!((cell.earlier_attempts.len(), cell.counts.sent), (2, MESSAGES as u64));
+    assert!(cell.earlier_attempts.iter().all(|cell| cell.handover_changed.is_some() && cell.channel.len() == 1));
+    let name = "channel_uds_stream_block_channel";
+    assert_eq!(rows(&results.join(format!("{name}.csv")), "1024,"), MESSAGES);
+    assert_eq!(rows(&results.join(format!("{name}.csv")), "16,"), MESSAGES);
+    for attempt in 1..=2 {
+        let set_aside = results.join(format!("attempts/{name}_attempt-{attempt}.csv"));
+        assert_eq!(rows(&set_aside, "1024,"), MESSAGES);
+        assert!(set_aside.with_extension("hlog").exists());
+    }
+    let note = finished.stdout.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the hand-over"));
+    assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
+}
+
+#[test]
+fn attempts_are_one_to_three() {
+    let folder = folder();
+    let output = folder.path().join("r").display().to_string();
+    let words = ["run", "-q", "-t", "uds", "-n", "10", "--payloads", "16", "--attempts", "1", "-o", &output];
+    Tripmeter::new(words).run().with(0);
+    assert_eq!(manifest(&folder.path().join("r")).plan.attempts, 1);
+    let words = ["run", "-q", "-t", "uds", "--attempts", "4", "-o", &output];
+    Tripmeter::new(words).run().with(64).one_line(&["4 attempts", "1 to 3 (--attempts)"]);
+}
