@@ -156,7 +156,7 @@ pub enum Problem {
     )]
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
     #[error("the recording's largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
-    RecordingRefused { topics: usize, topic: String, payload: u64, error: RegistryError },
+    RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
     OneWayAlready,
     #[error("pattern 'throughput' has no latencies: leave 'one_way' (--one-way) and 'samples_above' out")]
@@ -204,7 +204,8 @@ impl Problem {
     /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Problem::Registry(error) | Problem::RecordingRefused { error, .. } => error.exit_code(),
+            Problem::Registry(error) => error.exit_code(),
+            Problem::RecordingRefused { error, .. } => error.exit_code(),
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::NothingLeft(_) => {
                 exit::UNAVAILABLE
             }

@@ -115,7 +115,7 @@ impl Planner<'_> {
                 Some(recording) if error.status == Status::Limit => {
                     let topic = recording.largest().map_or_else(String::new, |topic| topic.name.clone());
                     let topics = recording.topics.len();
-                    Problem::RecordingRefused { topics, topic, payload: largest, error: error.into() }
+                    Problem::RecordingRefused { topics, topic, payload: largest, error: Box::new(error.into()) }
                 }
                 _ => RegistryError::from(error).into(),
             }),
