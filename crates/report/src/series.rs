@@ -23,8 +23,8 @@ fn of_payload(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Vec<String> {
     for trial in 0..trials {
         let rate = sub.planned.channel.as_ref().and_then(|flow| flow.rates_hz.get(trial)).copied().unwrap_or(0.0);
         let place = |time| format!("{place}, {} /s, {time} time", crate::throughput::count(rate));
-        let of_response = |cell: &Cell| Some(cell.channel.get(trial)?.response_series.clone()?);
-        let of_service = |cell: &Cell| Some(cell.channel.get(trial)?.service_series.clone()?);
+        let of_response = |cell: &Cell| cell.channel.get(trial)?.response_series.clone();
+        let of_service = |cell: &Cell| cell.channel.get(trial)?.service_series.clone();
         let responses: Vec<Option<Series>> = cell.cells.iter().map(|cell| of_response(cell)).collect();
         let services: Vec<Option<Series>> = cell.cells.iter().map(|cell| of_service(cell)).collect();
         lines.extend(line(sub, &place("response"), &responses, Option::as_ref));
