@@ -335,9 +335,9 @@ impl Campaign {
         let lines: Vec<&Value> = (1..=phase.number).filter_map(|index| self.line(phase, index)).collect();
         let verdict = |line: &Value, figure: &str| line["verdicts"][figure]["verdict"].as_str().map(str::to_owned);
         let called = FIGURES.map(|figure| {
-            let is_called = |line: &&&Value| match (verdict(line, figure).as_deref(), phase.injected) {
-                (Some("regressed"), _) | (Some("improved"), None) => true,
-                _ => false,
+            let is_called = |line: &&&Value| {
+                let verdict = verdict(line, figure);
+                matches!((verdict.as_deref(), phase.injected), (Some("regressed"), _) | (Some("improved"), None))
             };
             lines.iter().filter(is_called).count() as u32
         });
