@@ -12,6 +12,9 @@ use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Inmem};
 
+/// How many calls were made, and what ended them.
+type Ended = std::result::Result<(usize, End), Failure>;
+
 const LENGTH: usize = 64;
 const COUNT: usize = 100;
 const CALL_NS: u64 = 700;
@@ -72,12 +75,7 @@ impl Link for Slow {
 }
 
 /// The samples, the lines and how it ended.
-fn call(
-    stalled: usize,
-    refuses: u32,
-    deadline: u64,
-    shared: &Shared,
-) -> (Vec<u64>, Vec<u8>, std::result::Result<(usize, End), Failure>) {
+fn call(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> (Vec<u64>, Vec<u8>, Ended) {
     let clock = FakeClock::default();
     let mut link =
         Slow { clock: clock.clone(), lines: Vec::new(), calls: 0, stalled, refuses, buffer: [0; LENGTH + 1] };
