@@ -16,6 +16,7 @@ mod resources;
 use common::{Known, Tripmeter};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use tripmeter_abi::Pattern;
 
 /// So many small payloads that a run can be disturbed in the middle of them.
 const MANY_PAYLOADS: u64 = 60;
@@ -55,14 +56,14 @@ fn daemon_of(known: &Known) -> Option<String> {
     known.description.as_ref()?.daemon.clone()
 }
 
-/// Every variant that can run here between two processes, with a wait that it can do: one after the other of its waits.
+/// Every variant that carries messages between two processes here, with a wait that it can do: one after the other of its waits.
 fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
     for row in known {
         let Some(description) = &row.description else { continue };
         for here in row.variants.iter().filter(|here| here.available) {
             let declared = description.variant(&here.variant).unwrap();
-            if !declared.same_process {
+            if !declared.same_process && declared.patterns.contains(&Pattern::PingPong) {
                 let wait = declared.waits[found.len() % declared.waits.len()];
                 found.push((format!("{}/{}", row.system, here.variant), wait.as_str()));
             }
