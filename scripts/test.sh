@@ -55,6 +55,8 @@ cargo_test() {
     cat "$log" >>"$tests_log"
     [[ $code -ne 0 ]] || return 0
     mapfile -t names < <(awk '/^failures:$/ { on = 1 } /^test result:/ { on = 0 } on && /^    [^ ]+$/ { print $1 }' "$log" | sort -u)
+    # The quotes of cargo's own list.
+    # shellcheck disable=SC2016
     mapfile -t targets < <(sed -n 's/^    `\(-.*\)`$/\1/p' "$log")
     [[ $code -ne 124 && ${#names[@]} -gt 0 && ${#targets[@]} -gt 0 ]] || return "$code"
     for target in "${targets[@]}"; do
