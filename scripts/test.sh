@@ -46,12 +46,12 @@ step() {
     printf '\n== %s\n' "$current"
 }
 
-# Runs cargo test, for half an hour at most, and keeps what it prints for the counts. Many tests start real middleware and
+# Runs cargo test, for 45 minutes at most, and keeps what it prints for the counts. Many tests start real middleware and
 # have time-outs, on machines that others may use too: what fails is run once more, by itself. What passes then is counted
 # as passed, and named in the end as unstable: a fault that is to be found, of the test or of the program.
 cargo_test() {
     local log=$scratch/run.log code=0 target names targets
-    timeout 1800 cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$log" || code=$?
+    timeout 2700 cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$log" || code=$?
     cat "$log" >>"$tests_log"
     [[ $code -ne 0 ]] || return 0
     mapfile -t names < <(awk '/^failures:$/ { on = 1 } /^test result:/ { on = 0 } on && /^    [^ ]+$/ { print $1 }' "$log" | sort -u)
