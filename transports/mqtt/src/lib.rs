@@ -16,7 +16,7 @@ mod link;
 mod settings;
 
 use broker::Broker;
-use link::{MqttLink, Processors};
+use link::MqttLink;
 use settings::Settings;
 use tripmeter_abi::{
     Description, Intruder, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, System, Variant, Wait,
@@ -71,7 +71,7 @@ impl System for Mqtt {
             Role::Leader => Some(Broker::join(&settings, options)?),
             Role::Follower => None,
         };
-        Ok(MqttNode { options: options.clone(), settings, broker, processors: Processors::now() })
+        Ok(MqttNode { options: options.clone(), settings, broker })
     }
 }
 
@@ -80,7 +80,6 @@ pub struct MqttNode {
     options: NodeOptions,
     settings: Settings,
     broker: Option<Broker>,
-    processors: Processors,
 }
 
 impl Node for MqttNode {
@@ -88,6 +87,6 @@ impl Node for MqttNode {
 
     fn link(&mut self, options: &LinkOptions) -> Result<MqttLink> {
         let at = self.broker.as_ref().map(Broker::address);
-        Ok(MqttLink::new(self.options.clone(), self.settings, options, at, self.processors))
+        Ok(MqttLink::new(self.options.clone(), self.settings, options, at))
     }
 }

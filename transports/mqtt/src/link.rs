@@ -28,7 +28,6 @@ pub struct MqttLink {
     callback: Option<Callback>,
     /// The leader knows it from the beginning.
     at: Option<Address>,
-    processors: Processors,
     blocks: Blocks,
     publisher: Publisher,
     way: Way,
@@ -57,19 +56,13 @@ impl Publisher {
 
 impl MqttLink {
     /// `at` is where the leader's broker is.
-    pub(crate) fn new(
-        options: NodeOptions,
-        settings: Settings,
-        link: &LinkOptions,
-        at: Option<Address>,
-        processors: Processors,
-    ) -> Self {
+    pub(crate) fn new(options: NodeOptions, settings: Settings, link: &LinkOptions, at: Option<Address>) -> Self {
         let direction = if options.role == Role::Leader { "down" } else { "up" };
         let publisher =
             Publisher { topic: format!("{}/{}/{direction}", options.run_id, link.index), qos: settings.qos };
         let blocks = Blocks::new(options.max_payload_bytes);
         let (index, callback) = (link.index, link.callback);
-        Self { options, settings, index, callback, at, processors, blocks, publisher, way: Way::Unconnected }
+        Self { options, settings, index, callback, at, blocks, publisher, way: Way::Unconnected }
     }
 
     fn identity(&self, at: Address) -> Result<Identity> {
@@ -107,7 +100,7 @@ impl Link for MqttLink {
         let topic = format!("{}/{}/{direction}", self.options.run_id, self.index);
         let client = Client::connect(self.identity(at)?, &topic, Deadline::after(timeout_ns))?;
         self.way = if self.callback.is_some() || self.only_publishes() {
-            Way::Threaded(Threaded::start(client, self.callback, self.processors)?)
+            Way::Threaded(Threaded::start(client, self.callback)?)
         } else {
             Way::Driven(Driven::new(client, &self.settings, self.options.wait == Wait::Poll))
         };
@@ -263,7 +256,7 @@ struct Threaded {
 }
 
 impl Threaded {
-    fn start(mut client: Client, callback: Option<Callback>, processors: Processors) -> Result<Self> {
+    fn start(mut client: Client, callback: Option<Callback>) -> Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| Error::os("making a runtime", error))?;
         let (requests, failure) = (client.requests(), Arc::<OnceLock<Error>>::default());
@@ -271,7 +264,6 @@ impl Threaded {
         let (stop, stopped) = oneshot::channel();
         let (noted, left) = (failure.clone(), room.clone());
         let drive = move || {
-            processors.take();
             DRIVES.set(true);
             let handle = |heard: Heard| match (heard, callback) {
                 (Heard::Sent, _) => left.add_permits(1),
@@ -318,29 +310,6 @@ impl Drop for Threaded {
         }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-    }
-}
-
-/// Processors of this process before the host bound the measuring thread to one: our own threads are not bound.
-#[derive(Clone, Copy)]
-pub(crate) struct Processors(Option<libc::cpu_set_t>);
-
-impl Processors {
-    /// Those of the calling thread.
-    pub(crate) fn now() -> Self {
-        // SAFETY: a set of bits, for which zero is a value.
-        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the set is writable for its size.
-        let done = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } == 0;
-        Self(done.then_some(set))
-    }
-
-    /// Lets the calling thread run on all of them.
-    fn take(&self) {
-        if let Some(set) = &self.0 {
-            // SAFETY: the set is readable for its size. Without it, the thread only stays where it is.
-            unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) };
         }
     }
 }

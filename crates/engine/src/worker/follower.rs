@@ -109,7 +109,6 @@ impl Follower {
         let inboxes: Vec<Box<Inbox>> = (0..links).map(|_| Box::default()).collect();
         self.pin(!self.setup.own_threads)?;
         let mut node = system.open(&self.setup.options).map_err(|error| Error::of("open", error))?;
-        self.pin(self.setup.own_threads)?;
         let mut links = Vec::new();
         for (index, inbox) in (0..).zip(&inboxes) {
             let callback = self.is_called_back().then(|| inbox.callback());
@@ -131,6 +130,7 @@ impl Follower {
         for (link, peer) in links.iter_mut().zip(peers) {
             link.connect(&[peer], timeout_ns).map_err(|error| Error::of("connect", error))?;
         }
+        self.pin(self.setup.own_threads)?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
         self.say(&FromFollower::Connected { memory_lock })
     }

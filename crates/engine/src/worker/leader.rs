@@ -371,7 +371,6 @@ impl Leader {
         let limits = system.probe(&options).map_err(|error| self.transport_failed(&error))?;
         let begin = Instant::now();
         let mut node = system.open(&options).map_err(|error| self.transport_failed(&error))?;
-        self.pin(self.variant.own_threads)?;
         let mut links = Vec::new();
         for (index, inbox) in (0..).zip(&inboxes) {
             let callback = (options.wait == Wait::Callback).then(|| inbox.callback());
@@ -379,6 +378,7 @@ impl Leader {
             links.push(link.map_err(|error| self.transport_failed(&error))?);
         }
         let (leader, follower) = self.connect(&mut links)?;
+        self.pin(self.variant.own_threads)?;
         let pair = TruePair { leader, follower, took: begin.elapsed() };
         let trials = self.prove_refusal(limits.intruders, &pair)?;
         let loss_timeout_ns = self.job.loss_timeout_ns;
