@@ -58,15 +58,15 @@ pub struct ChannelTrial {
     pub achieved_hz: f64,
     /// The same of the slowest topic or publisher.
     pub slowest_hz: f64,
-    /// A topic or publisher took more than 1 % and one period longer for its messages than the rate allows: the figures are not of
-    /// the rate that was offered.
+    /// A topic or publisher took more than 1 % and one period longer for its messages than the rate allows: the figures are
+    /// not of the rate that was offered.
     pub rate_missed: bool,
     /// Messages that were sent more than a whole period after they were to be.
     pub behind: u64,
     /// How often the transport refused a message because it was full (back-pressure); such a message was sent later.
     pub refused: u64,
-    /// What happened to the messages of all topics or publishers, without the warm-up. `received` came in time and intact, `late` later
-    /// than the loss time-out after they were sent.
+    /// What happened to the messages of all topics or publishers, without the warm-up. `received` came in time and intact,
+    /// `late` later than the loss time-out after they were sent.
     pub counts: Counts,
     /// Messages that came before they were sent, by the clock; they are in `received`, and in no figure.
     pub before_sent: u64,
