@@ -134,3 +134,9 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         ..Cell::default()
     }
 }
+
+/// The table's lines of `transport`, without header and legend, single-spaced.
+pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
+    let rows = text.lines().filter(|line| line.starts_with(transport));
+    rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
