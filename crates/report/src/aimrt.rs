@@ -191,7 +191,7 @@ mod tests {
         (trial.rate_missed, trial.counts.lost, trial.subscriber) = (true, 5, None);
         let expected = "\
 | 1 | iceoryx/shm | 1024 | 4 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 |
-| 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 (0.162..1.163) | 3.1/- |
+| 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 (0.163..1.163) | 3.1/- |
 | 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 |
 ";
         let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one processor, 0 and 1 \
@@ -216,7 +216,7 @@ mod tests {
 | 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 |
 | 3 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 |
 | 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 |
-| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 (0.162..1.163) | 3.1/1.2 |
+| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 (0.163..1.163) | 3.1/1.2 |
 ";
         let ends_with = |manifest: &Manifest, cores: &str| {
             assert_eq!(aimrt(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));

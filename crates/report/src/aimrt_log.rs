@@ -70,10 +70,10 @@ mod tests {
         manifest.sub_experiments[1].cells[0].counts.lost = 4;
         let expected = format!(
             "write/file\n\n{HEADER}\
-             | 10000 | 32 | 5500000 | 550 | 92.5 | 118.2 | 0 |\n\
-             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 |\n\n\
+             | 10000 | 32 | 5500000 | 550 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\
+             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\n\
              spdlog/sync-file\n\n{HEADER}\
-             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 |\n\n{LEGEND}"
+             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 (0.01..0.093 %) |\n\n{LEGEND}"
         );
         assert_eq!(aimrt(&manifest), expected);
         assert_eq!(tables(&fixture::manifest()), None);

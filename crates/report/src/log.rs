@@ -209,13 +209,38 @@ pub mod tests {
         assert!(text.starts_with("All transports, pattern log\n"), "{text}");
         let expected = [
             "spdlog/async-file 32 10000 1100 1000 2000 10000 92.5 118.2 1.50 11000 0 0 ok",
+            "0..0.034 0..0.034",
             "write/file 32 10000 550 500 1000 5000 92.5 118.2 1.50 11000 0 0 ok",
+            "0..0.034 0..0.034",
             "",
             "spdlog/async-file 8k 10000 2200 2000 4000 20000 92.5 118.2 1.50 11000 0 0 ok",
         ];
         let first = lines.iter().position(|line| line == expected[0]).unwrap_or_else(|| panic!("{text}"));
-        assert_eq!(lines[first..first + 4], expected);
+        assert_eq!(lines[first..first + 6], expected);
         assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+    }
+
+    #[test]
+    fn calls_have_their_intervals_within_a_run_and_over_rounds() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "w", "write/file", &[(32, 1000.0)]);
+        let bounds = |low, high| Bounds { low: Some(low), high };
+        let (median, p99) = (bounds(990.0, Some(1010.0)), bounds(1900.0, None));
+        let within = WithinRun { median, p90: median, p99, p9999: p99 };
+        manifest.sub_experiments[0].cells[0].log.as_mut().unwrap().call_within_run_ns = Some(within);
+        let text = all(&manifest);
+        assert!(squeezed(&text).contains(&"990..1010 n too small 0..0.034 0..0.034".to_owned()), "{text}");
+        manifest.plan.rounds = 6;
+        for round in 2..=6 {
+            let mut result = manifest.sub_experiments[0].clone();
+            result.round = round;
+            let calls = result.cells[0].log.as_mut().unwrap().call_ns.as_mut().unwrap();
+            *calls = calls.scaled(f64::from(round));
+            manifest.sub_experiments.push(result);
+        }
+        let text = all(&manifest);
+        let below = "1100..6600 1000..6000 2000..12000 92.5..92.5 1.50..1.50 0..0.006 0..0.006";
+        assert!(squeezed(&text).contains(&below.to_owned()), "{text}");
     }
 
     #[test]

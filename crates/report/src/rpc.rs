@@ -262,6 +262,28 @@ pub mod tests {
     }
 
     #[test]
+    fn round_trips_have_their_intervals_within_a_run_and_over_rounds() {
+        use tripmeter_model::manifest::Bounds;
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        let bounds = |low, high| Bounds { low: Some(low), high };
+        let (near, none) = (bounds(9_900.0, Some(10_100.0)), bounds(19_000.0, None));
+        let within = LatencyBounds { median: near, p90: near, p99: near, p999: none };
+        manifest.sub_experiments[0].cells[0].rpc[0].service_rtt_within_run_ns = Some(within);
+        let text = all(&manifest);
+        let below = "9.900..10.100 9.900..10.100 9.900..10.100 n too small 0..0.368 0..0.368";
+        assert!(squeezed(&text).contains(&below.to_owned()), "{text}");
+        manifest.plan.rounds = 6;
+        for round in 2..=6 {
+            let mut result = manifest.sub_experiments[0].clone();
+            (result.round, result.cells[0].rpc[0].qps) = (round, 1000.0 * f64::from(round));
+            manifest.sub_experiments.push(result);
+        }
+        let text = all(&manifest);
+        assert!(squeezed(&text).iter().any(|line| line.starts_with("2000..9877 11.000..11.000 ")), "{text}");
+    }
+
+    #[test]
     fn a_rate_that_was_missed_and_calls_that_did_not_succeed_are_said() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "fixed", "udp/loopback", Mode::FixedFreq, 4);
