@@ -7,6 +7,7 @@ mod database;
 mod embedded;
 mod error;
 mod experiment;
+mod lock;
 mod many_runs;
 mod output;
 mod plotting;

@@ -102,6 +102,7 @@ impl Prepared {
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
         let options = RunOptions {
             output: output.map(Path::to_owned),
+            begun: None,
             followers,
             stop: self.stop.clone(),
             tripmeter: self.program.clone(),
