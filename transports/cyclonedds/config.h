@@ -28,15 +28,17 @@
 static const tm_variant variants[] = {
     {TM_STR("udp"), TM_STR("topics over UDP, 127.0.0.1"), TM_PATH_UDP,
      TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
-     TM_POLL | TM_BLOCK | TM_CALLBACK, TM_LOSSY | TM_REMOTE | TM_SECURE | TM_OWN_THREADS | TM_FAN_OUT,
+     TM_POLL | TM_BLOCK | TM_CALLBACK, TM_LOSSY | TM_REMOTE | TM_SECURE | TM_OWN_THREADS
+         | TM_FAN_OUT | TM_PUBLISHERS,
      {0}},
     {TM_STR("tcp"), TM_STR("topics over TCP, 127.0.0.1"), TM_PATH_TCP,
      TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
-     TM_POLL | TM_BLOCK | TM_CALLBACK, TM_LOSSY | TM_REMOTE | TM_SECURE | TM_OWN_THREADS | TM_FAN_OUT,
+     TM_POLL | TM_BLOCK | TM_CALLBACK, TM_LOSSY | TM_REMOTE | TM_SECURE | TM_OWN_THREADS
+         | TM_FAN_OUT | TM_PUBLISHERS,
      {0}},
     {TM_STR("iceoryx"), TM_STR("topics over iceoryx shared memory; discovery over UDP"), TM_PATH_SHARED_MEMORY,
      TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK | TM_CALLBACK,
-     TM_ZERO_COPY | TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT, {0}},
+     TM_ZERO_COPY | TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUBLISHERS, {0}},
 };
 
 static const tm_setting settings[] = {
@@ -63,6 +65,7 @@ typedef struct config {
     bool is_undelayed; /* TCP */
     uint32_t depth;
     uint32_t followers;
+    uint32_t publishers; /* of one topic */
     uint32_t packet_bytes; /* 0: the library's default */
     uint64_t buffer_bytes; /* of UDP sockets */
 } config;
@@ -152,6 +155,7 @@ static inline int32_t read_config(const tm_node_options *options, config *found,
     found->is_undelayed = !is(nodelay, "off");
     found->depth = depth.length == 0 ? 16 : number(depth, 1, MOST_DEPTH);
     found->followers = options->follower_count != 0 ? options->follower_count : 1;
+    found->publishers = options->publisher_count != 0 ? options->publisher_count : 1;
     found->packet_bytes = number(packet, LEAST_PACKET_BYTES, MOST_PACKET_BYTES);
     found->buffer_bytes = buffer_bytes(options->max_payload_bytes);
     if (!found->is_reliable && !is(reliability, "best_effort")) {
@@ -172,8 +176,12 @@ static inline int32_t read_config(const tm_node_options *options, config *found,
     if (found->followers > MOST_FOLLOWERS) {
         return fail(error, TM_LIMIT, "%" PRIu32 " followers are more than %u", found->followers, MOST_FOLLOWERS);
     }
-    /* The leader's reader holds an answer of each. */
+    if (found->publishers > MOST_DEPTH) {
+        return fail(error, TM_LIMIT, "%" PRIu32 " publishers are more than %u", found->publishers, MOST_DEPTH);
+    }
+    /* The leader's reader holds an answer of each, and the follower's a message of each publisher. */
     found->depth = found->depth > found->followers ? found->depth : found->followers;
+    found->depth = found->depth > found->publishers ? found->depth : found->publishers;
     if (found->packet_bytes == 0 && packet.length != 0 && !is(packet, "default")) {
         return fail(error, TM_INVALID, "setting packet is neither 'default' nor a number from %u to %u",
                     LEAST_PACKET_BYTES, MOST_PACKET_BYTES);

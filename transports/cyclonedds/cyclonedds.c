@@ -287,7 +287,9 @@ static dds_entity_t make_topic(const tm_link *link, bool up)
     char name[128];
     uint32_t operations[8];
     const dds_topic_descriptor_t type = describe_type(link->node, operations);
-    snprintf(name, sizeof name, "%s_%" PRIu32 "_%s", link->node->run_id, link->index, up ? "up" : "down");
+    /* Several publishers have one topic. */
+    const uint32_t index = link->node->config.publishers > 1 ? 0 : link->index;
+    snprintf(name, sizeof name, "%s_%" PRIu32 "_%s", link->node->run_id, index, up ? "up" : "down");
     for (char *letter = name; *letter != '\0'; ++letter) {
         *letter = *letter == '-' ? '_' : *letter; /* a topic's name may not have it */
     }
@@ -386,7 +388,7 @@ static bool is_matched(const tm_link *link)
 {
     dds_publication_matched_status_t readers = {0};
     dds_subscription_matched_status_t writers = {0};
-    const uint32_t peers = link->node->leads ? link->node->config.followers : 1;
+    const uint32_t peers = link->node->leads ? link->node->config.followers : link->node->config.publishers;
     const bool has_readers =
         link->writer == 0
         || (dds_get_publication_matched_status(link->writer, &readers) == DDS_RETCODE_OK

@@ -34,15 +34,15 @@ constexpr uint64_t kLongestWaitNs = UINT64_C(3'600'000'000'000);
 constexpr unsigned kMostAckMs = 10'000;
 constexpr unsigned kMostBuffers = 16;
 
-// Not over TCP: there answers that come together get lost: a subscriber seems to keep the
+// Several followers or publishers not over TCP: there answers that come together get lost: a subscriber seems to keep the
 // latest message of all its publishers only.
 const tm_variant kVariants[] = {
     {TM_STR("shm"), TM_STR("shared memory, copied on both sides: eCAL's default"), TM_PATH_SHARED_MEMORY, kPatterns,
-     TM_CALLBACK, TM_LOSSY | TM_FAN_OUT, {0}},
+     TM_CALLBACK, TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS, {0}},
     {TM_STR("shm-zero-copy"), TM_STR("shared memory, written and read in place"), TM_PATH_SHARED_MEMORY, kPatterns,
-     TM_CALLBACK, TM_LOSSY | TM_ZERO_COPY | TM_FAN_OUT, {0}},
+     TM_CALLBACK, TM_LOSSY | TM_ZERO_COPY | TM_FAN_OUT | TM_PUBLISHERS, {0}},
     {TM_STR("udp"), TM_STR("UDP multicast over the loopback"), TM_PATH_UDP, kPatterns, TM_CALLBACK,
-     TM_LOSSY | TM_FAN_OUT, {0}},
+     TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS, {0}},
     {TM_STR("tcp"), TM_STR("TCP"), TM_PATH_TCP, kPatterns, TM_CALLBACK, TM_LOSSY, {0}},
 };
 
@@ -143,6 +143,9 @@ int32_t check(const tm_node_options* options, Settings& settings, uint64_t& limi
     if (options->follower_count > 64) {
         return fail(error, TM_LIMIT, "%" PRIu32 " followers, 64 at most", options->follower_count);
     }
+    if (options->publisher_count > 64) {
+        return fail(error, TM_LIMIT, "%" PRIu32 " publishers, 64 at most", options->publisher_count);
+    }
     const int32_t status = read_settings(*options, settings, error);
     limit = status == TM_OK ? max_payload_bytes(settings) : 0;
     return status;
@@ -178,7 +181,8 @@ struct tm_node {
         , is_leader(options.role == TM_LEADER)
         , is_answered(options.pattern == TM_PINGPONG)
         , own_index(static_cast<uint8_t>(options.follower_index))
-        , peer_count(is_leader && options.follower_count > 1 ? options.follower_count : 1)
+        , has_publishers(options.publisher_count > 1)
+        , peer_count(std::max<uint32_t>(is_leader ? options.follower_count : options.publisher_count, 1))
         , peers(UINT64_MAX >> (64 - peer_count))
         , segments(std::string(options.scratch_dir.data, options.scratch_dir.length) + "/shared-memory")
     {
@@ -203,10 +207,12 @@ struct tm_node {
     const bool is_leader;
     const bool is_answered;
     const uint8_t own_index;
+    const bool has_publishers; // several, of one topic
     const size_t peer_count;
     const uint64_t peers; // a bit for each that greets this side
     Segments segments;
     bool is_joined = false;
+    std::vector<tm_link*> links;
 };
 
 struct tm_link final : private eCAL::CPayloadWriter {
@@ -220,7 +226,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
         , places(node.settings.buffers, nullptr)
     {
         const auto topic = [&](const char* direction) {
-            return node.run_id + "/" + std::to_string(index) + "/" + direction;
+            return node.run_id + "/" + std::to_string(node.has_publishers ? 0 : index) + "/" + direction;
         };
         const eCAL::SDataTypeInformation type{};
         const Settings& settings = node.settings;
@@ -245,10 +251,12 @@ struct tm_link final : private eCAL::CPayloadWriter {
             library().construct_subscriber(bystander, topic(node.is_leader ? "down" : "up"), type, in);
         }
         library().set_receive_callback(subscriber, [this](const auto&, const auto&, const auto& data) { receive(data); });
+        node.links.push_back(this);
     }
 
     ~tm_link() override
     {
+        node.links.erase(std::remove(node.links.begin(), node.links.end(), this), node.links.end());
         courier.reset();
         library().remove_receive_callback(subscriber);
         if (LIE && node.settings.is_zero_copy) {
@@ -258,7 +266,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
         library().destroy_publisher(publisher);
     }
 
-    // In eCAL's thread; those of several followers have one each.
+    // In eCAL's thread; those of several followers or publishers have one each.
     void receive(const eCAL::SReceiveCallbackData& data)
     {
         std::unique_lock<std::mutex> alone(receiving, std::defer_lock);
@@ -276,6 +284,28 @@ struct tm_link final : private eCAL::CPayloadWriter {
         }
     }
 
+    // Sends a greeting; false if it was not sent.
+    bool greet_once(bool is_counted)
+    {
+        staging.data()[0] = is_counted;
+        staging.data()[1] = node.is_leader && node.has_publishers ? static_cast<uint8_t>(index) : node.own_index;
+        return send(staging.data(), greeting_bytes);
+    }
+
+    // The same of this link, or of all of several publishers: the follower is connected once it has heard all of them,
+    // and they connect one after the other.
+    bool greet_all(bool is_counted)
+    {
+        if (!node.is_leader || !node.has_publishers) {
+            return greet_once(is_counted);
+        }
+        bool are_sent = true;
+        for (tm_link* const link : node.links) {
+            are_sent = link->greet_once(is_counted) && are_sent;
+        }
+        return are_sent;
+    }
+
     // Greets until both have heard each other; false at the deadline.
     bool greet(Clock::time_point deadline)
     {
@@ -285,9 +315,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
             node.segments.note();
             if (library().subscriber_count(publisher) >= node.peer_count) {
                 const bool is_counted = (greeted & node.peers) == node.peers;
-                staging.data()[0] = is_counted;
-                staging.data()[1] = node.own_index;
-                if (send(staging.data(), greeting_bytes) && is_counted && left > 0) {
+                if (greet_all(is_counted) && is_counted && left > 0) {
                     --left;
                 }
             }

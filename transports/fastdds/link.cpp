@@ -52,10 +52,16 @@ void tm_link::open()
     may_be_more_ = false;
     auto* const participant = node_.joined->participant;
     const auto topic = [&](const char* direction, Topic*& place) {
-        const std::string name = node_.run_id + "/" + std::to_string(index_) + "/" + direction;
-        auto* const type = new SampleType(name, node_.end.max_payload_bytes);
-        TypeSupport support(type); // owns it
-        if (support.register_type(participant, name) == ReturnCode_t::RETCODE_OK) {
+        const uint32_t index = node_.end.has_publishers ? 0 : index_;
+        const std::string name = node_.run_id + "/" + std::to_string(index) + "/" + direction;
+        const TypeSupport known = participant->find_type(name);
+        auto* const type = known.empty() ? new SampleType(name, node_.end.max_payload_bytes)
+                                         : static_cast<SampleType*>(known.get());
+        if (!known.empty()) {
+            // Of another publisher of the same topic.
+            place = participant->find_topic(name, {1, 0});
+        } else if (TypeSupport support(type); // owns it
+                   support.register_type(participant, name) == ReturnCode_t::RETCODE_OK) {
             place = participant->create_topic(name, name, TOPIC_QOS_DEFAULT);
         }
         if (place == nullptr) {
@@ -64,15 +70,20 @@ void tm_link::open()
         return type;
     };
     out_type_ = topic(node_.end.is_leader ? "up" : "down", topics_[0]);
+    writer_ = node_.joined->publisher->create_datawriter(topics_[0], node_.end.writer(*node_.joined->publisher));
+    if (writer_ == nullptr) {
+        throw Failure(TM_FAILED, "writer of link " + std::to_string(index_) + " cannot be created" + logged_errors());
+    }
+    if (!greets()) {
+        return;
+    }
     topic(node_.end.is_leader ? "down" : "up", topics_[1]);
     const bool listens = node_.wait != TM_BLOCK;
     reader_ = node_.joined->subscriber->create_datareader(
         topics_[1], node_.end.reader(*node_.joined->subscriber), listens ? this : nullptr,
         listens ? StatusMask::data_available() : StatusMask::none());
-    writer_ = node_.joined->publisher->create_datawriter(topics_[0], node_.end.writer(*node_.joined->publisher));
-    if (reader_ == nullptr || writer_ == nullptr) {
-        throw Failure(TM_FAILED, std::string(reader_ == nullptr ? "reader" : "writer") + " of link "
-                                     + std::to_string(index_) + " cannot be created" + logged_errors());
+    if (reader_ == nullptr) {
+        throw Failure(TM_FAILED, "reader of link " + std::to_string(index_) + " cannot be created" + logged_errors());
     }
 }
 
@@ -98,14 +109,32 @@ void tm_link::close() noexcept
     writer_ = nullptr;
 }
 
-bool tm_link::is_matched(size_t peer_count) const
+// Of several publishers the first greets for all, so that all are connected when it is: they connect one after the other.
+bool tm_link::greets() const
+{
+    return !node_.end.is_publisher || index_ == 0;
+}
+
+bool tm_link::is_heard_by(size_t peer_count) const
 {
     PublicationMatchedStatus readers;
-    SubscriptionMatchedStatus writers;
     writer_->get_publication_matched_status(readers);
+    return readers.current_count >= static_cast<int32_t>(peer_count);
+}
+
+bool tm_link::is_matched(size_t peer_count) const
+{
+    if (node_.end.is_publisher) {
+        const auto is_heard = [&](const tm_link* link) { return link->is_heard_by(peer_count); };
+        if (!std::all_of(node_.links.begin(), node_.links.end(), is_heard)) {
+            return false;
+        }
+    } else if (!is_heard_by(node_.end.has_publishers ? 1 : peer_count)) {
+        return false;
+    }
+    SubscriptionMatchedStatus writers;
     reader_->get_subscription_matched_status(writers);
-    const auto wanted = static_cast<int32_t>(peer_count);
-    return readers.current_count >= wanted && writers.current_count >= wanted;
+    return writers.current_count >= static_cast<int32_t>(peer_count);
 }
 
 // Whether an intruder has got a match in one direction at least.
@@ -120,7 +149,19 @@ bool tm_link::is_let_in() const
 
 void tm_link::greet()
 {
-    greeting_.get()->length = kGreeting | (heard_ == peers_ ? kHeard : 0) | node_.end.follower_index;
+    const uint32_t bits = kGreeting | (heard_ == peers_ ? kHeard : 0);
+    if (!node_.end.is_publisher) {
+        write_greeting(bits | node_.end.follower_index);
+        return;
+    }
+    for (tm_link* const link : node_.links) {
+        link->write_greeting(bits | link->index_);
+    }
+}
+
+void tm_link::write_greeting(uint32_t bits)
+{
+    greeting_.get()->length = bits;
     // One that is not sent is repeated.
     writer_->write(greeting_.get(), HANDLE_NIL);
 }
@@ -135,7 +176,7 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
     auto patience = kRejoinAfter;
     auto greeted = begin - kGreetingPeriod;
     tm_message message{};
-    while (peer_count > 0) {
+    while (peer_count > 0 && greets()) {
         const auto now = Clock::now();
         const bool is_in = node_.is_intruder ? is_let_in() : is_matched(peer_count);
         if (is_in && (node_.is_intruder || (heard_ == peers_ && acknowledged_ == peers_))) {
@@ -159,7 +200,7 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
         }
         std::this_thread::sleep_for(kPause);
     }
-    if (!node_.is_intruder && peer_count > 0) {
+    if (!node_.is_intruder && peer_count > 0 && greets()) {
         // The peer may still wait to be told that it was heard.
         greet();
     }

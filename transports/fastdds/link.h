@@ -44,6 +44,9 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     int32_t poll(tm_message& message);
     const Sample* take_sample();
     void greet();
+    void write_greeting(uint32_t bits);
+    bool greets() const;
+    bool is_heard_by(size_t peer_count) const;
     bool is_matched(size_t peer_count) const;
     bool is_let_in() const;
     std::string unmatched(size_t peer_count, std::chrono::nanoseconds time) const;
@@ -60,7 +63,7 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     eprosima::fastdds::dds::SampleInfo info_;
     SampleType* out_type_{}; // owned by the participant
     eprosima::fastdds::dds::DataWriter* writer_{};
-    eprosima::fastdds::dds::DataReader* reader_{};
+    eprosima::fastdds::dds::DataReader* reader_{}; // none where another link greets for this one
     eprosima::fastdds::dds::Topic* topics_[2]{};
     // Greetings, a bit for each peer: it was heard; it has said that it heard us.
     std::atomic<uint64_t> heard_{};

@@ -111,6 +111,8 @@ End::End(const tm_node_options& options, const Settings& all)
     , has_fellows(options.follower_count > 1)
     , follower_count(options.follower_count)
     , follower_index(options.follower_index)
+    , has_publishers(options.publisher_count > 1)
+    , is_publisher(has_publishers && is_leader)
     , max_payload_bytes(options.max_payload_bytes)
     , shared_folder("/dev/shm/" + text(options.run_id) + "-fastdds")
 {

@@ -29,6 +29,8 @@ struct End {
     const bool has_fellows; // one of several followers, or their leader
     const uint32_t follower_count;
     const uint32_t follower_index;
+    const bool has_publishers; // several, of one topic
+    const bool is_publisher;   // one end of the leader's is one of them
     const uint64_t max_payload_bytes;
     const std::string shared_folder; // of data sharing
 

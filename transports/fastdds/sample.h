@@ -23,7 +23,7 @@ struct Sample {
 constexpr uint32_t kGreeting = 1u << 31;
 // Greeting: its sender has heard the receiver, and all others that it waits for.
 constexpr uint32_t kHeard = 1u << 30;
-// Greeting: index of the follower that sends it; 0 for the leader.
+// Greeting: index of the follower that sends it, or of one of several publishers; 0 for the leader else.
 constexpr uint32_t kSender = (1u << 6) - 1;
 
 // Memory of one sample of ours, with `data` aligned to 8.

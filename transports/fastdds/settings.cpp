@@ -13,8 +13,12 @@ namespace {
 constexpr uint32_t kPatterns = TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT;
 constexpr uint32_t kWaits = TM_POLL | TM_BLOCK | TM_CALLBACK;
 constexpr uint32_t kRemoteFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT;
+// A loan is as long as its type says, which writers of one topic have in common.
+constexpr uint32_t kCopyingFlags = kRemoteFlags | TM_PUBLISHERS;
 
 constexpr uint64_t kLargestPayload = UINT64_C(64) << 20;
+// Peers that tell each other apart when they greet.
+constexpr uint32_t kMostGreeting = 64;
 // What surrounds a payload in a message: RTPS and DDS-Security headers.
 constexpr uint64_t kMessageOverhead = 4096;
 
@@ -79,11 +83,11 @@ uint64_t free_shared_memory()
 
 const tm_variant fastdds_variants[] = {
     {TM_STR("udp"), TM_STR("UDPv4 over the loopback; shared memory and data sharing are off"), TM_PATH_UDP, kPatterns,
-     kWaits, kRemoteFlags | TM_SECURE, {}},
+     kWaits, kCopyingFlags | TM_SECURE, {}},
     {TM_STR("tcp"), TM_STR("TCPv4 over the loopback, the leader listens; shared memory and data sharing are off"),
-     TM_PATH_TCP, kPatterns, kWaits, kRemoteFlags | TM_SECURE, {}},
+     TM_PATH_TCP, kPatterns, kWaits, kCopyingFlags | TM_SECURE, {}},
     {TM_STR("shm"), TM_STR("the shared-memory transport, which copies in and out; data sharing is off"),
-     TM_PATH_SHARED_MEMORY, kPatterns, kWaits, kRemoteFlags | TM_SECURE, {}},
+     TM_PATH_SHARED_MEMORY, kPatterns, kWaits, kCopyingFlags | TM_SECURE, {}},
     {TM_STR("data-sharing"), TM_STR("data-sharing delivery of loaned samples, without a copy"), TM_PATH_SHARED_MEMORY,
      kPatterns, kWaits, kRemoteFlags | TM_ZERO_COPY, {}},
     // The publisher's thread delivers: a callback would run inside the publication that it answers.
@@ -117,8 +121,8 @@ Settings::Settings(const tm_node_options& options)
     , is_reliable(choice(options, "reliability", "best_effort", "reliable"))
     , is_secured(choice(options, "security", "off", "on"))
     , profile(value_of(options, "profile"))
-    // The leader's reader holds an answer of each follower.
-    , depth(std::max(number(options, "depth", 1, 1000), options.follower_count))
+    // The leader's reader holds an answer of each follower, the follower's a message of each publisher.
+    , depth(std::max({number(options, "depth", 1, 1000), options.follower_count, options.publisher_count}))
     , heartbeat_ms(number(options, "heartbeat_ms", 1, 10'000))
     , socket_buffer_bytes(number(options, "socket_buffer", 1u << 16, 1u << 30))
     , segment_bytes(number(options, "segment_size", 1u << 20, 1u << 30))
@@ -131,6 +135,13 @@ Settings::Settings(const tm_node_options& options)
     const auto domain_text = value_of(options, "domain");
     if (domain_text != "auto") {
         domain = number("domain", domain_text, 0, kLargestDomain);
+    }
+    if (options.publisher_count > kMostGreeting) {
+        throw Failure(TM_LIMIT, std::to_string(options.publisher_count) + " publishers are more than "
+                                    + std::to_string(kMostGreeting));
+    }
+    if (options.publisher_count > 1 && has_loans) {
+        throw Failure(TM_INVALID, "several publishers have one type, which says how long a loan is; use loans=off or auto");
     }
     if (is_secured && (way == Way::intra || way == Way::data_sharing)) {
         throw Failure(TM_INVALID, "Fast DDS cannot secure variant " + text(options.variant)

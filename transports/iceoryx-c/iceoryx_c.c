@@ -33,6 +33,7 @@ struct tm_node {
     bool is_leader;
     bool is_answered;
     bool has_peers; /* more than one */
+    bool has_publishers; /* of one topic, more than one */
     uint32_t wait;
     iox_listener_storage_t listener_storage;
     iox_listener_t listener; /* NULL unless the system's own thread delivers */
@@ -130,7 +131,8 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
         return iceoryx_fail(error, TM_FAILED, "out of memory");
     }
     snprintf(opened->run_id, sizeof opened->run_id, "%.*s", (int)options->run_id.length, options->run_id.data);
-    opened->has_peers = options->role == TM_LEADER && options->follower_count > 1;
+    opened->has_peers = iceoryx_has_peers(options);
+    opened->has_publishers = options->publisher_count > 1;
     opened->queue_capacity = iceoryx_queue_length(iceoryx_queue_capacity(options), options);
     opened->max_payload_bytes = options->max_payload_bytes;
     opened->is_leader = options->role == TM_LEADER;
@@ -180,7 +182,7 @@ static void create_ports(tm_link *link)
 {
     const tm_node *node = link->node;
     char instance[32];
-    snprintf(instance, sizeof instance, "link-%" PRIu32, link->index);
+    snprintf(instance, sizeof instance, "link-%" PRIu32, link->node->has_publishers ? 0 : link->index);
     if (node->is_leader || node->is_answered) {
         iox_pub_options_t options;
         iox_pub_options_init(&options);

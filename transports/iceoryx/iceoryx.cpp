@@ -55,7 +55,8 @@ struct tm_node {
         , max_payload_bytes(options.max_payload_bytes)
         , is_leader(options.role == TM_LEADER)
         , is_answered(options.pattern == TM_PINGPONG || options.pattern == TM_RPC)
-        , has_peers(options.role == TM_LEADER && options.follower_count > 1)
+        , has_peers(iceoryx_has_peers(&options))
+        , has_publishers(options.publisher_count > 1)
         , wait(options.wait)
         , error_handler(iox::ErrorHandler::setTemporaryErrorHandler(on_iceoryx_error))
     {
@@ -77,7 +78,7 @@ struct tm_node {
 
     iox::capro::ServiceDescription topic(uint32_t link, const char* direction) const
     {
-        const auto instance = "link-" + std::to_string(link);
+        const auto instance = "link-" + std::to_string(has_publishers ? 0 : link);
         return {IdString_t(iox::cxx::TruncateToCapacity, run_id.c_str()),
                 IdString_t(iox::cxx::TruncateToCapacity, instance.c_str()),
                 IdString_t(iox::cxx::TruncateToCapacity, direction)};
@@ -89,6 +90,7 @@ struct tm_node {
     const bool is_leader;
     const bool is_answered;
     const bool has_peers; // more than one
+    const bool has_publishers; // of one topic, more than one
     const uint32_t wait;
     const iox::cxx::GenericRAII error_handler;
     std::optional<iox::popo::Listener> listener;

@@ -51,7 +51,7 @@ static const tm_variant iceoryx_variants[] = {{
     TM_PATH_SHARED_MEMORY,
     TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
     TM_POLL | TM_BLOCK | TM_CALLBACK,
-    TM_ZERO_COPY | TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT,
+    TM_ZERO_COPY | TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUBLISHERS,
     {0, 0, 0, 0},
 }};
 
@@ -63,10 +63,18 @@ static const tm_setting iceoryx_settings[] = {{
     {0, 0, 0, 0},
 }};
 
-/* What a subscriber's queue holds: at the leader an answer of each follower at least. */
+/* What a subscriber's queue holds: at the leader an answer of each follower at least, at the follower a message of each
+ * publisher. */
 static inline uint64_t iceoryx_queue_length(uint64_t capacity, const tm_node_options *options)
 {
-    return options->role == TM_LEADER && options->follower_count > capacity ? options->follower_count : capacity;
+    const uint64_t peers = options->role == TM_LEADER ? options->follower_count : options->publisher_count;
+    return peers > capacity ? peers : capacity;
+}
+
+/* Whether more than one peer publishes to this side. */
+static inline bool iceoryx_has_peers(const tm_node_options *options)
+{
+    return options->role == TM_LEADER ? options->follower_count > 1 : options->publisher_count > 1;
 }
 
 /* Writes the error text and returns `status`. */

@@ -22,7 +22,7 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
     const auto deadline = begin + std::min(time, kLongestWait);
     auto greeted = begin - kGreetingPeriod;
     tm_message message{};
-    while (peer_count > 0) {
+    while (peer_count > 0 && greets()) {
         const auto now = Clock::now();
         const bool is_known = is_matched(peer_count);
         if (is_known && heard_ == peers_ && acknowledged_ == peers_) {
@@ -36,23 +36,34 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
                                          + " ms" + rcl_error());
         }
         if (is_known && now - greeted >= kGreetingPeriod) {
-            greet(greeting());
+            greet_all();
             greeted = now;
         }
         // Before the first message of the host, there is none to be had.
         receive(message);
         std::this_thread::sleep_for(kPause);
     }
-    if (peer_count > 0) {
+    if (peer_count > 0 && greets()) {
         // The peer may still wait to be told that it was heard.
-        greet(greeting());
+        greet_all();
     }
     node.connected();
 }
 
-uint32_t tm_link::greeting() const
+uint32_t tm_link::greeting(const tm_link& link) const
 {
-    return kGreeting | (heard_ == peers_ ? kHeard : 0) | node.follower_index;
+    return kGreeting | (heard_ == peers_ ? kHeard : 0) | (is_publisher ? link.index : node.follower_index);
+}
+
+void tm_link::greet_all()
+{
+    if (!is_publisher) {
+        greet(greeting(*this));
+        return;
+    }
+    for (tm_link* const link : node.links) {
+        link->greet(greeting(*link));
+    }
 }
 
 void tm_link::hear(uint32_t bits)

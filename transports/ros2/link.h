@@ -17,13 +17,14 @@
 constexpr uint32_t kGreeting = 1u << 31;
 // Greeting: its sender has heard the receiver, and all others that it waits for.
 constexpr uint32_t kHeard = 1u << 30;
-// Greeting: index of the follower that sends it; 0 for the leader.
+// Greeting: index of the follower that sends it, or of one of several publishers; 0 for the leader else.
 constexpr uint32_t kSender = (1u << 6) - 1;
 
 struct tm_link {
     tm_link(tm_node& node, const tm_link_options& options)
         : node(node)
         , index(options.index)
+        , is_publisher(node.has_publishers && node.is_leader)
     {
     }
     virtual ~tm_link() = default;
@@ -43,13 +44,18 @@ struct tm_link {
     virtual int32_t receive(tm_message& message) = 0;
     // Sleeps until there may be a message, or for the time.
     virtual void sleep(uint64_t timeout_ns) = 0;
+    // Of several publishers the first greets for all, so that all are connected when it is: they connect one after the other.
+    bool greets() const
+    {
+        return !is_publisher || index == 0;
+    }
     // Whether so many peers are known.
     virtual bool is_matched(size_t peer_count) = 0;
     // Sends a greeting with these bits, if it is for this side to begin. One that is not sent is repeated.
     virtual void greet(uint32_t bits) = 0;
 
-    // The bits of a greeting that is sent now.
-    uint32_t greeting() const;
+    // The bits of a greeting that is sent now, of this link or of another publisher's.
+    uint32_t greeting(const tm_link& link) const;
     // Takes note of a greeting.
     void hear(uint32_t bits);
     // Gives a message out of its sequence, or, if it is a greeting, takes note of that and returns false.
@@ -84,8 +90,12 @@ struct tm_link {
 
     tm_node& node;
     const uint32_t index;
+    const bool is_publisher; // one of several of one topic
 
   private:
+    // Sends a greeting of this side.
+    void greet_all();
+
     // Greetings, a bit for each peer: it was heard; it has said that it heard us.
     uint64_t heard_{};
     uint64_t acknowledged_{};

@@ -59,6 +59,7 @@ tm_node::tm_node(const tm_node_options& options)
     , is_leader(options.role == TM_LEADER)
     , wait(options.wait)
     , follower_index(options.follower_index)
+    , has_publishers(options.publisher_count > 1)
     , max_payload_bytes(options.max_payload_bytes)
     , folder_(text(options.scratch_dir) + kFolder)
     // Names of ROS 2 have underscores only, and none begins with a digit.

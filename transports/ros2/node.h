@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 // A context and a node in it.
 class Context
@@ -25,6 +26,8 @@ class Context
     rcl_context_t context;
     rcl_node_t node;
 };
+
+struct tm_link;
 
 struct tm_node {
     // Joins; throws Failure.
@@ -46,6 +49,8 @@ struct tm_node {
     const bool is_leader;
     const uint32_t wait;
     const uint32_t follower_index;
+    const bool has_publishers; // several, of one topic
+    std::vector<tm_link*> links; // of several publishers
     const uint64_t max_payload_bytes;
     std::unique_ptr<Context> joined;
 

@@ -173,7 +173,7 @@ class Server : public tm_link
                 message.token = &taken_;
                 return TM_OK;
             }
-            greeting_.content.greeting = greeting();
+            greeting_.content.greeting = greeting(*this);
             ignore(rcl_send_response(&service_, &taken_, &greeting_.content));
         }
     }

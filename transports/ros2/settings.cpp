@@ -12,10 +12,12 @@ namespace {
 constexpr uint32_t kTopicPatterns = TM_PINGPONG | TM_CHANNEL | TM_THROUGHPUT;
 constexpr uint32_t kServicePatterns = TM_PINGPONG | TM_RPC;
 constexpr uint32_t kWaits = TM_POLL | TM_BLOCK;
-constexpr uint32_t kTopicFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT;
+constexpr uint32_t kTopicFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUBLISHERS;
 constexpr uint32_t kServiceFlags = TM_LOSSY | TM_OWN_THREADS;
 
 constexpr uint64_t kLargestPayload = UINT64_C(64) << 20;
+// Peers that tell each other apart when they greet.
+constexpr uint32_t kMostGreeting = 64;
 
 std::string value_of(const tm_node_options& options, const char* name)
 {
@@ -87,8 +89,8 @@ const size_t ros2_setting_count = std::size(ros2_settings);
 
 Settings::Settings(const tm_node_options& options)
     : is_reliable(choice(options, "reliability", "best_effort", "reliable"))
-    // The leader's subscription holds an answer of each follower.
-    , depth(std::max(number(options, "depth", 1, 1000), options.follower_count))
+    // The leader's subscription holds an answer of each follower, the follower's a message of each publisher.
+    , depth(std::max({number(options, "depth", 1, 1000), options.follower_count, options.publisher_count}))
     , socket_buffer_bytes(number(options, "socket_buffer", 1u << 16, 1u << 30))
     , segment_bytes(number(options, "segment_size", 1u << 17, 1u << 30))
     , fragment_bytes(number(options, "fragment_size", 1u << 10, 1u << 26))
@@ -98,6 +100,10 @@ Settings::Settings(const tm_node_options& options)
                                            [&](const tm_variant& known) { return text(known.name) == variant; });
     if (found == std::end(ros2_variants)) {
         throw Failure(TM_INVALID, "variant '" + variant + "' is not known");
+    }
+    if (options.publisher_count > kMostGreeting) {
+        throw Failure(TM_LIMIT, std::to_string(options.publisher_count) + " publishers are more than "
+                                    + std::to_string(kMostGreeting));
     }
     is_shared = found->path == TM_PATH_SHARED_MEMORY;
     is_service = (found->patterns & TM_RPC) != 0;

@@ -43,14 +43,18 @@ class Topics : public tm_link
         , subscription_(rcl_get_zero_initialized_subscription())
     {
         reserve(out_.message.data);
-        const auto out = node.name(index, node.is_leader ? "up" : "down");
-        const auto in = node.name(index, node.is_leader ? "down" : "up");
+        const uint32_t topic = node.has_publishers ? 0 : index;
+        const auto out = node.name(topic, node.is_leader ? "up" : "down");
+        const auto in = node.name(topic, node.is_leader ? "down" : "up");
         auto publisher_options = rcl_publisher_get_default_options();
         publisher_options.qos = node.qos();
         auto subscription_options = rcl_subscription_get_default_options();
         subscription_options.qos = node.qos();
-        check(rcl_subscription_init(&subscription_, &node.joined->node, type_support(), in.c_str(), &subscription_options),
-              "no subscription to '" + in + "'");
+        if (greets()) {
+            check(rcl_subscription_init(&subscription_, &node.joined->node, type_support(), in.c_str(),
+                                        &subscription_options),
+                  "no subscription to '" + in + "'");
+        }
         const rcl_ret_t code =
             rcl_publisher_init(&publisher_, &node.joined->node, type_support(), out.c_str(), &publisher_options);
         if (code != RCL_RET_OK) {
@@ -58,10 +62,14 @@ class Topics : public tm_link
             close();
             throw failure;
         }
+        if (is_publisher) {
+            node.links.push_back(this);
+        }
     }
 
     ~Topics() override
     {
+        node.links.erase(std::remove(node.links.begin(), node.links.end(), this), node.links.end());
         close();
     }
 
@@ -99,11 +107,20 @@ class Topics : public tm_link
 
     bool is_matched(size_t peer_count) override
     {
-        size_t subscriptions = 0;
         size_t publishers = 0;
-        check(rcl_publisher_get_subscription_count(&publisher_, &subscriptions), "subscriptions cannot be counted");
         check(rcl_subscription_get_publisher_count(&subscription_, &publishers), "publishers cannot be counted");
-        return subscriptions >= peer_count && publishers >= peer_count;
+        // Of several publishers one listens, and each is to be heard.
+        const auto is_heard = [&](tm_link* link) { return static_cast<Topics*>(link)->subscriptions() >= peer_count; };
+        const bool are_heard = is_publisher ? std::all_of(node.links.begin(), node.links.end(), is_heard)
+                                            : subscriptions() >= (node.has_publishers ? 1 : peer_count);
+        return are_heard && publishers >= peer_count;
+    }
+
+    size_t subscriptions() const
+    {
+        size_t count = 0;
+        check(rcl_publisher_get_subscription_count(&publisher_, &count), "subscriptions cannot be counted");
+        return count;
     }
 
     void greet(uint32_t bits) override
@@ -115,7 +132,9 @@ class Topics : public tm_link
     void close() noexcept
     {
         ignore(rcl_publisher_fini(&publisher_, &node.joined->node));
-        ignore(rcl_subscription_fini(&subscription_, &node.joined->node));
+        if (greets()) {
+            ignore(rcl_subscription_fini(&subscription_, &node.joined->node));
+        }
     }
 
     Message out_;

@@ -60,7 +60,8 @@ extern "C" {
 
 /* Patterns (bits). What travels over a link:
  *   pingpong    both ways, one message at a time, each answered by the follower with a message of the same size
- *   channel     leader to follower only, at a fixed rate, one link per topic
+ *   channel     leader to follower only, at a fixed rate, one link per topic; with several publishers (TM_PUBLISHERS) the
+ *               leader has one link per publisher, all of the same topic, and the follower one link that takes from all
  *   rpc         both ways; the follower's loan names the request it answers (`in_reply_to`), one link per client
  *   throughput  leader to follower only, as fast as it will go
  *   log         publish only; there is no follower. Every publish logs its message, a printable text without line breaks,
@@ -95,6 +96,8 @@ extern "C" {
 #define TM_INTERRUPT (1u << 7)    /* under block, calls have no time-out of their own: the host interrupts an overdue one
                                    * with SIGUSR2 in the calling thread; EINTR is then reported as TM_AGAIN. Nobody else
                                    * gets signals from the host */
+#define TM_PUBLISHERS (1u << 8)   /* under channel, several links of the leader may publish on one topic, which one link of
+                                   * the follower takes from: see publisher_count */
 
 /* Intruders (bits): who else must not be let in, as `tm_limits.intruders` declares it. After the true pair has connected,
  * and while both of its ends are up, the host starts one more process for each of the first two bits: it gets the same
@@ -196,6 +199,14 @@ typedef struct tm_node_options {
     /* 0, or TM_INTRUDER_PLAIN or TM_INTRUDER_FOREIGN: this node behaves as that intruder, against the domain, topic and
      * addresses that a true one would use. It must change nothing in scratch_dir that the true pair uses. */
     uint32_t intruder;
+    /* Links of the leader that publish on one topic, all of which the follower's only link takes from; 1 but under channel
+     * with TM_PUBLISHERS. Above 1, link_count is as much at the leader and 1 at the follower, whose link_connect gets the
+     * address of each of the leader's links, by their index; each of the leader's links gets that of the follower's. The
+     * host connects the leader's links one after the other while the follower is in its one call, and then publishes from
+     * a thread for each. Messages of one publisher may not be put in those of another. Appended after the first release
+     * of this header: a transport that does not know it does not set TM_PUBLISHERS. */
+    uint32_t publisher_count;
+    uint32_t reserved;
 } tm_node_options;
 
 /* What a variant can carry here and now with the settings given. */
@@ -228,7 +239,7 @@ typedef void (*tm_on_message)(void *context, const tm_message *message);
 
 typedef struct tm_link_options {
     uint32_t struct_size;
-    uint32_t index; /* 0-based number of the topic or client */
+    uint32_t index; /* 0-based number of the topic, client or publisher */
     tm_on_message on_message; /* with wait callback; else NULL */
     void *context;
 } tm_link_options;
@@ -262,7 +273,8 @@ typedef struct tm_transport {
     /* The address that a peer needs, if any: opaque, at most `capacity` bytes, 0 allowed. */
     int32_t (*link_address)(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error);
     /* Completes the connection, at the latest after the time-out (TM_FAILED). A follower gets one peer, the leader's
-     * link of the same index; the leader gets one per follower. Both sides are in this call at the same time. */
+     * link of the same index, or with several publishers one for each; the leader gets one per follower. Both sides are in
+     * this call at the same time. */
     int32_t (*link_connect)(tm_link *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
                             tm_error *error);
     void (*link_close)(tm_link *link);

@@ -152,6 +152,9 @@ pub struct Variant {
     pub fan_out: bool,
     /// Under `block`, calls have no time-out of their own; the host interrupts an overdue one with a signal.
     pub interrupt: bool,
+    /// Under `channel`, several links of the leader may publish on one topic.
+    #[serde(default)]
+    pub publishers: bool,
 }
 
 impl Variant {
@@ -171,6 +174,7 @@ impl Variant {
             own_threads: false,
             fan_out: false,
             interrupt: false,
+            publishers: false,
         }
     }
 
@@ -178,7 +182,7 @@ impl Variant {
         self.flag_bits().iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
     }
 
-    fn flag_bits(&self) -> [(bool, u32); 8] {
+    fn flag_bits(&self) -> [(bool, u32); 9] {
         [
             (self.zero_copy, raw::TM_ZERO_COPY),
             (self.lossy, raw::TM_LOSSY),
@@ -188,6 +192,7 @@ impl Variant {
             (self.own_threads, raw::TM_OWN_THREADS),
             (self.fan_out, raw::TM_FAN_OUT),
             (self.interrupt, raw::TM_INTERRUPT),
+            (self.publishers, raw::TM_PUBLISHERS),
         ]
     }
 }

@@ -157,6 +157,12 @@ unsafe fn read_str(text: tm_str) -> Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| Error::new(Status::Invalid, "a string is not UTF-8"))
 }
 
+/// The host that wrote the block knew the number of publishers, and set it.
+fn knows_publishers(raw: &tm_node_options) -> bool {
+    let end = std::mem::offset_of!(tm_node_options, publisher_count) + size_of::<u32>();
+    raw.struct_size as usize >= end
+}
+
 /// # Safety
 /// `options` is a valid option block of the host, as the header says.
 unsafe fn read_options(options: *const tm_node_options) -> Result<NodeOptions> {
@@ -192,6 +198,8 @@ unsafe fn read_options(options: *const tm_node_options) -> Result<NodeOptions> {
         link_count: raw.link_count,
         follower_count: raw.follower_count,
         follower_index: raw.follower_index,
+        // A host that is older than this field has no such flag, and asks for none.
+        publisher_count: if knows_publishers(raw) { raw.publisher_count.max(1) } else { 1 },
         intruder: match raw.intruder {
             0 => None,
             kind => Some(Intruder::from_code(kind).ok_or_else(|| invalid("intruder"))?),

@@ -230,6 +230,7 @@ unsafe fn read_variant(raw: &tm_variant) -> std::result::Result<Variant, String>
         same_process: has(TM_SAME_PROCESS),
         own_threads: has(TM_OWN_THREADS),
         fan_out: has(TM_FAN_OUT),
+        publishers: has(TM_PUBLISHERS),
         interrupt: has(TM_INTERRUPT),
     })
 }
@@ -261,6 +262,8 @@ fn with_options<T>(options: &NodeOptions, use_raw: impl FnOnce(&tm_node_options)
         follower_count: options.follower_count,
         follower_index: options.follower_index,
         intruder: options.intruder.map_or(0, Intruder::code),
+        publisher_count: options.publisher_count,
+        reserved: 0,
     })
 }
 

@@ -36,6 +36,10 @@ pub struct NodeOptions {
     pub max_payload_bytes: u64,
     /// Number of links that will be opened.
     pub link_count: u32,
+    /// Links of the leader that publish on one topic, all of which the follower's only link takes from; 1 unless the variant
+    /// declares [`publishers`](crate::Variant::publishers).
+    #[serde(default = "one")]
+    pub publisher_count: u32,
     /// Number of followers.
     pub follower_count: u32,
     /// 0-based; 0 for the leader.
@@ -45,7 +49,21 @@ pub struct NodeOptions {
     pub intruder: Option<Intruder>,
 }
 
+fn one() -> u32 {
+    1
+}
+
 impl NodeOptions {
+    /// Several links of the leader publish on one topic.
+    pub fn has_publishers(&self) -> bool {
+        self.publisher_count > 1
+    }
+
+    /// The index that the names of a link's topic are made with: links that publish on one topic share one.
+    pub fn topic_of(&self, link: u32) -> u32 {
+        if self.has_publishers() { 0 } else { link }
+    }
+
     /// The value of a setting; the host fills in defaults, so that a missing one is empty.
     pub fn setting(&self, name: &str) -> &str {
         self.settings.get(name).map_or("", String::as_str)
@@ -76,7 +94,7 @@ impl NodeOptions {
 /// What a link is told.
 #[derive(Clone, Copy)]
 pub struct LinkOptions {
-    /// 0-based number of the topic or client.
+    /// 0-based number of the topic, client or publisher.
     pub index: u32,
     /// Called per message, with wait `callback`.
     pub callback: Option<Callback>,

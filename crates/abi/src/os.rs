@@ -69,6 +69,14 @@ pub trait Endpoint: Port {
     /// If that does not come about before the deadline.
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()>;
 
+    /// Hears so many publishers, each of which connects to this end's address; from then on waits as the node was told.
+    ///
+    /// # Errors
+    /// `Limit` if it has one peer.
+    fn hear_publishers(&mut self, count: usize) -> Result<()> {
+        Err(Error::new(Status::Limit, format!("this transport has 1 peer per link, {count} given; use 1")))
+    }
+
     /// Whether the peer learns only from a last packet that this end has gone, since there is no end of file.
     fn needs_farewell(&self) -> bool {
         false

@@ -20,6 +20,12 @@ use std::ptr;
 /// Bytes in front of each packet, or of each message of a stream.
 pub const PREFIX_BYTES: usize = 16;
 
+/// The largest message that packets of that size carry with these options: packets of several publishers are not put
+/// together, so that each message of theirs must fit one.
+pub fn largest_message(options: &NodeOptions, packet: usize) -> u64 {
+    if options.has_publishers() { (packet - PREFIX_BYTES) as u64 } else { MOST_PAYLOAD_BYTES }
+}
+
 /// The largest message of either link: lengths are 32 bits wide.
 pub const MOST_PAYLOAD_BYTES: u64 = u32::MAX as u64;
 
@@ -149,7 +155,8 @@ struct Partial {
 /// A link over an endpoint that keeps the bounds of packets.
 ///
 /// A message with a packet missing is dropped whole, one with packets out of order as well; repeated packets are ignored.
-/// A single-packet message that arrives twice is delivered twice: the host counts it.
+/// A single-packet message that arrives twice is delivered twice: the host counts it. Of several publishers each message
+/// is one packet ([`largest_message`]).
 pub struct PacketLink<E: Endpoint> {
     endpoint: E,
     state: State,
@@ -257,7 +264,10 @@ impl<E: Endpoint> Link for PacketLink<E> {
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        self.endpoint.connect(only_peer(peers)?, Deadline::after(timeout_ns))
+        match peers {
+            [_, _, ..] => self.endpoint.hear_publishers(peers.len()),
+            _ => self.endpoint.connect(only_peer(peers)?, Deadline::after(timeout_ns)),
+        }
     }
 
     #[inline]

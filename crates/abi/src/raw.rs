@@ -27,6 +27,7 @@ pub const TM_SAME_PROCESS: u32 = 1 << 4;
 pub const TM_OWN_THREADS: u32 = 1 << 5;
 pub const TM_FAN_OUT: u32 = 1 << 6;
 pub const TM_INTERRUPT: u32 = 1 << 7;
+pub const TM_PUBLISHERS: u32 = 1 << 8;
 
 pub const TM_INTRUDER_LEADS: u32 = 4;
 
@@ -109,6 +110,8 @@ pub struct tm_node_options {
     pub follower_count: u32,
     pub follower_index: u32,
     pub intruder: u32,
+    pub publisher_count: u32,
+    pub reserved: u32,
 }
 
 #[repr(C)]

@@ -94,6 +94,7 @@ pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scr
         follower_count: 1,
         follower_index: 0,
         intruder: None,
+        publisher_count: 1,
     }
 }
 

@@ -97,6 +97,7 @@ impl System for Echo {
 
     fn open(&self, options: &NodeOptions) -> Result<EchoNode> {
         assert_eq!(options.intruder, Some(Intruder::Foreign));
+        assert_eq!(options.publisher_count, if options.max_payload_bytes == BYTES_OF_OLD_HOST { 1 } else { 3 });
         let trouble = Trouble::of(options);
         trouble.at("node_open")?;
         OPEN.set(OPEN.get() + 1);
@@ -225,6 +226,8 @@ impl Host {
             follower_count: 1,
             follower_index: 0,
             intruder: 2,
+            publisher_count: 3,
+            reserved: 0,
         }
     }
 
@@ -232,7 +235,11 @@ impl Host {
     fn live(&mut self, call: &str, mode: &str) -> i32 {
         let pair = |key: &'static [u8], value: &str| tm_key_value { key: str_of(key), value: str_of(value.as_bytes()) };
         let settings = [pair(b"call", call), pair(b"mode", mode)];
-        let status = self.begin(&Self::options(&settings));
+        self.live_with(&Self::options(&settings))
+    }
+
+    fn live_with(&mut self, options: &tm_node_options) -> i32 {
+        let status = self.begin(options);
         let status = if status == TM_OK { self.exchange() } else { status };
         // SAFETY: what was opened is closed once, links before the node.
         unsafe {
@@ -305,6 +312,17 @@ const FALLIBLE: [&str; 10] = [
     "take",
     "wait_any",
 ];
+
+/// What a host announces that does not know how many publishers there are.
+const BYTES_OF_OLD_HOST: u64 = 65;
+
+#[test]
+fn a_host_that_knows_nothing_of_publishers_has_one() {
+    let options = Host::options(&[]);
+    let known = std::mem::offset_of!(tm_node_options, publisher_count) as u32;
+    let options = tm_node_options { struct_size: known, max_payload_bytes: BYTES_OF_OLD_HOST, ..options };
+    assert_eq!(Host::new().live_with(&options), TM_OK);
+}
 
 #[test]
 fn the_table_describes_the_transport() {

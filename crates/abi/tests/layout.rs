@@ -47,7 +47,7 @@ fn rust_structs() -> Facts {
         tm_key_value { key, value }
         tm_node_options {
             struct_size, role, pattern, wait, variant, settings, setting_count, run_id, scratch_dir, max_payload_bytes,
-            link_count, follower_count, follower_index, intruder,
+            link_count, follower_count, follower_index, intruder, publisher_count, reserved,
         }
         tm_limits { struct_size, intruders, max_payload_bytes, packet_bytes }
         tm_loan { data, length, token }
@@ -72,6 +72,7 @@ fn rust_constants() -> Facts {
         TM_OK TM_AGAIN TM_CLOSED TM_UNAVAILABLE TM_NO_DAEMON TM_LIMIT TM_INVALID TM_FAILED
         TM_LEADER TM_FOLLOWER
         TM_ZERO_COPY TM_LOSSY TM_REMOTE TM_SECURE TM_SAME_PROCESS TM_OWN_THREADS TM_FAN_OUT TM_INTERRUPT
+        TM_PUBLISHERS
         TM_INTRUDER_LEADS
     }
     for line in MIRROR.lines().filter_map(|line| line.strip_prefix("pub const ")) {

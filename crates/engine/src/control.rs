@@ -25,7 +25,7 @@ use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -175,11 +175,11 @@ pub enum ToFollower {
         /// Number of the first.
         first: u64,
     },
-    /// Note the messages of every topic, until told how many there are.
+    /// Note the messages of every topic, or of every publisher of the one, until told how many there are.
     Receive {
-        /// Number of the first of each topic.
+        /// Number of the first of each.
         first: u64,
-        /// Most messages of each topic.
+        /// Most messages of each.
         messages: Vec<u64>,
     },
     /// Answer the requests of every client, until told that there are no more.
@@ -191,9 +191,9 @@ pub enum ToFollower {
         /// Number of the last.
         last: u64,
     },
-    /// All messages of every topic have been sent, or all calls of every client have ended: say what has come.
+    /// All messages of every topic or publisher have been sent, or all calls of every client have ended: say what has come.
     Sent {
-        /// Number of the last of each topic.
+        /// Number of the last of each.
         last: Vec<u64>,
     },
     /// Read the lines that will be logged, and check them.

@@ -26,10 +26,10 @@ pub enum Kind {
     PongToUnreadable = 4,
 }
 
-/// Bits of the kind's word below the index of the follower that a message is from.
+/// Bits of the kind's word below the index of the follower or publisher that a message is from.
 const KIND_BITS: u32 = 8;
 
-/// Sequence number, kind with the index of the follower that answers, and a check over these and the length.
+/// Sequence number, kind with the index of the follower that answers or the publisher, and a check over these and the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
@@ -48,10 +48,10 @@ impl Header {
         Self::of(sequence, kind, length, 0)
     }
 
-    /// The same from the follower of that index.
+    /// The same from the follower or publisher of that index.
     #[inline(always)]
-    pub fn of(sequence: u64, kind: Kind, length: usize, follower: u32) -> Self {
-        let kind = kind as u32 | follower << KIND_BITS;
+    pub fn of(sequence: u64, kind: Kind, length: usize, from: u32) -> Self {
+        let kind = kind as u32 | from << KIND_BITS;
         Self { sequence, check: seal(sequence, kind, length), kind }
     }
 
@@ -61,7 +61,7 @@ impl Header {
         (follower == 0 && kind != Kind::PongToUnreadable).then_some(kind)
     }
 
-    /// The kind and the follower's index, if the header is intact and was written for a message of this length.
+    /// The kind and the index of the follower or publisher, if the header is intact and was written for a message of this length.
     pub fn intact_of(&self, length: usize) -> Option<(Kind, u32)> {
         const KINDS: [Kind; 4] = [Kind::Ping, Kind::Pong, Kind::PongToDamaged, Kind::PongToUnreadable];
         let (kind, follower) = (self.kind & ((1 << KIND_BITS) - 1), self.kind >> KIND_BITS);

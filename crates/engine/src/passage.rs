@@ -6,14 +6,14 @@ use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::record::histogram;
 use hdrhistogram::Histogram;
-use tripmeter_model::channel::{Fate, Latency, LatencyBounds};
+use tripmeter_model::channel::{Fate, Latency, LatencyBounds, PublisherTrial};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::rpc::CallCounts;
 use tripmeter_model::series::Series;
 use tripmeter_stats::series::Thinned;
 
-/// The stamps of one topic or client, in ticks and in the order of the numbers. A call arrives when its answer does; one
+/// The stamps of one topic, publisher or client, in ticks and in the order of the numbers. A call arrives when its answer does; one
 /// that fails is damaged, and one that times out is lost.
 pub struct Topic<S = Schedule> {
     /// When messages were to be sent; `None`: when they were.
@@ -136,8 +136,10 @@ pub struct Tally {
     paces: Vec<(u64, f64)>,
     pieces: u64,
     period: f64,
-    arrived: Arrived,
-    late: u64,
+    /// Of each topic what the follower counted, and of messages whose publisher nobody can read.
+    arrived: Vec<Arrived>,
+    /// Of each topic.
+    late: Vec<u64>,
     /// Messages that came before they were sent, which one clock cannot show.
     pub before_sent: u64,
     /// Messages that were sent more than a period late.
@@ -176,8 +178,8 @@ impl Tally {
             paces: vec![(0, 0.0); topics],
             pieces: 0,
             period,
-            arrived: Arrived::default(),
-            late: 0,
+            arrived: vec![Arrived::default(); topics],
+            late: vec![0; topics],
             before_sent: 0,
             behind: 0,
             series: vec![Default::default(); audited],
@@ -204,11 +206,9 @@ impl Tally {
                 row(at, index, &passage);
             }
         }
-        for one in arrived {
-            self.arrived.received += one.received;
-            self.arrived.duplicated += one.duplicated;
-            self.arrived.reordered += one.reordered;
-            self.arrived.damaged += one.damaged;
+        self.arrived.resize(self.arrived.len().max(arrived.len()), Arrived::default());
+        for (sum, one) in self.arrived.iter_mut().zip(arrived) {
+            sum.add(one);
         }
     }
 
@@ -217,7 +217,7 @@ impl Tally {
         let lateness = actual.saturating_sub(intended);
         self.lateness.record(self.timebase.to_ns(lateness));
         self.behind += u64::from(lateness as f64 > self.period);
-        self.late += u64::from(fate == Fate::Late);
+        self.late[topic] += u64::from(fate == Fate::Late);
         let Some(arrived) = arrived.filter(|_| fate.is_received()) else { return };
         if arrived < actual {
             self.before_sent += 1;
@@ -246,43 +246,69 @@ impl Tally {
     /// What happened to the messages.
     pub fn counts(&self) -> Counts {
         let sent = self.paces.iter().map(|(sent, _)| sent).sum();
-        let Arrived { received, duplicated, reordered, damaged, .. } = self.arrived;
-        Counts {
-            sent,
-            received: received.saturating_sub(self.late),
-            lost: sent.saturating_sub(received + damaged),
-            late: self.late,
-            duplicated,
-            reordered,
-            damaged,
-        }
+        let mut arrived = Arrived::default();
+        self.arrived.iter().for_each(|one| arrived.add(one));
+        counts(sent, &arrived, self.late.iter().sum())
+    }
+
+    /// What came of the messages of each publisher, if the topics are those of one topic's publishers.
+    pub fn publishers(&self) -> Vec<PublisherTrial> {
+        let all = self.paces.iter().zip(&self.arrived).zip(&self.late).enumerate();
+        all.map(|(publisher, ((pace, arrived), late))| PublisherTrial {
+            publisher: publisher as u32,
+            achieved_hz: self.rate_hz(pace).unwrap_or(0.0),
+            rate_missed: self.is_missed(pace),
+            counts: counts(pace.0, arrived, *late),
+        })
+        .collect()
     }
 
     /// What happened to the calls, of which `late` were answered after their end.
     pub fn calls(&self, late: u64) -> CallCounts {
-        let Counts { sent, received, lost, damaged, duplicated, .. } = self.counts();
+        let Counts { sent, received, lost, late: late_answers, damaged, duplicated, .. } = self.counts();
         CallCounts {
             made: sent,
             succeeded: received,
-            timed_out: lost + self.late,
+            timed_out: lost + late_answers,
             failed: damaged,
-            late: late + self.late,
+            late: late + late_answers,
             duplicated,
         }
     }
 
     /// How well the rate was kept, where there was one.
     pub fn kept(&self) -> Kept {
-        let ticks_hz = self.timebase.ticks_per_ns() * 1e9;
-        let rates = || self.paces.iter().filter(|pace| pace.0 > 0).map(|(sent, ticks)| *sent as f64 * ticks_hz / ticks);
+        let rates = || self.paces.iter().filter_map(|pace| self.rate_hz(pace));
         let topics = rates().count().max(1) as f64;
-        let slack = self.pieces as f64 * self.period;
-        let is_missed = |pace: &(u64, f64)| pace.1 > pace.0 as f64 * self.period * (1.0 + TOLERANCE) + slack;
         Kept {
             achieved_hz: rates().sum::<f64>() / topics,
             slowest_hz: rates().reduce(f64::min).unwrap_or(0.0),
-            rate_missed: self.paces.iter().any(is_missed),
+            rate_missed: self.paces.iter().any(|pace| self.is_missed(pace)),
         }
+    }
+
+    /// Messages per second of a topic that has sent any.
+    fn rate_hz(&self, (sent, ticks): &(u64, f64)) -> Option<f64> {
+        (*sent > 0).then(|| *sent as f64 * self.timebase.ticks_per_ns() * 1e9 / ticks)
+    }
+
+    fn is_missed(&self, (sent, ticks): &(u64, f64)) -> bool {
+        let slack = self.pieces as f64 * self.period;
+        *ticks > *sent as f64 * self.period * (1.0 + TOLERANCE) + slack
+    }
+}
+
+/// What happened to so many messages, of which some were late.
+fn counts(sent: u64, arrived: &Arrived, late: u64) -> Counts {
+    let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
+    Counts {
+        sent,
+        received: received.saturating_sub(late),
+        lost: sent.saturating_sub(received + damaged),
+        late,
+        duplicated,
+        reordered,
+        damaged,
     }
 }
 
@@ -318,6 +344,22 @@ mod tests {
         assert_eq!((response.samples, response.min, response.median, response.max), (3, 100.0, 200.0, 600.0));
         assert_eq!((service.samples, service.min, service.median, service.max), (3, 100.0, 100.0, 200.0));
         assert_eq!(tally.lateness.latency().unwrap().max, 500.0);
+    }
+
+    #[test]
+    fn each_publisher_has_counts_of_its_own_and_what_is_nobodys_is_in_the_sum() {
+        let sent = [10_000, 11_000];
+        let late = topic(&sent, &[10_100, 11_001 + PATIENCE], &[0, 0]);
+        let lost = topic(&sent, &[NEVER, 11_100], &[0, AGAIN]);
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, PATIENCE, 2, PERIOD);
+        let counted = |received, duplicated, damaged| Arrived { received, duplicated, damaged, ..Arrived::default() };
+        tally.add(&[late, lost], &[counted(2, 0, 0), counted(1, 1, 0), counted(0, 0, 1)], |_, _, _| ());
+        let publishers = tally.publishers();
+        let of = |index: usize| (publishers[index].publisher, publishers[index].achieved_hz, publishers[index].counts);
+        assert_eq!(of(0), (0, 1e6, Counts { sent: 2, received: 1, late: 1, ..Counts::default() }));
+        assert_eq!(of(1), (1, 1e6, Counts { sent: 2, received: 1, lost: 1, duplicated: 1, ..Counts::default() }));
+        let all = Counts { sent: 4, received: 2, late: 1, duplicated: 1, damaged: 1, ..Counts::default() };
+        assert_eq!((publishers.len(), tally.counts()), (2, all));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
-use tripmeter_abi::{DaemonCommand, Description, Limits, LoadError, NodeOptions, Plugin};
+use tripmeter_abi::{DaemonCommand, Description, Limits, LoadError, NodeOptions, Plugin, Variant};
 use tripmeter_model::exit;
 use tripmeter_model::sidecar::Sidecar;
 
@@ -352,6 +352,16 @@ impl Registry {
     /// All of them.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Names of all variants, as `system/variant`, of which that is true and which describe themselves.
+    pub fn variants_with(&self, is_meant: fn(&Variant) -> bool) -> Vec<String> {
+        let described = self.entries.iter().filter_map(|entry| entry.describe().ok());
+        let of = |description: &Description| -> Vec<String> {
+            let meant = description.variants.iter().filter(|variant| is_meant(variant));
+            meant.map(|variant| format!("{}/{}", description.system, variant.name)).collect()
+        };
+        described.flat_map(of).collect()
     }
 
     /// The system of that name, or else the one with that alias.

@@ -191,10 +191,15 @@ impl Task {
         above.map_or(self.samples, |above| above.samples)
     }
 
-    /// Links, each a topic or a client.
+    /// Links of the leader, each a topic, a publisher or a client.
     fn links(&self) -> u32 {
         let clients = self.rpc.as_ref().map_or(1, |calls| calls.clients);
-        self.channel.as_ref().map_or(clients, |flow| flow.topics)
+        self.channel.as_ref().map_or(clients, Flow::links)
+    }
+
+    /// Publishers of the one topic; else 1.
+    fn publishers(&self) -> u32 {
+        self.channel.as_ref().map_or(1, |flow| flow.publishers)
     }
 
     /// One for each number of clients, if calls are asked for; else one. `timeout_ns` is what was asked for. If the plan has
@@ -228,7 +233,7 @@ impl Task {
         let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
         let followers = followers(common, pattern, raw)?;
         let clients = rpc.as_ref().map_or(1, |calls| calls.clients);
-        let each = followers.max(clients).max(channel.as_ref().map_or(1, |flow| flow.topics));
+        let each = followers.max(clients).max(channel.as_ref().map_or(1, Flow::links));
         for samples in samples_above.iter().map(|above| above.samples).chain([samples]) {
             match samples {
                 0 => return Err(Problem::NoSamples),
@@ -472,7 +477,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if good { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n | _recording][_clients-n][_followers-n]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n | _publishers-n | _recording][_clients-n][_followers-n]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -492,7 +497,11 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if sub_experiment.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()) {
         name += "_recording";
     } else if sub_experiment.links() > 1 {
-        let what = if sub_experiment.rpc.is_some() { "clients" } else { "topics" };
+        let what = match (&sub_experiment.rpc, sub_experiment.publishers()) {
+            (Some(_), _) => "clients",
+            (None, 1) => "topics",
+            (None, _) => "publishers",
+        };
         name += &format!("_{what}-{}", sub_experiment.links());
     }
     if sub_experiment.is_fan_out() {

@@ -100,6 +100,7 @@ fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outc
         schedule,
         length: LENGTH,
         sequence: 0,
+        publisher: 0,
         shared,
         sending: &sending,
         timeout_ns: 3 * PERIOD_NS,

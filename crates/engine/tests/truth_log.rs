@@ -151,6 +151,7 @@ fn with_fault(name: &str, value: &str) -> Counts {
         follower_count: 1,
         follower_index: 0,
         intruder: None,
+        publisher_count: 1,
     };
     let mut node = Inmem.open(&options).unwrap();
     let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();

@@ -8,13 +8,36 @@ use serde::{Deserialize, Serialize};
 /// What is published at each payload: one trial for each rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
-    /// Messages per second on each topic, one trial each; empty if they are published as recorded.
+    /// Messages per second of each publisher on each topic, one trial each; empty if they are published as recorded.
     pub rates_hz: Vec<f64>,
     /// Topics, each with a link and a publishing thread of its own.
     pub topics: u32,
+    /// Publishers of the one topic, each with a link and a thread of its own; 1 where there are several topics.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub publishers: u32,
     /// If the plan's recording is published: one trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl Flow {
+    /// One of these rates on each of so many topics, by one publisher.
+    pub fn of_topics(rates_hz: Vec<f64>, topics: u32) -> Self {
+        Self { rates_hz, topics, publishers: 1, recorded: None }
+    }
+
+    /// Links of the leader: publishers of all topics.
+    pub fn links(&self) -> u32 {
+        self.topics * self.publishers
+    }
 }
 
 /// The extent of a recording as it is played.
@@ -29,20 +52,20 @@ pub struct Recorded {
 /// What came of the messages of one rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelTrial {
-    /// Messages per second that were to be sent on each topic.
+    /// Messages per second that were to be sent on each topic, of several publishers by each.
     pub offered_hz: f64,
-    /// Messages per second that were sent on each topic, by the mean of all.
+    /// Messages per second that were sent on each topic, or by each publisher, by the mean of all.
     pub achieved_hz: f64,
-    /// The same of the slowest topic.
+    /// The same of the slowest topic or publisher.
     pub slowest_hz: f64,
-    /// A topic took more than 1 % and one period longer for its messages than the rate allows: the figures are not of
+    /// A topic or publisher took more than 1 % and one period longer for its messages than the rate allows: the figures are not of
     /// the rate that was offered.
     pub rate_missed: bool,
     /// Messages that were sent more than a whole period after they were to be.
     pub behind: u64,
     /// How often the transport refused a message because it was full (back-pressure); such a message was sent later.
     pub refused: u64,
-    /// What happened to the messages of all topics, without the warm-up. `received` came in time and intact, `late` later
+    /// What happened to the messages of all topics or publishers, without the warm-up. `received` came in time and intact, `late` later
     /// than the loss time-out after they were sent.
     pub counts: Counts,
     /// Messages that came before they were sent, by the clock; they are in `received`, and in no figure.
@@ -62,7 +85,7 @@ pub struct ChannelTrial {
     /// Those of `lateness_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_within_run_ns: Option<LatencyBounds>,
-    /// What the audit of the response times of the first topic found, in the order of their sending.
+    /// What the audit of the response times of the first topic, or publisher, found, in the order of their sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_series: Option<Series>,
     /// The same of the service times.
@@ -79,6 +102,23 @@ pub struct ChannelTrial {
     /// Of a recording: what came of the messages of each topic. Rates above are then means over the topics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<TopicTrial>,
+    /// Of several publishers: what came of the messages of each, by its index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub publishers: Vec<PublisherTrial>,
+}
+
+/// What came of the messages of one of several publishers of a topic; the figures are those of [`ChannelTrial`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PublisherTrial {
+    /// Its index, from 0.
+    pub publisher: u32,
+    /// Messages per second that it sent.
+    pub achieved_hz: f64,
+    /// It took more than 1 % and one period longer for its messages than the rate allows.
+    pub rate_missed: bool,
+    /// What happened to its messages. One whose header came damaged is nobody's: it is lost here, and damaged in the counts
+    /// of all.
+    pub counts: Counts,
 }
 
 /// What came of the messages of one topic of a recording; the figures are those of [`ChannelTrial`].

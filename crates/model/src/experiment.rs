@@ -58,7 +58,7 @@ pub struct Common {
     /// Under `throughput`: longest time of a trial, in seconds; default 1, or none if `samples` says how many messages.
     pub duration_s: Option<f64>,
     /// Under `throughput`: messages per second, or `max`; a list makes a trial of each; default `max`. Under `channel`:
-    /// messages per second on each topic; default 1000. Under `rpc` with `fixed-freq`: calls per second of each client;
+    /// messages per second of each publisher on each topic; default 1000. Under `rpc` with `fixed-freq`: calls per second of each client;
     /// default 1000.
     pub rate: Option<String>,
     /// Under `throughput`: search for the highest rate with no more loss than this, e.g. `0` or `0.5%`.
@@ -69,6 +69,8 @@ pub struct Common {
     pub recovery_ms: Option<String>,
     /// Under `channel`: topics, each with a publishing thread of its own; default 1.
     pub topics: Option<u32>,
+    /// Under `channel` with one topic: its publishers, each with a thread of its own; default 1.
+    pub publishers: Option<u32>,
     /// Under `rpc`: when a client makes its next call; default `bench`.
     pub mode: Option<Mode>,
     /// Under `rpc`: clients that work beside each other, e.g. `4`; a list makes a sub-experiment of each; default 1.
@@ -95,6 +97,7 @@ impl Common {
             demand: self.demand.clone().or_else(|| other.demand.clone()),
             recovery_ms: self.recovery_ms.clone().or_else(|| other.recovery_ms.clone()),
             topics: self.topics.or(other.topics),
+            publishers: self.publishers.or(other.publishers),
             mode: self.mode.or(other.mode),
             clients: self.clients.clone().or_else(|| other.clients.clone()),
         }
@@ -143,6 +146,8 @@ pub struct SubExperimentFile {
     pub recovery_ms: Option<String>,
     /// See [`Common::topics`].
     pub topics: Option<u32>,
+    /// See [`Common::publishers`].
+    pub publishers: Option<u32>,
     /// See [`Common::mode`].
     pub mode: Option<Mode>,
     /// See [`Common::clients`].
@@ -172,6 +177,7 @@ impl SubExperimentFile {
             demand: None,
             recovery_ms: None,
             topics: None,
+            publishers: None,
             mode: None,
             clients: None,
         }
@@ -196,6 +202,7 @@ impl SubExperimentFile {
             demand: self.demand.clone(),
             recovery_ms: self.recovery_ms.clone(),
             topics: self.topics,
+            publishers: self.publishers,
             mode: self.mode,
             clients: self.clients.clone(),
         }
@@ -240,6 +247,8 @@ pub struct Experiment {
     pub recovery_ms: Option<String>,
     /// See [`Common::topics`].
     pub topics: Option<u32>,
+    /// See [`Common::publishers`].
+    pub publishers: Option<u32>,
     /// See [`Common::mode`].
     pub mode: Option<Mode>,
     /// See [`Common::clients`].
@@ -305,6 +314,7 @@ impl Experiment {
             demand: self.demand.clone(),
             recovery_ms: self.recovery_ms.clone(),
             topics: self.topics,
+            publishers: self.publishers,
             mode: self.mode,
             clients: self.clients.clone(),
         }

@@ -111,10 +111,20 @@ fn is_one(count: &u32) -> bool {
 }
 
 impl SubExperiment {
-    /// Links, each a topic or a client.
+    /// Links of the leader, each a topic, a publisher or a client.
     pub fn links(&self) -> u32 {
         let clients = self.rpc.as_ref().map_or(1, |calls| calls.clients);
-        self.channel.as_ref().map_or(clients, |flow| flow.topics)
+        self.channel.as_ref().map_or(clients, Flow::links)
+    }
+
+    /// Publishers of the one topic under `channel`; else 1.
+    pub fn publishers(&self) -> u32 {
+        self.channel.as_ref().map_or(1, |flow| flow.publishers)
+    }
+
+    /// Links of a follower: one, if several publishers have one topic.
+    pub fn follower_links(&self) -> u32 {
+        self.links() / self.publishers()
     }
 
     /// Every message goes to several followers.

@@ -46,7 +46,10 @@ was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer tha
 pub fn aimrt(manifest: &Manifest) -> String {
     let subs = Merged::of(manifest);
     let mut parts = Vec::new();
-    let rows = in_groups(manifest, channel::rows(&subs), |sub| sub.channel.is_some());
+    // There, every topic has one publisher.
+    let mut rows = channel::rows(&subs);
+    rows.retain(|row| row.sub.planned.publishers() == 1);
+    let rows = in_groups(manifest, rows, |sub| sub.channel.is_some());
     if !rows.is_empty() {
         parts.push(table(CHANNEL_HEADER, rows.iter().map(channel_line), CHANNEL_LEGEND));
     }
@@ -184,7 +187,7 @@ mod tests {
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);
             plan.pattern = tripmeter_model::Pattern::Channel;
-            plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: vec![1000.0], topics, recorded: None });
+            plan.channel = Some(tripmeter_model::channel::Flow::of_topics(vec![1000.0], topics));
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }
         let trial = &mut manifest.sub_experiments[2].cells[0].channel[0];

@@ -8,12 +8,13 @@ use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::payload::display_size;
 
-const HEADER: [&str; 19] = [
+const HEADER: [&str; 20] = [
     "transport",
     "wait",
     "touch",
     "payload\n[bytes]",
     "topics\n[n]",
+    "publishers\n[n]",
     "offered\n[/s]",
     "achieved\n[/s]",
     "time",
@@ -30,12 +31,13 @@ const HEADER: [&str; 19] = [
     "path\nproof",
 ];
 /// Columns that name the row.
-const NAMING: usize = 7;
+const NAMING: usize = 8;
 
 /// What the columns mean.
 pub const LEGEND: &str = "\
 time: response = from when a message was to be sent until it came, service = from when it was sent; one way, two
-readings of one clock. offered, achieved: messages per second on each topic, to be sent and sent; !: the rate was missed.
+readings of one clock. publishers: of each topic. offered, achieved: messages per second of each of them, to be sent and
+sent; !: the rate was missed.
 loss: messages lost, late or damaged, of those sent. CPU: user and system, in per cent of one core; switches: context
 switches; memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These three are of the
 publishing process in the line of response, and of the subscribing one in the line of service.
@@ -79,7 +81,8 @@ impl Row<'_> {
             planned.wait.to_string(),
             planned.touch.to_string(),
             display_size(self.payload_bytes),
-            planned.links().to_string(),
+            planned.follower_links().to_string(),
+            planned.publishers().to_string(),
             format!(
                 "{}{}",
                 self.mark(|trial| trial.cut_short.is_some(), "*"),
@@ -143,9 +146,10 @@ impl Row<'_> {
                 lines.push(format!("* {place}: {why}"));
             }
             if trial.rate_missed {
+                let what = if self.sub.planned.publishers() > 1 { "publisher" } else { "topic" };
                 let (behind, sent, slowest) = (trial.behind, trial.counts.sent, count(trial.slowest_hz));
                 lines.push(format!(
-                    "! {place}: RATE MISSED: the slowest topic sent {slowest} /s, {behind} of {sent} messages were sent \
+                    "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s, {behind} of {sent} messages were sent \
                      more than a period late"
                 ));
             }
@@ -155,6 +159,13 @@ impl Row<'_> {
             if trial.before_sent > 0 {
                 let count = trial.before_sent;
                 lines.push(format!("{place}: {count} messages came before they were sent, by the clock: left out"));
+            }
+        }
+        for trial in &self.trials {
+            for one in &trial.publishers {
+                if notes::odd(&one.counts) || one.counts.lost > 0 {
+                    lines.push(format!("{place}, publisher {}: {}", one.publisher, notes::mishaps(&one.counts)));
+                }
             }
         }
         let counts = self.counts();
@@ -182,7 +193,7 @@ pub mod tests {
         let mut manifest = fixture::manifest();
         let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
         plan.pattern = Pattern::Channel;
-        plan.channel = Some(tripmeter_model::channel::Flow { rates_hz: rates_hz.to_vec(), topics: 4, recorded: None });
+        plan.channel = Some(tripmeter_model::channel::Flow::of_topics(rates_hz.to_vec(), 4));
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
@@ -212,6 +223,7 @@ pub mod tests {
             publisher: used(31_000_000, 12_345_678),
             subscriber: Some(used(12_000_000, 9_000_000)),
             topics: Vec::new(),
+            publishers: Vec::new(),
         };
         let result = fixture::result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
         let cell = &mut result.cells[0];
@@ -230,8 +242,8 @@ pub mod tests {
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern channel\n"), "{text}");
         for line in [
-            "uds/stream poll none 1k 4 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 3.1 4002 12.3 ok",
-            "uds/stream poll none 1k 4 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 3.1 4002 12.3 ok",
+            "uds/stream poll none 1k 4 1 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 3.1 4002 12.3 ok",
+            "uds/stream poll none 1k 4 1 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 3.1 4002 12.3 ok",
             "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 4002 9.0",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
@@ -260,6 +272,9 @@ pub mod tests {
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
-        assert!(lines.iter().any(|line| line.contains(" 4 *1000 !800 response ") && line.contains(" 0.4 ")), "{text}");
+        assert!(
+            lines.iter().any(|line| line.contains(" 4 1 *1000 !800 response ") && line.contains(" 0.4 ")),
+            "{text}"
+        );
     }
 }

@@ -82,6 +82,7 @@ pub enum Command {
   tripmeter run -t tcp --pattern throughput --demand 100,1000 --recovery 5,10
   tripmeter run -t uds,shm --pattern channel --payloads 1k --topics 4 -n 5000
   tripmeter run -t tcp --pattern channel --payloads 1k --rate 100,1000,10000 --wait block
+  tripmeter run -t uds,udp --pattern channel --payloads 1k --publishers 4 --rate 250
   tripmeter run --from-recording drive.mcap -t uds,shm --speed 2
   tripmeter run -t 'write/*,spdlog/*,tracing/*' --pattern log
   tripmeter run -t uds,tcp --pattern rpc --payloads 1k --clients 1,4,8
@@ -194,6 +195,10 @@ pub struct ExperimentArgs {
     /// Under `channel`: topics, each with a link and a publishing thread of its own [default: 1]
     #[arg(long, value_name = "N")]
     pub topics: Option<u32>,
+    /// Under `channel`: publishers of one topic, each with a link and a publishing thread of its own, at --rate each, and
+    /// one subscriber [default: 1]
+    #[arg(long, value_name = "N")]
+    pub publishers: Option<u32>,
     /// Publish what was recorded in an MCAP file, as ROS 2 and Foxglove write it, under pattern `channel`: a topic for each
     /// of its topics, messages of the same sizes at the same times
     #[arg(long, value_name = "FILE.mcap")]

@@ -215,6 +215,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         demand = &args.demand,
         recovery_ms = &args.recovery,
         topics = &args.topics,
+        publishers = &args.publishers,
         mode = &args.mode,
         clients = &args.clients,
         wait = &measuring.wait,

@@ -326,10 +326,21 @@ const TOPICS: u64 = 3;
 /// Messages of each.
 const PUBLISHED: u64 = 40;
 
+/// Publishers in the part for several of one topic.
+const PUBLISHERS: u64 = 2;
+
 /// Messages at a fixed rate over several topics: every wait, everything touched.
 fn channel_experiment(variants: &[&Here<'_>]) -> String {
-    let mut text =
-        format!("floor = false\npattern = \"channel\"\ntopics = {TOPICS}\nsamples = {PUBLISHED}\nwarmup = 5\n");
+    flow_experiment(variants, &format!("topics = {TOPICS}"))
+}
+
+/// The same with several publishers of one topic.
+fn publishers_experiment(variants: &[&Here<'_>]) -> String {
+    flow_experiment(variants, &format!("publishers = {PUBLISHERS}"))
+}
+
+fn flow_experiment(variants: &[&Here<'_>], links: &str) -> String {
+    let mut text = format!("floor = false\npattern = \"channel\"\n{links}\nsamples = {PUBLISHED}\nwarmup = 5\n");
     // Where messages get lost, the last ones are waited for.
     let may_lose = variants.iter().any(|variant| variant.declared.lossy);
     let loss_timeout = if may_lose { "2.0" } else { "15.0" };
@@ -355,22 +366,23 @@ fn check_channel(faults: &mut Faults, manifest: &Manifest, results: &Path, lossy
         check_proof(faults, result);
         let csv = std::fs::read_to_string(results.join(format!("channel_{name}.csv"))).unwrap_or_default();
         let rows = csv.lines().count() as u64;
-        let expected = 1 + plan.payloads.len() as u64 * TOPICS * PUBLISHED;
+        let expected = 1 + plan.payloads.len() as u64 * u64::from(plan.links()) * PUBLISHED;
         faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
         faults.check(result.cells.len() == plan.payloads.len(), || format!("{name}: {} payloads", result.cells.len()));
         let may_lose = lossy.contains(&plan.transport.variant.as_str());
-        result.cells.iter().for_each(|cell| check_flow(faults, name, cell, may_lose, result.same_process));
+        let sent = u64::from(plan.links()) * PUBLISHED;
+        result.cells.iter().for_each(|cell| check_flow(faults, name, cell, sent, may_lose, result.same_process));
     }
     manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
 }
 
-fn check_flow(faults: &mut Faults, name: &str, cell: &Cell, may_lose: bool, same_process: bool) {
+fn check_flow(faults: &mut Faults, name: &str, cell: &Cell, published: u64, may_lose: bool, same_process: bool) {
     let place = format!("{name}, {} bytes", cell.payload_bytes);
     let [trial] = &cell.channel[..] else {
         return faults.check(false, || format!("{place}: {} trials", cell.channel.len()));
     };
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = trial.counts;
-    let whole = sent == TOPICS * PUBLISHED && received + lost + late + damaged == sent;
+    let whole = sent == published && received + lost + late + damaged == sent;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
     let odd = late + duplicated + reordered + damaged + trial.before_sent;
     faults.check(odd == 0 && (lost == 0 || may_lose), || format!("{place}: {trial:?}"));
@@ -396,6 +408,28 @@ fn every_transport_publishes_at_a_fixed_rate_on_several_topics() {
     let known = transports();
     let variants = carrying(sort_out(&known).0, Pattern::Channel);
     hold_to("several topics", &variants, channel_experiment, check_channel);
+}
+
+/// As [`check_channel`], and what came of each publisher adds up to what came of all.
+fn check_publishers(faults: &mut Faults, manifest: &Manifest, results: &Path, lossy: &[&str]) -> usize {
+    for result in &manifest.sub_experiments {
+        for trial in result.cells.iter().flat_map(|cell| &cell.channel) {
+            let sum = trial.publishers.iter().map(|one| one.counts).fold(Counts::default(), |sum, one| sum + one);
+            let each = trial.publishers.iter().all(|one| one.counts.sent == PUBLISHED && one.achieved_hz > 0.0);
+            let whole = trial.publishers.len() as u64 == PUBLISHERS && each && sum == trial.counts;
+            faults.check(whole, || format!("{}: {:?} of {:?}", result.name, trial.publishers, trial.counts));
+        }
+    }
+    check_channel(faults, manifest, results, lossy)
+}
+
+#[test]
+fn every_transport_that_says_so_takes_from_several_publishers_of_one_topic() {
+    let _alone = alone();
+    let known = transports();
+    let mut variants = carrying(sort_out(&known).0, Pattern::Channel);
+    variants.retain(|variant| variant.declared.publishers);
+    hold_to("several publishers", &variants, publishers_experiment, check_publishers);
 }
 
 /// Calls of loggers.
@@ -653,6 +687,12 @@ fn what_a_transport_does_not_declare_is_refused_by_the_plan() {
             refused("--followers", "2", &["'--followers'", "'log'"]);
         } else if !variant.declared.fan_out {
             refused("--followers", "2", &[&name, "it reaches 1 follower", "2 were asked for", "--followers"]);
+        }
+        if variant.declared.patterns.contains(&Pattern::Channel) && !variant.declared.publishers {
+            let output = results.display().to_string();
+            let words = ["run", "-t", &name, "--pattern", "channel", "--publishers", "2", "-o", &output];
+            let parts = [name.as_str(), "1 publisher", "2 were asked for", "uds/datagram", "--publishers"];
+            Tripmeter::new(words).run().with(exit::USAGE).one_line(&parts).clean();
         }
         if let Some(most) = variant.here.max_payload_bytes.filter(|most| *most < LARGEST_BYTES) {
             refused("--payloads", &LARGEST_BYTES.to_string(), &[&name, &LARGEST_BYTES.to_string(), "bytes"]);

@@ -36,6 +36,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)
         follower_count: 1,
         follower_index: 0,
         intruder: None,
+        publisher_count: 1,
     }
 }
 

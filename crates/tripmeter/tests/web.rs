@@ -45,6 +45,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, variant: &str, settings:
         follower_count: 1,
         follower_index: 0,
         intruder: None,
+        publisher_count: 1,
     }
 }
 

@@ -51,6 +51,7 @@ impl System for Iceoryx2 {
             variants: vec![
                 Variant {
                     fan_out: true,
+                    publishers: true,
                     ..zero_copy(PUBLISH_SUBSCRIBE, "a publisher and a subscriber in each direction", one_way_too)
                 },
                 zero_copy(REQUEST_RESPONSE, "a client and a server", vec![Pattern::PingPong, Pattern::Rpc]),

@@ -87,7 +87,7 @@ impl<W: Wake> PublishSubscribe<W> {
         Ok(Some(message))
     }
 
-    /// All peers are, of several followers.
+    /// All peers are, of several followers or publishers.
     fn peer_is_there(&self) -> bool {
         self.outward.dynamic_config().number_of_subscribers() >= self.session.peers()
             && self.inward.dynamic_config().number_of_publishers() >= self.session.peers()

@@ -37,6 +37,8 @@ pub(crate) struct Session {
     pub(crate) pattern: Pattern,
     pub(crate) max_payload_bytes: usize,
     pub(crate) followers: usize,
+    /// Of one topic.
+    pub(crate) publishers: usize,
     // Dropped last: the node's files are reached through this descriptor.
     _scratch: File,
 }
@@ -66,11 +68,12 @@ impl Session {
         Ok(Self {
             node,
             prefix,
-            name: format!("{}/{link_index}", options.run_id),
+            name: format!("{}/{}", options.run_id, options.topic_of(link_index)),
             role: options.role,
             pattern: options.pattern,
             max_payload_bytes: usize::try_from(options.max_payload_bytes).map_err(failed("sizing the payload"))?,
             followers: options.follower_count.max(1) as usize,
+            publishers: options.publisher_count.max(1) as usize,
             _scratch: scratch,
         })
     }
@@ -83,12 +86,13 @@ impl Session {
 
     /// How many send in a direction, and how many receive.
     pub(crate) fn ends(&self, direction: &str) -> [usize; 2] {
-        if direction == TO_FOLLOWER { [1, self.followers] } else { [self.followers, 1] }
+        let (ours, theirs) = (self.publishers, self.followers);
+        if direction == TO_FOLLOWER { [ours, theirs] } else { [theirs, ours] }
     }
 
     /// Peers of this side.
     pub(crate) fn peers(&self) -> usize {
-        if self.role == Role::Leader { self.followers } else { 1 }
+        if self.role == Role::Leader { self.followers } else { self.publishers }
     }
 
     /// The names of the direction in which this side sends, and of that in which it receives.

@@ -60,12 +60,12 @@ pub(crate) struct Faults {
 #[derive(Clone, Debug)]
 pub(crate) struct FaultsAt {
     pub(crate) directions: [Faults; 2],
-    /// The only follower that they hit; `None`: all.
+    /// The only follower or publisher that they hit; `None`: all.
     pub(crate) only: Option<u32>,
 }
 
 impl FaultsAt {
-    /// What goes wrong in a direction between the leader and one follower.
+    /// What goes wrong in a direction between the leader and one follower, or one publisher and the follower.
     pub(crate) fn of(&self, direction: usize, follower: usize) -> Faults {
         match self.only {
             Some(only) if only as usize != follower => Faults::default(),
@@ -99,13 +99,13 @@ impl Faults {
         }
     }
 
-    /// The only follower that they hit, from the setting `at`; `None`: all.
+    /// The only follower or publisher that they hit, from the setting `at`; `None`: all.
     pub(crate) fn only(at: &str) -> Result<Option<u32>> {
         match at {
             "" | "all" => Ok(None),
             index => match index.parse() {
                 Ok(index) => Ok(Some(index)),
-                Err(_) => Err(invalid("at", at, "it is all, or the index of a follower, from 0")),
+                Err(_) => Err(invalid("at", at, "it is all, or the index of a follower or publisher, from 0")),
             },
         }
     }
@@ -148,7 +148,12 @@ pub(crate) fn settings() -> Vec<Setting> {
     let numbers = "message numbers from 1, e.g. 3,17, or every:N";
     vec![
         Setting::new("side", "leader", "leader | follower | both", "whose messages the faults hit"),
-        Setting::new("at", "all", "all, or an index from 0", "of several followers, the one that the faults hit"),
+        Setting::new(
+            "at",
+            "all",
+            "all, or an index from 0",
+            "of several followers or publishers, the one that the faults hit",
+        ),
         Setting::new("lose", "", numbers, "messages that vanish"),
         Setting::new("duplicate", "", numbers, "messages that are delivered twice"),
         Setting::new("reorder", "", numbers, "messages held back, one at a time, until the next one was delivered"),

@@ -17,6 +17,9 @@ pub use log::LogLink;
 pub use scripted::{FakeClock, Script, ScriptedLink, scripted};
 
 use faults::{Faults, FaultsAt};
+use futex::Bed;
+use queue::Line;
+use std::sync::Arc;
 use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern, Result, Role,
     Setting, Status, System, Variant, Wait,
@@ -44,6 +47,7 @@ impl System for Inmem {
         queue.same_process = true;
         queue.own_threads = true;
         queue.fan_out = true;
+        queue.publishers = true;
         let mut log = Variant::new("log", "lines written to a file one by one, with faults on demand", Path::File);
         (log.patterns, log.waits, log.lossy) = (vec![Pattern::Log], vec![Wait::Block], true);
         let depth = "messages on their way per direction";
@@ -80,7 +84,7 @@ impl System for Inmem {
             return Err(Error::new(Status::Invalid, text));
         }
         let (depth, faults) = check(options)?;
-        Ok(InmemNode { options: options.clone(), depth, faults })
+        Ok(InmemNode { options: options.clone(), depth, faults, beds: Vec::new() })
     }
 }
 
@@ -102,6 +106,8 @@ pub struct InmemNode {
     options: NodeOptions,
     depth: usize,
     faults: FaultsAt,
+    /// Where followers sleep whose links take from several of the leader's.
+    beds: Vec<Arc<Line<Bed>>>,
 }
 
 impl Node for InmemNode {
@@ -111,7 +117,11 @@ impl Node for InmemNode {
         if self.options.pattern == Pattern::Log {
             return Ok(InmemLink::Log(Box::new(LogLink::open(&self.options, self.faults.directions.clone())?)));
         }
-        let queue = QueueLink::open(&self.options, options.index, options.callback, self.depth, self.faults.clone())?;
+        if self.beds.is_empty() || !self.options.has_publishers() {
+            self.beds = link::beds(&self.options);
+        }
+        let (callback, depth, faults) = (options.callback, self.depth, self.faults.clone());
+        let queue = QueueLink::open(&self.options, options.index, callback, depth, faults, &self.beds)?;
         Ok(InmemLink::Queue(Box::new(queue)))
     }
 }

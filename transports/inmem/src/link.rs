@@ -24,22 +24,29 @@ pub(crate) struct Shared {
     /// From each follower.
     back: Vec<Arc<Direction>>,
     faults: FaultsAt,
+    /// Which of several publishers the leader's end is; else 0.
+    publisher: usize,
     payload_bytes: usize,
     is_taken: Vec<AtomicBool>,
     connected: AtomicUsize,
 }
 
+/// Where each follower sleeps.
+pub(crate) fn beds(options: &NodeOptions) -> Vec<Arc<Line<Bed>>> {
+    (0..options.follower_count.max(1)).map(|_| Arc::default()).collect()
+}
+
 impl Shared {
-    fn new(options: &NodeOptions, depth: usize, faults: FaultsAt) -> Result<Self> {
+    fn new(options: &NodeOptions, index: u32, depth: usize, faults: FaultsAt, beds: &[Arc<Line<Bed>>]) -> Result<Self> {
         let payload_bytes = usize::try_from(options.max_payload_bytes).unwrap_or(usize::MAX);
-        let followers = options.follower_count.max(1) as usize;
-        let beds: Vec<Arc<Line<Bed>>> = (0..followers).map(|_| Arc::default()).collect();
+        let (followers, publisher) = (beds.len(), if options.has_publishers() { index as usize } else { 0 });
         let leaders_bed = [Arc::default()];
         let direction = |beds: &[_]| Ok::<_, Error>(Arc::new(Direction::new(depth, payload_bytes, beds)?));
         Ok(Self {
-            out: direction(&beds)?,
+            out: direction(beds)?,
             back: (0..followers).map(|_| direction(&leaders_bed)).collect::<Result<_>>()?,
             faults,
+            publisher,
             payload_bytes,
             is_taken: (0..followers).map(|_| AtomicBool::new(false)).collect(),
             connected: AtomicUsize::new(0),
@@ -67,7 +74,7 @@ impl Shared {
         };
         match role {
             Role::Leader => self.back.iter().enumerate().map(|(at, back)| source(back, 0, at)).collect(),
-            Role::Follower => vec![source(&self.out, follower, follower)],
+            Role::Follower => vec![source(&self.out, follower, follower.max(self.publisher))],
         }
     }
 }
@@ -86,11 +93,11 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(options: &NodeOptions, index: u32, depth: usize, faults: FaultsAt) -> Result<Self> {
+    fn new(options: &NodeOptions, index: u32, depth: usize, faults: FaultsAt, beds: &[Arc<Line<Bed>>]) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let address = format!("{}-{index}-{}-{count}", options.run_id, std::process::id()).into_bytes();
-        let shared = Arc::new(Shared::new(options, depth, faults)?);
+        let shared = Arc::new(Shared::new(options, index, depth, faults, beds)?);
         shared.announce_leader(options.wait);
         leaders().insert(address.clone(), shared.clone());
         Ok(Self { address, shared })
@@ -231,6 +238,8 @@ pub struct QueueLink {
     entry: Option<Entry>,
     role: Role,
     follower: usize,
+    /// Peers of a follower's end.
+    publishers: usize,
     wait: Wait,
     callback: Option<Callback>,
     payload_bytes: usize,
@@ -250,10 +259,11 @@ impl QueueLink {
         callback: Option<Callback>,
         depth: usize,
         faults: FaultsAt,
+        beds: &[Arc<Line<Bed>>],
     ) -> Result<Self> {
         let sent_by = faults.clone();
         let entry = match options.role {
-            Role::Leader => Some(Entry::new(options, index, depth, faults)?),
+            Role::Leader => Some(Entry::new(options, index, depth, faults, beds)?),
             Role::Follower => None,
         };
         let (role, follower, wait) = (options.role, options.follower_index as usize, options.wait);
@@ -261,19 +271,38 @@ impl QueueLink {
             return Err(Error::new(Status::Invalid, "wait 'callback' needs a function to call"));
         }
         let (delivery, sender, intake, payload_bytes, sent) = (None, None, None, 0, 0);
-        let faults = sent_by.of(direction_of(role), follower);
-        Ok(Self { entry, role, follower, wait, callback, payload_bytes, delivery, sender, intake, faults, sent })
+        let publisher = if role == Role::Leader && options.has_publishers() { index as usize } else { 0 };
+        let faults = sent_by.of(direction_of(role), follower.max(publisher));
+        let publishers = options.publisher_count.max(1) as usize;
+        Ok(Self {
+            entry,
+            role,
+            follower,
+            publishers,
+            wait,
+            callback,
+            payload_bytes,
+            delivery,
+            sender,
+            intake,
+            faults,
+            sent,
+        })
     }
 
-    fn attach(&mut self, shared: &Shared) -> Result<()> {
+    /// Takes from what is shared with the leader's end or with each of several publishers, and sends to the first.
+    fn attach(&mut self, shared: &[Arc<Shared>]) -> Result<()> {
+        let first = &shared[0];
         let (out, back) = match self.role {
-            Role::Leader => (shared.out.clone(), shared.back.clone()),
-            Role::Follower => (shared.back[self.follower].clone(), vec![shared.out.clone()]),
+            Role::Leader => (first.out.clone(), first.back.clone()),
+            Role::Follower => {
+                (first.back[self.follower].clone(), shared.iter().map(|shared| shared.out.clone()).collect())
+            }
         };
-        self.payload_bytes = shared.payload_bytes;
-        let stamps = !shared.faults.directions[direction_of(self.role)].stall.is_empty();
+        self.payload_bytes = first.payload_bytes;
+        let stamps = !first.faults.directions[direction_of(self.role)].stall.is_empty();
         self.sender = Some(Sender::new(out, stamps));
-        let intake = Intake::new(shared.sources(self.role, self.follower));
+        let intake = Intake::new(shared.iter().flat_map(|shared| shared.sources(self.role, self.follower)).collect());
         match self.callback.filter(|_| self.wait == Wait::Callback) {
             Some(callback) => self.delivery = Some(Delivery::start(intake, back, callback)?),
             None => self.intake = Some(intake),
@@ -325,17 +354,17 @@ impl Link for QueueLink {
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let expected = self.entry.as_ref().map_or(1, |entry| entry.shared.back.len());
-        let Some(peer) = peers.first().filter(|_| peers.len() == expected) else {
+        let expected = self.entry.as_ref().map_or(self.publishers, |entry| entry.shared.back.len());
+        if peers.len() != expected {
             let text = format!("this end connects {expected} peer(s), not {}", peers.len());
             return Err(Error::new(Status::Invalid, text));
-        };
+        }
         let shared = match &self.entry {
             Some(entry) => {
                 self.connect_leader(&entry.shared, Duration::from_nanos(timeout_ns))?;
-                entry.shared.clone()
+                vec![entry.shared.clone()]
             }
-            None => self.connect_follower(peer)?,
+            None => peers.iter().map(|peer| self.connect_follower(peer)).collect::<Result<_>>()?,
         };
         self.attach(&shared)
     }

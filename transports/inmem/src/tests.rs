@@ -27,6 +27,7 @@ fn options(wait: Wait, settings: &[(&str, &str)]) -> NodeOptions {
         follower_count: 1,
         follower_index: 0,
         intruder: None,
+        publisher_count: 1,
     }
 }
 

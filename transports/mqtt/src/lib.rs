@@ -41,6 +41,7 @@ impl System for Mqtt {
             secure: true,
             own_threads: true,
             fan_out: true,
+            publishers: true,
             ..Variant::new(name, summary, Path::Tcp)
         };
         Description {

@@ -54,12 +54,16 @@ impl Publisher {
     }
 }
 
+/// The topic of a link in one direction; several publishers have one.
+fn topic(options: &NodeOptions, link: u32, direction: &str) -> String {
+    format!("{}/{}/{direction}", options.run_id, options.topic_of(link))
+}
+
 impl MqttLink {
     /// `at` is where the leader's broker is.
     pub(crate) fn new(options: NodeOptions, settings: Settings, link: &LinkOptions, at: Option<Address>) -> Self {
         let direction = if options.role == Role::Leader { "down" } else { "up" };
-        let publisher =
-            Publisher { topic: format!("{}/{}/{direction}", options.run_id, link.index), qos: settings.qos };
+        let publisher = Publisher { topic: topic(&options, link.index, direction), qos: settings.qos };
         let blocks = Blocks::new(options.max_payload_bytes);
         let (index, callback) = (link.index, link.callback);
         Self { options, settings, index, callback, at, blocks, publisher, way: Way::Unconnected }
@@ -97,7 +101,7 @@ impl Link for MqttLink {
             None => Address::from_bytes(peers.first().map_or(&[], Vec::as_slice))?,
         };
         let direction = if self.options.role == Role::Leader { "up" } else { "down" };
-        let topic = format!("{}/{}/{direction}", self.options.run_id, self.index);
+        let topic = topic(&self.options, self.index, direction);
         let client = Client::connect(self.identity(at)?, &topic, Deadline::after(timeout_ns))?;
         self.way = if self.callback.is_some() || self.only_publishes() {
             Way::Threaded(Threaded::start(client, self.callback)?)

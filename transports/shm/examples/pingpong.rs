@@ -52,6 +52,7 @@ fn options(role: Role, payload: usize, wait: Wait, depth: String) -> NodeOptions
         follower_count: 1,
         follower_index: 0,
         intruder: None,
+        publisher_count: 1,
     }
 }
 

@@ -25,6 +25,7 @@ fn options(pattern: Pattern, wait: Wait, payload: u64, depth: u64) -> NodeOption
         follower_count: 1,
         follower_index: 0,
         intruder: None,
+        publisher_count: 1,
     }
 }
 

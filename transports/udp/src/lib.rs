@@ -38,6 +38,7 @@ impl System for Udp {
                 patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
                 lossy: true,
                 interrupt: true,
+                publishers: true,
                 ..Variant::new("loopback", "connected sockets on 127.0.0.1", Path::Udp)
             }],
             settings: vec![packets::packet_setting(), Setting::new("buffer", "fit", "fit | system | bytes", buffer)],
@@ -48,13 +49,14 @@ impl System for Udp {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let packet = packet_bytes(options)?;
         let room = Room::find(options, packet)?;
-        Ok(Limits { max_payload_bytes: room.max_payload_bytes(), packet_bytes: packet as u64, intruders: 0 })
+        let most = room.max_payload_bytes().min(packets::largest_message(options, packet));
+        Ok(Limits { max_payload_bytes: most, packet_bytes: packet as u64, intruders: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<UdpNode> {
         let packet = packet_bytes(options)?;
         let room = Room::find(options, packet)?;
-        os::check_payload(options, room.max_payload_bytes())?;
+        os::check_payload(options, room.max_payload_bytes().min(packets::largest_message(options, packet)))?;
         Ok(UdpNode { options: options.clone(), packet, room })
     }
 }
@@ -83,7 +85,7 @@ impl Node for UdpNode {
     }
 }
 
-/// A socket that hears its peer only, once connected.
+/// A socket that hears its peer only, once connected, or all who know its port, where there are several publishers.
 pub struct Datagrams {
     socket: OwnedFd,
     nonblocking: bool,
@@ -108,6 +110,10 @@ impl Endpoint for Datagrams {
 
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
         os::connect(&self.socket, &SocketAddress::loopback(os::peer_port(peer)?), deadline)?;
+        os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
+    }
+
+    fn hear_publishers(&mut self, _count: usize) -> Result<()> {
         os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
     }
 

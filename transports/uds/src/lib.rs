@@ -39,7 +39,7 @@ impl System for Uds {
             version: env!("CARGO_PKG_VERSION").into(),
             system_version: kernel_version(),
             variants: vec![
-                variant("datagram", "connected datagram sockets", Path::UnixDatagram),
+                Variant { publishers: true, ..variant("datagram", "connected datagram sockets", Path::UnixDatagram) },
                 variant("stream", "a stream connection", Path::UnixStream),
                 variant("seqpacket", "a sequenced-packet connection", Path::UnixSeqpacket),
             ],
@@ -54,13 +54,16 @@ impl System for Uds {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         os::check(&self.description(), options)?;
         let packet = packet_bytes(options)?;
-        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: packet.unwrap_or(0) as u64, intruders: 0 })
+        let most = packet.map_or(MOST_PAYLOAD_BYTES, |packet| packets::largest_message(options, packet));
+        Ok(Limits { max_payload_bytes: most, packet_bytes: packet.unwrap_or(0) as u64, intruders: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<UdsNode> {
         os::check(&self.description(), options)?;
-        os::check_payload(options, MOST_PAYLOAD_BYTES)?;
-        Ok(UdsNode { options: options.clone(), packet: packet_bytes(options)? })
+        let packet = packet_bytes(options)?;
+        let most = packet.map_or(MOST_PAYLOAD_BYTES, |packet| packets::largest_message(options, packet));
+        os::check_payload(options, most)?;
+        Ok(UdsNode { options: options.clone(), packet })
     }
 }
 
@@ -236,6 +239,17 @@ impl Endpoint for Unix {
             // A connection does not inherit the buffer sizes of its listener.
             os::buffer_setting(&self.options, &self.socket)?;
         }
+        os::set_nonblocking(self.socket.as_raw_fd(), self.options.wait == Wait::Poll)
+    }
+
+    fn hear_publishers(&mut self, count: usize) -> Result<()> {
+        if self.kind != libc::SOCK_DGRAM {
+            return Err(Error::new(
+                Status::Limit,
+                format!("a connection has 1 peer, {count} given; take uds/datagram"),
+            ));
+        }
+        // A socket that is not connected hears all who know its name.
         os::set_nonblocking(self.socket.as_raw_fd(), self.options.wait == Wait::Poll)
     }
 

@@ -143,6 +143,7 @@ mod tests {
             follower_count: 1,
             follower_index: 0,
             intruder: None,
+            publisher_count: 1,
         }
     }
 

@@ -42,6 +42,7 @@ impl System for Zenoh {
             variant.waits = vec![Wait::Callback, Wait::Block, Wait::Poll];
             variant.own_threads = true;
             variant.fan_out = true;
+            variant.publishers = true;
             variant
         };
         let mut udp = variant("udp", "a UDP link", Path::Udp);
@@ -51,6 +52,7 @@ impl System for Zenoh {
         let mut query = variant("query", "a query over a TCP link, and the reply to it", Path::Tcp);
         query.patterns = vec![Pattern::PingPong, Pattern::Rpc];
         query.fan_out = false;
+        query.publishers = false;
         Description {
             system: "zenoh".to_owned(),
             summary: "peer to peer: TCP, UDP, Unix sockets, shared memory".to_owned(),
@@ -112,8 +114,11 @@ impl Node for ZenohNode {
     type Link = Box<dyn Link>;
 
     fn link(&mut self, options: &LinkOptions) -> Result<Box<dyn Link>> {
-        let answer =
-            Answer { options: self.options.clone(), index: options.index, express: is_express(&self.options)? };
+        let answer = Answer {
+            options: self.options.clone(),
+            index: self.options.topic_of(options.index),
+            express: is_express(&self.options)?,
+        };
         let meeting = self.meeting.clone();
         if self.options.variant == "query" {
             return Ok(query::open(meeting, answer, options.callback));

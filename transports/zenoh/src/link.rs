@@ -19,6 +19,7 @@ use zenoh::sample::{Sample, SampleKind};
 /// What of its options a link needs when it connects.
 pub(crate) struct Answer {
     pub options: NodeOptions,
+    /// Of the topic or client.
     pub index: u32,
     pub express: bool,
 }

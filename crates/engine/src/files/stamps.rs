@@ -15,6 +15,8 @@ use tripmeter_model::plan::SubExperiment;
 pub enum Kind {
     /// Messages of topics.
     Channel,
+    /// Messages of the publishers of one topic.
+    Publishers,
     /// Calls of clients; those as fast as answers come have no rate.
     Rpc,
 }
@@ -22,7 +24,8 @@ pub enum Kind {
 impl Kind {
     /// Of a sub-experiment that has such files.
     pub fn of(plan: &SubExperiment) -> Option<Self> {
-        let channel = plan.channel.as_ref().map(|_| Kind::Channel);
+        let kind = if plan.publishers() > 1 { Kind::Publishers } else { Kind::Channel };
+        let channel = plan.channel.as_ref().map(|_| kind);
         channel.or_else(|| plan.rpc.as_ref().map(|_| Kind::Rpc))
     }
 
@@ -30,6 +33,7 @@ impl Kind {
     fn words(self) -> [&'static str; 3] {
         match self {
             Kind::Channel => ["channel", "topic", "Latencies one way"],
+            Kind::Publishers => ["channel", "publisher", "Latencies one way"],
             Kind::Rpc => ["rpc", "client", "Round trips (rtt) of the calls"],
         }
     }
@@ -42,7 +46,7 @@ impl Kind {
 
     fn status(self, fate: Fate) -> &'static str {
         match self {
-            Kind::Channel => fate.as_str(),
+            Kind::Channel | Kind::Publishers => fate.as_str(),
             Kind::Rpc => fate.of_call(),
         }
     }

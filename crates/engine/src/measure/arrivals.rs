@@ -14,6 +14,8 @@ pub struct Arrivals {
     pub counts: Arrived,
     /// Number of the first message of this stream.
     first: u64,
+    /// Whose it is, of several publishers.
+    publisher: u32,
     /// The number that comes next if nothing goes wrong.
     next: u64,
     /// Numbers that have been passed over, first and last of each gap, ascending.
@@ -37,6 +39,18 @@ pub struct Arrived {
     pub latest: Option<u64>,
 }
 
+impl Arrived {
+    /// Adds what another counted, or counted later.
+    pub fn add(&mut self, other: &Arrived) {
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.damaged += other.damaged;
+        self.earlier += other.earlier;
+        self.latest = self.latest.max(other.latest);
+    }
+}
+
 /// What a message is, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
@@ -57,13 +71,19 @@ pub enum Came {
 impl Arrivals {
     /// Nothing has come of the stream that begins with message `first`.
     pub fn new(first: u64) -> Self {
-        Self { counts: Arrived::default(), first, next: first, gaps: Vec::with_capacity(MOST_GAPS) }
+        Self::of(first, 0)
+    }
+
+    /// The same of the stream of that publisher.
+    pub fn of(first: u64, publisher: u32) -> Self {
+        Self { counts: Arrived::default(), first, publisher, next: first, gaps: Vec::with_capacity(MOST_GAPS) }
     }
 
     /// A message has come. Returns what it is.
     #[inline(always)]
     pub fn count<T: TouchKind>(&mut self, message: &Message) -> Came {
-        let expected = message::header(message) == Some(Header::new(self.next, Kind::Ping, message.length));
+        let next = Header::of(self.next, Kind::Ping, message.length, self.publisher);
+        let expected = message::header(message) == Some(next);
         if expected && message::body_intact::<T>(message, self.next) {
             self.next += 1;
             self.counts.received += 1;
@@ -75,7 +95,12 @@ impl Arrivals {
 
     /// True if nothing up to message `last` is missing.
     pub fn is_complete(&self, last: u64) -> bool {
-        self.counts.received + self.counts.damaged >= (last + 1).saturating_sub(self.first)
+        self.missing(last) == 0
+    }
+
+    /// Messages up to `last` that have not come, or not so that their number could be read.
+    pub fn missing(&self, last: u64) -> u64 {
+        (last + 1).saturating_sub(self.first).saturating_sub(self.counts.received + self.counts.damaged)
     }
 
     /// True if message `last`, or a later one, has come.
@@ -86,7 +111,8 @@ impl Arrivals {
     #[cold]
     #[inline(never)]
     fn stray<T: TouchKind>(&mut self, message: &Message) -> Came {
-        let header = message::header(message).filter(|header| header.intact(message.length) == Some(Kind::Ping));
+        let is_ours = |header: &Header| header.intact_of(message.length) == Some((Kind::Ping, self.publisher));
+        let header = message::header(message).filter(is_ours);
         let Some(Header { sequence, .. }) = header else {
             self.counts.damaged += 1;
             return Came::Unreadable;

@@ -10,6 +10,7 @@ pub mod callback;
 pub mod calls;
 pub mod delayed;
 pub mod echo;
+pub mod ledger;
 pub mod logging;
 pub mod notes;
 pub mod publish;

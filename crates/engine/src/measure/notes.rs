@@ -54,6 +54,12 @@ impl<C: Clock> Arrival<C> {
         Self { clock, now: 0, first, ticks: vec![NEVER; count as usize], marks: vec![0; count as usize] }
     }
 
+    /// What is counted next came at that tick.
+    #[inline(always)]
+    pub fn came_at(&mut self, ticks: u64) {
+        self.now = ticks;
+    }
+
     fn mark(&mut self, sequence: u64, mark: u8) {
         if let Some(marks) = self.marks.get_mut(sequence.wrapping_sub(self.first) as usize) {
             *marks |= mark;

@@ -111,7 +111,7 @@ pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared
     }
 }
 
-/// The leader's side of one topic.
+/// The leader's side of one topic, or of one of its publishers.
 pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
     /// The link, used by this loop alone.
     pub link: &'a mut Watch<'w, L, ON>,
@@ -125,6 +125,8 @@ pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
     pub length: usize,
     /// Number of the latest message sent.
     pub sequence: u64,
+    /// Which of several publishers of one topic it is; else 0.
+    pub publisher: u32,
     /// What may end it.
     pub shared: &'a Shared,
     /// What watchers see.
@@ -164,7 +166,7 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
 
     #[inline(always)]
     fn send<T: TouchKind>(&mut self, length: usize) -> Result<bool, Failure> {
-        let header = Header::new(self.sequence + 1, Kind::Ping, length);
+        let header = Header::of(self.sequence + 1, Kind::Ping, length, self.publisher);
         let mut silent = 0;
         loop {
             let loan = self.link.loan(length, None)?;

@@ -1,8 +1,9 @@
 //! The follower's loop under one-way patterns: it counts what comes.
 
-use super::arrivals::{Arrivals, Arrived};
+use super::arrivals::Arrived;
 use super::callback::Inbox;
-use super::notes::{NoNotes, Notes};
+use super::ledger::{Ledger, Single};
+use super::notes::NoNotes;
 use super::{Failure, Shared, TAKE_TIMEOUT_NS, Watch};
 use crate::clock::Clock;
 use crate::message::TouchKind;
@@ -14,12 +15,12 @@ use tripmeter_abi::{Link, Message};
 const OVERTAKEN_NS: u64 = 50_000_000;
 
 /// The follower's side of a link during one trial.
-pub struct Sink<'a, 'w, L, C, N, const ON: bool> {
+pub struct Sink<'a, 'w, L, C, B, const ON: bool> {
     /// The link, used by this loop alone.
     pub link: &'a mut Watch<'w, L, ON>,
     /// Where stamps come from.
     pub clock: C,
-    /// What watchers see, and what says how many messages there are.
+    /// What watchers see, and what ends the loop.
     pub shared: &'a Shared,
     /// How long messages that were sent are waited for, in nanoseconds.
     pub loss_timeout_ns: u64,
@@ -27,26 +28,24 @@ pub struct Sink<'a, 'w, L, C, N, const ON: bool> {
     pub take_timeout_ns: u64,
     /// Ticks per nanosecond.
     pub ticks_per_ns: f64,
-    /// Told of every message.
-    pub notes: N,
-    arrivals: Arrivals,
+    /// Keeps what comes.
+    pub ledger: B,
     /// When it was heard how many messages there are, in ticks.
     told: Option<u64>,
 }
 
-impl<'a, 'w, L: Link, C: Clock, const ON: bool> Sink<'a, 'w, L, C, NoNotes, ON> {
+impl<'a, 'w, L: Link, C: Clock, const ON: bool> Sink<'a, 'w, L, C, Single<'a, NoNotes>, ON> {
     /// Nothing has come of the stream that begins with message `first`.
     pub fn new(link: &'a mut Watch<'w, L, ON>, clock: C, shared: &'a Shared, first: u64) -> Self {
-        Self::noting(link, clock, shared, first, NoNotes)
+        Self::keeping(link, clock, shared, Single::new(first, shared, NoNotes))
     }
 }
 
-impl<'a, 'w, L: Link, C: Clock, N: Notes, const ON: bool> Sink<'a, 'w, L, C, N, ON> {
-    /// The same, with somebody who is told of every message.
-    pub fn noting(link: &'a mut Watch<'w, L, ON>, clock: C, shared: &'a Shared, first: u64, notes: N) -> Self {
-        let (loss_timeout_ns, ticks_per_ns, arrivals) = (1_000_000_000, 1.0, Arrivals::new(first));
-        let take_timeout_ns = TAKE_TIMEOUT_NS;
-        Self { link, clock, shared, loss_timeout_ns, take_timeout_ns, ticks_per_ns, notes, arrivals, told: None }
+impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B, ON> {
+    /// What comes is kept in that ledger.
+    pub fn keeping(link: &'a mut Watch<'w, L, ON>, clock: C, shared: &'a Shared, ledger: B) -> Self {
+        let (loss_timeout_ns, take_timeout_ns, ticks_per_ns) = (1_000_000_000, TAKE_TIMEOUT_NS, 1.0);
+        Self { link, clock, shared, loss_timeout_ns, take_timeout_ns, ticks_per_ns, ledger, told: None }
     }
 
     /// Takes messages, by `poll` or `block`, until all that the leader has sent have come, or nothing more does.
@@ -56,7 +55,7 @@ impl<'a, 'w, L: Link, C: Clock, N: Notes, const ON: bool> Sink<'a, 'w, L, C, N, 
     #[inline(never)]
     pub fn run<T: TouchKind>(&mut self) -> Result<Arrived, Failure> {
         while !self.step::<T>()? {}
-        Ok(self.arrivals.counts)
+        Ok(self.ledger.counts())
     }
 
     /// Takes the next message; true if there is none, and nothing more is waited for.
@@ -68,10 +67,8 @@ impl<'a, 'w, L: Link, C: Clock, N: Notes, const ON: bool> Sink<'a, 'w, L, C, N, 
         let Some(message) = self.link.take(self.take_timeout_ns.min(self.loss_timeout_ns))? else {
             return Ok(self.is_over());
         };
-        self.notes.arrived();
-        let came = self.arrivals.count::<T>(&{ message });
-        self.arrivals.counts.latest = Some(self.clock.now());
-        self.notes.counted(came);
+        self.ledger.arrived();
+        self.ledger.count::<T>(&{ message }, || self.clock.now());
         self.link.release(message);
         Ok(false)
     }
@@ -86,11 +83,9 @@ impl<'a, 'w, L: Link, C: Clock, N: Notes, const ON: bool> Sink<'a, 'w, L, C, N, 
         listening: impl FnOnce(),
     ) -> Result<Arrived, Failure> {
         let handle = |sink: &mut Self, message: &Message| {
-            sink.notes.arrived();
+            sink.ledger.arrived();
             sink.link.seen(message);
-            let came = sink.arrivals.count::<T>(message);
-            sink.arrivals.counts.latest = Some(sink.clock.now());
-            sink.notes.counted(came);
+            sink.ledger.count::<T>(message, || sink.clock.now());
         };
         let shared = self.shared;
         let pause = Duration::from_nanos(2 * self.take_timeout_ns);
@@ -98,18 +93,13 @@ impl<'a, 'w, L: Link, C: Clock, N: Notes, const ON: bool> Sink<'a, 'w, L, C, N, 
             listening();
             loop {
                 let ends = shared.stop.load(Relaxed) || shared.peer_gone.load(Relaxed);
-                if ends && let Some(arrived) = turns.with(|sink| sink.is_over().then_some(sink.arrivals.counts)) {
+                if ends && let Some(arrived) = turns.with(|sink| sink.is_over().then(|| sink.ledger.counts())) {
                     return Ok(arrived);
                 }
                 // The word of the end unparks this thread.
                 std::thread::park_timeout(if ends { Duration::from_millis(1) } else { pause });
             }
         })
-    }
-
-    /// What has come so far.
-    pub fn counts(&self) -> Arrived {
-        self.arrivals.counts
     }
 
     /// Nothing is there just now: will anything more come?
@@ -123,13 +113,12 @@ impl<'a, 'w, L: Link, C: Clock, N: Notes, const ON: bool> Sink<'a, 'w, L, C, N, 
 
     #[cold]
     fn is_quiet(&mut self) -> bool {
-        let last = self.shared.last.load(Relaxed);
-        if self.arrivals.is_complete(last) {
+        if self.ledger.is_complete() {
             return true;
         }
         let now = self.clock.now();
-        let since = (*self.told.get_or_insert(now)).max(self.arrivals.counts.latest.unwrap_or(0));
-        let patience = if self.arrivals.is_past(last) { OVERTAKEN_NS } else { self.loss_timeout_ns };
+        let since = (*self.told.get_or_insert(now)).max(self.ledger.counts().latest.unwrap_or(0));
+        let patience = if self.ledger.is_past() { OVERTAKEN_NS } else { self.loss_timeout_ns };
         now.saturating_sub(since) as f64 >= patience as f64 * self.ticks_per_ns
     }
 }
@@ -139,8 +128,8 @@ impl<'a, 'w, L: Link, C: Clock, N: Notes, const ON: bool> Sink<'a, 'w, L, C, N, 
 /// # Errors
 /// If the transport fails.
 #[inline(never)]
-pub fn take_turns<L: Link, C: Clock, N: Notes, T: TouchKind, const ON: bool>(
-    sinks: &mut [Sink<'_, '_, L, C, N, ON>],
+pub fn take_turns<L: Link, C: Clock, B: Ledger, T: TouchKind, const ON: bool>(
+    sinks: &mut [Sink<'_, '_, L, C, B, ON>],
 ) -> Result<(), Failure> {
     let mut left: Vec<_> = sinks.iter_mut().collect();
     while !left.is_empty() {

@@ -13,19 +13,27 @@ use tripmeter_model::recording::Recording;
 /// AimRT's benchmarks of its channel and RPC back ends.
 const DEFAULT_RATE_HZ: &str = "1000";
 const HIGHEST_RATE_HZ: f64 = 1e6;
-/// Each topic has a thread on both sides.
+/// Each topic has a thread on both sides, and each publisher of one topic has one.
 const MOST_TOPICS: u32 = 4096;
 
 /// What is asked for; `None` under other patterns, where nothing of it may be asked for.
 pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Flow>, Problem> {
     if pattern != Pattern::Channel {
-        return common.topics.map_or(Ok(None), |_| Err(Problem::NotChannel { flag: "--topics", pattern }));
+        let given = [("--topics", common.topics), ("--publishers", common.publishers)];
+        let flag = given.into_iter().find(|(_, given)| given.is_some());
+        return flag.map_or(Ok(None), |(flag, _)| Err(Problem::NotChannel { flag, pattern }));
     }
-    let topics = common.topics.unwrap_or(1);
+    let (topics, publishers) = (common.topics.unwrap_or(1), common.publishers.unwrap_or(1));
     if !(1..=MOST_TOPICS).contains(&topics) {
         return Err(Problem::Topics { topics, most: MOST_TOPICS });
     }
-    Ok(Some(Flow { rates_hz: rates(common.rate.as_deref())?, topics, recorded: None }))
+    if !(1..=MOST_TOPICS).contains(&publishers) {
+        return Err(Problem::Publishers { publishers, most: MOST_TOPICS });
+    }
+    if topics > 1 && publishers > 1 {
+        return Err(Problem::PublishersAndTopics { publishers, topics });
+    }
+    Ok(Some(Flow { rates_hz: rates(common.rate.as_deref())?, topics, publishers, recorded: None }))
 }
 
 /// The rates that are asked for, each once.
@@ -61,6 +69,7 @@ pub fn fits_recording(common: &Common) -> Result<(), Problem> {
         ("--payloads", common.payloads.is_some(), "messages have their recorded sizes"),
         ("--rate", common.rate.is_some(), TIMES),
         ("--topics", common.topics.is_some(), "it has topics of its own"),
+        ("--publishers", common.publishers.is_some(), "each of its topics has one"),
         ("-n (samples)", common.samples.is_some(), EXTENT),
         ("samples_above", common.samples_above.is_some(), EXTENT),
         ("--duration", common.duration_s.is_some(), EXTENT),
@@ -88,7 +97,7 @@ pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<C
 /// What is published of a recording.
 pub(super) fn of_recording(recording: &Recording) -> Flow {
     let recorded = Recorded { messages: recording.messages, duration_ns: recording.played_ns() };
-    Flow { rates_hz: Vec::new(), topics: recording.topics.len() as u32, recorded: Some(recorded) }
+    Flow { recorded: Some(recorded), ..Flow::of_topics(Vec::new(), recording.topics.len() as u32) }
 }
 
 #[cfg(test)]
@@ -102,9 +111,8 @@ mod tests {
 
     #[test]
     fn one_topic_at_1_khz_is_the_default_and_lists_sweep() {
-        assert_eq!(flow(None, None), Ok(Some(Flow { rates_hz: vec![1000.0], topics: 1, recorded: None })));
-        let sweep = Flow { rates_hz: vec![10.0, 2500.0], topics: 8, recorded: None };
-        assert_eq!(flow(Some("10, 2.5e3"), Some(8)), Ok(Some(sweep)));
+        assert_eq!(flow(None, None), Ok(Some(Flow::of_topics(vec![1000.0], 1))));
+        assert_eq!(flow(Some("10, 2.5e3"), Some(8)), Ok(Some(Flow::of_topics(vec![10.0, 2500.0], 8))));
     }
 
     #[test]
@@ -131,6 +139,13 @@ mod tests {
             let error = flow(None, Some(topics)).unwrap_err();
             assert!(error.contains(&topics.to_string()) && error.contains("--topics"), "{error}");
         }
+        for (publishers, topics) in [(0, None), (MOST_TOPICS + 1, None), (2, Some(2))] {
+            let common = Common { publishers: Some(publishers), topics, ..Common::default() };
+            let error = of(&common, Pattern::Channel).unwrap_err().to_string();
+            assert!(error.contains(&publishers.to_string()) && error.contains("--publishers"), "{error}");
+        }
+        let common = Common { publishers: Some(2), topics: Some(1), ..Common::default() };
+        assert_eq!(of(&common, Pattern::Channel).unwrap().map(|flow| (flow.publishers, flow.links())), Some((2, 2)));
         let common = Common { topics: Some(2), ..Common::default() };
         let error = of(&common, Pattern::Throughput).unwrap_err().to_string();
         assert!(error.contains("--topics") && error.contains("--pattern channel"), "{error}");

@@ -145,6 +145,17 @@ pub enum Problem {
     OneWayCalls,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
+    #[error("{publishers} publishers were asked for; ask for 1 to {most} (--publishers)")]
+    Publishers { publishers: u32, most: u32 },
+    #[error(
+        "{publishers} publishers and {topics} topics were asked for, and several publishers have one topic; leave \
+         --publishers or --topics out"
+    )]
+    PublishersAndTopics { publishers: u32, topics: u32 },
+    #[error(
+        "a topic of it has 1 publisher, {publishers} were asked for; choose one of {can}, or ask for 1 (--publishers)"
+    )]
+    OnePublisher { publishers: u32, can: String },
     #[error("a recording is played under pattern 'channel', not '{0}'; leave --pattern or --from-recording out")]
     RecordingPattern(Pattern),
     #[error("'{flag}' and a recording exclude each other: {why}; leave '{flag}' or --from-recording out")]

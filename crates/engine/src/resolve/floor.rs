@@ -31,7 +31,8 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
         };
         let payloads: Vec<u64> = task.payloads.iter().copied().filter(|payload| !has_floor(payload)).collect();
         let can_wait = task.wait.is_some_and(|wait| variant.waits.contains(&wait));
-        if payloads.is_empty() || !can_wait || !variant.patterns.contains(&task.pattern) {
+        let can_publish = task.publishers() == 1 || variant.publishers;
+        if payloads.is_empty() || !can_wait || !can_publish || !variant.patterns.contains(&task.pattern) {
             continue;
         }
         match planner.make(&candidate, &selector, &Task { payloads, ..task.clone() }) {

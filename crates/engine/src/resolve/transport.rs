@@ -41,6 +41,10 @@ impl Planner<'_> {
         if task.followers > 1 && !variant.fan_out {
             return Err(Problem::NoFanOut(task.followers));
         }
+        if task.publishers() > 1 && !variant.publishers {
+            let can = self.registry.variants_with(|variant| variant.publishers);
+            return Err(Problem::OnePublisher { publishers: task.publishers(), can: listed(can) });
+        }
         if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc) {
             return Err(Problem::CpusOf(task.pattern));
         }
@@ -96,6 +100,7 @@ impl Planner<'_> {
             scratch_dir: self.scratch.to_path_buf(),
             max_payload_bytes: largest,
             link_count: task.links(),
+            publisher_count: task.publishers(),
             follower_count: task.followers,
             follower_index: 0,
             intruder: None,

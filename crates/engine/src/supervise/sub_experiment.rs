@@ -80,6 +80,7 @@ fn ensure_daemon(
         follower_count: most_with_daemon(run, name, |plan| plan.followers).max(plan.followers),
         follower_index: 0,
         intruder: None,
+        publisher_count: most_with_daemon(run, name, SubExperiment::publishers).max(plan.publishers()),
     };
     let note = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs).map_err(|error| error.to_string())?;
     if let Some(note) = note {

@@ -1,4 +1,5 @@
-//! One payload under pattern `channel`, measured by the leader: rate after rate, with a publishing thread for each topic.
+//! One payload under pattern `channel`, measured by the leader: rate after rate, with a publishing thread for each topic,
+//! or for each publisher of the one topic.
 
 use super::conduct::Conducted;
 use super::crew::{Crew, look_ns};
@@ -44,13 +45,14 @@ impl Leader {
         self.report_trials(session, payload_bytes, measured, of, |cell, trials| cell.channel = trials)
     }
 
-    /// Publishes on all topics; the follower notes what comes.
+    /// Publishes on all topics, or by all publishers; the follower notes what comes.
     fn publish<L: Link, C: Clock + Copy, T: TouchKind>(
         &mut self,
         session: &mut Session<'_, L, C>,
         piece: Piece,
     ) -> Result<Sent> {
         let topics = 1 + session.others.len();
+        let has_publishers = self.job.sub_experiment.publishers() > 1;
         let first = session.sequence + 1;
         let (crew, sending) = (&Crew::new(topics), Sending::of(topics));
         // Written, not merely reserved, so that no page fault falls into the measured window.
@@ -63,8 +65,19 @@ impl Leader {
             move |begin: u64| {
                 let (mut link, length) = (Watch::off(link), piece.payload_bytes as usize);
                 let (link, schedule, refused) = (&mut link, piece.schedule(begin, topic, topics), 0);
-                let mut publisher =
-                    Publisher { link, clock, rest, schedule, length, sequence, shared, sending, timeout_ns, refused };
+                let mut publisher = Publisher {
+                    link,
+                    clock,
+                    rest,
+                    schedule,
+                    length,
+                    sequence,
+                    publisher: if has_publishers { topic as u32 } else { 0 },
+                    shared,
+                    sending,
+                    timeout_ns,
+                    refused,
+                };
                 let ended = publisher.run::<T>(sent, piece.capped)?;
                 Ok((ended.0, ended.1, publisher.refused))
             }
@@ -110,7 +123,7 @@ impl Leader {
 }
 
 fn trial(tallied: Tallied, rate_hz: Option<f64>) -> ChannelTrial {
-    let Tallied { mut tally, refused, duration_ns, cut_short, own, others, .. } = tallied;
+    let Tallied { mut tally, publishers, refused, duration_ns, cut_short, own, others, .. } = tallied;
     let Kept { achieved_hz, slowest_hz, rate_missed } = tally.kept();
     let [response_series, service_series] = tally.series(0);
     ChannelTrial {
@@ -135,5 +148,6 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> ChannelTrial {
         publisher: own,
         subscriber: others,
         topics: Vec::new(),
+        publishers: if publishers > 1 { tally.publishers() } else { Vec::new() },
     }
 }

@@ -127,8 +127,10 @@ impl Follower {
             return Err(Error::Failed("the leader did not send its address".to_owned()));
         };
         let timeout_ns = OPEN_TIMEOUT.as_nanos() as u64;
-        for (link, peer) in links.iter_mut().zip(peers) {
-            link.connect(&[peer], timeout_ns).map_err(|error| Error::of("connect", error))?;
+        // One of the leader's links for each of ours, or all of them, those of several publishers, for the one.
+        let of_each = self.setup.options.publisher_count.max(1) as usize;
+        for (link, peers) in links.iter_mut().zip(peers.chunks(of_each)) {
+            link.connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;
         }
         self.pin(self.setup.own_threads)?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());

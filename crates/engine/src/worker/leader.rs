@@ -45,7 +45,7 @@ pub struct Leader {
 /// What the leader measures with, over all payloads.
 pub(super) struct Session<'a, L, C> {
     pub link: &'a mut L,
-    /// Of the other topics or clients.
+    /// Of the other topics, publishers or clients.
     pub others: &'a mut [L],
     pub clock: C,
     pub inbox: &'a Inbox,
@@ -316,7 +316,8 @@ impl Leader {
             run_id: self.job.run_id.clone(),
             scratch_dir: self.job.scratch_dir.clone(),
             max_payload_bytes: largest_message(&plan.payloads),
-            link_count: plan.links(),
+            link_count: if role == Role::Leader { plan.links() } else { plan.follower_links() },
+            publisher_count: plan.publishers(),
             follower_count: plan.followers,
             follower_index: follower,
             intruder: None,
@@ -451,12 +452,14 @@ impl Leader {
             peers.push(peer);
         }
         self.phase("connect");
-        if peers.iter().any(|peer| peer.len() != links.len()) {
+        let links_of_follower = self.job.sub_experiment.follower_links() as usize;
+        if peers.iter().any(|peer| peer.len() != links_of_follower) {
             return Err(out_of_order(self));
         }
         self.tell(&ToFollower::Connect(addresses.clone()))?;
         for (index, link) in links.iter_mut().enumerate() {
-            let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer[index].clone()).collect();
+            // Of several publishers, all come to one link.
+            let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer[index % peer.len()].clone()).collect();
             let connected = link.connect(&peers, OPEN_TIMEOUT.as_nanos() as u64);
             connected.map_err(|error| self.blame(Failure::Transport(error)))?;
             // A sign of life.

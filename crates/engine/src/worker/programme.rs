@@ -71,8 +71,19 @@ impl Leader {
             move |begin: u64| {
                 let (mut link, length) = (Watch::off(link), programme.length(topic));
                 let (link, schedule, refused) = (&mut link, programme.times(begin, topic, topics), 0);
-                let mut publisher =
-                    Publisher { link, clock, rest, schedule, length, sequence, shared, sending, timeout_ns, refused };
+                let mut publisher = Publisher {
+                    link,
+                    clock,
+                    rest,
+                    schedule,
+                    length,
+                    sequence,
+                    publisher: 0,
+                    shared,
+                    sending,
+                    timeout_ns,
+                    refused,
+                };
                 let ended = publisher.run::<T>(sent, programme.capped())?;
                 Ok((ended.0, ended.1, publisher.refused))
             }

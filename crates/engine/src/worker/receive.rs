@@ -1,4 +1,5 @@
-//! The follower under pattern `channel`: a thread for each topic, or one that polls all of them.
+//! The follower under pattern `channel`: a thread for each topic, or one that polls all of them, or takes from all
+//! publishers of one.
 
 use super::crew::{Crew, PAUSE, Window, look_ns};
 use super::follower::Follower;
@@ -7,6 +8,7 @@ use crate::clock::Clock;
 use crate::control::{FromFollower, NoMessage, ToFollower};
 use crate::measure::arrivals::Arrived;
 use crate::measure::callback::Inbox;
+use crate::measure::ledger::{Ledger, Several, Single};
 use crate::measure::notes::Arrival;
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::{Failure, Watch};
@@ -34,37 +36,60 @@ impl Follower {
         first: u64,
         messages: &[u64],
     ) -> Result<()> {
-        if messages.len() != links.len() {
-            let (topics, links) = (messages.len(), links.len());
-            return Err(Error::Failed(format!("the leader publishes on {topics} topics, here are {links} links")));
+        let streams = messages.len();
+        // What stops the loops, a place for each stream: there may be fewer threads.
+        let (crew, has_publishers) = (&Crew::new(streams), self.setup().options.has_publishers());
+        if links.len() != if has_publishers { 1 } else { streams } {
+            let links = links.len();
+            return Err(Error::Failed(format!("the leader publishes {streams} streams, here are {links} links")));
         }
-        let crew = &Crew::new(links.len());
-        let notes: Vec<_> = messages.iter().map(|messages| Arrival::new(clock, first, *messages)).collect();
         let mut watches: Vec<_> = links.iter_mut().map(Watch::off).collect();
-        let (loss_timeout_ns, ticks_per_ns) = (self.setup().loss_timeout_ns, self.setup().timebase.ticks_per_ns());
-        let take_timeout_ns = look_ns(watches.len());
-        let sinks = watches.iter_mut().zip(&crew.shared).zip(notes).map(|((watch, shared), notes)| {
-            let mut sink = Sink::noting(watch, clock, shared, first, notes);
-            (sink.loss_timeout_ns, sink.take_timeout_ns) = (loss_timeout_ns, take_timeout_ns);
-            sink.ticks_per_ns = ticks_per_ns;
-            sink
-        });
-        let wait = self.setup().options.wait;
-        let works: Vec<Work<'_, '_, '_, L, C>> = match wait {
-            Wait::Poll => vec![Work::InTurns(sinks.collect())],
-            Wait::Block => sinks.map(|sink| Work::Blocking(Box::new(sink))).collect(),
-            Wait::Callback => sinks.zip(inboxes).map(|(sink, inbox)| Work::CalledBack(Box::new(sink), inbox)).collect(),
+        let places = watches.iter_mut().zip(&crew.shared);
+        let (used, received, nobodys) = if has_publishers {
+            let ledger = || Several::new(clock, first, messages, &crew.shared);
+            let sinks = places.map(|(watch, shared)| Sink::keeping(watch, clock, shared, ledger())).collect();
+            let (used, ledgers) = self.take_all::<L, C, T, _>(crew, sinks, inboxes)?;
+            let (received, nobodys): (Vec<_>, Vec<_>) = ledgers.into_iter().map(Several::into_parts).unzip();
+            (used, received.into_iter().flatten().collect(), nobodys)
+        } else {
+            let sinks = places.zip(messages).map(|((watch, shared), count)| {
+                let notes = Arrival::new(clock, first, *count);
+                Sink::keeping(watch, clock, shared, Single::new(first, shared, notes))
+            });
+            let (used, ledgers) = self.take_all::<L, C, T, _>(crew, sinks.collect(), inboxes)?;
+            (used, ledgers.into_iter().map(|ledger| (ledger.counts(), ledger.notes)).collect(), Vec::new())
         };
-        let works = works.into_iter().map(|work| move || work.run::<T>(crew)).collect();
-        let (used, received) = self.with_crew(crew, works)?;
-        let received: Vec<Received<C>> = received.into_iter().flatten().collect();
-        let arrived = received.iter().map(|(arrived, _)| *arrived).collect();
+        let received: Vec<Received<C>> = received;
+        let arrived = received.iter().map(|(arrived, _)| *arrived).chain(nobodys).collect();
         let mut bytes = Vec::new();
         received.iter().for_each(|(_, arrival)| arrival.write_to(&mut bytes));
         let options = &self.setup().options;
         let file = arrivals_file(&options.scratch_dir, options.follower_index);
         std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
         self.say(&FromFollower::Received { arrived, used })
+    }
+
+    /// Has the sinks take what comes, as the wait is, and returns what was used meanwhile, and their ledgers.
+    fn take_all<L: Link, C: Clock, T: TouchKind, B: Ledger + Send>(
+        &mut self,
+        crew: &Crew,
+        mut sinks: Vec<Sink<'_, '_, L, C, B, false>>,
+        inboxes: &[Box<Inbox>],
+    ) -> Result<(Used, Vec<B>)> {
+        let (setup, take_timeout_ns) = (self.setup(), look_ns(sinks.len()));
+        for sink in &mut sinks {
+            (sink.loss_timeout_ns, sink.take_timeout_ns) = (setup.loss_timeout_ns, take_timeout_ns);
+            sink.ticks_per_ns = setup.timebase.ticks_per_ns();
+        }
+        let sinks = sinks.into_iter();
+        let works: Vec<Work<'_, '_, '_, L, C, B>> = match setup.options.wait {
+            Wait::Poll => vec![Work::InTurns(sinks.collect())],
+            Wait::Block => sinks.map(|sink| Work::Blocking(Box::new(sink))).collect(),
+            Wait::Callback => sinks.zip(inboxes).map(|(sink, inbox)| Work::CalledBack(Box::new(sink), inbox)).collect(),
+        };
+        let works = works.into_iter().map(|work| move || work.run::<T>(crew)).collect();
+        let (used, ledgers) = self.with_crew(crew, works)?;
+        Ok((used, ledgers.into_iter().flatten().collect()))
     }
 
     /// Does each of the works in a thread of the crew, until the leader says that it has sent all, or it has gone. Returns
@@ -115,10 +140,9 @@ impl Follower {
             match self.hear(PAUSE) {
                 Ok(ToFollower::Sent { last }) => {
                     let used = window.close();
-                    for (shared, last) in crew.shared.iter().zip(last) {
-                        shared.last.store(last, Relaxed);
-                        shared.stop.store(true, Release);
-                    }
+                    // One thread may ask for the numbers of all.
+                    crew.shared.iter().zip(last).for_each(|(shared, last)| shared.last.store(last, Relaxed));
+                    crew.shared.iter().for_each(|shared| shared.stop.store(true, Release));
                     crew.rouse();
                     return Ok(used);
                 }
@@ -142,14 +166,15 @@ impl Follower {
 }
 
 /// What one thread does.
-enum Work<'a, 'w, 'i, L, C: Clock> {
-    Blocking(Box<Sink<'a, 'w, L, C, Arrival<C>, false>>),
-    CalledBack(Box<Sink<'a, 'w, L, C, Arrival<C>, false>>, &'i Inbox),
-    InTurns(Vec<Sink<'a, 'w, L, C, Arrival<C>, false>>),
+enum Work<'a, 'w, 'i, L, C: Clock, B> {
+    Blocking(Box<Sink<'a, 'w, L, C, B, false>>),
+    CalledBack(Box<Sink<'a, 'w, L, C, B, false>>, &'i Inbox),
+    InTurns(Vec<Sink<'a, 'w, L, C, B, false>>),
 }
 
-impl<L: Link, C: Clock> Work<'_, '_, '_, L, C> {
-    fn run<T: TouchKind>(self, crew: &Crew) -> std::result::Result<Vec<Received<C>>, Failure> {
+impl<L: Link, C: Clock, B: Ledger> Work<'_, '_, '_, L, C, B> {
+    /// Returns the ledgers.
+    fn run<T: TouchKind>(self, crew: &Crew) -> std::result::Result<Vec<B>, Failure> {
         let listening = || {
             crew.ready.fetch_add(1, Release);
         };
@@ -165,7 +190,7 @@ impl<L: Link, C: Clock> Work<'_, '_, '_, L, C> {
             }
         };
         ended?;
-        Ok(sinks.into_iter().map(|sink| (sink.counts(), sink.notes)).collect())
+        Ok(sinks.into_iter().map(|sink| sink.ledger).collect())
     }
 }
 

@@ -189,6 +189,7 @@ impl Leader {
             publisher: sent.own,
             subscriber: (!self.is_same_process()).then_some(sent.others),
             topics,
+            publishers: Vec::new(),
         })
     }
 }

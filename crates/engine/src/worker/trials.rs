@@ -68,6 +68,8 @@ pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
 /// What came of a trial.
 pub(super) struct Tallied {
     pub tally: Tally,
+    /// Of one topic.
+    pub publishers: u32,
     pub late: u64,
     pub refused: u64,
     pub duration_ns: u64,
@@ -167,7 +169,8 @@ impl Leader {
             End::Deadline => Some("time cap".to_owned()),
         };
         let others = (!self.is_same_process()).then_some(others);
-        Ok(Tallied { tally, late, refused, duration_ns, cut_short, own, others })
+        let publishers = self.job.sub_experiment.publishers();
+        Ok(Tallied { tally, publishers, late, refused, duration_ns, cut_short, own, others })
     }
 
     pub(super) fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {

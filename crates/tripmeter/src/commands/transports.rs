@@ -123,6 +123,7 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
         follower_count: 1,
         follower_index: 0,
         intruder: None,
+        publisher_count: 1,
     });
     let no_daemon = matches!(&probed, Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon);
     let limits = probed.as_ref().ok();
@@ -177,6 +178,7 @@ fn properties(variant: &Variant) -> String {
         (variant.secure, "secure"),
         (variant.same_process, "within one process"),
         (variant.fan_out, "fan-out"),
+        (variant.publishers, "several publishers"),
     ];
     properties.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }

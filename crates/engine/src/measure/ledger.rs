@@ -1,0 +1,195 @@
+//! What a sink keeps of the messages that come: of one stream, or of those of several publishers.
+
+use super::Shared;
+use super::arrivals::{Arrivals, Arrived};
+use super::notes::{Arrival, Notes};
+use crate::clock::Clock;
+use crate::message::{self, TouchKind};
+use std::sync::atomic::Ordering::Relaxed;
+use tripmeter_abi::Message;
+
+/// Told of every message that comes over a link; a type of the loop, so that it asks nothing per message.
+pub trait Ledger {
+    /// A message is there, before anything is done with it.
+    fn arrived(&mut self);
+
+    /// Counts it; the clock's ticks afterwards are `latest`.
+    fn count<T: TouchKind>(&mut self, message: &Message, latest: impl FnOnce() -> u64);
+
+    /// What has come so far, of all streams.
+    fn counts(&self) -> Arrived;
+
+    /// True if nothing is missing up to the last message of each stream, whose numbers the leader has told.
+    fn is_complete(&self) -> bool;
+
+    /// True if the last message of each stream, or a later one, has come.
+    fn is_past(&self) -> bool;
+}
+
+/// One stream.
+pub struct Single<'a, N> {
+    /// Told of every message.
+    pub notes: N,
+    arrivals: Arrivals,
+    shared: &'a Shared,
+}
+
+impl<'a, N: Notes> Single<'a, N> {
+    /// Nothing has come of the stream that begins with message `first`; `shared` is told the number of its last.
+    pub fn new(first: u64, shared: &'a Shared, notes: N) -> Self {
+        Self { notes, arrivals: Arrivals::new(first), shared }
+    }
+}
+
+impl<N: Notes> Ledger for Single<'_, N> {
+    #[inline(always)]
+    fn arrived(&mut self) {
+        self.notes.arrived();
+    }
+
+    #[inline(always)]
+    fn count<T: TouchKind>(&mut self, message: &Message, latest: impl FnOnce() -> u64) {
+        let came = self.arrivals.count::<T>(message);
+        self.arrivals.counts.latest = Some(latest());
+        self.notes.counted(came);
+    }
+
+    fn counts(&self) -> Arrived {
+        self.arrivals.counts
+    }
+
+    fn is_complete(&self) -> bool {
+        self.arrivals.is_complete(self.shared.last.load(Relaxed))
+    }
+
+    fn is_past(&self) -> bool {
+        self.arrivals.is_past(self.shared.last.load(Relaxed))
+    }
+}
+
+/// The streams of several publishers, told apart by the index in our header.
+pub struct Several<'a, C> {
+    clock: C,
+    now: u64,
+    streams: Vec<(Arrivals, Arrival<C>)>,
+    /// Of messages with headers that nobody can read, or of no publisher.
+    nobodys: Arrived,
+    latest: Option<u64>,
+    shared: &'a [Shared],
+}
+
+impl<'a, C: Clock + Copy> Several<'a, C> {
+    /// Nothing has come of so many messages of each publisher, which begin with number `first`; `shared` is told the number
+    /// of the last of each.
+    pub fn new(clock: C, first: u64, messages: &[u64], shared: &'a [Shared]) -> Self {
+        let stream =
+            |(publisher, count): (u32, &u64)| (Arrivals::of(first, publisher), Arrival::new(clock, first, *count));
+        let streams = (0..).zip(messages).map(stream).collect();
+        Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared }
+    }
+
+    /// Of each publisher what came and when; and what came of nobody.
+    pub fn into_parts(self) -> (Vec<(Arrived, Arrival<C>)>, Arrived) {
+        let streams = self.streams.into_iter().map(|(arrivals, notes)| (arrivals.counts, notes));
+        (streams.collect(), self.nobodys)
+    }
+
+    /// Numbers of the last messages.
+    fn ends(&self) -> impl Iterator<Item = (&Arrivals, u64)> {
+        self.streams.iter().zip(self.shared).map(|((arrivals, _), shared)| (arrivals, shared.last.load(Relaxed)))
+    }
+}
+
+impl<C: Clock + Copy> Ledger for Several<'_, C> {
+    #[inline(always)]
+    fn arrived(&mut self) {
+        self.now = self.clock.now();
+    }
+
+    #[inline(always)]
+    fn count<T: TouchKind>(&mut self, message: &Message, latest: impl FnOnce() -> u64) {
+        let whose = message::header(message).and_then(|header| header.intact_of(message.length));
+        match whose.and_then(|(_, publisher)| self.streams.get_mut(publisher as usize)) {
+            Some((arrivals, notes)) => {
+                let came = arrivals.count::<T>(message);
+                notes.came_at(self.now);
+                notes.counted(came);
+            }
+            None => self.nobodys.damaged += 1,
+        }
+        self.latest = Some(latest());
+    }
+
+    fn counts(&self) -> Arrived {
+        let mut sum = Arrived { latest: self.latest, ..self.nobodys };
+        self.streams.iter().for_each(|(arrivals, _)| sum.add(&arrivals.counts));
+        sum
+    }
+
+    fn is_complete(&self) -> bool {
+        let missing: u64 = self.ends().map(|(arrivals, last)| arrivals.missing(last)).sum();
+        missing <= self.nobodys.damaged
+    }
+
+    fn is_past(&self) -> bool {
+        self.ends().all(|(arrivals, last)| arrivals.is_past(last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::notes::{AGAIN, NEVER, OVERTAKEN};
+    use crate::message::{Header, Kind, TouchNone};
+    use std::ptr::null_mut;
+    use std::sync::atomic::AtomicU64;
+
+    /// The number of the message that is just coming.
+    #[derive(Clone, Copy)]
+    struct Count<'a>(&'a AtomicU64);
+
+    impl Clock for Count<'_> {
+        fn now(&self) -> u64 {
+            self.0.load(Relaxed)
+        }
+    }
+
+    fn come<'a>(ledger: &mut Several<'a, Count<'a>>, now: &AtomicU64, header: Header, length: usize) {
+        now.fetch_add(1, Relaxed);
+        ledger.arrived();
+        let message = Message { data: (&raw const header).cast(), length, token: null_mut() };
+        ledger.count::<TouchNone>(&message, || now.load(Relaxed));
+    }
+
+    #[test]
+    fn each_publisher_has_numbers_counts_and_stamps_of_its_own() {
+        let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
+        let mut ledger = Several::new(Count(&now), 11, &[3, 4], &shared);
+        // Of the first 12 is overtaken and 13 comes twice; of the second 12 is lost, and all else comes in order.
+        for (publisher, sequence) in [(0, 11), (1, 11), (0, 13), (1, 13), (0, 12), (0, 13), (1, 14)] {
+            come(&mut ledger, &now, Header::of(sequence, Kind::Ping, 16, publisher), 16);
+        }
+        shared.iter().zip([13, 14]).for_each(|(shared, last)| shared.last.store(last, Relaxed));
+        assert!(ledger.is_past() && !ledger.is_complete());
+        // Of no publisher, of another length, and an answer: nobody's but the last.
+        come(&mut ledger, &now, Header::of(11, Kind::Ping, 16, 2), 16);
+        assert_eq!((ledger.is_complete(), ledger.counts().received, ledger.counts().latest), (true, 6, Some(8)));
+        let (streams, nobodys) = ledger.into_parts();
+        assert_eq!(nobodys, Arrived { damaged: 1, ..Arrived::default() });
+        let [(first, of_first), (second, of_second)] = &streams[..] else { panic!("two publishers") };
+        assert_eq!((first.received, first.duplicated, first.reordered, first.damaged), (3, 1, 1, 0));
+        assert_eq!((second.received, second.duplicated, second.reordered, second.damaged), (3, 0, 0, 0));
+        assert_eq!((of_first.ticks.clone(), of_first.marks.clone()), (vec![1, 5, 3], vec![0, OVERTAKEN, AGAIN]));
+        assert_eq!((of_second.ticks.clone(), of_second.marks.clone()), (vec![2, NEVER, 4, 7], vec![0; 4]));
+    }
+
+    #[test]
+    fn a_header_that_nobody_can_read_is_no_publishers_damage() {
+        let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
+        let mut ledger = Several::new(Count(&now), 1, &[1, 1], &shared);
+        come(&mut ledger, &now, Header::of(1, Kind::Ping, 17, 1), 16);
+        come(&mut ledger, &now, Header::of(1, Kind::Ping, 16, 0), 16);
+        let (streams, nobodys) = ledger.into_parts();
+        assert_eq!((nobodys.damaged, streams[0].0.received, streams[1].0.damaged), (1, 1, 0));
+    }
+}
