@@ -88,13 +88,11 @@ fn in_rounds(manifest: &Value, rounds: u32) -> Value {
         let mut result = first.clone();
         result["round"] = json!(round);
         for cell in result["cells"].as_array_mut().unwrap() {
-            for (pattern, times) in [("channel", ["service_ns", "response_ns"]), ("rpc", ["service_rtt_ns", ""])] {
-                for time in times.into_iter().filter(|time| cell[pattern][0][*time].is_object()) {
-                    for (name, figure) in cell[pattern][0][time].as_object_mut().unwrap() {
-                        if name != "samples" {
-                            *figure = json!(figure.as_f64().unwrap() * (1.0 + 0.001 * f64::from(round)));
-                        }
-                    }
+            let times = [("channel", "service_ns"), ("channel", "response_ns"), ("rpc", "service_rtt_ns")];
+            for (pattern, time) in times {
+                let Some(figures) = cell.pointer_mut(&format!("/{pattern}/0/{time}")) else { continue };
+                for (_, figure) in figures.as_object_mut().unwrap().iter_mut().filter(|(name, _)| *name != "samples") {
+                    *figure = json!(figure.as_f64().unwrap() * (1.0 + 0.001 * f64::from(round)));
                 }
             }
         }

@@ -264,8 +264,11 @@ impl Plot {
             Over::Payloads => "Payload [bytes]".to_owned(),
             Over::Links => format!("{} [n]", capitalised(links)),
         };
+        let lines = lines(group, places, over, names);
+        // A single line has no legend.
+        let only = if let [line] = &lines[..] { format!(": {}", line.name) } else { String::new() };
         let chart = Chart {
-            title: format!("{} against {against}", self.what),
+            title: format!("{} against {against}{only}", self.what),
             subtitle: subtitle(&[
                 &fixed,
                 way,
@@ -276,7 +279,7 @@ impl Plot {
             ]),
             x: X::Categories { label, names: places.iter().map(u64::to_string).collect() },
             y: Y { label: self.label.to_owned(), ..Y::default() },
-            lines: lines(group, places, over, names),
+            lines,
             notes: notes(group, over),
             ..Chart::default()
         };

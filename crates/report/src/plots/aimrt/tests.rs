@@ -73,7 +73,7 @@ fn averages_of_channels_are_over_sizes_and_over_topics() {
     assert!(lines[1].1[1].1.is_nan(), "what was not measured is a gap");
     let X::Categories { label, names } = &topics.chart.x else { panic!("{topics:?}") };
     assert_eq!((label.as_str(), &names[..]), ("Topics [n]", &["1", "4", "8"].map(str::to_owned)[..]));
-    assert_eq!(topics.chart.title, "Average latency against number of topics");
+    assert_eq!(topics.chart.title, "Average latency against number of topics: uds/stream");
     assert_eq!(topics.chart.lines.len(), 1);
     assert_eq!(topics.chart.lines[0].points, [(0.0, 32.0), (1.0, 40.0), (2.0, 45.0)]);
 }
