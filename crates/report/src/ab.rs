@@ -62,7 +62,11 @@ pub fn ab(ab: &Ab<'_>) -> String {
     }
     text += &messages(ab);
     text += &audit::note(ab.manifest).map(|line| line + "\n").unwrap_or_default();
-    if ab.comparisons.is_empty() { text } else { text + "\n" + &verdicts::legend(ab.question, LETTERS) }
+    if ab.comparisons.is_empty() {
+        text
+    } else {
+        text + "\n" + &verdicts::legend(ab.question, LETTERS, verdicts::RTT_HALF)
+    }
 }
 
 /// `A: zeromq/ipc, wait poll, touch none, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.

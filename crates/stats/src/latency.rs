@@ -31,7 +31,21 @@ pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
     let [median, p90, p99, p9999] = select::quantiles_within(samples, [min, max], QUANTILES);
     let samples = samples.len() as u64;
     let bytes = bytes.clone();
-    Some(SummaryRow { bytes, samples, max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999 })
+    Some(SummaryRow {
+        bytes,
+        samples,
+        max,
+        min,
+        mean,
+        median,
+        stdev,
+        mean_jitter,
+        max_jitter,
+        p90,
+        p99,
+        p9999,
+        more: None,
+    })
 }
 
 /// The number at `position` between two neighbours of a sorted list, which differ in `position` by 1.
