@@ -351,7 +351,7 @@ mod tests {
         let sent = [10_000, 11_000];
         let late = topic(&sent, &[10_100, 11_001 + PATIENCE], &[0, 0]);
         let lost = topic(&sent, &[NEVER, 11_100], &[0, AGAIN]);
-        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, PATIENCE, 2, PERIOD);
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, PATIENCE, 2, PERIOD, 0);
         let counted = |received, duplicated, damaged| Arrived { received, duplicated, damaged, ..Arrived::default() };
         tally.add(&[late, lost], &[counted(2, 0, 0), counted(1, 1, 0), counted(0, 0, 1)], |_, _, _| ());
         let publishers = tally.publishers();
