@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Keeps results that the documents show: scripts/keep-results.py SOURCE NAME.
 
-SOURCE is a results folder, of which the manifest is kept as docs/results/NAME/manifest.json, without the audits, which
-name whatever else ran on the machine; or a JSON file of bench/overhead/run.py, which is kept as docs/results/NAME.json
-without the paths of the machine that made it.
+SOURCE is one of
+  a results folder: its manifest is kept as docs/results/NAME/manifest.json, without the audits, which name whatever else
+      ran on the machine;
+  the folder of `tripmeter selftest --full -o`, once the campaign is complete: selftest.json and comparisons.jsonl, a line
+      for each verdict with its seed, are kept in docs/results/NAME;
+  a JSON file of bench/overhead/run.py: it is kept as docs/results/NAME.json without the paths of the machine that made it.
 """
 
 import json
@@ -12,6 +15,8 @@ from pathlib import Path
 
 KEPT = Path(__file__).resolve().parent.parent / "docs" / "results"
 PATHS = ("tripmeter", "output")
+# Comparisons of each kind in a whole campaign.
+CAMPAIGN = {"aa-uds": 100, "aa-shm": 100, "uds-plus-10": 100, "uds-plus-5": 50}
 
 
 def keep_manifest(folder, name):
@@ -21,6 +26,31 @@ def keep_manifest(folder, name):
     target = KEPT / name
     target.mkdir(parents=True, exist_ok=True)
     (target / "manifest.json").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    return target
+
+
+class Refused(Exception):
+    """Why something is not kept."""
+
+
+def keep_selftest(folder, name):
+    made = json.loads((folder / "selftest.json").read_text())
+    if made["status"] != "complete":
+        raise Refused(f"the campaign is {made['status']}; the same command of selftest goes on")
+    found = {one["phase"]: one["comparisons"] for one in made["comparisons"]}
+    if found != CAMPAIGN:
+        raise Refused(f"only whole campaigns are kept: comparisons are {found} and should be {CAMPAIGN}")
+    text = (folder / "comparisons.jsonl").read_text()
+    header, *lines = [json.loads(line) for line in text.splitlines()]
+    if header["seed"] != made["seed"] or header["tripmeter_version"] != made["tripmeter_version"]:
+        raise Refused("comparisons.jsonl is of another campaign than selftest.json: seed or version differ")
+    logged = {phase: sum(line["phase"] == phase for line in lines) for phase in CAMPAIGN}
+    if logged != CAMPAIGN:
+        raise Refused(f"comparisons.jsonl has {logged} comparisons and should have {CAMPAIGN}")
+    target = KEPT / name
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "selftest.json").write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
+    (target / "comparisons.jsonl").write_text(text)
     return target
 
 
@@ -41,7 +71,17 @@ def main():
     if not source.exists():
         print(f"keep-results: '{source}' is not there", file=sys.stderr)
         return 66
-    kept = keep_manifest(source, name) if source.is_dir() else keep_overhead(source, name)
+    if not source.is_dir():
+        keep = keep_overhead
+    elif (source / "comparisons.jsonl").exists():
+        keep = keep_selftest
+    else:
+        keep = keep_manifest
+    try:
+        kept = keep(source, name)
+    except (OSError, Refused) as error:
+        print(f"keep-results: '{source}' is not kept: {error}", file=sys.stderr)
+        return 65
     print(f"keep-results: {kept.relative_to(KEPT.parent.parent)}; next: scripts/update-docs.sh")
     return 0
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Prints JSON as Markdown: scripts/render.py overhead FILE | process FILE | machine FOLDER | checks FILE.
+"""Prints JSON as Markdown: scripts/render.py overhead FILE | process FILE | machine FOLDER | selftest FOLDER | checks FILE.
 
 `overhead` and `process` are the tables of JSON files of bench/overhead/run.py and bench/process/run.py; `machine` says in
-one line where a results folder was made; `checks` is the table of what `tripmeter doctor --list --json` prints.
+one line where a results folder was made; `selftest` is what a kept campaign of `tripmeter selftest --full` found, and nothing
+where none is kept yet; `checks` is the table of what `tripmeter doctor --list --json` prints.
 """
 
 import importlib.util
@@ -38,13 +39,68 @@ def process(file):
 
 def machine(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
-    environment = manifest["environment"]
+    print_machine(manifest["started"], manifest["environment"], manifest["tripmeter_version"])
+
+
+def print_machine(time, environment, version):
     kind = "a virtual machine" if environment["virtual_machine"] else "hardware"
     processors = len(environment["cpus"])
     load = environment["before"]["load_1min"]
-    print(f"Measured on {manifest['started'][:10]}: {environment['kernel']}, {environment['cpu_model']}, {kind} with "
+    print(f"Measured on {time[:10]}: {environment['kernel']}, {environment['cpu_model']}, {kind} with "
           f"{processors} processor{'s' if processors != 1 else ''}, load {load:.1f} before the start; "
-          f"tripmeter {manifest['tripmeter_version']}.")
+          f"tripmeter {version}.")
+
+
+def selftest(folder):
+    if not (folder / "selftest.json").exists():
+        return
+    made = json.loads((folder / "selftest.json").read_text())
+    lines = [json.loads(line) for line in (folder / "comparisons.jsonl").read_text().splitlines()[1:]]
+    print("| comparisons | made | called by median | by p99 | required | injected | estimated | seen from | rounds | time | |\n"
+          "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    for one in made["comparisons"]:
+        print_phase(one, [line for line in lines if line["phase"] == one["phase"]])
+    print("\nMedians over the comparisons: injected, estimated (the ratio B / A less 1), seen from (the smallest increase of the "
+          "median that so many rounds call with 95 %), rounds and time. Behind numbers of calls: the interval of their share "
+          "at 95 % (Clopper and Pearson).\n")
+    for one in made["overhead"]:
+        low, high = one["more_interval_ns"]
+        print(f"- own overhead, `{one['transport']}`: {one['rtt_median_ns'] / 1e3:.3f} µs per round trip, bare loop "
+              f"{one['bare_rtt_median_ns'] / 1e3:.3f} µs; {one['more_ns']:+.0f} ns ({low:.0f}..{high:.0f}) in "
+              f"{one['pairs']} pairs, limit {one['limit_ns']:.0f} ns: {mark(one)}")
+    for one in made["truth"]:
+        print(f"- truth, {one['what']}: {mark(one)}")
+    print()
+    print_machine(made["ended"], made["environment"], made["tripmeter_version"])
+
+
+def mark(one):
+    return "good" if one["good"] else "**bad**"
+
+
+def print_phase(one, lines):
+    """One row; what selftest.json counts is counted anew in the lines of the comparisons."""
+    same = one["at_least"] is None
+    wanted = {"regressed", "improved"} if same else {"regressed"}
+    for figure, called in one["called"].items():
+        counted = sum(line["verdicts"].get(figure, {}).get("verdict") in wanted for line in lines)
+        if counted != called or len(lines) != one["comparisons"]:
+            sys.exit(f"render: {one['phase']}: selftest.json says that {called} were called by the {figure}, "
+                     f"comparisons.jsonl {counted}")
+
+    def share(value):
+        return "" if value is None else f"{value * 100:+.1f} %"
+
+    def called(figure):
+        low, high = one["rate_interval"][figure]
+        return f"{one['called'][figure]} ({low * 100:.1f}..{high * 100:.1f} %)"
+
+    required = f"at most {one['at_most']}" if same else f"at least {one['at_least']}"
+    failed = f"; {one['failed']} with failures" if one["failed"] else ""
+    seen = share(one["seen_from"] - 1) if one["seen_from"] else "-"
+    print(f"| {one['what']} | {one['comparisons']}{failed} | {called('median')} | {called('p99') if same else ''} | {required} "
+          f"| {share(one['injected'])} | {share(one['estimated'])} | {seen} | {one['rounds']:.0f} | {one['seconds']:.1f} s "
+          f"| {mark(one)} |")
 
 
 def checks(file):
@@ -60,7 +116,7 @@ def checks(file):
 
 
 def main():
-    views = {"overhead": overhead, "process": process, "machine": machine, "checks": checks}
+    views = {"overhead": overhead, "process": process, "machine": machine, "selftest": selftest, "checks": checks}
     if len(sys.argv) != 3 or sys.argv[1] not in views:
         print(__doc__.splitlines()[0], file=sys.stderr)
         return 64

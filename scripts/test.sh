@@ -84,7 +84,7 @@ core() {
 }
 
 # Tests of the program with built-in transports only: they skip nothing, so that once is enough.
-built_in_only=' ab audit checks cli example faults handover jobs plots process recording selftest '
+built_in_only=' ab audit checks cli example faults handover jobs plots process recording selftest timed '
 
 # The flags of all its other tests, one per line.
 tests_of_transports() {

@@ -4,6 +4,7 @@
 # A table stands between `<!-- table: COMMAND -->` and `<!-- end of table -->`, where COMMAND is one of
 #   tripmeter ARGUMENTS...     the tables of a results folder below docs/results, for example
 #   machine FOLDER             where that folder was made, in one line
+#   selftest FOLDER            what a kept campaign of `tripmeter selftest --full` found; nothing as long as none is kept
 #   overhead FILE              the comparison with bare loops, from the JSON file of bench/overhead/run.py
 #   native FILE                the comparison with the systems' own tools, from the JSON file of bench/native/run.py
 #   process FILE               the comparison with pandas, from the JSON file of bench/process/run.py
@@ -28,7 +29,7 @@ fi
 table() {
     case $1 in
         tripmeter) echo '```text' && "$tripmeter" "${@:2}" && echo '```' ;;
-        machine | overhead | process) python3 scripts/render.py "$@" ;;
+        machine | overhead | process | selftest) python3 scripts/render.py "$@" ;;
         checks) "$tripmeter" doctor --list --json | python3 scripts/render.py checks /dev/stdin ;;
         native) python3 bench/native/run.py --table "$2" ;;
         *)

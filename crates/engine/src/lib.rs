@@ -28,4 +28,4 @@ mod spawn;
 mod supervise;
 pub mod worker;
 
-pub use supervise::{Event, Followers, RunError, RunOptions, run, run_while};
+pub use supervise::{Begun, Event, Followers, RunError, RunOptions, machine, run, run_while};

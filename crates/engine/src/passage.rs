@@ -77,22 +77,13 @@ pub struct Distribution {
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
-    series: Thinned,
     /// Of all of them, in nanoseconds.
     pub histogram: Histogram<u64>,
 }
 
 impl Distribution {
     fn new(raw: Raw) -> Self {
-        Self {
-            raw,
-            ns: Vec::new(),
-            sum_ns: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-            series: Thinned::default(),
-            histogram: histogram(),
-        }
+        Self { raw, ns: Vec::new(), sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram: histogram() }
     }
 
     fn record(&mut self, ns: u64) {
@@ -110,11 +101,6 @@ impl Distribution {
         let of = |p| tripmeter_stats::rounds::bounds(&self.ns, p);
         let bounds = || LatencyBounds { median: of(0.5), p90: of(0.9), p99: of(0.99), p999: of(0.999) };
         (!self.ns.is_empty()).then(bounds)
-    }
-
-    /// The audit of those of the first topic, in the order of their sending.
-    pub fn series(&self, granularity_ns: f64) -> Option<Series> {
-        self.series.audit(granularity_ns)
     }
 
     /// The figures; `None` without a sample.
@@ -158,6 +144,8 @@ pub struct Tally {
     pub before_sent: u64,
     /// Messages that were sent more than a period late.
     pub behind: u64,
+    /// Response and service times of the first topics or clients, in the order of their sending.
+    series: Vec<[Thinned; 2]>,
     /// From the intended sending.
     pub response: Distribution,
     /// From the actual sending.
@@ -181,8 +169,9 @@ pub struct Kept {
 const TOLERANCE: f64 = 0.01;
 
 impl Tally {
-    /// Of nothing yet, with `period` ticks between the messages of a topic.
-    pub fn new(timebase: Timebase, raw: Raw, loss_timeout_ns: u64, topics: usize, period: f64) -> Self {
+    /// Of nothing yet, with `period` ticks between the messages of a topic; the times of the first `audited` topics will be
+    /// looked at in their order.
+    pub fn new(timebase: Timebase, raw: Raw, loss_timeout_ns: u64, topics: usize, period: f64, audited: usize) -> Self {
         Self {
             timebase,
             patience: timebase.to_ticks(loss_timeout_ns),
@@ -193,6 +182,7 @@ impl Tally {
             late: vec![0; topics],
             before_sent: 0,
             behind: 0,
+            series: vec![Default::default(); audited],
             response: Distribution::new(raw),
             service: Distribution::new(raw),
             lateness: Distribution::new(raw),
@@ -233,17 +223,24 @@ impl Tally {
             self.before_sent += 1;
             return;
         }
-        self.service.record(self.timebase.to_ns(arrived - actual));
-        self.response.record(self.timebase.to_ns(arrived - intended));
-        if topic == 0 {
-            self.service.series.push(self.timebase.to_ns(arrived - actual));
-            self.response.series.push(self.timebase.to_ns(arrived - intended));
+        let [response, service] = [intended, actual].map(|sent| self.timebase.to_ns(arrived - sent));
+        self.response.record(response);
+        self.service.record(service);
+        if let Some([responses, services]) = self.series.get_mut(topic) {
+            responses.push(response);
+            services.push(service);
         }
     }
 
-    /// Of the clock that its stamps are of, in nanoseconds.
-    pub fn granularity_ns(&self) -> f64 {
-        self.timebase.granularity_ns()
+    /// Topics or clients whose times are looked at in their order.
+    pub fn audited(&self) -> usize {
+        self.series.len()
+    }
+
+    /// What the audit of the response and service times of one of them found.
+    pub fn series(&self, topic: usize) -> [Option<Series>; 2] {
+        let audit = |times: &Thinned| times.audit(self.timebase.granularity_ns());
+        self.series.get(topic).map_or([None, None], |times| times.each_ref().map(audit))
     }
 
     /// What happened to the messages.
@@ -328,7 +325,7 @@ mod tests {
     }
 
     fn tally(raw: Raw) -> Tally {
-        Tally::new(Timebase::NANOSECONDS, raw, PATIENCE, 1, PERIOD)
+        Tally::new(Timebase::NANOSECONDS, raw, PATIENCE, 1, PERIOD, 1)
     }
 
     #[test]
@@ -354,7 +351,7 @@ mod tests {
         let sent = [10_000, 11_000];
         let late = topic(&sent, &[10_100, 11_001 + PATIENCE], &[0, 0]);
         let lost = topic(&sent, &[NEVER, 11_100], &[0, AGAIN]);
-        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, PATIENCE, 2, PERIOD);
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, PATIENCE, 2, PERIOD, 0);
         let counted = |received, duplicated, damaged| Arrived { received, duplicated, damaged, ..Arrived::default() };
         tally.add(&[late, lost], &[counted(2, 0, 0), counted(1, 1, 0), counted(0, 0, 1)], |_, _, _| ());
         let publishers = tally.publishers();
@@ -371,6 +368,26 @@ mod tests {
         let counted = Arrived { received: 2, ..Arrived::default() };
         tally.add(&[topic(&[10_000, 11_000], &[9_999, 11_001], &[0, 0])], &[counted], |_, _, _| ());
         assert_eq!((tally.before_sent, tally.counts().received, tally.service.latency().unwrap().min), (1, 2, 1.0));
+    }
+
+    #[test]
+    fn each_client_has_an_audit_of_its_own() {
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 3, PERIOD, 2);
+        let calls = |slower: u64| {
+            let sent: Vec<u64> = (0..200).map(|index| 10_000 + index * 1000).collect();
+            let arrived: Vec<u64> = sent.iter().map(|sent| sent + 300 + slower + sent % 7).collect();
+            topic(&sent, &arrived, &[0; 200])
+        };
+        tally.add(&[calls(0), calls(400), calls(800)], &[], |_, _, _| ());
+        let [first, second] = [0, 1].map(|client| {
+            let [response, service] = tally.series(client);
+            assert_eq!(response, service, "all were sent in time");
+            service.unwrap()
+        });
+        assert_eq!((first.samples, second.samples, tally.audited()), (200, 200, 2));
+        let mean = |series: &Series| series.warm_up.unwrap().mean_ns[0];
+        assert!((mean(&second) - mean(&first) - 400.0).abs() < 1e-6);
+        assert_eq!(tally.series(2), [None, None]);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use tripmeter_model::manifest::Manifest;
 
 /// Name of the manifest in a results folder.
 pub const MANIFEST: &str = "manifest.json";
+/// Name of a file in a results folder that whoever writes there has locked; it is empty.
+pub const LOCK: &str = ".lock";
 /// Folder below the working directory where results go if no other is named.
 pub const RESULTS: &str = "results";
 
@@ -41,6 +43,19 @@ impl Results {
             None => dated(Path::new(RESULTS))?,
         };
         Ok(Self { folder, has_rounds })
+    }
+
+    /// Opens one in which so many rounds are whole; removes what the next one has written.
+    ///
+    /// # Errors
+    /// If that cannot be removed.
+    pub fn reopen(folder: &Path, rounds: u32) -> Result<Self, ResultsError> {
+        let results = Self { folder: folder.to_path_buf(), has_rounds: true };
+        let next = results.round(rounds + 1);
+        match fs::remove_dir_all(&next) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(ResultsError::NotWritable(next, error)),
+            _ => Ok(results),
+        }
     }
 
     /// Creates what a round writes to.
@@ -96,7 +111,8 @@ fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
     let not_writable = |error| ResultsError::NotWritable(folder.to_path_buf(), error);
     fs::create_dir_all(folder).map_err(not_writable)?;
     let absolute = folder.canonicalize().map_err(not_writable)?;
-    if fs::read_dir(&absolute).map_err(not_writable)?.next().is_some() {
+    let mut inside = fs::read_dir(&absolute).map_err(not_writable)?;
+    if inside.any(|entry| entry.map_or(true, |entry| entry.file_name() != LOCK)) {
         return Err(ResultsError::NotEmpty(folder.to_path_buf()));
     }
     Ok(absolute)
@@ -135,6 +151,8 @@ mod tests {
         results.remove_empty_logs(1);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         assert!(Results::create(Some(&folder), false).is_ok());
+        fs::write(folder.join(LOCK), "").unwrap();
+        assert!(Results::create(Some(&folder), false).is_ok());
         fs::write(folder.join("x"), "").unwrap();
         assert!(matches!(Results::create(Some(&folder), false), Err(ResultsError::NotEmpty(_))));
         let file = folder.join("x/y");
@@ -147,5 +165,8 @@ mod tests {
         let results = Results::create(Some(parent.path()), true).unwrap();
         results.begin_round(2).unwrap();
         assert!(results.round(2).ends_with("round-02") && results.round(2).is_dir());
+        let again = Results::reopen(parent.path(), 2).unwrap();
+        assert!(again.round(2).is_dir());
+        assert!(!Results::reopen(parent.path(), 1).unwrap().round(2).exists());
     }
 }

@@ -4,6 +4,7 @@
 
 mod intrusion;
 mod processor_time;
+mod resume;
 mod sub_experiment;
 
 use crate::audit::{self, Root, Snapshot};
@@ -15,6 +16,7 @@ use crate::os;
 use crate::registry::Registry;
 use crate::results::{Results, ResultsError};
 use crate::scratch::{self, Scratch};
+pub use resume::Begun;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,6 +51,8 @@ pub enum Followers {
 pub struct RunOptions {
     /// The results folder; a dated one below `results` if none is named.
     pub output: Option<PathBuf>,
+    /// What of the plan is measured already; its folder is then that of the results.
+    pub begun: Option<Begun>,
     /// Who starts the follower processes.
     pub followers: Followers,
     /// Set by the user to stop early and keep what was measured.
@@ -121,6 +125,19 @@ pub enum RunError {
     /// The machine disturbs measuring, and the run is strict.
     #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
     Unfit(Vec<Finding>),
+    /// What was begun elsewhere is not gone on with here.
+    #[error(
+        "the rounds so far were measured on another machine, or before it was changed: {what} '{before}', here '{now}'; \
+         begin anew in another folder (-o)"
+    )]
+    OtherMachine {
+        /// What differs.
+        what: &'static str,
+        /// As it was.
+        before: String,
+        /// As it is.
+        now: String,
+    },
 }
 
 fn listed(findings: &[Finding]) -> String {
@@ -139,6 +156,7 @@ impl RunError {
             RunError::Meet(MeetError::Interrupted) => exit::INTERRUPTED,
             RunError::Meet(_) => exit::UNAVAILABLE,
             RunError::Unfit(_) => exit::FINDING,
+            RunError::OtherMachine { .. } => exit::DATA,
         }
     }
 }
@@ -175,7 +193,8 @@ pub fn run(
 }
 
 /// As [`run`], with the registry that `registry_of` has for a sub-experiment's name, and with as many rounds as
-/// `rounds_wanted` says after each: those of the plan are what it begins with, at least two if there may be more.
+/// `rounds_wanted` says before the first and after each: those of the plan are what it begins with, at least two if there
+/// may be more.
 ///
 /// # Errors
 /// As [`run`].
@@ -203,9 +222,12 @@ pub fn run_while<'a>(
             Some(Meeting::wait(rendezvous, *wait, &options.stop)?)
         }
     };
-    let results = Results::create(options.output.as_deref(), plan.rounds > 1)?;
-    watch(&Event::Results(results.folder().to_path_buf()));
     let manifest = new_manifest(plan, &calibration, audit);
+    let (manifest, results) = match &options.begun {
+        Some(begun) => begun.go_on(&manifest.environment)?,
+        None => (manifest, Results::create(options.output.as_deref(), plan.rounds > 1)?),
+    };
+    watch(&Event::Results(results.folder().to_path_buf()));
     let daemons = Daemons::default();
     let begin = Snapshot::take(&Root::machine(), &cpus);
     let mut run = Run {
@@ -257,14 +279,20 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         sub_experiments: Vec::new(),
         over_rounds: Vec::new(),
         figures_over_rounds: Vec::new(),
+        resumptions: Vec::new(),
     }
+}
+
+/// The local time, and what the machine says of itself.
+pub fn machine() -> (String, Environment) {
+    (now(), environment::environment(&Calibration::new()))
 }
 
 fn now() -> String {
     jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     fn save(&self) -> Result<(), RunError> {
         Ok(self.results.write(&self.manifest)?)
     }
@@ -276,28 +304,46 @@ impl Run<'_> {
     /// Makes rounds until as many are there as are wanted, which may change with each.
     fn rounds(&mut self, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let mut random = fastrand::Rng::with_seed(self.plan.seed);
-        let mut round = 0;
+        let mut round = self.options.begun.as_ref().map_or(0, Begun::rounds);
+        // Those that were measured before a kill have had their share of the random order.
+        (0..round).for_each(|_| drop(self.order(&mut random)));
+        if round > 0 {
+            (self.watch)(&Event::RoundsWanted(self.manifest.plan.rounds));
+        }
+        self.sum_up(round, wanted)?;
         while round < self.manifest.plan.rounds && !self.stopped() {
             round += 1;
             self.round(round, &mut random)?;
-            self.manifest.over_rounds = tripmeter_stats::rounds::over_rounds(&self.manifest);
-            self.manifest.figures_over_rounds = tripmeter_stats::rounds::figures_over_rounds(&self.manifest);
-            let wanted = wanted(&self.manifest).max(round);
-            if wanted != self.manifest.plan.rounds && !self.stopped() {
-                self.manifest.plan.rounds = wanted;
-                self.save()?;
-                (self.watch)(&Event::RoundsWanted(wanted));
-            }
+            self.sum_up(round, wanted)?;
         }
         Ok(())
     }
 
-    fn round(&mut self, round: u32, random: &mut fastrand::Rng) -> Result<(), RunError> {
-        self.results.begin_round(round)?;
+    /// The figures over the rounds so far, and how many there are to be.
+    fn sum_up(&mut self, round: u32, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
+        self.manifest.over_rounds = tripmeter_stats::rounds::over_rounds(&self.manifest);
+        self.manifest.figures_over_rounds = tripmeter_stats::rounds::figures_over_rounds(&self.manifest);
+        let wanted = wanted(&self.manifest).max(round);
+        if wanted != self.manifest.plan.rounds && !self.stopped() {
+            self.manifest.plan.rounds = wanted;
+            self.save()?;
+            (self.watch)(&Event::RoundsWanted(wanted));
+        }
+        Ok(())
+    }
+
+    /// The order of the next round.
+    fn order(&self, random: &mut fastrand::Rng) -> Vec<&'a SubExperiment> {
         let mut order: Vec<&SubExperiment> = self.plan.sub_experiments.iter().collect();
         if self.plan.rounds > 1 {
             random.shuffle(&mut order);
         }
+        order
+    }
+
+    fn round(&mut self, round: u32, random: &mut fastrand::Rng) -> Result<(), RunError> {
+        self.results.begin_round(round)?;
+        let order = self.order(random);
         let of = order.len();
         for (index, plan) in order.into_iter().enumerate() {
             if self.stopped() {

@@ -126,7 +126,7 @@ impl Outcome {
 
     /// All that is said of them.
     fn tally(self) -> (Tally, CallCounts) {
-        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, TIMEOUT_NS, 1, PERIOD_NS as f64);
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, TIMEOUT_NS, 1, PERIOD_NS as f64, 1);
         let received = self.topic.arrived.iter().filter(|arrived| **arrived != NEVER).count() as u64;
         let damaged = self.topic.marks.iter().filter(|marks| **marks == DAMAGED).count() as u64;
         let arrived = Arrived { received, damaged, duplicated: self.duplicated, ..Arrived::default() };

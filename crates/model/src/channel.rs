@@ -82,6 +82,9 @@ pub struct ChannelTrial {
     /// Those of `service_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_within_run_ns: Option<LatencyBounds>,
+    /// Those of `lateness_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_within_run_ns: Option<LatencyBounds>,
     /// What the audit of the response times of the first topic, or publisher, found, in the order of their sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_series: Option<Series>,
@@ -145,6 +148,15 @@ pub struct TopicTrial {
     pub service_ns: Option<Latency>,
     /// From when a message was to be sent to when it was sent.
     pub lateness_ns: Option<Latency>,
+    /// Intervals of the quantiles of `response_ns` within this run; absent where samples were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_within_run_ns: Option<LatencyBounds>,
+    /// Those of `service_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_within_run_ns: Option<LatencyBounds>,
+    /// Those of `lateness_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_within_run_ns: Option<LatencyBounds>,
 }
 
 /// The figures of one distribution of latencies, in nanoseconds.

@@ -2,6 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::file::{self, FileError};
+use crate::magnitude::Magnitude;
 use crate::table::{push_row, three_decimals};
 use std::path::Path;
 
@@ -21,19 +22,46 @@ pub enum Check {
     P99,
     /// The largest sample.
     Max,
+    /// The arithmetic mean.
+    Mean,
+    /// The 99.9th percentile.
+    P999,
+    /// What did not come, in per cent.
+    Loss,
+    /// The rate that was kept; at least as much is required.
+    Rate,
+    /// Calls per second that succeeded; at least as many are required.
+    Qps,
 }
 
 impl Check {
-    /// All of them, in the order of the report.
+    /// Those that every requirement has, in the order of the report.
     pub const ALL: [Check; 3] = [Check::Median, Check::P99, Check::Max];
+    /// Those that a requirement may have besides, in the order of the report.
+    pub const MORE: [Check; 5] = [Check::Mean, Check::P999, Check::Loss, Check::Rate, Check::Qps];
 
-    /// Its name in files: `Median`, `99%`, `Max`.
-    pub fn name(self) -> &'static str {
+    /// The figure of a summary.
+    pub fn magnitude(self) -> Magnitude {
         match self {
-            Check::Median => "Median",
-            Check::P99 => "99%",
-            Check::Max => "Max",
+            Check::Median => Magnitude::Median,
+            Check::P99 => Magnitude::P99,
+            Check::Max => Magnitude::Max,
+            Check::Mean => Magnitude::Mean,
+            Check::P999 => Magnitude::P999,
+            Check::Loss => Magnitude::Loss,
+            Check::Rate => Magnitude::Rate,
+            Check::Qps => Magnitude::Qps,
         }
+    }
+
+    /// Its name in files: `Median`, `99%`, `Max`, with the unit where that is not microseconds.
+    pub fn name(self) -> &'static str {
+        self.magnitude().column()
+    }
+
+    /// True if a requirement is the least that there must be, and not the most.
+    pub fn is_lower_limit(self) -> bool {
+        self.magnitude().is_better_if_more()
     }
 }
 
@@ -44,34 +72,39 @@ pub struct CheckRow {
     pub check: Check,
     /// The payload.
     pub bytes: Bytes,
-    /// The limit, in microseconds.
+    /// The limit, in the figure's unit: microseconds, unless its name says otherwise.
     pub requirement: f64,
-    /// What was measured, in microseconds; `None` if the payload was not.
+    /// What was measured, in the same unit; `None` if the payload was not.
     pub experiment: Option<f64>,
 }
 
 impl CheckRow {
-    /// Whether it was measured and is not above the limit.
+    /// Whether it was measured and is not beyond the limit.
     pub fn passed(&self) -> bool {
-        self.experiment.is_some_and(|experiment| self.requirement - experiment >= 0.0)
+        let room = |experiment: f64| match self.check.is_lower_limit() {
+            true => experiment - self.requirement,
+            false => self.requirement - experiment,
+        };
+        self.experiment.is_some_and(|experiment| room(experiment) >= 0.0)
     }
 
-    /// The distance to the limit, without sign, in microseconds.
+    /// The distance to the limit, without sign, in the same unit.
     pub fn difference(&self) -> Option<f64> {
         Some((self.requirement - self.experiment?).abs())
     }
 
-    /// How far above the limit, in percent of it; negative below it. NaN if both are 0.
+    /// How far beyond the limit, in percent of it; negative within it. NaN if both are 0.
     pub fn percentage_over_requirement(&self) -> Option<f64> {
         let difference = self.requirement - self.experiment?;
-        Some(-difference * 100.0 / self.requirement)
+        let beyond = if self.check.is_lower_limit() { difference } else { -difference };
+        Some(beyond * 100.0 / self.requirement)
     }
 }
 
 /// The check report of one sub-experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckReport {
-    /// All medians, then all 99th percentiles, then all maxima.
+    /// All medians, then all 99th percentiles, then all maxima, then what there is of [`Check::MORE`] in that order.
     pub rows: Vec<CheckRow>,
 }
 

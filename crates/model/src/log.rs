@@ -1,7 +1,7 @@
 //! Pattern `log`: calls of a logger, and the lines that came of them.
 
 use crate::channel::Used;
-use crate::manifest::Figures;
+use crate::manifest::{Figures, WithinRun};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct LogCalls {
     /// From a call to its return; without the warm-up. Absent without a call.
     pub call_ns: Option<Figures>,
+    /// Intervals of its quantiles within this run; absent where samples were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_within_run_ns: Option<WithinRun>,
     /// How often the logger refused a line because it was full (back-pressure); such a line was logged later.
     pub refused: u64,
     /// The lines found once the logger had closed its file or pipe, those of the warm-up included. What they were is in the

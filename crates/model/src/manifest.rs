@@ -41,6 +41,18 @@ pub struct Manifest {
     /// With several rounds: all other figures over them, with their intervals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures_over_rounds: Vec<FigureOverRounds>,
+    /// When it went on after it had been killed or interrupted, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumptions: Vec<Resumption>,
+}
+
+/// That a run of several rounds went on after a kill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Resumption {
+    /// Local time, RFC 3339.
+    pub at: String,
+    /// Rounds that were there already; later ones were measured after it.
+    pub after_round: u32,
 }
 
 /// One figure of one payload of one sub-experiment over all rounds that have it.

@@ -1,6 +1,7 @@
 //! Pattern `rpc`: calls by clients that work beside each other, and when they were answered.
 
-use crate::channel::{Latency, Used};
+use crate::channel::{Latency, LatencyBounds, Used};
+use crate::series::Series;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -74,6 +75,18 @@ pub struct RpcTrial {
     /// From when a call was to be made to when it was made; of all calls. Absent under `bench`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_ns: Option<Latency>,
+    /// Intervals of the quantiles of `response_rtt_ns` within this run; absent where samples were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_rtt_within_run_ns: Option<LatencyBounds>,
+    /// Those of `service_rtt_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_rtt_within_run_ns: Option<LatencyBounds>,
+    /// Those of `lateness_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_within_run_ns: Option<LatencyBounds>,
+    /// What the audit of the round trips of each client found; empty in older files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientSeries>,
     /// From when the first call was to be made until the last one had ended, in nanoseconds.
     pub duration_ns: u64,
     /// Why it ended before all calls were made, if so.
@@ -82,6 +95,19 @@ pub struct RpcTrial {
     pub client: Used,
     /// What the server's process used meanwhile; absent if it is the same process.
     pub server: Option<Used>,
+}
+
+/// What the audit of the round trips of one client found, in the order of its calls; absent below 100 of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientSeries {
+    /// Its number, from 0.
+    pub client: u32,
+    /// Of the response times; absent under `bench`, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_series: Option<Series>,
+    /// Of the service times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_series: Option<Series>,
 }
 
 /// How well the clients kept their rate.

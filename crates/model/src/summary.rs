@@ -44,8 +44,23 @@ pub struct SummaryRow {
     pub p90: f64,
     /// 99 % are below.
     pub p99: f64,
-    /// 99.99 % are below.
+    /// 99.99 % are below; NaN where it was not measured.
     pub p9999: f64,
+    /// What patterns `channel`, `rpc` and `log` have besides. It stands in no file of a summary, but in the manifest.
+    pub more: Option<More>,
+}
+
+/// Figures of patterns `channel`, `rpc` and `log`, as far as each has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct More {
+    /// 99.9 % are below, in microseconds.
+    pub p999: Option<f64>,
+    /// What did not come, or not in time or intact, in per cent of what was sent.
+    pub loss_percent: Option<f64>,
+    /// Messages per second on each topic, or calls per second of each client, where they were to keep a rate.
+    pub rate_hz: Option<f64>,
+    /// Calls per second that succeeded, where they were to keep no rate.
+    pub qps: Option<f64>,
 }
 
 impl Summary {
@@ -115,6 +130,7 @@ impl SummaryRow {
             p90: figure(9)?,
             p99: figure(10)?,
             p9999: figure(11)?,
+            more: None,
         })
     }
 

@@ -48,6 +48,10 @@ pub fn ab(ab: &Ab<'_>) -> String {
     }
     let stopped = if ab.stopped.is_empty() { String::new() } else { format!("; {}", ab.stopped) };
     text += &format!("{} rounds, each in random order (seed {}){stopped}\n", plan.rounds, plan.seed);
+    if let Some(last) = ab.manifest.resumptions.last() {
+        let (times, round) = (counted(ab.manifest.resumptions.len(), "time"), last.after_round);
+        text += &format!("RESUMED {times}, the last time after round {round}; later rounds are not of the same hour\n");
+    }
     if ab.manifest.status == Status::Interrupted {
         text += "INTERRUPTED: the verdicts are of the pairs so far\n";
     }
@@ -58,7 +62,11 @@ pub fn ab(ab: &Ab<'_>) -> String {
     }
     text += &messages(ab);
     text += &audit::note(ab.manifest).map(|line| line + "\n").unwrap_or_default();
-    if ab.comparisons.is_empty() { text } else { text + "\n" + &verdicts::legend(ab.question, LETTERS) }
+    if ab.comparisons.is_empty() {
+        text
+    } else {
+        text + "\n" + &verdicts::legend(ab.question, LETTERS, verdicts::RTT_HALF)
+    }
 }
 
 /// `A: zeromq/ipc, wait poll, touch none, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.

@@ -5,13 +5,12 @@ use crate::interval::TOO_SMALL;
 use crate::lines::Row;
 use crate::merged::{Merged, largest};
 use crate::number::micros;
-use crate::throughput::percent;
+use crate::throughput::{percent, share_interval};
 use crate::{channel, rpc};
 use tripmeter_model::channel::{Latency, Used};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::rpc::Mode;
-use tripmeter_stats::median;
+use tripmeter_model::rpc::{CallCounts, Mode};
 use tripmeter_stats::rounds::figure_over_rounds;
 
 const CHANNEL_HEADER: &str = "\
@@ -22,7 +21,8 @@ const CHANNEL_HEADER: &str = "\
 const CHANNEL_LEGEND: &str = "\
 AimRT's columns; the systems are measured by themselves, not below AimRT. Latency: one way, from the actual sending (service
 time), as AimRT takes it; times from the intended sending are in the table `all`. Loss: lost, late or damaged messages of
-those sent. CPU: publisher/subscriber, user and system, 100 = one core. !: the rate was missed.
+those sent. CPU: publisher/subscriber, user and system, 100 = one core. !: the rate was missed. In brackets: intervals at
+95 %, over rounds (n too small = fewer than 6), of the loss by Clopper and Pearson.
 ";
 
 const RPC_HEADER: &str = "\
@@ -35,7 +35,7 @@ AimRT's columns; the systems are measured by themselves, not below AimRT. Topic 
 Latency: whole round trips (rtt), not halved, from when a call was made (service time), as AimRT takes it; times from when it
 was to be made are in the table `all`. QPS: calls that succeeded, per second, of mode bench; -: mode fixed-freq, where the rate
 is given. Loss: calls of those made that timed out or failed. CPU: client/server, user and system, 100 = one core. !: the rate
-was missed.
+was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6), of the loss by Clopper and Pearson.
 ";
 
 /// AimRT's tables of channel and RPC back ends, as far as they were measured: a row for each system, size and number of
@@ -120,36 +120,47 @@ fn channel_line(row: &channel::Row<'_>) -> String {
     let latencies: Vec<Latency> = row.trials().filter_map(|trial| trial.service_ns).collect();
     let missed = row.mark(|trial| trial.rate_missed, "!");
     let cpu = cpu(row.trials().map(|trial| (trial.publisher, trial.subscriber)));
-    format!("{} | {} | {cpu}", figures(row, missed, &latencies), percent(row.loss()))
+    let (lost, sent) = row.lost();
+    format!("{} | {} | {cpu}", figures(row, missed, &latencies), loss(lost, sent))
 }
 
 fn rpc_line(row: &rpc::Row<'_>) -> String {
     let latencies: Vec<Latency> = row.trials().filter_map(|trial| trial.service_rtt_ns).collect();
     let missed = row.mark(|trial| trial.pace.is_some_and(|pace| pace.rate_missed), "!");
     let qps = match row.mode() {
-        Mode::Bench => format!("{:.3}", row.of_trials(|trial| trial.qps)),
+        Mode::Bench => {
+            let each: Vec<f64> = row.trials().map(|trial| trial.qps).collect();
+            over_rounds(&each, |qps| format!("{qps:.3}"))
+        }
         Mode::FixedFreq => "-".to_owned(),
     };
     let cpu = cpu(row.trials().map(|trial| (trial.client, trial.server)));
-    format!("{} | {qps} | {} | {cpu}", figures(row, missed, &latencies), percent(row.counts().loss()))
+    let CallCounts { made, timed_out, failed, .. } = row.counts();
+    format!("{} | {qps} | {} | {cpu}", figures(row, missed, &latencies), loss(timed_out + failed, made))
 }
 
 /// The median over rounds, and of several its interval at 95 %.
-fn over_rounds(means: &[f64]) -> String {
-    let Some(over) = figure_over_rounds(means) else { return "-".to_owned() };
-    let text = micros(over.median);
+pub fn over_rounds(values: &[f64], text: impl Fn(f64) -> String) -> String {
+    let Some(over) = figure_over_rounds(values) else { return "-".to_owned() };
+    let median = text(over.median);
     match over.interval {
-        _ if means.len() == 1 => text,
-        Some([low, high]) => format!("{text} ({}..{})", micros(low), micros(high)),
-        None => format!("{text} ({TOO_SMALL})"),
+        _ if values.len() == 1 => median,
+        Some([low, high]) => format!("{median} ({}..{})", text(low), text(high)),
+        None => format!("{median} ({TOO_SMALL})"),
     }
+}
+
+/// A share of events in per cent, with its interval by Clopper and Pearson.
+fn loss(events: u64, of: u64) -> String {
+    let interval = share_interval(events, of).map_or(String::new(), |interval| format!(" ({interval})"));
+    format!("{}{interval}", percent(events as f64 / of.max(1) as f64))
 }
 
 /// The columns up to the largest latency.
 fn figures<T>(row: &Row<'_, T>, missed: &str, latencies: &[Latency]) -> String {
     let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
     let (links, payload_bytes) = row.group();
-    let mean = over_rounds(&each(|latency| latency.mean));
+    let mean = over_rounds(&each(|latency| latency.mean), micros);
     let max = largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros);
     format!("{} | {payload_bytes} | {links} | {missed}{mean} | {max}", row.transport())
 }
@@ -158,7 +169,7 @@ fn cpu(used: impl Iterator<Item = (Used, Option<Used>)>) -> String {
     let (own, other): (Vec<Used>, Vec<Option<Used>>) = used.unzip();
     let percent = |used: Vec<Used>| {
         let each: Vec<f64> = used.iter().map(Used::cpu_percent).collect();
-        median(&each).map_or("-".to_owned(), |percent| format!("{percent:.1}"))
+        over_rounds(&each, |percent| format!("{percent:.1}"))
     };
     format!("{}/{}", percent(own), percent(other.into_iter().flatten().collect()))
 }
@@ -182,9 +193,9 @@ mod tests {
         let trial = &mut manifest.sub_experiments[2].cells[0].channel[0];
         (trial.rate_missed, trial.counts.lost, trial.subscriber) = (true, 5, None);
         let expected = "\
-| 1 | iceoryx/shm | 1024 | 4 | 11.000 | 100.000 | 0 | 3.1/1.2 |
-| 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 | 3.1/- |
-| 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 | 3.1/1.2 |
+| 1 | iceoryx/shm | 1024 | 4 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 |
+| 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 (0.163..1.163) | 3.1/- |
+| 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 |
 ";
         let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one processor, 0 and 1 \
                      (--cpus confines both to a list).\n";
@@ -204,11 +215,11 @@ mod tests {
         (trial.counts.timed_out, trial.counts.failed) = (4, 1);
         trial.pace.as_mut().unwrap().rate_missed = true;
         let expected = "\
-| 1 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 | 3.1/1.2 |
-| 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 | 3.1/1.2 |
-| 3 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | - | 0 | 3.1/1.2 |
-| 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 | 3.1/1.2 |
-| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 | 3.1/1.2 |
+| 1 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 |
+| 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 |
+| 3 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 |
+| 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 |
+| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 (0.163..1.163) | 3.1/1.2 |
 ";
         let ends_with = |manifest: &Manifest, cores: &str| {
             assert_eq!(aimrt(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));

@@ -1,9 +1,10 @@
 //! The columns of AimRT's logger benchmark.
 
+use crate::aimrt::over_rounds;
 use crate::log::{self, Row};
 use crate::merged::{Merged, largest};
+use crate::throughput::share_interval;
 use tripmeter_model::manifest::Manifest;
-use tripmeter_stats::median;
 
 const HEADER: &str = "\
 | epoch num | log data size (bytes) | total duration (ns) | avg latency (ns) | Avg CPU Usage (%) | Max CPU Usage (%) | lost lines |
@@ -13,7 +14,8 @@ const HEADER: &str = "\
 const LEGEND: &str = "\
 AimRT's columns, its total duration by its true unit, and a last one of ours: the lines that were missing or damaged
 afterwards, of all rounds. Total duration: of all calls of one round. CPU: of the logging process until all was written out,
-user and system, 100 = one core.
+user and system, 100 = one core. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6), of lost lines
+in per cent of those logged by Clopper and Pearson.
 ";
 
 /// AimRT's logger table, one for each logger; `None` if no logger was measured.
@@ -37,19 +39,21 @@ pub fn tables(manifest: &Manifest) -> Option<String> {
 }
 
 fn line(row: &Row<'_>) -> String {
-    let one_decimal = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{share:.1}"));
-    let average = median(&row.of_calls(|calls| calls.mean));
+    let one_decimal = |share: f64| format!("{share:.1}");
+    let (means, cpu) = (row.of_calls(|calls| calls.mean), row.logs().map(|log| log.used.cpu_percent()));
     let calls = row.calls() / (row.logs().count().max(1) as u64);
-    let whole = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
+    let whole = |ns: f64| format!("{ns:.0}");
+    let totals: Vec<f64> = means.iter().map(|ns| ns * calls as f64).collect();
     let most = largest(&row.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>());
+    let (lost, logged) = row.lost_lines();
+    let share = share_interval(lost, logged).map_or(String::new(), |interval| format!(" ({interval} %)"));
     format!(
-        "| {calls} | {} | {} | {} | {} | {} | {} |\n",
+        "| {calls} | {} | {} | {} | {} | {} | {lost}{share} |\n",
         row.payload_bytes(),
-        whole(average.map(|ns| ns * calls as f64)),
-        whole(average),
-        one_decimal(row.over_rounds(|log| Some(log.used.cpu_percent()))),
-        one_decimal(most),
-        row.lost_lines()
+        over_rounds(&totals, whole),
+        over_rounds(&means, whole),
+        over_rounds(&cpu.collect::<Vec<_>>(), one_decimal),
+        most.map_or("-".to_owned(), one_decimal),
     )
 }
 
@@ -66,10 +70,10 @@ mod tests {
         manifest.sub_experiments[1].cells[0].counts.lost = 4;
         let expected = format!(
             "write/file\n\n{HEADER}\
-             | 10000 | 32 | 5500000 | 550 | 92.5 | 118.2 | 0 |\n\
-             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 |\n\n\
+             | 10000 | 32 | 5500000 | 550 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\
+             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\n\
              spdlog/sync-file\n\n{HEADER}\
-             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 |\n\n{LEGEND}"
+             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 (0.01..0.093 %) |\n\n{LEGEND}"
         );
         assert_eq!(aimrt(&manifest), expected);
         assert_eq!(tables(&fixture::manifest()), None);

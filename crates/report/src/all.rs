@@ -1,80 +1,19 @@
-//! One table of everything.
+//! One page of everything: a table for each kind of sub-experiment, what is to be said of them, and what columns mean.
 
-use crate::FLOOR;
 use crate::audit;
 use crate::channel;
 use crate::fan_out;
-use crate::interval::{self, TOO_SMALL};
 use crate::log;
-use crate::merged::{Merged, MergedCell, largest};
-use crate::notes::{self, proof};
-use crate::number::{micros, ratio};
+use crate::merged::{Merged, MergedCell};
+use crate::notes;
 use crate::recording;
 use crate::rpc;
 use crate::series;
 use crate::throughput;
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use crate::trips;
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Bounds, Manifest, Status, WithinRun};
-use tripmeter_model::payload::display_size;
+use tripmeter_model::manifest::{Manifest, Status};
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::handover::one_way_ns;
-use tripmeter_stats::median;
-use tripmeter_stats::order::fewest_for_upper_bound;
-use tripmeter_stats::rounds::ALPHA;
-
-/// Names longer than this are broken before each setting.
-const NAME_COLUMNS: usize = 20;
-
-const HEADER: [&str; 12] = [
-    "transport",
-    "wait",
-    "touch",
-    "payload\n[bytes]",
-    "n",
-    "rtt_half\nmedian\n[µs]",
-    "rtt_half\np99\n[µs]",
-    "rtt_half\nmax\n[µs]",
-    "rtt\nmedian\n[µs]",
-    "from\nfloor\n[ratio]",
-    "lost\n[n]",
-    "path\nproof",
-];
-
-/// Stands before `from floor`, where there is a probe.
-const OVER_HEADER: &str = "over\nhandover\n[µs]";
-
-const OVER_LEGEND: &str = "\
-over handover: rtt_half median less the time that one cache line takes from processor to processor, by the probes before
-and after; ~: these were of different modes, or a processor was away.
-";
-
-/// Stands before those, where it was measured.
-const ONE_WAY_HEADER: &str = "one_way\nmedian\n[µs]";
-const OPTIONAL_PLACE: usize = 9;
-
-const ONE_WAY_LEGEND: &str = "\
-one_way: from sending to the arrival at the follower, two readings of one clock.
-";
-
-const LEGEND: &str = "\
-rtt_half: half of a round trip, what the published tables call latency; rtt: the whole of it. k = 1024 bytes.
-wait: how both sides wait. touch: none = only our 16-byte header, header = the first cache line, full = every byte.
-floor: shm at the same payload, wait and touch, compared by rtt_half median; - = not measured.
-n: samples; lost: messages never answered, which are not among them.
-";
-
-const ROUNDS_LEGEND: &str = "\
-below figures: the interval of the median over rounds, at 95 %; n too small = fewer than 6 rounds.
-";
-
-const WITHIN_LEGEND: &str = "\
-below figures: their intervals at 95 % within this one run, by counting samples; runs differ by more (--rounds).
-";
-
-const TOO_SMALL_LEGEND: &str = "\
-n too small: within this run, the quantile has no upper bound at 95 %.
-";
 
 /// What the column of the path proof means.
 pub const PROOF_LEGEND: &str = "\
@@ -82,72 +21,13 @@ path proof: whether the operating system shows that the payload went the way tha
 a peer without the right credentials was refused.
 ";
 
-/// One line of the table.
-struct Row<'a> {
-    sub: &'a Merged<'a>,
-    cell: MergedCell<'a>,
-}
-
-impl Row<'_> {
-    fn rtt_half_median(&self) -> Option<f64> {
-        median(&self.cell.rtt_half(|figures| figures.median))
-    }
-
-    /// With its interval: over the rounds, or within the only one.
-    fn figure(&self, values: &[f64], within: Option<Bounds>) -> String {
-        interval::figure(values, self.sub.rounds, within, micros)
-    }
-
-    /// Intervals of `rtt_half` within the only round.
-    fn within(&self) -> Option<WithinRun> {
-        self.cell.cells.first().filter(|_| self.sub.rounds == 1)?.rtt_half_within_run_ns
-    }
-
-    fn has_within(&self) -> bool {
-        self.within().is_some()
-    }
-
-    /// Of the only round, unless its samples are too few to bound it.
-    fn p99(&self) -> String {
-        let values = self.cell.rtt_half(|figures| figures.p99);
-        let is_bound = self.cell.samples() >= fewest_for_upper_bound(0.99, ALPHA);
-        if self.sub.rounds == 1 && !values.is_empty() && !is_bound {
-            return TOO_SMALL.to_owned();
-        }
-        self.figure(&values, self.within().map(|within| within.p99))
-    }
-
-    fn over_handover(&self) -> Vec<f64> {
-        self.cell.over_handover(|over| over.rtt_half)
-    }
-
-    fn over_column(&self) -> String {
-        let shift = self.cell.cells.first().and_then(|cell| one_way_ns(&cell.handover_ns)).unwrap_or(0.0);
-        let within = self.within().map(|within| within.median.map(|ns| ns - shift));
-        self.cell.mark().to_owned() + &self.figure(&self.over_handover(), within)
-    }
-
-    fn one_way_column(&self) -> String {
-        let within = self.cell.cells.first().and_then(|cell| cell.one_way_within_run_ns).map(|within| within.median);
-        self.figure(&self.cell.one_way(|figures| figures.median), within)
-    }
-
-    fn one_way_median(&self) -> Option<f64> {
-        median(&self.cell.one_way(|figures| figures.median))
-    }
-}
-
 /// One table of everything: a line for each sub-experiment and payload, grouped by payload, with its distance from the
 /// floor; below it, whatever failed, and what the columns mean.
 ///
 /// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
 pub fn all(manifest: &Manifest) -> String {
     let subs = Merged::of(manifest);
-    let trips = subs.iter().filter(|sub| is_trips(sub.planned) && !fan_out::is_of(sub));
-    let mut rows: Vec<_> =
-        trips.flat_map(|sub| sub.payloads().into_iter().map(move |cell| Row { sub, cell })).collect();
-    // Stable: the order of the plan within a payload.
-    rows.sort_by_key(|row| row.cell.payload_bytes);
+    let rows = trips::rows(&subs);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
     let (calls, logs) = (rpc::rows(&subs), log::rows(&subs));
     let plays = recording::plays(&subs);
@@ -157,7 +37,7 @@ pub fn all(manifest: &Manifest) -> String {
         parts.push("Nothing was measured.\n".to_owned());
     }
     if !rows.is_empty() {
-        parts.push(caption(manifest, |sub| is_trips(sub) && !sub.is_fan_out(), "") + "\n" + &table(&rows, &subs));
+        parts.push(caption(manifest, trips::is_of, "") + "\n" + &trips::table(&rows, &subs));
     }
     if !fans.is_empty() {
         let caption = caption(manifest, SubExperiment::is_fan_out, ", several followers");
@@ -195,34 +75,22 @@ pub fn all(manifest: &Manifest) -> String {
     parts.join("\n")
 }
 
-fn is_trips(sub: &SubExperiment) -> bool {
-    sub.pattern == Pattern::PingPong
-}
-
-fn has_one_way(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| row.one_way_median().is_some())
-}
-
-fn has_handover(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| !row.over_handover().is_empty())
-}
-
-fn legend(rows: &[Row<'_>], fans: &[fan_out::Rows<'_>], flows: &[channel::Row<'_>], calls: &[rpc::Row<'_>]) -> String {
+fn legend(
+    rows: &[trips::Row<'_>],
+    fans: &[fan_out::Rows<'_>],
+    flows: &[channel::Row<'_>],
+    calls: &[rpc::Row<'_>],
+) -> String {
     let is_anything = !rows.is_empty() || !fans.is_empty() || !flows.is_empty() || !calls.is_empty();
+    let (has_rounds, has_within) =
+        (fans.iter().any(|fan| fan.sub().rounds > 1), fans.iter().any(fan_out::Rows::has_within));
     let parts = [
-        (LEGEND, !rows.is_empty()),
-        (
-            ROUNDS_LEGEND,
-            rows.iter().map(|row| row.sub).chain(fans.iter().map(fan_out::Rows::sub)).any(|sub| sub.rounds > 1),
-        ),
-        (WITHIN_LEGEND, rows.iter().any(Row::has_within) || fans.iter().any(fan_out::Rows::has_within)),
-        (TOO_SMALL_LEGEND, rows.iter().any(|row| row.sub.rounds == 1 && row.p99().contains(TOO_SMALL))),
-        (ONE_WAY_LEGEND, has_one_way(rows)),
-        (OVER_LEGEND, has_handover(rows) || fans.iter().any(fan_out::Rows::has_handover)),
-        (fan_out::LEGEND, !fans.is_empty()),
-        (channel::LEGEND, !flows.is_empty()),
-        (rpc::LEGEND, !calls.is_empty()),
-        (PROOF_LEGEND, is_anything),
+        (trips::legend(rows, has_rounds, has_within), true),
+        (trips::over_legend(rows, fans.iter().any(fan_out::Rows::has_handover)), true),
+        (fan_out::LEGEND.to_owned(), !fans.is_empty()),
+        (channel::LEGEND.to_owned(), !flows.is_empty()),
+        (rpc::LEGEND.to_owned(), !calls.is_empty()),
+        (PROOF_LEGEND.to_owned(), is_anything),
     ];
     parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
 }
@@ -242,119 +110,10 @@ fn caption(manifest: &Manifest, is_of: fn(&SubExperiment) -> bool, what: &str) -
     text + "\n"
 }
 
-fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    let mut header = HEADER.to_vec();
-    let one_way = has_one_way(rows);
-    let over = has_handover(rows);
-    let optional = [(ONE_WAY_HEADER, one_way), (OVER_HEADER, over)];
-    let optional: Vec<&str> = optional.into_iter().filter(|column| column.1).map(|column| column.0).collect();
-    header.splice(OPTIONAL_PLACE..OPTIONAL_PLACE, optional);
-    let width = header.len();
-    table.set_header(header);
-    let grouped = rows.chunk_by(|a, b| a.cell.payload_bytes == b.cell.payload_bytes).any(|group| group.len() > 1);
-    let mut last_payload = None;
-    for row in rows {
-        if grouped && last_payload.is_some_and(|last| last != row.cell.payload_bytes) {
-            table.add_row(vec![""; width]);
-        }
-        last_payload = Some(row.cell.payload_bytes);
-        let mut columns = columns(row, subs).to_vec();
-        if over {
-            columns.insert(OPTIONAL_PLACE, row.over_column());
-        }
-        if one_way {
-            columns.insert(OPTIONAL_PLACE, row.one_way_column());
-        }
-        table.add_row(columns);
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == width { 0 } else { 1 }));
-        if (3..width - 1).contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
-}
-
-fn figure(ns: Option<f64>) -> String {
-    ns.map_or("-".to_owned(), micros)
-}
-
-fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
-    let (sub, cell) = (row.sub, &row.cell);
-    let short = if cell.shortfalls().is_empty() { "" } else { "*" };
-    let within = row.within().map(|within| within.median);
-    [
-        label(sub, subs),
-        sub.planned.wait.to_string(),
-        sub.planned.touch.to_string(),
-        display_size(cell.payload_bytes),
-        format!("{short}{}", cell.samples()),
-        row.figure(&cell.rtt_half(|figures| figures.median), within),
-        row.p99(),
-        figure(largest(&cell.rtt_half(|figures| figures.max))),
-        row.figure(&cell.rtt(|figures| figures.median), within.map(|within| within.map(|ns| 2.0 * ns))),
-        distance(row, subs),
-        cell.counts().lost.to_string(),
-        proof(sub).to_owned(),
-    ]
-}
-
-/// The transport, and below it what tells the row from others.
-fn label(sub: &Merged<'_>, subs: &[Merged<'_>]) -> String {
-    let mut text = sub.planned.transport.to_string();
-    if text.chars().count() > NAME_COLUMNS {
-        text = text.replace('?', "\n?").replace('&', "\n&");
-    }
-    let like = |other: &SubExperiment| {
-        other.transport == sub.planned.transport && other.pattern == sub.planned.pattern && same_factors(other, sub)
-    };
-    if subs.iter().filter(|other| like(other.planned)).count() > 1 {
-        text += &format!("\n({})", sub.planned.name);
-    }
-    if sub.same_process() {
-        text += "\n(same process)";
-    }
-    text
-}
-
-fn same_factors(other: &SubExperiment, sub: &Merged<'_>) -> bool {
-    (other.wait, other.touch) == (sub.planned.wait, sub.planned.touch)
-}
-
-/// `x 2.4` from the floor, `floor` for the floor itself, `-` where there is none.
-fn distance(row: &Row<'_>, subs: &[Merged<'_>]) -> String {
-    let Some((floor, floor_ns)) = floor(row, subs) else { return "-".to_owned() };
-    match row.rtt_half_median() {
-        _ if floor.planned.name == row.sub.planned.name => "floor".to_owned(),
-        Some(ns) if floor_ns > 0.0 => ratio(ns / floor_ns),
-        _ => "-".to_owned(),
-    }
-}
-
-/// The floor of a row and its median; one with default settings is preferred, one whose path proof failed is none.
-fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<(&'a Merged<'a>, f64)> {
-    let fits = |sub: &&Merged<'_>| {
-        sub.planned.transport.system == FLOOR
-            && sub.planned.pattern == row.sub.planned.pattern
-            && same_factors(sub.planned, row.sub)
-            && !fan_out::is_of(sub)
-            && !sub.same_process()
-            && notes::failed_proof(sub).is_none()
-    };
-    let with_median = |sub: &'a Merged<'a>| {
-        Some((sub, median(&sub.payload(row.cell.payload_bytes).rtt_half(|figures| figures.median))?))
-    };
-    let candidates = subs.iter().filter(fits).filter_map(with_median);
-    candidates.min_by_key(|(sub, _)| sub.planned.transport.given.len())
-}
-
 fn notes(
     manifest: &Manifest,
     subs: &[Merged<'_>],
-    rows: &[Row<'_>],
+    rows: &[trips::Row<'_>],
     fans: &[fan_out::Rows<'_>],
     others: Vec<String>,
 ) -> String {
@@ -394,75 +153,8 @@ fn notes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{self, add, result};
-    use tripmeter_model::manifest::{Handover, Handovers, Intruder, IntruderTrial, PathProof, Verdict};
-    use tripmeter_model::{Touch, Wait};
-
-    /// The table's lines of `transport`, without header and legend, single-spaced.
-    fn rows_of(text: &str, transport: &str) -> Vec<String> {
-        let rows = text.lines().filter(|line| line.starts_with(transport));
-        rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
-    }
-
-    #[test]
-    fn a_complete_run_is_grouped_by_payload_and_compared_with_the_floor() {
-        let mut manifest = fixture::manifest();
-        add(&mut manifest, "uds_stream", "uds/stream", &[1024, 65536]);
-        add(&mut manifest, "shm", "shm/chunks", &[1024, 65536]).added_as_floor = true;
-        result(&mut manifest, "uds_stream", 1, &[(1024, 5000.0), (65536, 20_000.0)]);
-        result(&mut manifest, "shm", 1, &[(1024, 200.0), (65536, 250.0)]);
-        let expected = "\
-All transports, pattern pingpong
-
-transport   wait  touch  payload      n  rtt_half  rtt_half  rtt_half     rtt     from  lost  path
-                         [bytes]           median       p99       max  median    floor   [n]  proof
-                                             [µs]      [µs]      [µs]    [µs]  [ratio]
----------------------------------------------------------------------------------------------------
-uds/stream  poll  none        1k  10000     5.000    10.000    50.000  10.000   x 25.0     0  ok
-shm/chunks  poll  none        1k  10000     0.200     0.400     2.000   0.400    floor     0  ok
-
-uds/stream  poll  none       64k  10000    20.000    40.000   200.000  40.000   x 80.0     0  ok
-shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500    floor     0  ok
-
-";
-        assert_eq!(all(&manifest), expected.to_owned() + LEGEND + PROOF_LEGEND);
-    }
-
-    #[test]
-    fn one_way_has_a_column_where_it_was_measured() {
-        let mut manifest = fixture::manifest();
-        for name in ["mq", "pipe"] {
-            add(&mut manifest, name, &format!("{name}/one"), &[1024]).one_way = true;
-        }
-        let cell = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0];
-        cell.one_way_ns = cell.rtt_half_ns.map(|figures| figures.scaled(0.5));
-        result(&mut manifest, "pipe", 1, &[(1024, 1000.0)]);
-        let text = all(&manifest);
-        assert_eq!(rows_of(&text, "mq"), ["mq/one poll none 1k 10000 1.000 2.000 10.000 2.000 0.500 - 0 ok"], "{text}");
-        assert_eq!(rows_of(&text, "pipe"), ["pipe/one poll none 1k 10000 1.000 2.000 10.000 2.000 - - 0 ok"], "{text}");
-        assert!(text.contains(ONE_WAY_LEGEND), "{text}");
-    }
-
-    #[test]
-    fn the_hand_over_is_subtracted_and_its_change_is_marked() {
-        let mut manifest = fixture::manifest();
-        add(&mut manifest, "mq", "mq/queue", &[1024, 2048]);
-        let probe = |min_ns: f64| Some(Handover { samples: 2000, min_ns, median_ns: min_ns + 20.0 });
-        let cells = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0), (2048, 1000.0)]).cells;
-        cells[0].handover_ns = Handovers { before: probe(60.0), after: probe(60.0) };
-        let mut earlier = cells[1].clone();
-        earlier.counts.lost = 3;
-        cells[1].handover_ns = Handovers { before: probe(60.0), after: probe(200.0) };
-        cells[1].earlier_attempts = vec![earlier.clone(), earlier];
-        let text = all(&manifest);
-        let rows = rows_of(&text, "mq/queue");
-        assert_eq!(rows[0], "mq/queue poll none 1k 10000 1.000 2.000 10.000 2.000 0.960 - 0 ok", "{text}");
-        assert_eq!(rows[1], "mq/queue poll none 2k 10000 1.000 2.000 10.000 2.000 ~0.925 - 0 ok", "{text}");
-        let note = "~ mq at 2k: the hand-over changed from 0.080 to 0.220 µs (other cores, or siblings of one); measured \
-                    again 2 times as the hand-over changed; the last attempt counts, the others, of which 6 lost are in \
-                    the manifest\n";
-        assert!(text.contains(note) && text.contains(OVER_LEGEND), "{text}");
-    }
+    use crate::fixture::{self, add, result, rows_of};
+    use tripmeter_model::manifest::{Intruder, IntruderTrial, PathProof, Verdict};
 
     #[test]
     fn nothing_measured_is_said() {
@@ -474,69 +166,6 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         let expected = "Nothing was measured.\n\n\
             NOT RUN: mq\nleft out: iceoryx: no library\nMISSING: iceoryx2: not built\n";
         assert_eq!(all(&manifest), expected);
-    }
-
-    #[test]
-    fn the_floor_has_the_same_payload_wait_and_touch() {
-        let mut manifest = fixture::manifest();
-        for (name, system, wait, touch) in [
-            ("mq_poll", "mq/queue", Wait::Poll, Touch::None),
-            ("mq_full", "mq/queue", Wait::Poll, Touch::Full),
-            ("shm_poll", "shm/chunks", Wait::Poll, Touch::None),
-            ("shm_block", "shm/chunks", Wait::Block, Touch::Full),
-        ] {
-            let sub = add(&mut manifest, name, system, &[1024, 2048]);
-            (sub.wait, sub.touch) = (wait, touch);
-        }
-        result(&mut manifest, "mq_poll", 1, &[(1024, 1000.0), (2048, 1000.0)]);
-        result(&mut manifest, "mq_full", 1, &[(1024, 1000.0)]);
-        result(&mut manifest, "shm_poll", 1, &[(1024, 500.0)]);
-        result(&mut manifest, "shm_block", 1, &[(1024, 100.0)]);
-        let text = all(&manifest);
-        let distances = |transport| -> Vec<String> {
-            rows_of(&text, transport)
-                .iter()
-                .map(|row| row.split(" 10.000 2.000 ").nth(1).unwrap_or(row).to_owned())
-                .collect()
-        };
-        assert_eq!(distances("mq/queue"), ["x 2.0 0 ok", "- 0 ok", "- 0 ok"], "{text}");
-        assert!(rows_of(&text, "shm").iter().all(|row| row.ends_with("floor 0 ok")), "{text}");
-    }
-
-    #[test]
-    fn rounds_are_summed_up() {
-        let mut manifest = fixture::manifest();
-        manifest.plan.rounds = 3;
-        add(&mut manifest, "uds_stream", "uds/stream", &[1024]);
-        for (round, median) in [(1, 1000.0), (2, 9000.0), (3, 2000.0)] {
-            result(&mut manifest, "uds_stream", round, &[(1024, median)]).cells[0].counts.lost = 2;
-        }
-        let text = all(&manifest);
-        assert!(text.contains("; 3 rounds: median over rounds, max of all, n and lost are totals\n"), "{text}");
-        let row = "uds/stream poll none 1k 30000 2.000 4.000 90.000 4.000 - 6 ok";
-        assert_eq!(rows_of(&text, "uds/stream"), [row]);
-        // Three figures, and the legend.
-        assert_eq!(text.matches(TOO_SMALL).count(), 4, "{text}");
-        for round in 4..=6 {
-            result(&mut manifest, "uds_stream", round, &[(1024, 3000.0)]);
-        }
-        let text = all(&manifest);
-        let below = text.lines().find(|line| line.trim_start().starts_with("1.000..9.000"));
-        let expected = ["1.000..9.000", "2.000..18.000", "2.000..18.000"];
-        assert_eq!(below.unwrap().split_whitespace().collect::<Vec<_>>(), expected, "{text}");
-        assert!(text.contains(ROUNDS_LEGEND), "{text}");
-    }
-
-    #[test]
-    fn a_quantile_without_a_bound_is_none() {
-        let mut manifest = fixture::manifest();
-        add(&mut manifest, "mq", "mq/queue", &[1024]);
-        result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0].samples = 298;
-        let text = all(&manifest);
-        assert_eq!(rows_of(&text, "mq"), ["mq/queue poll none 1k *298 1.000 n too small 10.000 2.000 - 0 ok"]);
-        assert!(text.contains(TOO_SMALL_LEGEND), "{text}");
-        manifest.sub_experiments[0].cells[0].samples = 299;
-        assert!(!all(&manifest).contains(TOO_SMALL));
     }
 
     #[test]
@@ -626,29 +255,5 @@ udp at 1k: 3 lost, 1 late, 2 damaged
 raw samples were not kept: figures come from histograms of three digits
 ";
         assert!(text.contains(expected), "{text}");
-    }
-
-    #[test]
-    fn rows_are_told_apart() {
-        let mut manifest = fixture::manifest();
-        for name in ["first", "second"] {
-            add(&mut manifest, name, "inmem/threads?capacity=16", &[1024]);
-            result(&mut manifest, name, 1, &[(1024, 1000.0)]).same_process = true;
-        }
-        let text = all(&manifest);
-        let labels: Vec<_> = text.lines().skip(6).take(8).map(|line| line.split("  ").next().unwrap()).collect();
-        let each = |name| ["inmem/threads", "?capacity=16", name, "(same process)"];
-        assert_eq!(labels, [each("(first)"), each("(second)")].concat(), "{text}");
-    }
-
-    #[test]
-    fn a_cell_without_an_answer_has_dashes() {
-        let mut manifest = fixture::manifest();
-        add(&mut manifest, "udp", "udp/loopback", &[1024]);
-        let sub = result(&mut manifest, "udp", 1, &[(1024, 1000.0)]);
-        sub.path_proof = None;
-        let cell = &mut sub.cells[0];
-        (cell.samples, cell.counts.lost, cell.rtt_ns, cell.rtt_half_ns) = (0, 11_000, None, None);
-        assert_eq!(rows_of(&all(&manifest), "udp"), ["udp/loopback poll none 1k *0 - - - - - 11000 -"]);
     }
 }

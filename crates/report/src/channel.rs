@@ -61,10 +61,10 @@ impl Row<'_> {
         self.trials.iter().fold(Counts::default(), |sum, trial| sum + trial.counts)
     }
 
-    /// What came of all rounds, of what was sent.
-    pub fn loss(&self) -> f64 {
+    /// Messages of all rounds that did not come in time and intact, and those that were sent.
+    pub fn lost(&self) -> (u64, u64) {
         let Counts { sent, lost, late, damaged, .. } = self.counts();
-        (lost + late + damaged) as f64 / sent.max(1) as f64
+        (lost + late + damaged, sent)
     }
 
     fn lines(&self) -> [[String; HEADER.len()]; 2] {
@@ -88,15 +88,11 @@ impl Row<'_> {
                 self.mark(|trial| trial.cut_short.is_some(), "*"),
                 count(self.of_trials(|trial| trial.offered_hz))
             ),
-            format!(
-                "{}{}",
-                self.mark(|trial| trial.rate_missed, "!"),
-                count(self.of_trials(|trial| trial.achieved_hz))
-            ),
+            format!("{}{}", self.mark(|trial| trial.rate_missed, "!"), self.rate(|trial| trial.achieved_hz)),
         ];
         response[..NAMING].clone_from_slice(&naming);
-        let Counts { sent, lost, late, damaged, .. } = self.counts();
-        response[HEADER.len() - 5] = share(lost + late + damaged, sent);
+        let (lost, sent) = self.lost();
+        response[HEADER.len() - 5] = share(lost, sent);
         response[HEADER.len() - 1] = proof(self.sub).to_owned();
         [
             response,
@@ -120,7 +116,7 @@ impl Row<'_> {
         let used: Vec<Used> = self.trials.iter().filter_map(|trial| used(trial)).collect();
         let [mean, p50, p90, p99, p999, max] =
             latency_columns(&latencies, self.sub.rounds, self.trials.first().and_then(|trial| within(trial)));
-        let [cpu, switches, memory] = used_columns(&used);
+        let [cpu, switches, memory] = used_columns(&used, self.sub.rounds);
         let figures = [time.to_owned(), mean, p50, p90, p99, p999, max, String::new(), cpu, switches, memory];
         let mut line = [const { String::new() }; HEADER.len()];
         line[NAMING..HEADER.len() - 1].clone_from_slice(&figures);
@@ -219,6 +215,7 @@ pub mod tests {
             lateness_ns: Some(latency(50.0)),
             response_within_run_ns: None,
             service_within_run_ns: None,
+            lateness_within_run_ns: None,
             response_series: None,
             service_series: None,
             duration_ns: 1_000_000_000,

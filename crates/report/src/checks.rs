@@ -27,10 +27,12 @@ pub fn checks(check: &ExperimentCheck, detailed: bool, strict: bool) -> String {
 
 fn details(check: &SubExperimentCheck) -> String {
     let header = ["check", "payload [bytes]", "requirement [µs]", "experiment [µs]", "from limit", "status"];
-    let figure = |value: Option<f64>| value.map_or("not measured".to_owned(), |value| format!("{value:.3}"));
     let row = |row: &CheckRow| {
         let status = if row.passed() { "passed" } else { "FAILED" };
-        let requirement = format!("{:.3}", row.requirement);
+        let magnitude = row.check.magnitude();
+        let unit = if magnitude.is_latency() { String::new() } else { format!(" {}", magnitude.unit()) };
+        let figure = |value: Option<f64>| value.map_or("not measured".to_owned(), |value| format!("{value:.3}{unit}"));
+        let requirement = format!("{:.3}{unit}", row.requirement);
         [
             row.check.name().to_owned(),
             row.bytes.to_string(),
@@ -50,7 +52,7 @@ fn line(check: &SubExperimentCheck) -> [String; 5] {
     [check.name.clone(), passed, worst, check.worst().map(distance).unwrap_or_default(), verdict.to_owned()]
 }
 
-/// `+12.3 %`: above the limit.
+/// `+12.3 %`: beyond the limit.
 fn distance(row: &CheckRow) -> String {
     match row.percentage_over_requirement() {
         None => "not measured".to_owned(),

@@ -1,6 +1,7 @@
 //! An experiment against a reference, as text and as a file.
 
 use crate::grid::{counted, grid};
+use tripmeter_model::magnitude::Magnitude;
 use tripmeter_model::summary::{COLUMNS, Summary};
 use tripmeter_model::table::push_row;
 use tripmeter_stats::comparison::{Compared, Outcome};
@@ -65,10 +66,28 @@ pub fn comparison(comparison: &Comparison, threshold: f64, detailed: bool, stric
     text += &one_sided(&comparison.new, "only in the results", strict);
     let passed = comparison.both.iter().filter(|one| one.passed(strict)).count();
     let all = comparison.both.len() + comparison.missing.len() + if strict { comparison.new.len() } else { 0 };
-    text + &format!(
-        "{passed}/{all} comparisons passed: at most {:+} % for Min, Median, Max and 99%\n",
-        percent(threshold)
-    )
+    let (most, others) = (percent(threshold), others(comparison, threshold));
+    text + &format!("{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%{others}\n")
+}
+
+/// What is said of the figures that not all patterns have.
+fn others(comparison: &Comparison, threshold: f64) -> String {
+    let compared = || comparison.both.iter().flat_map(|one| &one.compared);
+    let of = |is_one: fn(Magnitude) -> bool| {
+        let more = Magnitude::MORE.into_iter().filter(|&figure| is_one(figure));
+        more.filter(|figure| compared().any(|one| one.figure == *figure)).map(Magnitude::column).collect::<Vec<_>>()
+    };
+    let upper = of(|figure| !figure.is_better_if_more());
+    let lower = of(Magnitude::is_better_if_more);
+    let mut text = String::new();
+    if !upper.is_empty() {
+        text += &format!(", and {}", upper.join(", "));
+    }
+    if !lower.is_empty() {
+        let least = percent(1.0 / (1.0 + threshold) - 1.0);
+        text += &format!("; at least {least:+.1} % for {}", lower.join(", "));
+    }
+    text
 }
 
 /// The share in percent, without the noise of binary fractions.
@@ -78,8 +97,9 @@ fn percent(share: f64) -> f64 {
 
 fn details(comparison: &SubExperimentComparison) -> String {
     let header = ["figure", "payload [bytes]", "reference [µs]", "result [µs]", "increase", "outcome"];
-    let figure = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     let row = |one: &Compared| {
+        let unit = if one.figure.is_latency() { String::new() } else { format!(" {}", one.figure.unit()) };
+        let figure = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}{unit}"));
         let outcome = if one.outcome == Outcome::Failed { "FAILED" } else { one.outcome.name() };
         let (name, bytes) = (one.figure.column().to_owned(), one.bytes.to_string());
         [name, bytes, figure(one.reference), figure(one.result), increase(one), outcome.to_owned()]
@@ -89,7 +109,7 @@ fn details(comparison: &SubExperimentComparison) -> String {
 
 fn line(comparison: &SubExperimentComparison, strict: bool) -> [String; 5] {
     let on_both = comparison.compared.iter().filter(|one| one.percent().is_some());
-    let order = |one: &&Compared| one.percent().filter(|percent| !percent.is_nan()).unwrap_or(f64::NEG_INFINITY);
+    let order = |one: &&Compared| one.percent_worse().filter(|percent| !percent.is_nan()).unwrap_or(f64::NEG_INFINITY);
     let worst = on_both.max_by(|a, b| order(a).total_cmp(&order(b)));
     let verdict = if comparison.passed(strict) { "passed" } else { "FAILED" };
     [
@@ -138,23 +158,32 @@ pub(crate) fn one_sided(names: &[String], what: &str, fails: bool) -> String {
     format!("{verdict}: {} {what}: {}\n", counted(names.len(), "sub-experiment"), names.join(", "))
 }
 
-/// The text of `<name>_comparison.csv`: the summary of each side, with a column that says which. What is not a number is
-/// left empty.
+/// The text of `<name>_comparison.csv`: the summary of each side, with what patterns `channel`, `rpc` and `log` have besides,
+/// and a column that says which. What is not a number is left empty.
 ///
 /// # Source
 /// `latency_compare_experiments.py` of eProsima's benchmarking.
 pub fn comparison_csv(sides: [(&str, &Summary); 2]) -> Vec<u8> {
     let mut text = Vec::new();
-    push_row(&mut text, COLUMNS.into_iter().chain(["Label"]));
+    let all = Magnitude::of_summaries(&[sides[0].1, sides[1].1]);
+    let more: Vec<Magnitude> = all.into_iter().filter(|figure| !is_column(*figure)).collect();
+    push_row(&mut text, COLUMNS.into_iter().chain(more.iter().map(|figure| figure.column())).chain(["Label"]));
     for (label, summary) in sides {
         for row in &summary.rows {
-            let figures = row.figures().map(|value| if value.is_nan() { String::new() } else { format!("{value:.3}") });
+            let figures = row.figures().into_iter().chain(more.iter().map(|figure| figure.of(row)));
+            let figure = |value: f64| if value.is_nan() { String::new() } else { format!("{value:.3}") };
+            let figures: Vec<String> = figures.map(figure).collect();
             let samples = row.samples.to_string();
             let first = [row.bytes.text(), samples.as_str()];
             push_row(&mut text, first.into_iter().chain(figures.iter().map(String::as_str)).chain([label]));
         }
     }
     text
+}
+
+/// True if it is a column of every summary.
+fn is_column(figure: Magnitude) -> bool {
+    COLUMNS.contains(&figure.column())
 }
 
 /// The summaries of two sides, payload by payload.
@@ -178,7 +207,6 @@ pub fn side_by_side(sides: [(&str, &Summary); 2]) -> String {
 mod tests {
     use super::*;
     use tripmeter_model::bytes::Bytes;
-    use tripmeter_model::magnitude::Magnitude;
 
     fn compared(figure: Magnitude, bytes: u64, sides: [Option<f64>; 2], outcome: Outcome) -> Compared {
         Compared { figure, bytes: Bytes::from(bytes), reference: sides[0], result: sides[1], outcome }

@@ -6,6 +6,7 @@ use crate::notes;
 use crate::number::kilobytes;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use std::collections::BTreeSet;
+use std::ops::Add;
 use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Counts, Environment, Figures, Manifest};
 use tripmeter_model::payload::display_size;
@@ -206,18 +207,21 @@ fn table(
     format!("{heading}\n\n{lines}")
 }
 
-/// Whether every message came, by count.
+/// Whether every message came, by count; what came late or damaged is no drop, and is told apart.
 fn drops(sub: &Merged<'_>) -> String {
-    let cells = sub.payloads();
-    let sum = |part: fn(&Counts) -> u64| -> u64 { cells.iter().map(|cell| part(&cell.counts())).sum() };
-    let (sent, received) = (sum(|counts| counts.sent), sum(|counts| counts.received));
-    let word = match sent - received.min(sent) {
+    let counts: Counts = sub.payloads().iter().map(|cell| cell.counts()).fold(Counts::default(), Add::add);
+    let word = match counts.lost {
         0 => "zero drops".to_owned(),
         drops => format!("{drops} DROPS"),
     };
+    let mut line = format!("{word}, {} of {} messages answered in time", counts.received, counts.sent);
+    for (count, what) in [(counts.late, "late"), (counts.damaged, "damaged")] {
+        if count > 0 {
+            line += &format!(", {count} {what}");
+        }
+    }
     let SubExperiment { transport, wait, touch, .. } = sub.planned;
-    let title = title(sub.planned);
-    format!("{title} ({transport}, wait {wait}, touch {touch}): {word}, {received} of {sent} messages answered")
+    format!("{} ({transport}, wait {wait}, touch {touch}): {line}", title(sub.planned))
 }
 
 /// What must be said of a column besides.
@@ -260,7 +264,9 @@ mod tests {
         for cell in cells.iter_mut() {
             cell.one_way_ns = cell.rtt_half_ns.map(|figures| figures.scaled(0.5));
         }
-        cells[1].counts.received -= 1;
+        cells[1].counts.received -= 3;
+        cells[1].counts.lost += 1;
+        cells[1].counts.late += 2;
         result(&mut second, "iceoryx", 1, &[(1024, 500.0)]);
         let text = ecal(&[("results/monday", &first), ("results/tuesday", &second)]);
         let rows = |start: &str| -> Vec<String> {
@@ -282,12 +288,14 @@ mod tests {
         );
         assert!(
             text.contains(
-                "\n[1] eCAL SHM (ecal/shm, wait poll, touch none): 1 DROPS, 21999 of 22000 messages answered\n"
+                "\n[1] eCAL SHM (ecal/shm, wait poll, touch none): 1 DROPS, 21997 of 22000 messages answered in time, 2 late\n"
             ),
             "{text}"
         );
         assert!(
-            text.contains("(iceoryx/cpp, wait poll, touch none): zero drops, 11000 of 11000 messages answered\n"),
+            text.contains(
+                "(iceoryx/cpp, wait poll, touch none): zero drops, 11000 of 11000 messages answered in time\n"
+            ),
             "{text}"
         );
     }

@@ -5,10 +5,9 @@ use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::proof;
 use crate::number::micros;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::manifest::{AtFollower, Cell, Figures, WithinRun};
+use tripmeter_model::manifest::{AtFollower, Bounds, Cell, Figures, WithinRun};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::handover::one_way_ns;
-use tripmeter_stats::median;
 
 const HEADER: [&str; 12] = [
     "transport",
@@ -130,10 +129,13 @@ impl<'a> Rows<'a> {
     }
 
     /// The median less the hand-over one way, or less the whole of it of a round trip.
-    fn over(&self, of: &dyn Fn(&Cell) -> Option<Figures>, ways: f64) -> String {
+    fn over(&self, of: &dyn Fn(&Cell) -> Option<Figures>, within: Option<Bounds>, ways: f64) -> String {
         let each = self.cell.cells.iter().filter_map(|cell| Some((of(cell)?, one_way_ns(&cell.handover_ns)?)));
         let each: Vec<f64> = each.map(|(figures, handover)| figures.median - ways * handover).collect();
-        median(&each).map_or("-".to_owned(), |ns| format!("{}{}", self.cell.mark(), micros(ns)))
+        let handover = self.cell.cells.first().and_then(|cell| one_way_ns(&cell.handover_ns)).unwrap_or(0.0);
+        let within = within.map(|within| within.map(|ns| ns - ways * handover));
+        let mark = if each.is_empty() { "" } else { self.cell.mark() };
+        format!("{mark}{}", interval::figure(&each, self.sub.rounds, within, micros))
     }
 
     fn line(
@@ -155,7 +157,7 @@ impl<'a> Rows<'a> {
         line[6] = interval::figure(&each(|figures| figures.median), rounds, of_median, micros);
         line[7] = interval::figure(&each(|figures| figures.p99), rounds, of_p99, micros);
         line[8] = shown(largest(&each(|figures| figures.max)));
-        line[9] = self.over(&of, ways);
+        line[9] = self.over(&of, of_median, ways);
         line[10] = lost.to_owned();
         line
     }

@@ -44,6 +44,7 @@ pub fn manifest() -> Manifest {
         sub_experiments: Vec::new(),
         over_rounds: Vec::new(),
         figures_over_rounds: Vec::new(),
+        resumptions: Vec::new(),
     }
 }
 
@@ -132,4 +133,10 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
         duration_ns: 1_000_000,
         ..Cell::default()
     }
+}
+
+/// The table's lines of `transport`, without header and legend, single-spaced.
+pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
+    let rows = text.lines().filter(|line| line.starts_with(transport));
+    rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }

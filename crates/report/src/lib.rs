@@ -45,6 +45,7 @@ mod runs_comparison;
 mod series;
 mod steps;
 mod throughput;
+mod trips;
 mod verdicts;
 
 pub use ab::{Ab, ab};

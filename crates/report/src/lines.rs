@@ -3,7 +3,7 @@
 use crate::interval;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::number::micros;
-use crate::throughput::count;
+use crate::throughput::{count, share_interval};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::channel::{Latency, LatencyBounds, Used};
 use tripmeter_model::manifest::{Bounds, Cell};
@@ -64,6 +64,11 @@ impl<T> Row<'_, T> {
         median(&self.trials().map(figure).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
+    /// The same of a rate, with its interval over rounds; that of one round has none.
+    pub fn rate(&self, figure: impl Fn(&T) -> f64) -> String {
+        interval::figure(&self.trials().map(figure).collect::<Vec<_>>(), self.sub.rounds, None, count)
+    }
+
     /// `mark` if it is so in any round.
     pub fn mark(&self, is: fn(&T) -> bool, mark: &'static str) -> &'static str {
         if self.trials().any(is) { mark } else { "" }
@@ -85,14 +90,21 @@ pub fn latency_columns(latencies: &[Latency], rounds: u32, within: Option<Latenc
     ]
 }
 
-/// CPU, context switches per second and memory: medians over the rounds.
-pub fn used_columns(used: &[Used]) -> [String; 3] {
-    let of = |figure: fn(&Used) -> f64| median(&used.iter().map(figure).collect::<Vec<_>>());
+/// CPU, context switches per second and memory: medians over the rounds, with their intervals.
+pub fn used_columns(used: &[Used], rounds: u32) -> [String; 3] {
+    let each = |figure: fn(&Used) -> f64| used.iter().map(figure).collect::<Vec<_>>();
+    let of = |values: &[f64], text: fn(f64) -> String| interval::figure(values, rounds, None, text);
     [
-        of(Used::cpu_percent).map_or("-".to_owned(), |percent| format!("{percent:.1}")),
-        of(Used::switches_hz).map_or("-".to_owned(), count),
-        of(|used| used.peak_memory_bytes as f64 / 1e6).map_or("-".to_owned(), |mb| format!("{mb:.1}")),
+        of(&each(Used::cpu_percent), |percent| format!("{percent:.1}")),
+        of(&each(Used::switches_hz), count),
+        of(&each(|used| used.peak_memory_bytes as f64 / 1e6), |mb| format!("{mb:.1}")),
     ]
+}
+
+/// A number of events, and below it the interval of their share in per cent; none of nothing.
+pub fn number(events: u64, of: u64) -> String {
+    let below = share_interval(events, of).map_or(String::new(), |interval| format!("\n{interval}"));
+    format!("{events}{below}")
 }
 
 /// The table, with a gap after each payload; numbers are on the right, but for the columns of `words`.

@@ -1,14 +1,15 @@
 //! The table of pattern `log`: what a call of a logger takes, and the lines that came of the calls.
 
+use crate::interval;
+use crate::lines::number;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::throughput::count;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
 use tripmeter_model::log::LogCalls;
-use tripmeter_model::manifest::{Counts, Figures};
+use tripmeter_model::manifest::{Bounds, Counts, Figures, WithinRun};
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::median;
 
 const HEADER: [&str; 14] = [
     "logger",
@@ -33,6 +34,8 @@ average to max: from a call of the logger to its return, between two readings of
 other. CPU: user and system of the logging process from the first call until all was written out, 100 = one core; CPU max:
 the most in 100 ms. flush: from the last call until the logger had closed its file or pipe. lines: found there afterwards,
 those of the warm-up included; missing, damaged: lines logged that are not there, or not as they were logged.
+below figures: intervals at 95 %, over rounds, or of quantiles within this one run; n too small = fewer than 6 rounds, or
+calls too few; of missing and damaged in per cent of the lines, by Clopper and Pearson.
 ";
 
 /// The calls of one logger at one payload.
@@ -66,10 +69,10 @@ impl Row<'_> {
         self.cell.samples()
     }
 
-    /// Lines of all rounds that were missing or damaged.
-    pub fn lost_lines(&self) -> u64 {
+    /// Lines of all rounds that were missing or damaged, and all that were logged.
+    pub fn lost_lines(&self) -> (u64, u64) {
         let counts = self.cell.counts();
-        counts.lost + counts.damaged
+        (counts.lost + counts.damaged, counts.sent)
     }
 
     /// Of each round.
@@ -82,31 +85,38 @@ impl Row<'_> {
         self.logs().filter_map(|log| log.call_ns.as_ref()).map(figure).collect()
     }
 
-    /// The median over the rounds.
-    pub fn over_rounds(&self, figure: impl Fn(&LogCalls) -> Option<f64>) -> Option<f64> {
-        median(&self.logs().filter_map(figure).collect::<Vec<_>>())
+    /// Intervals of the calls within the only round.
+    pub fn within(&self) -> Option<WithinRun> {
+        self.logs().next().filter(|_| self.sub.rounds == 1)?.call_within_run_ns
+    }
+
+    /// With its interval.
+    pub fn call(&self, figure: fn(&Figures) -> f64, within: Option<Bounds>) -> String {
+        interval::figure(&self.of_calls(figure), self.sub.rounds, within, |ns| format!("{ns:.0}"))
     }
 
     fn columns(&self) -> [String; HEADER.len()] {
-        let ns = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
-        let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{share:.1}"));
-        let counts: Counts = self.cell.counts();
+        let within = self.within();
+        let each = |figure: fn(&LogCalls) -> f64| self.logs().map(figure).collect::<Vec<_>>();
+        let over = |values: &[f64], text: fn(f64) -> String| interval::figure(values, self.sub.rounds, None, text);
+        let most = largest(&self.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>());
+        let Counts { sent, lost, damaged, .. } = self.cell.counts();
         let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
         let lines: u64 = self.logs().map(|log| log.lines.written).sum();
         [
             self.sub.planned.transport.to_string(),
             display_size(self.cell.payload_bytes),
             format!("{short}{}", self.calls()),
-            ns(median(&self.of_calls(|calls| calls.mean))),
-            ns(median(&self.of_calls(|calls| calls.median))),
-            ns(median(&self.of_calls(|calls| calls.p99))),
-            ns(largest(&self.of_calls(|calls| calls.max))),
-            percent(self.over_rounds(|log| Some(log.used.cpu_percent()))),
-            percent(largest(&self.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>())),
-            self.over_rounds(|log| Some(log.flush_ns as f64 / 1e6)).map_or("-".to_owned(), count),
+            self.call(|calls| calls.mean, None),
+            self.call(|calls| calls.median, within.map(|within| within.median)),
+            self.call(|calls| calls.p99, within.map(|within| within.p99)),
+            largest(&self.of_calls(|calls| calls.max)).map_or("-".to_owned(), |ns| format!("{ns:.0}")),
+            over(&each(|log| log.used.cpu_percent()), |percent| format!("{percent:.1}")),
+            most.map_or("-".to_owned(), |percent| format!("{percent:.1}")),
+            over(&each(|log| log.flush_ns as f64 / 1e6), count),
             lines.to_string(),
-            counts.lost.to_string(),
-            counts.damaged.to_string(),
+            number(lost, sent),
+            number(damaged, sent),
             proof(self.sub).to_owned(),
         ]
     }
@@ -174,6 +184,7 @@ pub mod tests {
             let used = Used { window_ns: 1_000_000_000, cpu_time_ns: 925_000_000, ..Used::default() };
             cell.log = Some(LogCalls {
                 call_ns: cell.rtt_half_ns,
+                call_within_run_ns: None,
                 refused: 0,
                 lines: Lines { written: 11_000, ..Lines::default() },
                 flush_ns: 1_500_000,
@@ -198,13 +209,38 @@ pub mod tests {
         assert!(text.starts_with("All transports, pattern log\n"), "{text}");
         let expected = [
             "spdlog/async-file 32 10000 1100 1000 2000 10000 92.5 118.2 1.50 11000 0 0 ok",
+            "0..0.034 0..0.034",
             "write/file 32 10000 550 500 1000 5000 92.5 118.2 1.50 11000 0 0 ok",
+            "0..0.034 0..0.034",
             "",
             "spdlog/async-file 8k 10000 2200 2000 4000 20000 92.5 118.2 1.50 11000 0 0 ok",
         ];
         let first = lines.iter().position(|line| line == expected[0]).unwrap_or_else(|| panic!("{text}"));
-        assert_eq!(lines[first..first + 4], expected);
+        assert_eq!(lines[first..first + 6], expected);
         assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+    }
+
+    #[test]
+    fn calls_have_their_intervals_within_a_run_and_over_rounds() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "w", "write/file", &[(32, 1000.0)]);
+        let bounds = |low, high| Bounds { low: Some(low), high };
+        let (median, p99) = (bounds(990.0, Some(1010.0)), bounds(1900.0, None));
+        let within = WithinRun { median, p90: median, p99, p9999: p99 };
+        manifest.sub_experiments[0].cells[0].log.as_mut().unwrap().call_within_run_ns = Some(within);
+        let text = all(&manifest);
+        assert!(squeezed(&text).contains(&"990..1010 n too small 0..0.034 0..0.034".to_owned()), "{text}");
+        manifest.plan.rounds = 6;
+        for round in 2..=6 {
+            let mut result = manifest.sub_experiments[0].clone();
+            result.round = round;
+            let calls = result.cells[0].log.as_mut().unwrap().call_ns.as_mut().unwrap();
+            *calls = calls.scaled(f64::from(round));
+            manifest.sub_experiments.push(result);
+        }
+        let text = all(&manifest);
+        let below = "1100..6600 1000..6000 2000..12000 92.5..92.5 1.50..1.50 0..0.006 0..0.006";
+        assert!(squeezed(&text).contains(&below.to_owned()), "{text}");
     }
 
     #[test]

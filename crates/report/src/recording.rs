@@ -1,11 +1,12 @@
 //! The table of a recording that was played: a row for each of its topics.
 
-use crate::merged::{Merged, largest};
+use crate::interval;
+use crate::lines::latency_columns;
+use crate::merged::Merged;
 use crate::notes::{self, proof};
-use crate::number::micros;
-use crate::throughput::{count, percent};
+use crate::throughput::{count, share};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::channel::{ChannelTrial, Latency, TopicTrial};
+use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, TopicTrial};
 use tripmeter_model::manifest::{Counts, Manifest};
 use tripmeter_model::payload::HEADER_BYTES;
 use tripmeter_model::recording::{RecordedTopic, Recording};
@@ -38,6 +39,7 @@ time: response = from when a message was to be sent, as recorded, until it came;
 way, two readings of one clock. offered, achieved: messages per second from the first of a topic to its last, as recorded
 times the speed, and as sent; !: the rate was missed; (all): mean of the topics. loss: messages lost, late or damaged, of
 those sent. Sizes are as sent. What the processes used is in manifest.json.
+below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss by Clopper and Pearson.
 ";
 
 /// A transport over which the recording was played.
@@ -55,6 +57,8 @@ trait Figures {
     fn counts(&self) -> Counts;
     fn response_ns(&self) -> Option<Latency>;
     fn service_ns(&self) -> Option<Latency>;
+    fn response_within_run_ns(&self) -> Option<LatencyBounds>;
+    fn service_within_run_ns(&self) -> Option<LatencyBounds>;
 }
 
 macro_rules! figures_of {
@@ -77,6 +81,12 @@ macro_rules! figures_of {
             }
             fn service_ns(&self) -> Option<Latency> {
                 self.service_ns
+            }
+            fn response_within_run_ns(&self) -> Option<LatencyBounds> {
+                self.response_within_run_ns
+            }
+            fn service_within_run_ns(&self) -> Option<LatencyBounds> {
+                self.service_within_run_ns
             }
         })+
     };
@@ -138,9 +148,9 @@ impl Play<'_> {
         for index in 0..topics {
             let trials: Vec<&TopicTrial> = self.trials.iter().filter_map(|trial| trial.topics.get(index)).collect();
             let Some(first) = trials.first() else { continue };
-            lines.extend(pair(of(&first.name, first.mean_bytes), &trials));
+            lines.extend(pair(of(&first.name, first.mean_bytes), &trials, self.sub.rounds));
         }
-        lines.extend(pair(of("(all)", self.mean_bytes()), &self.trials));
+        lines.extend(pair(of("(all)", self.mean_bytes()), &self.trials, self.sub.rounds));
         lines
     }
 
@@ -156,34 +166,34 @@ impl Play<'_> {
 fn pair<F: Figures>(
     (naming, size, proof): ([String; 4], String, String),
     trials: &[&F],
+    rounds: u32,
 ) -> [[String; HEADER.len()]; 2] {
-    let middle = |figure: fn(&F) -> f64| median(&trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>());
+    let each = |figure: fn(&F) -> f64| trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>();
     let counts = trials.iter().map(|trial| trial.counts()).fold(Counts::default(), |sum, counts| sum + counts);
     let Counts { sent, lost, late, damaged, .. } = counts;
     let missed = if trials.iter().any(|trial| trial.rate_missed()) { "!" } else { "" };
-    let mut response = line("response", trials, F::response_ns);
+    let mut response = line("response", trials, rounds, F::response_ns, F::response_within_run_ns);
     response[..4].clone_from_slice(&naming);
     (response[4], response[5]) = (sent.to_string(), size);
-    response[6] = count(middle(F::offered_hz).unwrap_or(0.0));
-    response[7] = format!("{missed}{}", count(middle(F::achieved_hz).unwrap_or(0.0)));
+    response[6] = count(median(&each(F::offered_hz)).unwrap_or(0.0));
+    response[7] = format!("{missed}{}", interval::figure(&each(F::achieved_hz), rounds, None, count));
     response[HEADER.len() - 1] = proof;
-    response[HEADER.len() - 2] = percent((lost + late + damaged) as f64 / sent.max(1) as f64);
-    [response, line("service", trials, F::service_ns)]
+    response[HEADER.len() - 2] = share(lost + late + damaged, sent);
+    [response, line("service", trials, rounds, F::service_ns, F::service_within_run_ns)]
 }
 
-fn line<F>(time: &str, trials: &[&F], latency: fn(&F) -> Option<Latency>) -> [String; HEADER.len()] {
+fn line<F>(
+    time: &str,
+    trials: &[&F],
+    rounds: u32,
+    latency: fn(&F) -> Option<Latency>,
+    within: fn(&F) -> Option<LatencyBounds>,
+) -> [String; HEADER.len()] {
     let latencies: Vec<Latency> = trials.iter().filter_map(|trial| latency(trial)).collect();
-    let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
-    let of = |figure| median(&each(figure)).map_or("-".to_owned(), micros);
+    let within = trials.first().and_then(|trial| within(trial));
+    let [mean, p50, p90, p99, _, max] = latency_columns(&latencies, rounds, within);
     let mut line = [const { String::new() }; HEADER.len()];
-    line[NAMING..HEADER.len() - 2].clone_from_slice(&[
-        time.to_owned(),
-        of(|latency| latency.mean),
-        of(|latency| latency.median),
-        of(|latency| latency.p90),
-        of(|latency| latency.p99),
-        largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros),
-    ]);
+    line[NAMING..HEADER.len() - 2].clone_from_slice(&[time.to_owned(), mean, p50, p90, p99, max]);
     line
 }
 
@@ -287,6 +297,9 @@ mod tests {
             response_ns: trial.response_ns,
             service_ns: trial.service_ns,
             lateness_ns: trial.lateness_ns,
+            response_within_run_ns: None,
+            service_within_run_ns: None,
+            lateness_within_run_ns: None,
         };
         trial.topics = vec![of("/imu", 324.0), of("/switch", 16.0)];
         trial.counts = Counts { sent: 2000, received: 2000, ..Counts::default() };

@@ -1,12 +1,13 @@
 //! The table of pattern `rpc`: round trips of calls, and how many succeeded per second.
 
-use crate::lines::{self, latency_columns, used_columns};
+use crate::lines::{self, latency_columns, number, used_columns};
 use crate::merged::Merged;
 use crate::notes::proof;
 use crate::throughput::count;
-use tripmeter_model::channel::{Latency, Used};
+use tripmeter_model::channel::{Latency, LatencyBounds, Used};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::rpc::{CallCounts, Mode, Pace, RpcTrial};
+use tripmeter_stats::median;
 
 const HEADER: [&str; 22] = [
     "transport",
@@ -45,6 +46,8 @@ achieved: calls per second of each client, to be made and made; !: the rate was 
 second, of all clients. timed out: not answered in time; failed: ended by an error, or damaged. CPU: user and system, in
 per cent of one core; switches: context switches; memory: the most that was resident, our buffers of samples included,
 MB = 1000000 bytes. These three are of the clients' process in the first line, and of the server's in the second.
+below figures: intervals at 95 %, over rounds, or of quantiles within this one run; n too small = fewer than 6 rounds, or
+calls too few; of timed out and failed in per cent of the calls, by Clopper and Pearson.
 ";
 
 /// The lines of one trial.
@@ -69,7 +72,12 @@ impl Row<'_> {
     fn of_pace(&self, figure: fn(&Pace) -> f64) -> Option<String> {
         self.trials()
             .all(|trial| trial.pace.is_some())
-            .then(|| count(self.of_trials(|trial| trial.pace.as_ref().map_or(0.0, figure))))
+            .then(|| self.rate(|trial| trial.pace.as_ref().map_or(0.0, figure)))
+    }
+
+    fn offered(&self) -> Option<String> {
+        let offered: Option<Vec<f64>> = self.trials().map(|trial| Some(trial.pace?.offered_hz)).collect();
+        median(&offered?).map(count)
     }
 
     fn lines(&self) -> [[String; HEADER.len()]; 2] {
@@ -86,27 +94,33 @@ impl Row<'_> {
             display_size(self.payload_bytes),
             planned.links().to_string(),
             format!("{cut_short}{}", self.mode()),
-            self.of_pace(|pace| pace.offered_hz).unwrap_or_else(dash),
+            self.offered().unwrap_or_else(dash),
             self.of_pace(|pace| pace.achieved_hz).map_or_else(dash, |achieved| format!("{missed}{achieved}")),
-            count(self.of_trials(|trial| trial.qps)),
+            self.rate(|trial| trial.qps),
         ];
         let named = |line: [String; HEADER.len()]| {
             let mut line = line;
             line[..NAMING].clone_from_slice(&naming);
-            line[HEADER.len() - 6] = counts.timed_out.to_string();
-            line[HEADER.len() - 5] = counts.failed.to_string();
+            line[HEADER.len() - 6] = number(counts.timed_out, counts.made);
+            line[HEADER.len() - 5] = number(counts.failed, counts.made);
             line[HEADER.len() - 1] = proof(self.sub).to_owned();
             line
         };
-        let service = |used| self.line("service", |trial| trial.service_rtt_ns, used);
+        let service =
+            |used| self.line("service", |trial| trial.service_rtt_ns, |trial| trial.service_rtt_within_run_ns, used);
         match self.mode() {
             Mode::Bench => {
                 // The second line is of the server only: there is one kind of round trips.
-                let server = self.line("", |_| None, |trial| trial.server);
+                let server = self.line("", |_| None, |_| None, |trial| trial.server);
                 [named(service(|trial| Some(trial.client))), server]
             }
             Mode::FixedFreq => {
-                let response = self.line("response", |trial| trial.response_rtt_ns, |trial| Some(trial.client));
+                let response = self.line(
+                    "response",
+                    |trial| trial.response_rtt_ns,
+                    |trial| trial.response_rtt_within_run_ns,
+                    |trial| Some(trial.client),
+                );
                 [named(response), service(|trial| trial.server)]
             }
         }
@@ -116,6 +130,7 @@ impl Row<'_> {
         &self,
         time: &str,
         latency: fn(&RpcTrial) -> Option<Latency>,
+        within: fn(&RpcTrial) -> Option<LatencyBounds>,
         used: fn(&RpcTrial) -> Option<Used>,
     ) -> [String; HEADER.len()] {
         let latencies: Vec<Latency> = self.trials().filter_map(latency).collect();
@@ -123,16 +138,16 @@ impl Row<'_> {
         let mut line = [const { String::new() }; HEADER.len()];
         line[NAMING] = time.to_owned();
         if !time.is_empty() {
-            line[NAMING + 1..NAMING + 7].clone_from_slice(&latency_columns(&latencies, self.sub.rounds, None));
+            let within = self.trials().next().and_then(within);
+            line[NAMING + 1..NAMING + 7].clone_from_slice(&latency_columns(&latencies, self.sub.rounds, within));
         }
-        line[HEADER.len() - 4..HEADER.len() - 1].clone_from_slice(&used_columns(&used));
+        line[HEADER.len() - 4..HEADER.len() - 1].clone_from_slice(&used_columns(&used, self.sub.rounds));
         line
     }
 
     fn notes(&self) -> Vec<String> {
         let (name, size) = (&self.sub.planned.name, display_size(self.payload_bytes));
-        let offered =
-            self.of_pace(|pace| pace.offered_hz).map_or_else(String::new, |offered| format!(", {offered} /s"));
+        let offered = self.offered().map_or_else(String::new, |offered| format!(", {offered} /s"));
         let place = format!("{name} at {size}{offered}");
         let mut lines: Vec<String> = self.shortfalls.iter().map(|why| format!("* {name} at {size}: {why}")).collect();
         for trial in self.trials() {
@@ -209,6 +224,10 @@ pub mod tests {
             response_rtt_ns: is_paced.then(|| latency(60.0)),
             service_rtt_ns: Some(latency(10.0)),
             lateness_ns: is_paced.then(|| latency(50.0)),
+            response_rtt_within_run_ns: None,
+            service_rtt_within_run_ns: None,
+            lateness_within_run_ns: None,
+            clients: Vec::new(),
             duration_ns: 1_000_000_000,
             cut_short: None,
             client: used(31_000_000, 12_345_678),
@@ -240,6 +259,28 @@ pub mod tests {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+    }
+
+    #[test]
+    fn round_trips_have_their_intervals_within_a_run_and_over_rounds() {
+        use tripmeter_model::manifest::Bounds;
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        let bounds = |low, high| Bounds { low: Some(low), high };
+        let (near, none) = (bounds(9_900.0, Some(10_100.0)), bounds(19_000.0, None));
+        let within = LatencyBounds { median: near, p90: near, p99: near, p999: none };
+        manifest.sub_experiments[0].cells[0].rpc[0].service_rtt_within_run_ns = Some(within);
+        let text = all(&manifest);
+        let below = "9.900..10.100 9.900..10.100 9.900..10.100 n too small 0..0.368 0..0.368";
+        assert!(squeezed(&text).contains(&below.to_owned()), "{text}");
+        manifest.plan.rounds = 6;
+        for round in 2..=6 {
+            let mut result = manifest.sub_experiments[0].clone();
+            (result.round, result.cells[0].rpc[0].qps) = (round, 1000.0 * f64::from(round));
+            manifest.sub_experiments.push(result);
+        }
+        let text = all(&manifest);
+        assert!(squeezed(&text).iter().any(|line| line.starts_with("2000..9877 11.000..11.000 ")), "{text}");
     }
 
     #[test]

@@ -3,7 +3,16 @@
 use crate::comparison::one_sided;
 use crate::verdicts;
 use tripmeter_stats::change::Verdict;
-use tripmeter_stats::runs::{Comparison, Question};
+use tripmeter_stats::runs::{Comparison, Figure, Question};
+
+/// What figures are the duration of, where it is not only half a round trip.
+const TIMED: &str = "the figure: of NAME rtt_half (half of a round trip) or call (of a logger), of\n\
+    NAME@... what the name says: response or service times, one way or whole round trips (rtt)";
+/// What the figures of patterns `channel`, `rpc` and `log` are.
+const TIMED_FIGURES: &str = "\
+    delivered: 100 % less the loss; rate: messages per second on each topic, or calls per second of each client;\n\
+    QPS: calls that succeeded per second. Less of these\n\
+    three is worse, and `seen from` is the smallest decrease of them.\n";
 
 /// How sides are called in the table.
 const SIDES: [&str; 2] = ["reference", "result"];
@@ -44,7 +53,11 @@ pub fn runs_comparison(made: &RunsComparison, strict: bool) -> String {
         &made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts\n")).collect::<String>();
     text += &one_sided(&made.missing, "missing in the results", true);
     text += &one_sided(&made.new, "only in the results", strict);
-    text + "\n" + &verdicts::legend(&made.question, SIDES)
+    let is_timed = |one: &Comparison| !Figure::ALL.contains(&one.figure);
+    match made.comparisons.iter().any(is_timed) {
+        true => text + "\n" + &verdicts::legend(&made.question, SIDES, TIMED) + TIMED_FIGURES,
+        false => text + "\n" + &verdicts::legend(&made.question, SIDES, verdicts::RTT_HALF),
+    }
 }
 
 #[cfg(test)]
@@ -62,7 +75,7 @@ mod tests {
             Figures { min: median, mean: median, stdev: 0.0, median, p90: p99, p99, p9999: max, max }
         };
         let side = |factor: f64| (0..8).map(|index| figures(index, factor)).collect();
-        Runs { name: name.to_owned(), payload_bytes: 1024, sides: [side(1.0), side(ratio)] }
+        Runs::of(name, 1024, &[side(1.0), side(ratio)])
     }
 
     #[test]

@@ -3,8 +3,11 @@
 
 use crate::merged::{Merged, MergedCell};
 use crate::number::micros;
-use tripmeter_model::manifest::Cell;
+use crate::throughput::count;
+use std::collections::BTreeSet;
+use tripmeter_model::channel::ChannelTrial;
 use tripmeter_model::payload::display_size;
+use tripmeter_model::rpc::ClientSeries;
 use tripmeter_model::series::Series;
 use tripmeter_stats::series::{drifts, has_modes, is_correlated, warm_up_changes};
 
@@ -16,34 +19,76 @@ pub fn notes(sub: &Merged<'_>) -> Vec<String> {
     sub.payloads().iter().flat_map(|cell| of_payload(sub, cell)).collect()
 }
 
+/// One series of a figure.
+struct Audited<'a> {
+    round: usize,
+    /// Whose calls they are of; 0 where there are no clients.
+    client: u32,
+    series: &'a Series,
+}
+
+/// Of what is audited, one kind of time.
+type Of<T> = fn(&T) -> Option<&Series>;
+
 fn of_payload(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Vec<String> {
     let place = format!("{} at {}", sub.planned.name, display_size(cell.payload_bytes));
-    let mut lines: Vec<String> = line(sub, &place, &cell.cells, |cell| cell.series.as_ref()).into_iter().collect();
-    let trials = cell.cells.iter().map(|cell| cell.channel.len()).max().unwrap_or(0);
-    for trial in 0..trials {
+    let rounds = cell.cells.iter().enumerate();
+    let whole = rounds.filter_map(|(round, cell)| Some(Audited { round, client: 0, series: cell.series.as_ref()? }));
+    let lines = line(sub, &place, whole.collect()).into_iter();
+    lines.chain(of_topics(sub, cell, &place)).chain(of_clients(sub, cell, &place)).collect()
+}
+
+fn of_topics(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<String> {
+    const TIMES: [(&str, Of<ChannelTrial>); 2] =
+        [("response", |trial| trial.response_series.as_ref()), ("service", |trial| trial.service_series.as_ref())];
+    let mut lines = Vec::new();
+    for trial in 0..cell.cells.iter().map(|cell| cell.channel.len()).max().unwrap_or(0) {
         let rate = sub.planned.channel.as_ref().and_then(|flow| flow.rates_hz.get(trial)).copied().unwrap_or(0.0);
-        let place = |time| format!("{place}, {} /s, {time} time", crate::throughput::count(rate));
-        let of_response = |cell: &Cell| cell.channel.get(trial)?.response_series.clone();
-        let of_service = |cell: &Cell| cell.channel.get(trial)?.service_series.clone();
-        let responses: Vec<Option<Series>> = cell.cells.iter().map(|cell| of_response(cell)).collect();
-        let services: Vec<Option<Series>> = cell.cells.iter().map(|cell| of_service(cell)).collect();
-        lines.extend(line(sub, &place("response"), &responses, Option::as_ref));
-        lines.extend(line(sub, &place("service"), &services, Option::as_ref));
+        for (time, of) in TIMES {
+            let trials =
+                cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.channel.get(trial)?)));
+            let found = trials.filter_map(|(round, trial)| Some(Audited { round, client: 0, series: of(trial)? }));
+            lines.extend(line(sub, &format!("{place}, {} /s, {time} time", count(rate)), found.collect()));
+        }
     }
     lines
 }
 
-/// Everything about one row; of several rounds the first that something is said of, and how many there are.
-fn line<T>(sub: &Merged<'_>, place: &str, rounds: &[T], series: impl Fn(&T) -> Option<&Series>) -> Option<String> {
-    let series: Vec<&Series> = rounds.iter().filter_map(series).collect();
+fn of_clients(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<String> {
+    const TIMES: [(&str, Of<ClientSeries>); 2] =
+        [("response", |client| client.response_series.as_ref()), ("service", |client| client.service_series.as_ref())];
+    let mut lines = Vec::new();
+    for trial in 0..cell.cells.iter().map(|cell| cell.rpc.len()).max().unwrap_or(0) {
+        let rate = sub.planned.rpc.as_ref().and_then(|calls| calls.trials().get(trial).copied().flatten());
+        let rate = rate.map_or(String::new(), |rate| format!(", {} /s", count(rate)));
+        for (time, of) in TIMES {
+            let trials = cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.rpc.get(trial)?)));
+            let clients = trials.flat_map(|(round, trial)| trial.clients.iter().map(move |client| (round, client)));
+            let found = clients
+                .filter_map(|(round, client)| Some(Audited { round, client: client.client, series: of(client)? }));
+            lines.extend(line(sub, &format!("{place}{rate}, {time} time"), found.collect()));
+        }
+    }
+    lines
+}
+
+/// Everything about one row; of several rounds or clients the first that something is said of, and how many there are.
+fn line(sub: &Merged<'_>, place: &str, audited: Vec<Audited<'_>>) -> Option<String> {
+    let clients = sub.planned.rpc.as_ref().map_or(1, |calls| calls.clients);
     let parts = [modes, drift, warm_up, correlation].iter().filter_map(|say| {
-        let said: Vec<String> = series.iter().filter_map(|series| say(series)).collect();
-        let first = said.first()?;
-        Some(if sub.rounds > 1 {
-            format!("{first} (in {} of {} rounds)", said.len(), sub.rounds)
-        } else {
-            first.clone()
-        })
+        let said: Vec<(&Audited<'_>, String)> =
+            audited.iter().filter_map(|one| Some((one, say(one.series)?))).collect();
+        let (first, text) = said.first()?;
+        let mut extent = Vec::new();
+        if clients > 1 {
+            let those: BTreeSet<u32> = said.iter().map(|(one, _)| one.client).collect();
+            extent.push(format!("client {}, {} of {clients} clients", first.client, those.len()));
+        }
+        if sub.rounds > 1 {
+            let those: BTreeSet<usize> = said.iter().map(|(one, _)| one.round).collect();
+            extent.push(format!("in {} of {} rounds", those.len(), sub.rounds));
+        }
+        Some(if extent.is_empty() { text.clone() } else { format!("{text} ({})", extent.join(", ")) })
     });
     let parts: Vec<String> = parts.collect();
     (!parts.is_empty()).then(|| format!("{place}: {}", parts.join("; ")))
@@ -86,7 +131,8 @@ fn correlation(series: &Series) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::{self, add, result};
-    use crate::{all, iceperf};
+    use crate::{all, iceperf, log, rpc};
+    use tripmeter_model::rpc::{ClientSeries, Mode};
     use tripmeter_model::series::{Correlation, Modes, Series, Trend, WarmUp};
 
     fn series() -> Series {
@@ -122,5 +168,28 @@ mod tests {
         result(&mut manifest, "mq", 2, &[(1024, 1000.0)]).cells[0].series = Some(steady);
         let text = all(&manifest);
         assert!(text.contains("begin to end (in 2 of 2 rounds); without its first 300"), "{text}");
+    }
+
+    #[test]
+    fn calls_are_audited_client_by_client() {
+        let mut manifest = fixture::manifest();
+        rpc::tests::add(&mut manifest, "grpc", "grpc/unary", Mode::FixedFreq, 4);
+        let drifting = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
+        let client = |client: u32, service_series| ClientSeries { client, response_series: None, service_series };
+        let steady = Series { drift: None, ..drifting.clone() };
+        let of = [Some(steady.clone()), Some(drifting.clone()), Some(steady), Some(drifting)];
+        let clients = of.into_iter().zip(0..).map(|(series, number)| client(number, series));
+        manifest.sub_experiments[0].cells[0].rpc[0].clients = clients.collect();
+        let line = "grpc at 1k, 1000 /s, service time: the median drifted by -12 % from begin to end (client 1, 2 of 4 \
+                    clients)\n";
+        assert!(all(&manifest).contains(line), "{}", all(&manifest));
+    }
+
+    #[test]
+    fn calls_of_a_logger_are_audited() {
+        let mut manifest = fixture::manifest();
+        log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0)]);
+        manifest.sub_experiments[0].cells[0].series = Some(series());
+        assert!(all(&manifest).contains("w at 32: two modes, 0.900 and 1.800 µs"), "{}", all(&manifest));
     }
 }

@@ -193,12 +193,15 @@ pub fn count(value: f64) -> String {
 
 /// A share of events in per cent, and below it its interval at 95 % by Clopper and Pearson.
 pub fn share(events: u64, of: u64) -> String {
-    if of == 0 {
-        return "-".to_owned();
-    }
-    let interval = rate_interval(events.min(of), of, ALPHA);
+    let interval = share_interval(events, of);
+    interval.map_or("-".to_owned(), |interval| format!("{}\n{interval}", percent(events as f64 / of as f64)))
+}
+
+/// The interval of that share in per cent; `None` of nothing.
+pub fn share_interval(events: u64, of: u64) -> Option<String> {
+    let interval = (of > 0).then(|| rate_interval(events.min(of), of, ALPHA))?;
     let [low, high] = [interval.low, interval.high].map(percent);
-    format!("{}\n{low}..{high}", percent(events as f64 / of as f64))
+    Some(format!("{low}..{high}"))
 }
 
 /// A share in per cent: 0 only if it is nothing at all.

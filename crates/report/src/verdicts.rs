@@ -5,17 +5,20 @@ use crate::number::micros;
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::change::{Control, Verdict};
 use tripmeter_stats::power::Layout;
-use tripmeter_stats::runs::{Comparison, Question, runs_needed};
+use tripmeter_stats::runs::{Comparison, Figure, Question, runs_needed};
 
-/// What the columns mean, for people.
-pub fn legend(question: &Question, sides: [&str; 2]) -> String {
+/// What figures are the duration of where both sides are measured by round trips.
+pub const RTT_HALF: &str = "rtt_half, half of a round trip";
+
+/// What the columns mean, for people. `latency` says what the figures are the duration of.
+pub fn legend(question: &Question, sides: [&str; 2], latency: &str) -> String {
     let [reference, result] = sides;
     let (estimate, unit) = match question.layout {
         Layout::Paired => ("of pairs of runs", "pairs"),
         Layout::Independent => ("of all pairs of runs", "runs of either side"),
     };
     format!(
-        "{reference}, {result}: median over runs of rtt_half, half of a round trip. k = 1024 bytes.\n\
+        "{reference}, {result}: median over runs of {latency}. k = 1024 bytes.\n\
          ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}.\n\
          interval: exact, of ranks, as wide as the number of comparisons asks for.\n\
          p: of no change beyond the margin, adjusted for the number of comparisons.\n\
@@ -58,14 +61,22 @@ fn row(one: &Comparison, layout: Layout) -> [String; 10] {
             Layout::Paired => one.runs[0].to_string(),
             Layout::Independent => format!("{}+{}", one.runs[0], one.runs[1]),
         },
-        micros(one.sides[0]),
-        micros(one.sides[1]),
+        side(one.figure, one.sides[0]),
+        side(one.figure, one.sides[1]),
         format!("{:.3}", judged.ratio),
         interval.unwrap_or_else(|| "n too small".to_owned()),
         p_value(judged.p_changed),
         one.detectable.map_or("-".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0)),
         verdict.to_owned(),
     ]
+}
+
+/// A figure of a side: a time in microseconds, or with its unit.
+fn side(figure: Figure, value: f64) -> String {
+    match figure.unit() {
+        "ns" => micros(value),
+        unit => format!("{value:.3} {unit}"),
+    }
 }
 
 fn p_value(p: f64) -> String {
@@ -89,7 +100,7 @@ pub fn summary(comparisons: &[Comparison], question: &Question, effect: f64) -> 
 
 /// A line if a change of that size may have been missed.
 fn blindness(comparisons: &[Comparison], question: &Question, effect: f64) -> String {
-    let is_seen = |one: &&Comparison| one.detectable.is_some_and(|ratio| ratio <= 1.0 + effect);
+    let is_seen = |one: &&Comparison| one.detectable.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect);
     let seen = comparisons.iter().filter(is_seen).count();
     if seen == comparisons.len() {
         return String::new();

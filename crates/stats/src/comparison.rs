@@ -29,7 +29,7 @@ impl Outcome {
     }
 }
 
-/// One figure of one payload on both sides, in microseconds.
+/// One figure of one payload on both sides, in the figure's unit: microseconds, unless its name says otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// The figure.
@@ -50,9 +50,16 @@ impl Compared {
         let (reference, result) = (self.reference?, self.result?);
         Some((result - reference) * 100.0 / reference)
     }
+
+    /// How much worse the result is, in percent of the reference: the same, or less that there is of what is better if there
+    /// is more.
+    pub fn percent_worse(&self) -> Option<f64> {
+        self.percent().map(|percent| if self.figure.is_better_if_more() { -percent } else { percent })
+    }
 }
 
-/// Compares each figure of each payload: it fails if result > reference * (1 + threshold). Figures come one after the
+/// Compares each figure of each payload: it fails if result > reference * (1 + threshold); of what is better if there is
+/// more, if result < reference / (1 + threshold). Figures come one after the
 /// other, each with the payloads of the reference in their order, and then those that only the results have.
 ///
 /// # Source
@@ -63,17 +70,21 @@ pub fn by_threshold(reference: &Summary, result: &Summary, threshold: f64) -> Ve
     let payloads: Vec<_> =
         reference.rows.iter().chain(result.rows.iter().filter(is_new)).map(|row| &row.bytes).collect();
     let compared = |figure: Magnitude, bytes: &Bytes| {
-        let value = |summary: &Summary| summary.row(bytes).map(|row| figure.of(row));
+        let value = |summary: &Summary| summary.row(bytes).and_then(|row| figure.get(row));
         let (reference, result) = (value(reference), value(result));
         let outcome = match (reference, result) {
+            (None, None) => return None,
             (None, _) => Outcome::New,
             (_, None) => Outcome::Missing,
-            (Some(reference), Some(result)) if is_within(reference, result, threshold) => Outcome::Passed,
-            _ => Outcome::Failed,
+            (Some(reference), Some(result)) => {
+                let (less, more) = if figure.is_better_if_more() { (result, reference) } else { (reference, result) };
+                if is_within(less, more, threshold) { Outcome::Passed } else { Outcome::Failed }
+            }
         };
-        Compared { figure, bytes: bytes.clone(), reference, result, outcome }
+        Some(Compared { figure, bytes: bytes.clone(), reference, result, outcome })
     };
-    Magnitude::ALL.iter().flat_map(|&figure| payloads.iter().map(move |bytes| compared(figure, bytes))).collect()
+    let figures = Magnitude::of_summaries(&[reference, result]);
+    figures.into_iter().flat_map(|figure| payloads.iter().filter_map(move |bytes| compared(figure, bytes))).collect()
 }
 
 /// Whether a result is at most that much more. Exactly at the limit is within, although neither decimals nor 1.1 are exact
@@ -86,6 +97,7 @@ fn is_within(reference: f64, result: f64, threshold: f64) -> bool {
 mod tests {
     use super::*;
     use crate::fixture::summary;
+    use tripmeter_model::summary::More;
 
     fn outcome(reference: f64, result: f64, threshold: f64) -> Outcome {
         let side = |value| summary(&[(16, [value; 3])]);
@@ -109,6 +121,27 @@ mod tests {
     fn what_is_no_number_fails() {
         assert_eq!(outcome(1.0, f64::NAN, 0.1), Outcome::Failed);
         assert_eq!(outcome(f64::NAN, 1.0, 0.1), Outcome::Failed);
+    }
+
+    #[test]
+    fn less_is_worse_of_rates_and_a_loss_fails_where_there_was_none() {
+        let side = |rate: f64, loss: f64| {
+            let mut made = summary(&[(16, [1.0; 3])]);
+            made.rows[0].more = Some(More { loss_percent: Some(loss), rate_hz: Some(rate), ..More::default() });
+            made
+        };
+        let outcomes = |rate: f64, loss: f64| {
+            let compared = by_threshold(&side(1100.0, 0.0), &side(rate, loss), 0.1);
+            let more: Vec<_> = compared[4..].iter().map(|one| (one.figure, one.outcome)).collect();
+            assert_eq!(
+                more.iter().map(|one| one.0).collect::<Vec<_>>(),
+                [Magnitude::Mean, Magnitude::Loss, Magnitude::Rate]
+            );
+            (more[2].1, more[1].1)
+        };
+        assert_eq!(outcomes(1000.0, 0.0), (Outcome::Passed, Outcome::Passed));
+        assert_eq!(outcomes(999.0, 0.001), (Outcome::Failed, Outcome::Failed));
+        assert_eq!(outcomes(9999.0, 0.0), (Outcome::Passed, Outcome::Passed));
     }
 
     #[test]

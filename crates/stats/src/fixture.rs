@@ -19,11 +19,12 @@ pub fn summary(rows: &[(u64, [f64; 3])]) -> Summary {
         p90: p99,
         p99,
         p9999: max,
+        more: None,
     };
     Summary { rows: rows.iter().map(row).collect() }
 }
 
 /// Limits of median, 99th percentile and maximum.
 pub fn limit(name: &str, bytes: u64, [median, p99, max]: [f64; 3]) -> Requirement {
-    Requirement { sub_experiment: name.to_owned(), bytes: Bytes::from(bytes), median, p99, max }
+    Requirement { sub_experiment: name.to_owned(), bytes: Bytes::from(bytes), median, p99, max, more: [None; 5] }
 }

@@ -1,7 +1,7 @@
 //! The figures of the published latency summaries, rounded at every step as numpy does, so that three decimals agree.
 
 use crate::legacy;
-use crate::pairwise;
+use crate::pairwise::{self, Figures};
 use crate::select;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::summary::SummaryRow;
@@ -20,19 +20,32 @@ const QUANTILES: [f64; 4] = [50.0 / 100.0, 90.0 / 100.0, 99.0 / 100.0, 99.99 / 1
 pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
     let count = samples.len() as f64;
     let (later, earlier) = (samples.get(1..)?, &samples[..samples.len() - 1]);
-    let [jitter_sum, max_jitter] = pairwise::sum_and_largest(later, earlier, |later, earlier| (later - earlier).abs());
+    let jitter = pairwise::figures(later, earlier, |later, earlier| (later - earlier).abs());
     let or_none = |figure: f64| if later.is_empty() { f64::NAN } else { figure };
-    let mean_jitter = or_none(jitter_sum / (count - 1.0));
-    let max_jitter = legacy::max_jitter(or_none(max_jitter), samples);
-    let min = pairwise::smallest(samples);
-    let [sum, max] = pairwise::sum_and_largest(samples, samples, |sample, _| sample);
+    let mean_jitter = or_none(jitter.sum / (count - 1.0));
+    let max_jitter = legacy::max_jitter(or_none(jitter.largest), samples);
+    let Figures { sum, smallest: min, largest: max } = pairwise::figures(samples, samples, |sample, _| sample);
     let mean = sum / count;
-    let [squares, _] = pairwise::sum_and_largest(samples, samples, |sample, _| (sample - mean) * (sample - mean));
+    let squares = pairwise::figures(samples, samples, |sample, _| (sample - mean) * (sample - mean)).sum;
     let stdev = (squares / count).sqrt();
     let [median, p90, p99, p9999] = select::quantiles_within(samples, [min, max], QUANTILES);
     let samples = samples.len() as u64;
     let bytes = bytes.clone();
-    Some(SummaryRow { bytes, samples, max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999 })
+    Some(SummaryRow {
+        bytes,
+        samples,
+        max,
+        min,
+        mean,
+        median,
+        stdev,
+        mean_jitter,
+        max_jitter,
+        p90,
+        p99,
+        p9999,
+        more: None,
+    })
 }
 
 /// The number at `position` between two neighbours of a sorted list, which differ in `position` by 1.

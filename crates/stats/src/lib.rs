@@ -30,6 +30,7 @@ pub mod runs;
 mod select;
 pub mod series;
 pub mod shift;
+pub mod timed;
 pub mod verdict;
 
 pub use error::Error;

@@ -1,6 +1,5 @@
 //! Requirements from many runs.
 
-use crate::verdict::of_summary;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::check::Check;
 use tripmeter_model::requirements::{Requirement, Requirements};
@@ -65,9 +64,7 @@ pub fn limits(runs: &[String], summaries: &[RunSummary], p: f64) -> Result<Deriv
             if !missing_in.is_empty() {
                 derived.gaps.push(Gap { sub_experiment: name.clone(), bytes: Some(bytes.clone()), missing_in });
             }
-            let [median, p99, max] = limits_of(&of_name, bytes, p)?;
-            let sub_experiment = name.clone();
-            derived.requirements.rows.push(Requirement { sub_experiment, bytes: bytes.clone(), median, p99, max });
+            derived.requirements.rows.push(requirement(&of_name, name, bytes, p)?);
         }
         if !without.is_empty() {
             derived.gaps.push(Gap { sub_experiment: name.clone(), bytes: None, missing_in: without });
@@ -77,24 +74,38 @@ pub fn limits(runs: &[String], summaries: &[RunSummary], p: f64) -> Result<Deriv
 }
 
 /// The limits of one payload.
-fn limits_of(of_name: &[&RunSummary], bytes: &Bytes, p: f64) -> Result<[f64; 3], String> {
-    let mut limits = [0.0; 3];
+fn requirement(of_name: &[&RunSummary], name: &str, bytes: &Bytes, p: f64) -> Result<Requirement, String> {
+    let mut limits = [0.0; Check::ALL.len()];
     for (limit, check) in limits.iter_mut().zip(Check::ALL) {
-        let mut values = Vec::with_capacity(of_name.len());
-        for one in of_name {
-            let Some(row) = one.summary.row(bytes) else { continue };
-            let value = rounded(of_summary(row, check));
-            if !value.is_finite() {
-                let (run, name, check) = (&one.run, &one.sub_experiment, check.name());
-                return Err(format!(
-                    "run '{run}': {check} of '{name}' at {bytes} bytes is {value}; leave that run out"
-                ));
-            }
-            values.push(value);
-        }
-        [*limit] = crate::quantiles(&mut values, [p]);
+        *limit = limit_of(of_name, bytes, check, p)?.unwrap_or(f64::NAN);
     }
-    Ok(limits)
+    let has_more = of_name.iter().filter_map(|one| one.summary.row(bytes)).any(|row| row.more.is_some());
+    let mut more = [None; Check::MORE.len()];
+    for (limit, check) in more.iter_mut().zip(Check::MORE).filter(|_| has_more) {
+        *limit = limit_of(of_name, bytes, check, p)?;
+    }
+    let [median, p99, max] = limits;
+    Ok(Requirement { sub_experiment: name.to_owned(), bytes: bytes.clone(), median, p99, max, more })
+}
+
+/// The limit of one figure; `None` if no run has it. Of what is better if there is more it is the quantile as far from the
+/// other end.
+fn limit_of(of_name: &[&RunSummary], bytes: &Bytes, check: Check, p: f64) -> Result<Option<f64>, String> {
+    let mut values = Vec::with_capacity(of_name.len());
+    for one in of_name {
+        let Some(value) = one.summary.row(bytes).and_then(|row| check.magnitude().get(row)) else { continue };
+        let value = rounded(value);
+        if !value.is_finite() {
+            let (run, name, check) = (&one.run, &one.sub_experiment, check.name());
+            return Err(format!("run '{run}': {check} of '{name}' at {bytes} bytes is {value}; leave that run out"));
+        }
+        values.push(value);
+    }
+    if values.is_empty() {
+        return Ok(None);
+    }
+    let [limit] = crate::quantiles(&mut values, [if check.is_lower_limit() { 1.0 - p } else { p }]);
+    Ok(Some(limit))
 }
 
 /// As it is read back from a file with three decimals.

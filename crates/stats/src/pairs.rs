@@ -83,7 +83,7 @@ impl<'a> Pairs<'a> {
         let runs = |&payload_bytes: &u64| {
             let of_payload = || self.pairs.iter().filter(move |pair| pair.cells[0].payload_bytes == payload_bytes);
             let sides = [0, 1].map(|side| of_payload().map(|pair| pair.figures[side]).collect::<Vec<_>>());
-            (!sides[0].is_empty()).then(|| Runs { name: String::new(), payload_bytes, sides })
+            (!sides[0].is_empty()).then(|| Runs::of("", payload_bytes, &sides))
         };
         payloads.iter().filter_map(runs).collect()
     }

@@ -6,15 +6,25 @@ const LANES: usize = 8;
 /// Longest part that is added without being halved again.
 const BLOCK: usize = 128;
 
-/// The sum of `f` over the pairs, in numpy's order of additions, so that it is rounded as numpy's; and the largest of
-/// `f`, negative infinity without a pair. No `f` is NaN.
+/// What comes of numbers taken together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    /// In numpy's order of additions, so that it is rounded as numpy's.
+    pub sum: f64,
+    /// Infinity without a number.
+    pub smallest: f64,
+    /// Negative infinity without a number.
+    pub largest: f64,
+}
+
+/// The figures of `f` over the pairs. No `f` is NaN.
 ///
 /// # Panics
 /// If the slices differ in length.
 ///
 /// # Source
 /// numpy, `loops_utils.h.src`, `pairwise_sum`; Higham (1993), "The accuracy of floating point summation".
-pub fn sum_and_largest(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> [f64; 2] {
+pub fn figures(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> Figures {
     assert_eq!(left.len(), right.len(), "numbers come in pairs");
     let ((lefts, last_lefts), (rights, last_rights)) = (left.as_chunks(), right.as_chunks());
     let mut blocks = Vec::with_capacity(left.len() / (BLOCK / 2) + 1);
@@ -22,26 +32,20 @@ pub fn sum_and_largest(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64)
         blocks.push(length / LANES);
         0.0
     });
-    let (sums, largest) = wide::run(ByLane { lefts, rights, f: &f, blocks: &blocks });
+    let Lanes { sums, smallest, largest } = wide::run(ByLane { lefts, rights, f: &f, blocks: &blocks });
+    let mut sums = wide::run(Together(&sums)).into_iter();
     // These are in the last block: the others are of whole lanes.
     let last: Vec<f64> = last_lefts.iter().zip(last_rights).map(|(left, right)| f(*left, *right)).collect();
-    let mut sums = sums.into_iter();
     let sum = halved(left.len(), &mut |length| {
-        let [one, two, three, four, five, six, seven, eight] = sums.next().expect("every block has a sum");
-        let sum = ((one + two) + (three + four)) + ((five + six) + (seven + eight));
+        let sum = sums.next().expect("every block has a sum");
         if length % LANES == 0 { sum } else { last.iter().fold(sum, |sum, number| sum + number) }
     });
-    [sum, largest.into_iter().chain(last).fold(f64::NEG_INFINITY, larger)]
+    let all = |lanes: [f64; LANES]| lanes.into_iter().chain(last.iter().copied());
+    let (smallest, largest) = (all(smallest).reduce(smaller), all(largest).reduce(larger));
+    Figures { sum, smallest: smallest.unwrap_or(f64::INFINITY), largest: largest.unwrap_or(f64::NEG_INFINITY) }
 }
 
-/// The smallest of numbers that are not NaN; infinity without a number.
-pub fn smallest(numbers: &[f64]) -> f64 {
-    let (eights, rest) = numbers.as_chunks();
-    wide::run(Smallest(eights)).iter().chain(rest).copied().fold(f64::INFINITY, smaller)
-}
-
-/// The sums of blocks of so many times [`LANES`] pairs, and the largest of all, by lane.
-// They are put together elsewhere: the compiler would arrange the lanes for that.
+/// The sums of blocks of so many times [`LANES`] pairs, and the extremes of all, by lane.
 struct ByLane<'a, F> {
     lefts: &'a [[f64; LANES]],
     rights: &'a [[f64; LANES]],
@@ -49,36 +53,53 @@ struct ByLane<'a, F> {
     blocks: &'a [usize],
 }
 
+/// What comes of it.
+struct Lanes {
+    /// By block.
+    sums: Vec<[f64; LANES]>,
+    smallest: [f64; LANES],
+    largest: [f64; LANES],
+}
+
 impl<F: Fn(f64, f64) -> f64> Wide for ByLane<'_, F> {
-    type Made = (Vec<[f64; LANES]>, [f64; LANES]);
+    type Made = Lanes;
 
     #[inline(always)]
-    fn run(self) -> Self::Made {
-        let (mut sums, mut largest) = (Vec::with_capacity(self.blocks.len()), [f64::NEG_INFINITY; LANES]);
+    fn run(self) -> Lanes {
+        let (mut smallest, mut largest) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
+        let mut sums = Vec::with_capacity(self.blocks.len());
         let (mut lefts, mut rights) = (self.lefts, self.rights);
         for block in self.blocks {
             let (left, right);
             ((left, lefts), (right, rights)) = (lefts.split_at(*block), rights.split_at(*block));
-            let mut sum = [0.0; LANES];
+            // With extremes of its own a block need not wait for the one before.
+            let (mut sum, mut least, mut most) = ([0.0; LANES], [f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
             for (left, right) in left.iter().zip(right) {
                 let numbers = by_lane(*left, *right, &self.f);
                 sum = by_lane(sum, numbers, |sum, number| sum + number);
-                largest = by_lane(largest, numbers, larger);
+                least = by_lane(least, numbers, smaller);
+                most = by_lane(most, numbers, larger);
             }
             sums.push(sum);
+            (smallest, largest) = (by_lane(smallest, least, smaller), by_lane(largest, most, larger));
         }
-        (sums, largest)
+        Lanes { sums, smallest, largest }
     }
 }
 
-struct Smallest<'a>(&'a [[f64; LANES]]);
+/// The sums of the blocks, from those of their lanes.
+// Apart from making these: the compiler would arrange the lanes for that.
+struct Together<'a>(&'a [[f64; LANES]]);
 
-impl Wide for Smallest<'_> {
-    type Made = [f64; LANES];
+impl Wide for Together<'_> {
+    type Made = Vec<f64>;
 
     #[inline(always)]
-    fn run(self) -> [f64; LANES] {
-        self.0.iter().fold([f64::INFINITY; LANES], |lanes, eight| by_lane(lanes, *eight, smaller))
+    fn run(self) -> Vec<f64> {
+        let sum = |[one, two, three, four, five, six, seven, eight]: &[f64; LANES]| {
+            ((one + two) + (three + four)) + ((five + six) + (seven + eight))
+        };
+        self.0.iter().map(sum).collect()
     }
 }
 
@@ -116,8 +137,8 @@ mod tests {
             let numbers: Vec<f64> = (1..=length).map(f64::from).collect();
             let sum = f64::from(length) * f64::from(length + 1) / 2.0;
             let [least, most] = if length == 0 { [f64::INFINITY, f64::NEG_INFINITY] } else { [1.0, length.into()] };
-            assert_eq!(sum_and_largest(&numbers, &numbers, |number, _| number), [sum, most], "{length}");
-            assert_eq!(smallest(&numbers), least);
+            let expected = Figures { sum, smallest: least, largest: most };
+            assert_eq!(figures(&numbers, &numbers, |number, _| number), expected, "{length}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::median;
 use crate::order::{median_interval, quantile_bounds};
-use tripmeter_model::channel::Latency;
+use tripmeter_model::channel::{Latency, Used};
 use tripmeter_model::manifest::{
     Bounds, Cell, FigureOverRounds, Figures, Manifest, OverRounds, OverRoundsFigure, WithinRun,
 };
@@ -75,20 +75,26 @@ fn others(cell: &Cell) -> Vec<(String, f64)> {
     let mut put = |place: &str, figures: &[(&str, f64)]| {
         found.extend(figures.iter().map(|(name, value)| (format!("{place}.{name}"), *value)));
     };
-    let of_figures = |figures: Figures| {
-        let Figures { min, mean, median, p90, p99, p9999, max, .. } = figures;
-        [("min", min), ("mean", mean), ("median", median), ("p90", p90), ("p99", p99), ("p9999", p9999), ("max", max)]
-    };
-    for (place, figures) in [("one_way_ns", cell.one_way_ns), ("one_way_last_ns", cell.one_way_last_ns)] {
-        figures.iter().for_each(|figures| put(place, &of_figures(*figures)));
-    }
+    of_trips(cell, &mut put);
+    of_load(cell, &mut put);
+    of_channel(cell, &mut put);
+    of_rpc(cell, &mut put);
+    of_log(cell, &mut put);
+    found
+}
+
+fn of_trips(cell: &Cell, put: &mut Put<'_>) {
+    of_figures("one_way_ns", cell.one_way_ns, put);
+    of_figures("one_way_last_ns", cell.one_way_last_ns, put);
     if let Some(over) = &cell.over_handover_ns {
         over.rtt_half.iter().for_each(|figures| put("over_handover_ns.rtt_half", &[("median", figures.median)]));
     }
     for (index, follower) in cell.followers.iter().enumerate() {
-        let place = format!("followers[{index}].one_way_ns");
-        follower.one_way_ns.iter().for_each(|figures| put(&place, &of_figures(*figures)));
+        of_figures(&format!("followers[{index}].one_way_ns"), follower.one_way_ns, put);
     }
+}
+
+fn of_load(cell: &Cell, put: &mut Put<'_>) {
     for (index, trial) in cell.trials.iter().enumerate() {
         put(&format!("trials[{index}]"), &[("published_hz", trial.published_hz)]);
         for (follower, arrival) in trial.followers.iter().enumerate() {
@@ -97,24 +103,73 @@ fn others(cell: &Cell) -> Vec<(String, f64)> {
             put(&format!("trials[{index}].followers[{follower}]"), &figures);
         }
     }
+}
+
+fn of_channel(cell: &Cell, put: &mut Put<'_>) {
     for (index, trial) in cell.channel.iter().enumerate() {
-        put(&format!("channel[{index}]"), &[("achieved_hz", trial.achieved_hz)]);
-        let times = [("response_ns", trial.response_ns), ("service_ns", trial.service_ns)];
-        for (time, latency) in times.into_iter().filter_map(|(time, latency)| Some((time, latency?))) {
-            let Latency { min, mean, median, p90, p99, p999, max, .. } = latency;
-            let figures = [
-                ("min", min),
-                ("mean", mean),
-                ("median", median),
-                ("p90", p90),
-                ("p99", p99),
-                ("p999", p999),
-                ("max", max),
-            ];
-            put(&format!("channel[{index}].{time}"), &figures);
+        let place = format!("channel[{index}]");
+        put(&place, &[("achieved_hz", trial.achieved_hz)]);
+        of_latency(&format!("{place}.response_ns"), trial.response_ns, put);
+        of_latency(&format!("{place}.service_ns"), trial.service_ns, put);
+        of_latency(&format!("{place}.lateness_ns"), trial.lateness_ns, put);
+        of_process(&format!("{place}.publisher"), Some(trial.publisher), put);
+        of_process(&format!("{place}.subscriber"), trial.subscriber, put);
+        for (topic, one) in trial.topics.iter().enumerate() {
+            let place = format!("{place}.topics[{topic}]");
+            put(&place, &[("achieved_hz", one.achieved_hz)]);
+            of_latency(&format!("{place}.response_ns"), one.response_ns, put);
+            of_latency(&format!("{place}.service_ns"), one.service_ns, put);
+            of_latency(&format!("{place}.lateness_ns"), one.lateness_ns, put);
         }
     }
-    found
+}
+
+fn of_rpc(cell: &Cell, put: &mut Put<'_>) {
+    for (index, trial) in cell.rpc.iter().enumerate() {
+        let place = format!("rpc[{index}]");
+        put(&place, &[("qps", trial.qps)]);
+        if let Some(pace) = trial.pace {
+            put(&format!("{place}.pace"), &[("achieved_hz", pace.achieved_hz)]);
+        }
+        of_latency(&format!("{place}.response_rtt_ns"), trial.response_rtt_ns, put);
+        of_latency(&format!("{place}.service_rtt_ns"), trial.service_rtt_ns, put);
+        of_latency(&format!("{place}.lateness_ns"), trial.lateness_ns, put);
+        of_process(&format!("{place}.client"), Some(trial.client), put);
+        of_process(&format!("{place}.server"), trial.server, put);
+    }
+}
+
+fn of_log(cell: &Cell, put: &mut Put<'_>) {
+    let Some(log) = &cell.log else { return };
+    of_figures("log.call_ns", log.call_ns, put);
+    put("log", &[("flush_ns", log.flush_ns as f64)]);
+    if let Some(percent) = log.cpu_max_percent {
+        put("log", &[("cpu_max_percent", percent)]);
+    }
+    of_process("log.used", Some(log.used), put);
+}
+
+/// Takes figures and the place that they have in common.
+type Put<'a> = dyn FnMut(&str, &[(&str, f64)]) + 'a;
+
+fn of_figures(place: &str, figures: Option<Figures>, put: &mut Put<'_>) {
+    let Some(Figures { min, mean, median, p90, p99, p9999, max, .. }) = figures else { return };
+    let figures =
+        [("min", min), ("mean", mean), ("median", median), ("p90", p90), ("p99", p99), ("p9999", p9999), ("max", max)];
+    put(place, &figures);
+}
+
+fn of_latency(place: &str, latency: Option<Latency>, put: &mut Put<'_>) {
+    let Some(Latency { min, mean, median, p90, p99, p999, max, .. }) = latency else { return };
+    let figures =
+        [("min", min), ("mean", mean), ("median", median), ("p90", p90), ("p99", p99), ("p999", p999), ("max", max)];
+    put(place, &figures);
+}
+
+fn of_process(place: &str, used: Option<Used>, put: &mut Put<'_>) {
+    let Some(used) = used else { return };
+    let figures = [("cpu_time_ns", used.cpu_time_ns as f64), ("peak_memory_bytes", used.peak_memory_bytes as f64)];
+    put(place, &figures);
 }
 
 /// The median of one figure over rounds, with its interval; `None` without a round.
@@ -146,6 +201,16 @@ mod tests {
         let cell = Cell { one_way_ns: Some(figures), ..Cell::default() };
         let found = others(&cell);
         assert_eq!((found.len(), found[2].clone()), (7, ("one_way_ns.median".to_owned(), 3.0)));
+        let log = serde_json::json!({
+            "call_ns": figures, "refused": 0, "flush_ns": 8, "cpu_max_percent": 90.5,
+            "lines": { "written": 0, "bytes": 0, "shortest_prefix_bytes": 0, "longest_prefix_bytes": 0 },
+            "used": { "window_ns": 1, "cpu_time_ns": 2, "voluntary_switches": 0, "involuntary_switches": 0,
+                "peak_memory_bytes": 3 },
+        });
+        let found = others(&Cell { log: serde_json::from_value(log).ok(), ..Cell::default() });
+        for (figure, value) in [("log.call_ns.p99", 5.0), ("log.flush_ns", 8.0), ("log.used.cpu_time_ns", 2.0)] {
+            assert!(found.contains(&(figure.to_owned(), value)), "{figure} {found:?}");
+        }
     }
 
     #[test]

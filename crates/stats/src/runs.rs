@@ -4,12 +4,14 @@
 //! every unchanged program slower. So of each run only its figures count, and a comparison is of one figure at one payload.
 //! All comparisons are judged together, see [`crate::change`].
 
-use crate::change::{Control, Judged, judge_all};
+use crate::change::{Control, Judged, Verdict, judge_all};
 use crate::error::Error;
 use crate::median;
 use crate::power::{Design, Layout, sample_deviation};
 use crate::shift::Shift;
+use tripmeter_model::magnitude::Magnitude;
 use tripmeter_model::manifest::Figures;
+use tripmeter_model::summary::SummaryRow;
 
 /// Below this the logarithms of a figure do not differ from run to run: what a coarse clock makes of a steady figure.
 const LEAST_DEVIATION: f64 = 1e-12;
@@ -21,25 +23,92 @@ pub enum Figure {
     Median,
     /// 99 % of the samples are below.
     P99,
+    /// The arithmetic mean of the samples.
+    Mean,
+    /// 99.9 % of the samples are below.
+    P999,
+    /// The largest sample.
+    Max,
+    /// The share of what was sent that came in time and intact, in per cent: what is not lost, so that it is above 0.
+    Delivered,
+    /// Messages or calls per second that were sent or made.
+    Rate,
+    /// Calls per second that succeeded.
+    Qps,
 }
 
 impl Figure {
-    /// All that are compared, in the order of tables.
+    /// Those of half round trips that are compared, in the order of tables.
     pub const ALL: [Figure; 2] = [Figure::Median, Figure::P99];
+    /// All that are compared of patterns `channel`, `rpc` and `log`, in the order of tables.
+    pub const TIMED: [Figure; 8] = [
+        Figure::Mean,
+        Figure::Median,
+        Figure::P99,
+        Figure::P999,
+        Figure::Max,
+        Figure::Delivered,
+        Figure::Rate,
+        Figure::Qps,
+    ];
 
     /// In tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Figure::Median => "median",
             Figure::P99 => "p99",
+            Figure::Mean => "mean",
+            Figure::P999 => "p99.9",
+            Figure::Max => "max",
+            Figure::Delivered => "delivered",
+            Figure::Rate => "rate",
+            Figure::Qps => "QPS",
         }
     }
 
-    /// Its value in a run.
+    /// The figure of a summary; `None` for the share delivered, which is what its loss leaves.
+    fn magnitude(self) -> Option<Magnitude> {
+        Some(match self {
+            Figure::Median => Magnitude::Median,
+            Figure::P99 => Magnitude::P99,
+            Figure::Mean => Magnitude::Mean,
+            Figure::P999 => Magnitude::P999,
+            Figure::Max => Magnitude::Max,
+            Figure::Rate => Magnitude::Rate,
+            Figure::Qps => Magnitude::Qps,
+            Figure::Delivered => return None,
+        })
+    }
+
+    /// Its unit: `ns`, `%` or `/s`.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Figure::Delivered => "%",
+            Figure::Rate | Figure::Qps => "/s",
+            _ => "ns",
+        }
+    }
+
+    /// True if less of it is worse.
+    pub fn is_better_if_more(self) -> bool {
+        self.unit() != "ns"
+    }
+
+    /// Its value in a run, in its unit; `None` if the run has none.
+    pub fn of_row(self, row: &SummaryRow) -> Option<f64> {
+        let Some(magnitude) = self.magnitude() else { return Some(100.0 - Magnitude::Loss.get(row)?) };
+        let factor = if magnitude.is_latency() { 1000.0 } else { 1.0 };
+        Some(magnitude.get(row)? * factor)
+    }
+
+    /// Its value in a run of half round trips, in nanoseconds.
     pub fn of(self, figures: &Figures) -> f64 {
         match self {
             Figure::Median => figures.median,
             Figure::P99 => figures.p99,
+            Figure::Mean => figures.mean,
+            Figure::Max => figures.max,
+            _ => f64::NAN,
         }
     }
 }
@@ -51,9 +120,28 @@ pub struct Runs {
     pub name: String,
     /// The payload.
     pub payload_bytes: u64,
-    /// Figures of the runs of the reference, and of those of the results. If they were made in pairs, the i-th of one side
-    /// belongs to the i-th of the other.
-    pub sides: [Vec<Figures>; 2],
+    /// Of each figure, its values in the runs of the reference, and in those of the results, in its unit. If they were made
+    /// in pairs, the i-th of one side belongs to the i-th of the other.
+    pub figures: Vec<(Figure, [Vec<f64>; 2])>,
+}
+
+impl Runs {
+    /// The figures of half round trips of both sides.
+    pub fn of(name: &str, payload_bytes: u64, sides: &[Vec<Figures>; 2]) -> Self {
+        let values = |figure: Figure| sides.each_ref().map(|side| side.iter().map(|run| figure.of(run)).collect());
+        let figures = Figure::ALL.map(|figure| (figure, values(figure)));
+        Self { name: name.to_owned(), payload_bytes, figures: figures.into() }
+    }
+
+    /// The figures of rows of summaries of both sides, as far as all of them have them.
+    pub fn of_rows(name: &str, payload_bytes: u64, sides: &[Vec<SummaryRow>; 2]) -> Self {
+        let values = |figure: Figure| -> Option<[Vec<f64>; 2]> {
+            let side = |side: &Vec<SummaryRow>| side.iter().map(|row| figure.of_row(row)).collect::<Option<Vec<f64>>>();
+            Some([side(&sides[0])?, side(&sides[1])?])
+        };
+        let figures = Figure::TIMED.iter().filter_map(|&figure| Some((figure, values(figure)?)));
+        Self { name: name.to_owned(), payload_bytes, figures: figures.collect() }
+    }
 }
 
 /// What is to be found out.
@@ -88,13 +176,14 @@ pub struct Comparison {
     pub figure: Figure,
     /// Runs of the reference and of the results; in pairs both are their number.
     pub runs: [usize; 2],
-    /// Median over the runs of the reference, and over those of the results, in nanoseconds.
+    /// Median over the runs of the reference, and over those of the results, in the figure's unit.
     pub sides: [f64; 2],
     /// The ratio results / reference and what it says.
     pub judged: Judged,
     /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs.
     pub deviation: Option<f64>,
-    /// The smallest ratio above 1 that so many runs show with the wanted power; `None` if they are too few to show any.
+    /// The smallest ratio above 1 that so many runs show with the wanted power, or the largest below 1 of what is better if
+    /// there is more; `None` if they are too few to show any.
     pub detectable: Option<f64>,
 }
 
@@ -106,25 +195,29 @@ pub struct Comparison {
 /// # Panics
 /// If the question has a number outside its range.
 pub fn compare(runs: &[Runs], question: &Question) -> Result<Vec<Comparison>, Error> {
-    let cells: Vec<(&Runs, Figure)> = runs.iter().flat_map(|runs| Figure::ALL.map(|figure| (runs, figure))).collect();
-    let values = |&(runs, figure): &(&Runs, Figure)| runs.sides.each_ref().map(|side| values(side, figure));
-    let shift = |[reference, result]: [Vec<f64>; 2]| match question.layout {
-        Layout::Paired => Shift::paired_ratio(&reference, &result),
-        Layout::Independent => Shift::ratio(&reference, &result),
+    let cells: Vec<(&Runs, Figure, &[Vec<f64>; 2])> =
+        runs.iter().flat_map(|runs| runs.figures.iter().map(move |(figure, sides)| (runs, *figure, sides))).collect();
+    let shift = |[reference, result]: &[Vec<f64>; 2]| match question.layout {
+        Layout::Paired => Shift::paired_ratio(reference, result),
+        Layout::Independent => Shift::ratio(reference, result),
     };
-    let shifts = cells.iter().map(|cell| shift(values(cell))).collect::<Result<Vec<_>, _>>()?;
+    let shifts = cells.iter().map(|cell| shift(cell.2)).collect::<Result<Vec<_>, _>>()?;
     let judged = judge_all(&shifts, question.margin, question.control);
     let mut distances = Distances { question, comparisons: cells.len(), known: Vec::new() };
-    let comparison = |(cell, judged): (&(&Runs, Figure), Judged)| {
-        let (sides, deviation) = (values(cell), deviation(&values(cell), question.layout));
+    let comparison = |(&(runs, figure, sides), judged): (&(&Runs, Figure, &[Vec<f64>; 2]), Judged)| {
+        let deviation = deviation(sides, question.layout);
         let count = sides.each_ref().map(Vec::len);
         let detectable = deviation.and_then(|deviation| distances.detectable(count[0].min(count[1]), deviation));
+        let (judged, detectable) = match figure.is_better_if_more() {
+            true => (turned(judged), detectable.map(f64::recip)),
+            false => (judged, detectable),
+        };
         Comparison {
-            name: cell.0.name.clone(),
-            payload_bytes: cell.0.payload_bytes,
-            figure: cell.1,
+            name: runs.name.clone(),
+            payload_bytes: runs.payload_bytes,
+            figure,
             runs: count,
-            sides: sides.map(|values| median(&values).expect("a shift has values on both sides")),
+            sides: sides.each_ref().map(|values| median(values).expect("a shift has values on both sides")),
             judged,
             deviation,
             detectable,
@@ -149,8 +242,14 @@ pub fn runs_needed<'a>(
     Some((hardest, question.design(deviation, comparisons.len()).runs_needed(1.0 + effect)))
 }
 
-fn values(side: &[Figures], figure: Figure) -> Vec<f64> {
-    side.iter().map(|figures| figure.of(figures)).collect()
+/// The verdict on what is better if there is more.
+fn turned(judged: Judged) -> Judged {
+    let verdict = match judged.verdict {
+        Verdict::Regressed => Verdict::Improved,
+        Verdict::Improved => Verdict::Regressed,
+        same => same,
+    };
+    Judged { verdict, ..judged }
 }
 
 /// As [`Design::deviation`] wants it, from values above 0.
@@ -194,8 +293,7 @@ impl Distances<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::Verdict;
-
+    use tripmeter_model::summary::More;
     fn question(layout: Layout) -> Question {
         Question { layout, margin: 0.02, control: Control::FalseDiscoveries(0.05), power: 0.95 }
     }
@@ -219,7 +317,7 @@ mod tests {
             sides[0].push(figures(pace));
             sides[1].push(figures(pace * ratio * (1.0 + noise * random.f64())));
         }
-        Runs { name: name.to_owned(), payload_bytes: 1024, sides }
+        Runs::of(name, 1024, &sides)
     }
 
     #[test]
@@ -252,9 +350,30 @@ mod tests {
     }
 
     #[test]
+    fn fewer_delivered_and_a_lower_rate_are_worse() {
+        let row = |run: usize, rate: f64, loss: f64| {
+            let mut row = crate::fixture::summary(&[(16, [1.0 + 0.001 * run as f64; 3])]).rows.remove(0);
+            row.more = Some(More { loss_percent: Some(loss), rate_hz: Some(rate), ..More::default() });
+            row
+        };
+        let side = |rate: f64, loss: f64| (0..10).map(|run| row(run, rate, loss)).collect::<Vec<_>>();
+        let runs = Runs::of_rows("x", 16, &[side(1000.0, 0.0), side(900.0, 10.0)]);
+        let compared = compare(&[runs], &question(Layout::Independent)).unwrap();
+        let found: Vec<_> = compared.iter().map(|one| (one.figure.name(), one.judged.verdict, one.sides)).collect();
+        assert_eq!(found[0].1, Verdict::Equivalent, "{found:?}");
+        assert_eq!(found.len(), 6);
+        assert_eq!(found[4], ("delivered", Verdict::Regressed, [100.0, 90.0]));
+        assert_eq!(found[5], ("rate", Verdict::Regressed, [1000.0, 900.0]));
+        assert!(compared[5].detectable.is_some_and(|ratio| ratio < 1.0), "{compared:?}");
+        assert!((compared[0].sides[0] - 1004.5).abs() < 1e-9, "{compared:?}");
+    }
+
+    #[test]
     fn steady_figures_and_single_runs_are_judged() {
         let steady = runs("steady", 1.0, 8, 0.0);
-        let single = Runs { sides: steady.sides.each_ref().map(|side| side[..1].to_vec()), ..steady.clone() };
+        let first =
+            |(figure, sides): &(Figure, [Vec<f64>; 2])| (*figure, sides.each_ref().map(|side| side[..1].to_vec()));
+        let single = Runs { figures: steady.figures.iter().map(first).collect(), ..steady.clone() };
         for layout in [Layout::Paired, Layout::Independent] {
             let compared = compare(&[steady.clone(), single.clone()], &question(layout)).unwrap();
             assert!(compared[0].detectable.is_some_and(|ratio| ratio > 1.02 - 1e-9), "{compared:?}");

@@ -8,7 +8,7 @@ use tripmeter_model::wide::{self, Wide};
 const BUCKETS: usize = 4096;
 /// Fewer samples are sorted.
 const FEW: usize = 2048;
-/// Samples that are looked at together.
+/// Samples that are looked at together, as bytes of one integer.
 const GROUP: usize = 16;
 
 /// The quantiles of samples, which are overwritten. The samples are finite and not negative, the fractions within 0 to
@@ -17,8 +17,8 @@ const GROUP: usize = 16;
 /// # Panics
 /// If there is no sample.
 pub fn quantiles<const N: usize>(samples: &mut [f64], fractions: [f64; N]) -> [f64; N] {
-    let [_, largest] = pairwise::sum_and_largest(samples, samples, |sample, _| sample);
-    quantiles_within(samples, [pairwise::smallest(samples), largest], fractions)
+    let all = pairwise::figures(samples, samples, |sample, _| sample);
+    quantiles_within(samples, [all.smallest, all.largest], fractions)
 }
 
 /// The same, where the smallest and the largest sample are known.
@@ -58,19 +58,25 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
     }
     let is_wanted = wide::run(IsWanted { placed: &placed, wanted: all_wanted });
     let mut kept = 0;
-    for (group, is_wanted) in is_wanted.chunks(GROUP).enumerate() {
+    let (groups, rest) = is_wanted.as_chunks::<GROUP>();
+    for (group, is_wanted) in groups.iter().enumerate() {
         // Few are.
-        if is_wanted.contains(&true) {
-            for (index, is_wanted) in is_wanted.iter().enumerate() {
-                let sample = samples[group * GROUP + index];
-                samples[kept] = sample;
-                kept += usize::from(*is_wanted);
-            }
+        if u128::from_ne_bytes(*is_wanted) != 0 {
+            keep(samples, group * GROUP, is_wanted, &mut kept);
         }
     }
+    keep(samples, groups.len() * GROUP, rest, &mut kept);
     let kept = &mut samples[..kept];
     kept.sort_unstable_by(f64::total_cmp);
     among.map(|ranks| ranks.map(|rank| kept[rank]))
+}
+
+/// Moves those of the samples from `at` on that are wanted behind the `kept` ones.
+fn keep(samples: &mut [f64], at: usize, is_wanted: &[u8], kept: &mut usize) {
+    for (index, is_wanted) in is_wanted.iter().enumerate() {
+        samples[*kept] = samples[at + index];
+        *kept += usize::from(*is_wanted);
+    }
 }
 
 /// Equal parts of a range of numbers that are not negative, where their bits as an integer rise with them: so of
@@ -96,21 +102,21 @@ impl Buckets {
     }
 }
 
-/// Whether samples are in a bucket that is wanted.
+/// Whether samples are in a bucket that is wanted: 1, or else 0.
 struct IsWanted<'a, const N: usize> {
     placed: &'a [u16],
     wanted: [[u16; N]; 2],
 }
 
 impl<const N: usize> Wide for IsWanted<'_, N> {
-    type Made = Vec<bool>;
+    type Made = Vec<u8>;
 
     #[inline(always)]
-    fn run(self) -> Vec<bool> {
-        let mut is_wanted = vec![false; self.placed.len()];
+    fn run(self) -> Vec<u8> {
+        let mut is_wanted = vec![0; self.placed.len()];
         for (is, bucket) in is_wanted.iter_mut().zip(self.placed) {
             for wanted in self.wanted.as_flattened() {
-                *is |= bucket == wanted;
+                *is |= u8::from(bucket == wanted);
             }
         }
         is_wanted

@@ -2,7 +2,7 @@
 
 use tripmeter_model::check::{Check, CheckReport, CheckRow};
 use tripmeter_model::requirements::{Requirement, Requirements};
-use tripmeter_model::summary::{Summary, SummaryRow};
+use tripmeter_model::summary::Summary;
 
 /// What was measured of one sub-experiment.
 #[derive(Clone, Debug)]
@@ -98,38 +98,22 @@ impl ExperimentCheck {
     }
 }
 
-/// One sub-experiment against its limits: all medians, then all 99th percentiles, then all maxima, each in the order of
-/// the limits. A payload that was not measured has a row without figures; one without limits has none.
+/// One sub-experiment against its limits: all medians, then all 99th percentiles, then all maxima, then what there are
+/// limits of besides, each in the order of the limits. A payload that was not measured has a row without figures; one without limits has none.
 ///
 /// # Source
 /// `latency_check_experiment.py` of eProsima's benchmarking; it ends with an error at a payload that was not measured.
 pub fn check(limits: &[&Requirement], measured: &Summary) -> CheckReport {
-    let row = |check: Check, limit: &&Requirement| CheckRow {
-        check,
-        bytes: limit.bytes.clone(),
-        requirement: of_requirement(limit, check),
-        experiment: measured.row(&limit.bytes).map(|row| of_summary(row, check)),
+    let row = |check: Check, limit: &&Requirement| {
+        Some(CheckRow {
+            check,
+            bytes: limit.bytes.clone(),
+            requirement: limit.limit(check)?,
+            experiment: measured.row(&limit.bytes).and_then(|row| check.magnitude().get(row)),
+        })
     };
-    let rows = Check::ALL.iter().flat_map(|&check| limits.iter().map(move |limit| row(check, limit)));
-    CheckReport { rows: rows.collect() }
-}
-
-/// The limit of a figure.
-pub fn of_requirement(limit: &Requirement, check: Check) -> f64 {
-    match check {
-        Check::Median => limit.median,
-        Check::P99 => limit.p99,
-        Check::Max => limit.max,
-    }
-}
-
-/// The figure itself.
-pub fn of_summary(row: &SummaryRow, check: Check) -> f64 {
-    match check {
-        Check::Median => row.median,
-        Check::P99 => row.p99,
-        Check::Max => row.max,
-    }
+    let checks = Check::ALL.into_iter().chain(Check::MORE);
+    CheckReport { rows: checks.flat_map(|check| limits.iter().filter_map(move |limit| row(check, limit))).collect() }
 }
 
 #[cfg(test)]

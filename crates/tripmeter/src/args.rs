@@ -47,6 +47,7 @@ pub enum Command {
     Setup(SetupArgs),
     Presets(PresetsArgs),
     Table(TableArgs),
+    Plot(plotting::PlotArgs),
     CompareSubexperiments(plotting::CompareSubexperimentsArgs),
     Process(ProcessArgs),
     Check(CheckArgs),

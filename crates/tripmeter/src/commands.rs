@@ -9,6 +9,7 @@ pub mod completions;
 pub mod doctor;
 pub mod history;
 pub mod job;
+pub mod plot;
 pub mod presets;
 pub mod process;
 pub mod prune;

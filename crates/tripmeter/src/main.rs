@@ -7,6 +7,7 @@ mod database;
 mod embedded;
 mod error;
 mod experiment;
+mod lock;
 mod many_runs;
 mod output;
 mod plotting;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Setup(args) => commands::setup::setup(&args),
         Command::Presets(args) => commands::presets::presets(&args),
         Command::Table(args) => commands::table::table(&args),
+        Command::Plot(args) => commands::plot::plot(&args),
         Command::CompareSubexperiments(args) => commands::compare_subexperiments::compare_subexperiments(&args),
         Command::Process(args) => commands::process::process(&args),
         Command::Check(args) => commands::check::check(&args),

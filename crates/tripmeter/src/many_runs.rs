@@ -7,13 +7,13 @@ use crate::args::RequirementsArgs;
 use crate::commands::run::{Prepared, exit_code};
 use crate::commands::table;
 use crate::error::CliError;
+use crate::lock::lock;
 use crate::output;
 use crate::summaries::{ExperimentFolder, Run, UNFINISHED};
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_engine::Followers;
-use tripmeter_engine::os::lock_file;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, Status};
 use tripmeter_model::plan::Plan;
@@ -42,7 +42,7 @@ pub fn make(args: &RequirementsArgs, number: u32) -> Result<Made, CliError> {
         return Err(CliError::new(exit::USAGE, "each run has one round; leave out --rounds, --runs says how many"));
     }
     let folder = args.runs_directory.clone().unwrap_or_else(|| beside(&args.output_file));
-    let _lock = lock(&folder)?;
+    let _lock = lock(&folder, "command", "-r")?;
     let mut runs =
         Runs { folder: &folder, prepared: &prepared, number, quiet: args.quiet, code: exit::GOOD, took: vec![] };
     for index in 1..=number {
@@ -65,22 +65,6 @@ fn name(index: u32) -> String {
 fn beside(file: &Path) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     file.with_file_name(stem + "_runs")
-}
-
-/// Keeps others from making runs in the folder until it is dropped; a kill gives it back too.
-fn lock(folder: &Path) -> Result<File, CliError> {
-    let failed =
-        |error| CliError::new(exit::CANNOT_CREATE, format!("folder '{}' cannot be used: {error}", folder.display()));
-    fs::create_dir_all(folder).map_err(failed)?;
-    let file = File::create(folder.join(".lock")).map_err(failed)?;
-    match lock_file(&file, true).map_err(failed)? {
-        true => Ok(file),
-        false => {
-            let text =
-                format!("another command makes runs in '{}'; wait for it, or name another with -r", folder.display());
-            Err(CliError::new(exit::CANNOT_CREATE, text))
-        }
-    }
 }
 
 /// Runs in a folder.

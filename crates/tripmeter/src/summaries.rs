@@ -10,8 +10,9 @@ use tripmeter_model::exit;
 use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::raw::Reader;
-use tripmeter_model::summary::{Summary, SummaryRow};
+use tripmeter_model::summary::{More, Summary, SummaryRow};
 use tripmeter_report::plots::latency::LatencyKind;
+use tripmeter_stats::timed;
 use tripmeter_stats::verdict::Measured;
 
 /// Ends the name of a run's folder until the run is finished.
@@ -26,6 +27,8 @@ pub struct Source {
     pub name: String,
     /// Where.
     pub origin: Origin,
+    /// What only the manifest has of payloads of a logger.
+    more: Vec<(Bytes, More)>,
 }
 
 /// What figures come from.
@@ -40,6 +43,10 @@ pub enum Origin {
 }
 
 impl Source {
+    fn of(name: String, origin: Origin) -> Self {
+        Self { name, origin, more: Vec::new() }
+    }
+
     /// Whether there are only samples, or newer ones than the summary.
     pub fn is_samples(&self) -> bool {
         matches!(self.origin, Origin::Samples(_))
@@ -100,16 +107,29 @@ impl ExperimentFolder {
         // With rounds, the files are in the folders of the rounds.
         let manifest = manifest.filter(|manifest| manifest.plan.rounds == 1 || folder != path);
         let mut found = Self { path: path.to_owned(), sources: sources(path, contents), manifest, round };
-        found.sources.extend(found.without_files());
+        found.add_manifest();
         Ok(found)
     }
 
-    /// What the manifest's plan has and no file is there for.
-    fn without_files(&self) -> Vec<Source> {
-        let planned = self.manifest.iter().flat_map(|manifest| &manifest.plan.sub_experiments);
-        let missing = planned.filter(|sub| !self.sources.iter().any(|source| source.name == sub.name));
-        let figures = |name: &str| self.result(name).map(figures).unwrap_or_default();
-        missing.map(|sub| Source { name: sub.name.clone(), origin: Origin::Manifest(figures(&sub.name)) }).collect()
+    /// Adds what the manifest's plan has and no file is there for, and figures that stand in no file.
+    fn add_manifest(&mut self) {
+        let Some(manifest) = &self.manifest else { return };
+        let mut added = Vec::new();
+        for plan in &manifest.plan.sub_experiments {
+            let result = self.result(&plan.name);
+            if timed::is_of(plan) {
+                let summaries = timed::summaries(plan, result).into_iter();
+                added.extend(summaries.map(|(name, summary)| Source::of(name, Origin::Manifest(summary))));
+            } else if !self.sources.iter().any(|source| source.name == plan.name) {
+                let figures = result.map(figures).unwrap_or_default();
+                added.push(Source::of(plan.name.clone(), Origin::Manifest(figures)));
+            }
+        }
+        self.sources.extend(added);
+        let of_log = |cell: &Cell| Some((Bytes::from(cell.payload_bytes), timed::of_log(cell)?));
+        let more = |name: &str| self.result(name).iter().flat_map(|result| &result.cells).filter_map(of_log).collect();
+        let found: Vec<Vec<_>> = self.sources.iter().map(|source| more(&source.name)).collect();
+        self.sources.iter_mut().zip(found).for_each(|(source, more)| source.more = more);
     }
 
     /// Makes the summaries that are not there, or older than the samples, as files beside the samples; says so unless
@@ -173,14 +193,15 @@ impl ExperimentFolder {
         }
     }
 
-    /// What the manifest's plan says about a sub-experiment.
+    /// What the manifest's plan says about a sub-experiment, or the one that a name of figures is of.
     pub fn plan(&self, name: &str) -> Option<&SubExperiment> {
+        let name = timed::sub_experiment(name);
         self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)
     }
 
     /// What the manifest says came of a sub-experiment.
     fn result(&self, name: &str) -> Option<&SubExperimentResult> {
-        let results = &self.manifest.as_ref()?.sub_experiments;
+        let (name, results) = (timed::sub_experiment(name), &self.manifest.as_ref()?.sub_experiments);
         results.iter().find(|result| result.name == name && result.round == self.round)
     }
 
@@ -193,7 +214,7 @@ impl ExperimentFolder {
 
     /// What the latencies of a sub-experiment are the duration of, if a manifest says so.
     pub fn kind(&self, name: &str) -> Option<LatencyKind> {
-        kind_of(self.plan(name)?)
+        kind_of_name(name).or_else(|| kind_of(self.plan(name)?))
     }
 
     /// What figures of other experiments must share to be compared over time; nothing without a manifest.
@@ -206,6 +227,31 @@ impl ExperimentFolder {
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
+}
+
+/// What the latencies are the duration of, if a name of figures says it.
+pub fn kind_of_name(name: &str) -> Option<LatencyKind> {
+    let kind = timed::kind(name)?;
+    match kind.as_str() {
+        _ if kind.starts_with("response_rtt") => Some(LatencyKind::ResponseRtt),
+        _ if kind.starts_with("service_rtt") => Some(LatencyKind::ServiceRtt),
+        _ if kind.starts_with("response") => Some(LatencyKind::Response),
+        _ if kind.starts_with("service") => Some(LatencyKind::Service),
+        _ => None,
+    }
+}
+
+/// The first of these names whose sub-experiment the others have only with latencies of other kinds, and one of theirs.
+pub fn other_kind<'a, 'b, I: Iterator<Item = &'b str>>(
+    names: impl Iterator<Item = &'a str>,
+    others: impl Fn() -> I,
+) -> Option<(&'a str, &'b str)> {
+    let mut names = names;
+    names.find_map(|name| {
+        let own = || others().filter(|other| timed::sub_experiment(other) == timed::sub_experiment(name));
+        let has_kind = own().any(|other| timed::kind(other) == timed::kind(name));
+        own().next().filter(|_| !has_kind).map(|other| (name, other))
+    })
 }
 
 /// What latencies of that pattern are the duration of.
@@ -226,6 +272,15 @@ pub fn kind_of(plan: &SubExperiment) -> Option<LatencyKind> {
 /// # Errors
 /// If the file is wrong.
 pub fn read(reader: &Reader, source: &Source, threads: usize) -> Result<Summary, CliError> {
+    let mut summary = read_file(reader, source, threads)?;
+    for row in &mut summary.rows {
+        let more = source.more.iter().find(|(bytes, _)| *bytes == row.bytes);
+        row.more = row.more.or(more.map(|(_, more)| *more));
+    }
+    Ok(summary)
+}
+
+fn read_file(reader: &Reader, source: &Source, threads: usize) -> Result<Summary, CliError> {
     let samples = match &source.origin {
         Origin::Summary(file) => return Ok(Summary::read(file)?),
         Origin::Manifest(summary) => return Ok(summary.clone()),
@@ -237,7 +292,7 @@ pub fn read(reader: &Reader, source: &Source, threads: usize) -> Result<Summary,
 }
 
 /// The figures that a manifest has, of half round trips or of calls of a logger, in microseconds. It has none of jitter.
-fn figures(result: &SubExperimentResult) -> Summary {
+pub fn figures(result: &SubExperimentResult) -> Summary {
     let row = |cell: &Cell| {
         let half = cell.rtt_half_ns.or(cell.log.as_ref().and_then(|log| log.call_ns))?.scaled(1e-3);
         Some(SummaryRow {
@@ -253,6 +308,7 @@ fn figures(result: &SubExperimentResult) -> Summary {
             p90: half.p90,
             p99: half.p99,
             p9999: half.p9999,
+            more: timed::of_log(cell),
         })
     };
     Summary { rows: result.cells.iter().filter_map(row).collect() }
@@ -278,7 +334,7 @@ fn sources(path: &Path, contents: &Contents) -> Vec<Source> {
         [_, Some(summary)] => Some(Origin::Summary(summary)),
         [samples, None] => samples.map(Origin::Samples),
     };
-    found.into_iter().filter_map(|(name, files)| Some(Source { name, origin: origin(files)? })).collect()
+    found.into_iter().filter_map(|(name, files)| Some(Source::of(name, origin(files)?))).collect()
 }
 
 /// Whether a file was changed after the other.

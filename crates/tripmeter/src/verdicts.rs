@@ -28,12 +28,12 @@ pub fn question_json(question: &Question) -> Value {
 /// A comparison, for programs.
 pub fn comparison_json(one: &Comparison) -> Value {
     let judged = &one.judged;
-    json!({
+    let names = if one.figure.unit() == "ns" { ["reference_ns", "result_ns"] } else { ["reference", "result"] };
+    let mut value = json!({
         "payload_bytes": one.payload_bytes,
         "figure": one.figure.name(),
         "runs": one.runs,
-        "reference_ns": one.sides[0],
-        "result_ns": one.sides[1],
+        "unit": one.figure.unit(),
         "ratio": judged.ratio,
         "interval": judged.interval.map(|interval| [interval.low, interval.high]),
         "confidence": 1.0 - judged.alpha,
@@ -42,5 +42,10 @@ pub fn comparison_json(one: &Comparison) -> Value {
         "deviation": one.deviation,
         "seen_from": one.detectable,
         "verdict": judged.verdict.name(),
-    })
+    });
+    // What is no time has no unit in its names, but beside them.
+    for (name, side) in names.into_iter().zip(one.sides) {
+        value[name] = json!(side);
+    }
+    value
 }

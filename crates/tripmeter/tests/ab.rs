@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{LONGEST, Tripmeter, alone, folder, manifest, repository, traces};
+use common::{LONGEST, Tripmeter, alone, aloud, folder, manifest, repository, traces};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -161,6 +161,108 @@ fn what_was_measured_before_a_kill_is_judged() {
     stopped.signal("INT");
     let done = stopped.wait(LONGEST).with(130).clean();
     assert!(done.stdout.contains("INTERRUPTED") && made(&place.path().join("s"))["status"] == "interrupted");
+}
+
+/// Sides in the order of their measurement, with the medians of what was measured.
+fn measured(results: &Path) -> Vec<(u32, String, Vec<f64>)> {
+    let manifest = manifest(results);
+    let medians = |cells: &[tripmeter_model::manifest::Cell]| {
+        cells.iter().filter_map(|cell| cell.rtt_half_ns).map(|figures| figures.median).collect()
+    };
+    let of =
+        |result: tripmeter_model::manifest::SubExperimentResult| (result.round, result.name, medians(&result.cells));
+    manifest.sub_experiments.into_iter().map(of).collect()
+}
+
+#[test]
+fn what_is_killed_anywhere_goes_on_in_the_order_of_its_seed() {
+    let _alone = alone();
+    let place = folder();
+    let words =
+        |output: &'static str| [&["inmem", SLOW, "--rounds", "9", "--seed", "7", "-o", output], &SMALL[..]].concat();
+    let whole = ab(&place, &words("whole")).run().with(1).clean();
+    let order = |measured: &[(u32, String, Vec<f64>)]| -> Vec<(u32, String)> {
+        measured.iter().map(|(round, name, _)| (*round, name.clone())).collect()
+    };
+    let expected = order(&measured(&place.path().join("whole")));
+    assert_eq!(expected.len(), 18);
+    let results = place.path().join("r");
+    let (seed, mut kills) = (fastrand::u64(..), 0);
+    let mut random = fastrand::Rng::with_seed(seed);
+    aloud(&format!("kills by seed {seed}"));
+    loop {
+        let killed = ab(&place, &words("r")).start();
+        let patience = whole.took.mul_f64(random.f64() * 0.6);
+        let begin = std::time::Instant::now();
+        while kills < 4 && begin.elapsed() < patience {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        if kills == 4 {
+            killed.wait(LONGEST).with(1).clean();
+            break;
+        }
+        killed.signal("KILL");
+        let code = killed.wait(LONGEST).code;
+        let Some(1) = code else {
+            kills += 1;
+            assert_eq!(code, None, "it was killed");
+            let before = if results.join("manifest.json").exists() { measured(&results) } else { Vec::new() };
+            assert_eq!(order(&before), expected[..before.len()], "the order after {kills} kills");
+            continue;
+        };
+        break;
+    }
+    let after = measured(&results);
+    assert_eq!(order(&after), expected);
+    let made = made(&results);
+    assert_eq!(
+        (&made["status"], &made["rounds"], &made["failures"]),
+        (&"complete".into(), &9.into(), &serde_json::json!([]))
+    );
+    assert!(list(&made, "comparisons").iter().all(|one| one["runs"] == serde_json::json!([9, 9])), "{made}");
+    assert_eq!(verdict_on_median(&made), "regressed");
+    assert!(list(&made, "resumptions").len() <= kills as usize, "{made}");
+    ab(&place, &words("r")).run().with(73).one_line(&["not empty"]);
+}
+
+#[test]
+fn rounds_that_were_measured_and_sides_that_failed_stay_over_a_kill() {
+    let _alone = alone();
+    let place = folder();
+    let given = [SLOW, SLOW, "--rounds", "8", "-o", "r"];
+    let words = |more: &[&'static str]| [&given, &SMALL[..], more].concat();
+    let results = place.path().join("r");
+    let mut running = ab(&place, &words(&[])).start();
+    let has = |text: String| fs::read_to_string(results.join("manifest.json")).is_ok_and(|found| found.contains(&text));
+    running.until("a worker of the second round", |running| {
+        let Some(worker) = traces::workers(running.pid()).leader.filter(|_| has("\"round\": 2,".to_owned())) else {
+            return false;
+        };
+        traces::signal(worker, "KILL");
+        true
+    });
+    ab(&place, &words(&[])).run().with(73).one_line(&["another ab uses", "-o"]);
+    running.until("the fourth round", |_| has("\"round\": 4,".to_owned()));
+    running.signal("KILL");
+    assert_eq!(running.wait(LONGEST).code, None);
+    let before = measured(&results);
+    let refused = |more: &[&'static str], parts: &[&str]| {
+        ab(&place, &words(more)).run().with(65).one_line(parts);
+    };
+    refused(&["--warmup", "7"], &["'r' was begun", "sub_experiments[0].warmup", "7 now", "-o"][1..]);
+    refused(&["--seed", "12345"], &["seed", "12345 now"]);
+    refused(&["--margin", "3%"], &["question.margin 0.02 before, 0.03 now"]);
+    refused(&["--env-b", "X=Y"], &["sub_experiments[1].environment"]);
+    assert_eq!(measured(&results), before, "a refusal changes nothing");
+
+    let done = ab(&place, &words(&[])).run().with(75).clean();
+    assert!(done.stdout.contains("RESUMED 1 time, the last time after round 3"), "{}", done.stdout);
+    assert!(done.stdout.contains("round 2: ") && done.stdout.contains("FAILED: "), "{}", done.stdout);
+    let (after, made) = (measured(&results), made(&results));
+    assert_eq!(after[..6], before[..6], "what was measured counts");
+    assert_eq!((after.len(), list(&made, "failures").len()), (16, 1), "{made}");
+    assert!(list(&made, "comparisons").iter().all(|one| one["runs"] == serde_json::json!([7, 7])), "{made}");
+    assert_eq!(manifest(&results).resumptions.len(), 1);
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
     let runs = place.path().join("requirements_runs");
     let mut killed = tripmeter(&place, &words).start();
     killed.until("the third run", |_| runs.join("run-0003.unfinished/manifest.json").exists());
-    tripmeter(&place, &words).run().with(73).one_line(&["another command makes runs"]);
+    tripmeter(&place, &words).run().with(73).one_line(&["another command uses"]);
     killed.signal("KILL");
     assert_eq!(killed.wait(LONGEST).code, None);
     assert!(!place.path().join("requirements.csv").exists());

@@ -238,8 +238,12 @@ fn tcp(scene: &Scene) -> Finding {
     let Some(flow) = scene.by_own_counter(Path::Tcp) else {
         return not_visible("a TCP connection does not tell its bytes");
     };
-    let bytes = of(flow.least, scene.expected_bytes);
-    if is_most(flow.least, scene.expected_bytes) {
+    let expected = scene.arrived_bytes();
+    if expected == 0 {
+        return not_visible("no message arrived");
+    }
+    let bytes = of(flow.least, expected);
+    if is_most(flow.least, expected) {
         proven(format!("{bytes} over the processes' own TCP connections"))
     } else {
         failed(format!("only {bytes} went over TCP connections"))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use tripmeter_abi::Path;
 
-/// Of ten parts, so many are "most": bytes not yet acknowledged, or messages lost, when the phase ends, are fewer.
+/// Of ten parts, so many are "most": bytes not yet sent, or messages lost, when the phase ends, are fewer.
 const MOST_TENTHS: u64 = 9;
 
 /// One part in so many is "little": a payload cannot hide in it, and wake-ups of 8 bytes per message stay below it.
@@ -106,6 +106,14 @@ impl<'a> Scene<'a> {
     /// Messages of both directions that arrived: a counter of what arrives does not show those that were lost.
     pub fn arrived_messages(&self) -> u64 {
         (self.leader.received_messages + self.follower.received_messages).min(self.all_messages)
+    }
+
+    /// As `expected_bytes`, without messages that were lost on their way: each way, the fewer of those that arrived.
+    pub fn arrived_bytes(&self) -> u64 {
+        if self.is_answered {
+            return self.expected_bytes;
+        }
+        self.follower.received_messages.min(self.claim.messages).saturating_mul(self.claim.payload_bytes)
     }
 
     /// Datagrams that the messages need at least: where each one waits for its answer, no two go in one datagram.

@@ -207,23 +207,31 @@ fn socket_option(fd: RawFd, level: i32, name: i32) -> Option<i32> {
     (result == 0).then_some(value)
 }
 
-/// Bytes acknowledged by the peer, and received, over this connection since it was made.
+/// Bytes given to this connection to send, each once, and received over it, since it was made. Before Linux 4.19, those of
+/// the first that the peer has acknowledged.
 ///
 /// # Source
-/// `struct tcp_info` of linux/tcp.h, `tcpi_bytes_acked` and `tcpi_bytes_received`; Linux 4.2
+/// `struct tcp_info` of linux/tcp.h: `tcpi_bytes_acked`, `tcpi_bytes_received`, `tcpi_notsent_bytes`, `tcpi_bytes_sent`,
+/// `tcpi_bytes_retrans`
 pub(super) fn tcp_bytes(fd: RawFd) -> Option<(u64, u64)> {
     const ACKED: usize = 120;
     const RECEIVED: usize = 128;
+    const NOT_SENT: usize = 144;
+    const SENT: usize = 200;
+    const SENT_AGAIN: usize = 208;
     let mut info = [0_u8; 256];
     let mut length = info.len() as libc::socklen_t;
     // SAFETY: getsockopt(2) writes at most `length` bytes, the size of `info`.
     let result =
         unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut length) };
-    if result != 0 || (length as usize) < RECEIVED + size_of::<u64>() {
+    if result != 0 {
         return None;
     }
-    let number = |at: usize| info[at..at + 8].try_into().ok().map(u64::from_ne_bytes);
-    Some((number(ACKED)?, number(RECEIVED)?))
+    let known = info.get(..length as usize)?;
+    let short = |at: usize| Some(u64::from(u32::from_ne_bytes(known.get(at..at + 4)?.try_into().ok()?)));
+    let long = |at: usize| Some(u64::from_ne_bytes(known.get(at..at + 8)?.try_into().ok()?));
+    let given = || Some((long(SENT)? + short(NOT_SENT)?).saturating_sub(long(SENT_AGAIN)?));
+    Some((given().or_else(|| long(ACKED))?, long(RECEIVED)?))
 }
 
 /// Where the next byte of a file is read or written.
@@ -283,6 +291,24 @@ mod tests {
             let Ok(bound) = std::net::UdpSocket::bind(address) else { continue };
             assert_eq!(socket_path(bound.as_raw_fd()), Some(Path::Udp), "{address}");
         }
+    }
+
+    #[test]
+    fn a_connection_knows_what_it_was_given_before_anything_is_acknowledged() -> io::Result<()> {
+        use std::os::fd::AsRawFd;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let mut sender = std::net::TcpStream::connect(listener.local_addr()?)?;
+        let (mut receiver, _) = listener.accept()?;
+        sender.set_nonblocking(true)?;
+        // More than the receiver has room for: the rest is neither sent nor acknowledged.
+        let (chunk, mut given) = ([7; 65_536], 0);
+        while let Ok(bytes) = sender.write(&chunk) {
+            given += bytes as u64;
+        }
+        assert_eq!(tcp_bytes(sender.as_raw_fd()), Some((given, 0)));
+        receiver.read_exact(&mut [0; 1000])?;
+        assert!(tcp_bytes(receiver.as_raw_fd()).is_some_and(|(sent, received)| sent == 0 && received >= 1000));
+        Ok(())
     }
 
     #[test]

@@ -125,6 +125,7 @@ impl Leader {
 fn trial(tallied: Tallied, rate_hz: Option<f64>) -> ChannelTrial {
     let Tallied { mut tally, publishers, refused, duration_ns, cut_short, own, others, .. } = tallied;
     let Kept { achieved_hz, slowest_hz, rate_missed } = tally.kept();
+    let [response_series, service_series] = tally.series(0);
     ChannelTrial {
         offered_hz: rate_hz.unwrap_or_default(),
         achieved_hz,
@@ -139,8 +140,9 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> ChannelTrial {
         lateness_ns: tally.lateness.latency(),
         response_within_run_ns: tally.response.within_run(),
         service_within_run_ns: tally.service.within_run(),
-        response_series: tally.response.series(tally.granularity_ns()),
-        service_series: tally.service.series(tally.granularity_ns()),
+        lateness_within_run_ns: tally.lateness.within_run(),
+        response_series,
+        service_series,
         duration_ns,
         cut_short,
         publisher: own,

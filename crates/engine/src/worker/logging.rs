@@ -149,6 +149,7 @@ impl Leader {
         let series = recorded.series.clone();
         let log = LogCalls {
             call_ns: recorded.figures,
+            call_within_run_ns: recorded.within_run,
             refused,
             lines,
             flush_ns: end_ns.saturating_sub(last_call_ns),

@@ -10,7 +10,7 @@ use crate::measure::callback::Inbox;
 use crate::measure::stamps::{NoStamps, Numbered, Requests};
 use crate::measure::stream::{Even, Extent, Stream, Unspaced};
 use crate::measure::trips::Trips;
-use crate::measure::{Tracker, Watch, callback};
+use crate::measure::{End, Tracker, Watch, callback};
 use crate::message::TouchFull;
 use crate::proof::{self, Baseline, Claim, Evidence, Observer};
 use std::time::Duration;
@@ -21,6 +21,15 @@ use tripmeter_model::manifest::{PathProof, Verdict};
 const MOST_TRIES: u32 = 5;
 /// The pause before the second look; it grows by as much from look to look.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often the leader says that it is still at it.
+const SIGN_OF_LIFE_NS: u64 = 2_000_000_000;
+
+const PHASE: &str = "prove its path";
+
+fn sign_of_life(leader: &mut Leader) {
+    leader.report(&FromLeader::Phase(PHASE.to_owned()));
+}
 
 /// The follower's half.
 pub(super) fn follow<L: Link, C: Clock>(
@@ -58,8 +67,7 @@ pub(super) fn lead<L: Link, C: Clock + Copy>(
     baseline: &Baseline,
     variant: &Variant,
 ) -> Result<PathProof> {
-    let sign_of_life = |leader: &mut Leader| leader.report(&FromLeader::Phase("prove its path".to_owned()));
-    leader.phase("prove its path");
+    leader.phase(PHASE);
     let mut proofs = Vec::new();
     for follower in 0..leader.followers() {
         let mut proof = prove(leader, session, baseline, variant, follower)?;
@@ -123,14 +131,26 @@ fn exchange<L: Link, C: Clock + Copy, A: Answers>(
 ) -> Result<()> {
     let mut ticks = vec![0; plan.messages as usize];
     let watched = Watch::on(&mut *session.link, observer);
-    let mut trips =
-        Trips::new(watched, session.clock, answers, &leader.shared, session.loss_timeout, session.idle_mask);
+    let (shared, base) = (leader.shared.clone(), leader.job.timebase);
+    let mut trips = Trips::new(watched, session.clock, answers, &shared, session.loss_timeout, session.idle_mask);
     trips.sequence = session.sequence;
     trips.begin(plan.payload_bytes as usize);
     leader.arm();
-    let result = match leader.job.sub_experiment.wait {
-        Wait::Callback => callback::trips::<_, _, _, TouchFull, true>(session.inbox, &mut trips, &mut ticks, u64::MAX),
-        Wait::Poll | Wait::Block => trips.run::<TouchFull>(&mut ticks, u64::MAX),
+    let mut answered = 0;
+    // Trips may be slow, e.g. where lost packets are sent again: each part ends with a sign of life.
+    let result = loop {
+        let (part, deadline) = (&mut ticks[answered..], base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
+        let result = match leader.job.sub_experiment.wait {
+            Wait::Callback => callback::trips::<_, _, _, TouchFull, true>(session.inbox, &mut trips, part, deadline),
+            Wait::Poll | Wait::Block => trips.run::<TouchFull>(part, deadline),
+        };
+        match result {
+            Ok((count, End::Deadline)) if answered + count < ticks.len() => {
+                answered += count;
+                sign_of_life(leader);
+            }
+            result => break result,
+        }
     };
     leader.disarm();
     session.sequence = trips.sequence;

@@ -137,7 +137,7 @@ impl Leader {
         payload_bytes: u64,
     ) -> Result<ChannelTrial> {
         let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
-        let tally = |period| Tally::new(base, raw, loss_timeout_ns, 1, period);
+        let tally = |period| Tally::new(base, raw, loss_timeout_ns, 1, period, 0);
         // Of this one only what does not depend on a period is used.
         let mut all = tally(f64::INFINITY);
         let (mut topics, duration_ns) = (Vec::new(), sent.duration_ns);
@@ -176,6 +176,7 @@ impl Leader {
             lateness_ns: all.lateness.latency(),
             response_within_run_ns: all.response.within_run(),
             service_within_run_ns: all.service.within_run(),
+            lateness_within_run_ns: all.lateness.within_run(),
             // Its topics are counted one after the other, not in the order of time.
             response_series: None,
             service_series: None,
@@ -208,5 +209,8 @@ fn trial_of_topic(recorded: &RecordedTopic, offered_hz: f64, mut tally: Tally) -
         response_ns: tally.response.latency(),
         service_ns: tally.service.latency(),
         lateness_ns: tally.lateness.latency(),
+        response_within_run_ns: tally.response.within_run(),
+        service_within_run_ns: tally.service.within_run(),
+        lateness_within_run_ns: tally.lateness.within_run(),
     }
 }

@@ -22,7 +22,7 @@ use crate::passage::{Kept, Topic};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
-use tripmeter_model::rpc::{CallCounts, Pace, RpcTrial};
+use tripmeter_model::rpc::{CallCounts, ClientSeries, Pace, RpcTrial};
 
 /// What a client has done.
 struct Called {
@@ -121,12 +121,22 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
         Pace { offered_hz, achieved_hz, slowest_hz, rate_missed, behind }
     });
     let counts = tally.calls(late);
+    let series = (0..tally.audited()).map(|client| (client as u32, tally.series(client)));
+    let clients = series.map(|(client, [response_series, service_series])| ClientSeries {
+        client,
+        response_series: pace.and(response_series),
+        service_series,
+    });
     RpcTrial {
         counts,
         qps: counts.per_second(duration_ns),
+        clients: clients.collect(),
         response_rtt_ns: pace.and_then(|_| tally.response.latency()),
         service_rtt_ns: tally.service.latency(),
         lateness_ns: pace.and_then(|_| tally.lateness.latency()),
+        response_rtt_within_run_ns: pace.and_then(|_| tally.response.within_run()),
+        service_rtt_within_run_ns: tally.service.within_run(),
+        lateness_within_run_ns: pace.and_then(|_| tally.lateness.within_run()),
         pace,
         duration_ns,
         cut_short,

@@ -135,7 +135,9 @@ impl Leader {
         let links = 1 + session.others.len();
         let (base, raw, payload_bytes, rate_hz) = (self.job.timebase, self.job.raw, piece.payload_bytes, piece.rate_hz);
         let most = if raw == Raw::None { (MOST_STAMPS / links as u64).max(1) } else { u64::MAX };
-        let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, piece.period);
+        // A client's calls follow each other; of topics, the first stands for all.
+        let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
+        let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, piece.period, audited);
         let (mut own, mut others) = (Used::default(), Used::default());
         let (mut left, mut refused, mut late, mut duration_ns, mut end) = (piece.messages, 0, 0, 0, End::Full);
         let lengths = self.stamp_files(|files| files.lengths())?;

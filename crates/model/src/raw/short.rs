@@ -5,7 +5,7 @@ use super::fast::{ONES, Place, STRIDE, ZEROS, u64_at};
 use std::arch::x86_64::*;
 
 /// Places where rows are found at the same time.
-const PLACES: usize = 4;
+const PLACES: usize = 6;
 /// Rows that are found in each place before they are checked.
 const ROUND: usize = 32;
 /// More rows than there can be in a place.
@@ -68,7 +68,8 @@ impl Short {
     fn find(&self, text: &[u8], places: &mut [Place; PLACES], found: &mut [[u64; ROWS]; PLACES]) -> Option<()> {
         let mut at = places.map(|place| place.at - self.line_break.len());
         let ends = places.map(|place| place.end - self.line_break.len());
-        let (mut wrong, mut length) = ([0; 4], 0);
+        let begin = [wide(self.begin.map(|(mask, _)| mask)), wide(self.begin.map(|(_, value)| value))];
+        let (mut wrong, mut length) = (_mm256_setzero_si256(), 0);
         loop {
             let left = (0..PLACES).map(|place| ends[place].saturating_sub(at[place])).min()?;
             let round = (left / (self.before + WIDTH)).min(ROUND);
@@ -77,35 +78,36 @@ impl Short {
             }
             for row in length..length + round {
                 for place in 0..PLACES {
-                    *found[place].get_mut(row)? = self.next(text, &mut at[place], &mut wrong)?;
+                    *found[place].get_mut(row)? = self.next(text, &mut at[place], begin, &mut wrong)?;
                 }
             }
             length += round;
-            if wrong != [0; 4] {
+            if !is_zero(wrong) {
                 return None;
             }
         }
         for place in 0..PLACES {
             places[place].rows = length;
             while at[place] < ends[place] {
-                *found[place].get_mut(places[place].rows)? = self.next(text, &mut at[place], &mut wrong)?;
+                *found[place].get_mut(places[place].rows)? = self.next(text, &mut at[place], begin, &mut wrong)?;
                 places[place].rows += 1;
             }
             if text.get(at[place]..places[place].end) != Some(self.line_break) {
                 return None;
             }
         }
-        (wrong == [0; 4]).then_some(())
+        is_zero(wrong).then_some(())
     }
 
     /// The latency of the row behind the line break at `at`, which is moved to the next one. Sets bits in `wrong` if
-    /// there is no such row.
-    #[inline(always)]
-    fn next(&self, text: &[u8], at: &mut usize, wrong: &mut [u64; 4]) -> Option<u64> {
+    /// there is no such row: one that begins with what `begin` has, mask and value.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1")]
+    fn next(&self, text: &[u8], at: &mut usize, begin: [__m256i; 2], wrong: &mut __m256i) -> Option<u64> {
         let row: &[u8; 64] = text.get(*at..)?.first_chunk()?;
-        for (word, (wrong, (mask, value))) in wrong.iter_mut().zip(&self.begin).enumerate() {
-            *wrong |= (u64_at(row, 8 * word) ^ value) & mask;
-        }
+        let [mask, value] = begin;
+        let words = wide([0, 8, 16, 24].map(|at| u64_at(row, at)));
+        *wrong = _mm256_or_si256(*wrong, _mm256_and_si256(_mm256_xor_si256(words, value), mask));
         // The mask changes nothing; it spares checks.
         let number = u64_at(row, self.before & 31);
         // Where the line break is not within the number, it must stand behind it: that is checked with the next row.
@@ -113,21 +115,19 @@ impl Short {
         Some(number)
     }
 
-    /// Appends the first `count` of the numbers; false if one of them is none.
+    /// Appends the first `count` of the numbers, whose texts are overwritten; false if one of them is none.
     #[target_feature(enable = "avx2,bmi1")]
     fn convert(&self, texts: &mut [u64; ROWS], count: usize, numbers: &mut Vec<f64>) -> bool {
-        let before = numbers.len();
         let padded = count.next_multiple_of(LANES);
         texts[count..padded].fill(u64::from_le_bytes(*b"0.000000"));
-        numbers.resize(before + padded, 0.0);
         let line_break = _mm256_set1_epi8(self.line_break[0].cast_signed());
         let mut check = (_mm256_setzero_si256(), _mm256_set1_epi8(-1));
-        let (texts, _) = texts[..padded].as_chunks();
-        let (places, _) = numbers[before..].as_chunks_mut();
-        for (texts, numbers) in texts.iter().zip(places) {
-            *numbers = together(texts, line_break, &mut check);
+        let (fours, _) = texts[..padded].as_chunks_mut();
+        for four in fours {
+            *four = together(four, line_break, &mut check);
         }
-        numbers.truncate(before + count);
+        // With the bits of the numbers in place of the texts, memory of `numbers` is written once only.
+        numbers.extend(texts[..count].iter().map(|bits| f64::from_bits(*bits)));
         let (largest, first) = check;
         let digits = _mm256_cmpeq_epi8(_mm256_max_epu8(largest, _mm256_set1_epi8(9)), _mm256_set1_epi8(9));
         _mm256_movemask_epi8(digits) == -1 && _mm256_movemask_epi8(first) & 0x0101_0101 == 0x0101_0101
@@ -138,13 +138,12 @@ fn supported() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1")
 }
 
-/// Converts numbers. Keeps in `check` the largest byte that should be a digit, and of which bytes all are before a
-/// point.
+/// Converts numbers, into their bits. Keeps in `check` the largest byte that should be a digit, and of which bytes all are
+/// before a point.
 #[inline]
 #[target_feature(enable = "avx2,bmi1")]
-fn together(texts: &[u64; LANES], line_break: __m256i, check: &mut (__m256i, __m256i)) -> [f64; LANES] {
-    let [first, second, third, fourth] = texts.map(u64::cast_signed);
-    let text = _mm256_set_epi64x(fourth, third, second, first);
+fn together(texts: &[u64; LANES], line_break: __m256i, check: &mut (__m256i, __m256i)) -> [u64; LANES] {
+    let text = wide(*texts);
     let ends = _mm256_cmpeq_epi8(text, line_break);
     let points = _mm256_cmpeq_epi8(text, _mm256_set1_epi8(b'.'.cast_signed()));
     // A number without a point ends where its point would be.
@@ -172,7 +171,20 @@ fn together(texts: &[u64; LANES], line_break: __m256i, check: &mut (__m256i, __m
         _mm256_extract_epi64::<2>(numbers),
         _mm256_extract_epi64::<3>(numbers),
     ]
-    .map(|bits| f64::from_bits(bits.cast_unsigned()))
+    .map(i64::cast_unsigned)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1")]
+fn wide(words: [u64; LANES]) -> __m256i {
+    let [first, second, third, fourth] = words.map(u64::cast_signed);
+    _mm256_set_epi64x(fourth, third, second, first)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1")]
+fn is_zero(bits: __m256i) -> bool {
+    _mm256_testz_si256(bits, bits) == 1
 }
 
 /// All bits of each 64 that are below the lowest one that is set.

@@ -72,6 +72,8 @@ pub struct Line {
     pub name: String,
     /// Points in the order in which they are joined. A value that is not finite makes a gap.
     pub points: Vec<(f64, f64)>,
+    /// Intervals of values: x, lower and upper end, drawn as upright bars.
+    pub intervals: Vec<(f64, f64, f64)>,
     /// How it looks.
     pub look: Look,
 }

@@ -23,26 +23,44 @@ pub enum LatencyKind {
     RttHalfOfLast,
     /// One way, from two readings of the clock.
     OneWay,
+    /// One way, from when a message was to be sent.
+    Response,
+    /// One way, from when a message was sent.
+    Service,
+    /// A whole round trip, from when a call was to be made.
+    ResponseRtt,
+    /// A whole round trip, from when a call was made.
+    ServiceRtt,
     /// From the call of a logger to its return.
     Call,
 }
 
 impl LatencyKind {
-    /// Its name: `rtt`, `rtt_half`, `rtt_half of the last answer`, `one_way`, `call`.
+    /// Its name: `rtt`, `rtt_half`, `rtt_half of the last answer`, `one_way`, `one_way, response time` and so on, `call`.
     pub fn name(self) -> &'static str {
         match self {
             LatencyKind::Rtt => "rtt",
             LatencyKind::RttHalf => "rtt_half",
             LatencyKind::RttHalfOfLast => "rtt_half of the last answer",
             LatencyKind::OneWay => "one_way",
+            LatencyKind::Response => "one_way, response time",
+            LatencyKind::Service => "one_way, service time",
+            LatencyKind::ResponseRtt => "rtt, response time",
+            LatencyKind::ServiceRtt => "rtt, service time",
             LatencyKind::Call => "call",
         }
     }
 }
 
-/// The name of a figure as a part of a file name: without `%`.
+/// The name of a figure as a part of a file name: without unit and `%`.
 fn word(magnitude: Magnitude) -> String {
-    magnitude.column().replace('%', "")
+    let name = magnitude.column();
+    name.split_once(" [").map_or(name, |(word, _)| word).replace('%', "")
+}
+
+/// The label of an axis of that figure.
+fn axis_of(magnitude: Magnitude, kind: Option<LatencyKind>) -> String {
+    if magnitude.is_latency() { axis(kind) } else { magnitude.column().to_owned() }
 }
 
 /// A summary with the name under which it is shown: a sub-experiment, or the date of an experiment.
@@ -115,7 +133,7 @@ pub fn series(series: &Series, cell: &Cell<'_>, options: &Options) -> Result<Pic
         let points = series.points.iter().map(|&(x, low, _, high)| (x, low, high)).collect();
         let look = Look { marker: Marker::None, ..Look::default() };
         let band = Band { name: format!("min to max {each}"), points };
-        (vec![band], Line { name: format!("median {each}"), points: medians(series), look })
+        (vec![band], Line { name: format!("median {each}"), points: medians(series), look, ..Line::default() })
     };
     let chart = Chart {
         title: format!("Latency series: {} bytes", cell.bytes),
@@ -150,7 +168,7 @@ pub fn subexperiment_comparison(
         title: format!("Comparison of sub-experiments: {}", magnitude.column()),
         subtitle: subtitle(&[&samples_of(sub_experiments)]),
         lines: lines.collect(),
-        ..payload_chart(&payloads, kind, options)
+        ..payload_chart(&payloads, axis_of(magnitude, kind), options)
     };
     picture(&chart, &format!("comparison_{}", word(magnitude).to_lowercase()), options)
 }
@@ -174,6 +192,7 @@ pub fn check(
         name: format!("{name} {}", check.name()),
         points,
         look: Look { color: Some(color), marker, stroke, strong: false },
+        ..Line::default()
     };
     let measured_value = |row: &CheckRow| row.experiment.unwrap_or(f64::NAN);
     let failed = |row: &CheckRow| if row.passed() { f64::NAN } else { measured_value(row) };
@@ -184,7 +203,8 @@ pub fn check(
         line("experiment", points(&measured_value), BLUE, Marker::Circle, Stroke::Solid),
     ];
     if !over.is_empty() {
-        lines.push(line("over the limit:", points(&failed), VERMILLION, Marker::Ring, Stroke::None));
+        let beyond = if check.is_lower_limit() { "below the limit:" } else { "over the limit:" };
+        lines.push(line(beyond, points(&failed), VERMILLION, Marker::Ring, Stroke::None));
     }
     let bytes: Vec<Bytes> = rows.iter().map(|row| row.bytes.clone()).collect();
     let verdict = if over.is_empty() && missing.is_empty() { "passed".to_owned() } else { "failed".to_owned() };
@@ -192,10 +212,16 @@ pub fn check(
         title: format!("Check of {}: {} {verdict}", measured.name, check.name()),
         subtitle: subtitle(&[&samples_of(&[*measured])]),
         lines,
-        notes: [note("Over the limit at", &over), note("Not measured:", &missing)].into_iter().flatten().collect(),
-        ..payload_chart(&bytes, kind, options)
+        notes: [
+            note(if check.is_lower_limit() { "Below the limit at" } else { "Over the limit at" }, &over),
+            note("Not measured:", &missing),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        ..payload_chart(&bytes, axis_of(check.magnitude(), kind), options)
     };
-    let word = check.name().replace('%', "").to_lowercase();
+    let word = word(check.magnitude()).to_lowercase();
     picture(&chart, &format!("measurements_{}/comparison_{word}", measured.name), options)
 }
 
@@ -239,7 +265,7 @@ pub fn experiment_comparison(
         title: format!("Comparison of {sub_experiment}: {first} and {second}"),
         subtitle: subtitle(&[&samples_of(&[reference, result])]),
         lines,
-        ..payload_chart(&payloads, kind, options)
+        ..payload_chart(&payloads, axis(kind), options)
     };
     picture(&chart, &format!("{sub_experiment}_{}_{}", first.to_lowercase(), second.to_lowercase()), options)
 }
@@ -276,7 +302,7 @@ pub fn history_magnitude(
             "from old (pale) to new (dark), the newest is thick",
         ]),
         lines,
-        ..payload_chart(&payloads, kind, options)
+        ..payload_chart(&payloads, axis_of(magnitude, kind), options)
     };
     picture(&chart, &format!("{sub_experiment}/history_{}", word(magnitude)), options)
 }
@@ -295,13 +321,13 @@ pub fn history_by_date(
     let line = |bytes: &Bytes| Line {
         name: format!("{bytes} bytes"),
         points: over_experiments(magnitude, bytes, experiments),
-        look: Look::default(),
+        ..Line::default()
     };
     let chart = Chart {
         title: format!("History of {sub_experiment}: {} by date", magnitude.column()),
         subtitle: subtitle(&[&experiments_and_samples(experiments)]),
         lines: payloads(experiments).iter().map(line).collect(),
-        ..date_chart(experiments, kind, options)
+        ..date_chart(experiments, axis_of(magnitude, kind), options)
     };
     picture(&chart, &format!("{sub_experiment}/history_{}_by_date", word(magnitude)), options)
 }
@@ -329,12 +355,13 @@ pub fn history_payload(
         name: magnitude.column().to_owned(),
         points: points.clone(),
         look: Look { color: Some(BLUE), ..Look::default() },
+        ..Line::default()
     }];
     let over: Vec<_> =
         points.iter().copied().filter(|point| requirement.is_some_and(|limit| point.1 > limit)).collect();
     if !over.is_empty() {
         let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
-        lines.push(Line { name: "over the limit".to_owned(), points: over, look });
+        lines.push(Line { name: "over the limit".to_owned(), points: over, look, ..Line::default() });
     }
     let rows: Vec<&SummaryRow> = experiments.iter().filter_map(|one| one.summary.row(bytes)).collect();
     let chart = Chart {
@@ -342,7 +369,7 @@ pub fn history_payload(
         subtitle: subtitle(&[&format!("{} experiments", experiments.len()), &samples_in(rows.into_iter())]),
         lines,
         marks: limit.into_iter().collect(),
-        ..date_chart(experiments, kind, options)
+        ..date_chart(experiments, axis_of(magnitude, kind), options)
     };
     picture(&chart, &format!("{sub_experiment}/{bytes}_bytes_{}", word(magnitude)), options)
 }
@@ -360,7 +387,7 @@ fn payloads(summaries: &[Named<'_>]) -> Vec<Bytes> {
 fn over_payloads(name: String, summary: &Summary, magnitude: Magnitude, payloads: &[Bytes]) -> Line {
     let value = |bytes| summary.row(bytes).map_or(f64::NAN, |row| magnitude.of(row));
     let points = payloads.iter().enumerate().map(|(index, bytes)| (index as f64, value(bytes))).collect();
-    Line { name, points, look: Look::default() }
+    Line { name, points, ..Line::default() }
 }
 
 /// One figure of one payload over the experiments; NaN where there is none.
@@ -369,20 +396,20 @@ fn over_experiments(magnitude: Magnitude, bytes: &Bytes, experiments: &[Named<'_
     experiments.iter().enumerate().map(|(index, one)| (index as f64, value(one))).collect()
 }
 
-fn payload_chart(payloads: &[Bytes], kind: Option<LatencyKind>, options: &Options) -> Chart {
+fn payload_chart(payloads: &[Bytes], label: String, options: &Options) -> Chart {
     let names = payloads.iter().map(ToString::to_string).collect();
     Chart {
         x: X::Categories { label: "Payload [bytes]".to_owned(), names },
-        y: Y { label: axis(kind), log: options.log, ..Y::default() },
+        y: Y { label, log: options.log, ..Y::default() },
         ..Chart::default()
     }
 }
 
-fn date_chart(experiments: &[Named<'_>], kind: Option<LatencyKind>, options: &Options) -> Chart {
+fn date_chart(experiments: &[Named<'_>], label: String, options: &Options) -> Chart {
     let names = experiments.iter().map(|one| one.name.to_owned()).collect();
     Chart {
         x: X::Categories { label: "Experiment [date and time]".to_owned(), names },
-        y: Y { label: axis(kind), log: options.log, ..Y::default() },
+        y: Y { label, log: options.log, ..Y::default() },
         ..Chart::default()
     }
 }
@@ -393,7 +420,7 @@ fn axis(kind: Option<LatencyKind>) -> String {
 }
 
 /// The parts that are not empty, with a dot between them.
-fn subtitle(parts: &[&str]) -> String {
+pub(super) fn subtitle(parts: &[&str]) -> String {
     parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
@@ -446,7 +473,7 @@ fn significant(value: f64) -> String {
     }
 }
 
-fn picture(chart: &Chart, name: &str, options: &Options) -> Result<Picture, PlotError> {
+pub(super) fn picture(chart: &Chart, name: &str, options: &Options) -> Result<Picture, PlotError> {
     let path = format!("{name}.{}", options.format.extension());
     Ok(Picture { path, bytes: chart.draw(options)? })
 }

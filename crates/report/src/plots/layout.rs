@@ -37,6 +37,7 @@ pub fn shapes(chart: &Chart, width: f64, height: f64) -> Vec<Shape> {
     frame.bars(chart, &mut shapes);
     frame.marks(chart, &mut shapes);
     for (line, style) in chart.lines.iter().zip(&styles) {
+        frame.intervals(&line.intervals, style, &mut shapes);
         frame.line(&line.points, style, &mut shapes);
     }
     frame.axes(chart, &mut shapes);
@@ -75,13 +76,14 @@ fn label(at: Point, text: String, em: f64, color: Color, align: Align) -> Shape 
 /// The vertical axis, and the notes of the chart with those on what the axis cannot show.
 fn y_scale(chart: &Chart, wanted: usize) -> (Scale, Vec<String>) {
     let lines = chart.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    let intervals = chart.lines.iter().flat_map(|line| line.intervals.iter().flat_map(|ends| [ends.1, ends.2]));
     let bands = chart.bands.iter().flat_map(|band| band.points.iter().flat_map(|point| [point.1, point.2]));
     let marks = chart.marks.iter().filter_map(|mark| match mark.at {
         At::Y(value) => Some(value),
         At::X(_) => None,
     });
     let bars = chart.bars.iter().map(|bar| bar.count).filter(|&count| !chart.y.log || count > 0.0);
-    let values: Vec<f64> = lines.chain(bands).chain(marks).chain(bars).collect();
+    let values: Vec<f64> = lines.chain(intervals).chain(bands).chain(marks).chain(bars).collect();
     let mut notes = chart.notes.clone();
     let (low, high, hidden) = range(&values, chart.y.log);
     if hidden > 0 {
@@ -313,6 +315,17 @@ impl Frame {
             if let Some(ends) = ends {
                 stroke(&ends, Stroke::Dashed, mark.color, 2.0, shapes);
             }
+        }
+    }
+
+    /// Upright bars with a cap at either end, in the line's colour.
+    fn intervals(&self, intervals: &[(f64, f64, f64)], style: &Style, shapes: &mut Vec<Shape>) {
+        const CAP: f64 = 4.0;
+        for &(x, low, high) in intervals {
+            let Some((low, high)) = self.at(x, low).zip(self.at(x, high)) else { continue };
+            let cap = |(x, y): Point| vec![(x - CAP, y), (x + CAP, y)];
+            let paths = [vec![low, high], cap(low), cap(high)];
+            shapes.extend(paths.map(|points| Shape::Path { points, color: style.color, width: 1.5 }));
         }
     }
 

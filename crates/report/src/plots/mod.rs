@@ -5,6 +5,7 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`aimrt`] | the plots that AimRT publishes: averages and rates of patterns `channel`, `rpc` and `log` |
 //! | [`latency`] | the plots of a latency benchmark, with their file names |
 //! | [`chart`] | what a chart is made of |
 //! | [`samples`] | many samples reduced to what a picture can show |
@@ -13,6 +14,7 @@
 //! | `text` | the font: widths, ellipses |
 //! | `render` | shapes into PNG and SVG |
 
+pub mod aimrt;
 pub mod chart;
 pub mod latency;
 mod layout;

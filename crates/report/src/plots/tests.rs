@@ -54,6 +54,7 @@ fn row(bytes: u64, samples: &[f64]) -> SummaryRow {
         p90: at(0.9),
         p99: at(0.99),
         p9999: at(0.9999),
+        more: None,
     }
 }
 
@@ -81,11 +82,7 @@ fn report(factor: f64, missing: &[u64]) -> CheckReport {
     let measured = summary(2.0, 1);
     let rows = Check::ALL.iter().flat_map(|&check| {
         measured.rows.iter().map(move |row| {
-            let value = match check {
-                Check::Median => row.median,
-                Check::P99 => row.p99,
-                Check::Max => row.max,
-            };
+            let value = check.magnitude().of(row);
             let measured = !missing.iter().any(|&bytes| Bytes::from(bytes) == row.bytes);
             let requirement = value * (factor + row.bytes.value().log2() / 100.0);
             CheckRow { check, bytes: row.bytes.clone(), requirement, experiment: measured.then_some(value) }
@@ -215,7 +212,7 @@ fn the_font_is_in_the_program() {
 }
 
 /// With `TRIPMETER_PLOTS=DIR` in the environment, pictures are left there to be looked at.
-fn keep(picture: &Picture, kind: &str) {
+pub(super) fn keep(picture: &Picture, kind: &str) {
     let Some(folder) = std::env::var_os("TRIPMETER_PLOTS").map(PathBuf::from) else { return };
     let file: &Path = &folder.join(kind).join(&picture.path);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -357,9 +354,13 @@ fn lines_are_equally_thick_at_any_slope() {
 fn scatter_plots_and_logarithmic_x_are_drawn() {
     let points: Vec<(f64, f64)> = (0..400).map(|i| (1.0 + f64::from(i * i), 3.0 + f64::from(i % 17))).collect();
     let look = Look { stroke: Stroke::None, marker: Marker::Circle, ..Look::default() };
-    let scatter = Line { name: "received".to_owned(), points: points.clone(), look };
-    let dashed =
-        Line { name: "demand".to_owned(), points, look: Look { stroke: Stroke::Dashed, marker: Marker::None, ..look } };
+    let scatter = Line { name: "received".to_owned(), points: points.clone(), look, ..Line::default() };
+    let dashed = Line {
+        name: "demand".to_owned(),
+        points,
+        look: Look { stroke: Stroke::Dashed, marker: Marker::None, ..look },
+        ..Line::default()
+    };
     for log in [false, true] {
         let x = X::Numbers { label: "Rate [Hz]".to_owned(), log, whole: false };
         let mut chart = chart(x, false, vec![scatter.clone(), dashed.clone()]);
@@ -425,7 +426,7 @@ fn random_data_are_drawn() {
                 let marker = [Marker::Auto, Marker::None, Marker::Ring, Marker::Cross][random.usize(0..4)];
                 let stroke = [Stroke::Solid, Stroke::Dashed, Stroke::None][random.usize(0..3)];
                 let name = (0..random.usize(0..30)).map(|_| random.char(..)).collect();
-                Line { name, points, look: Look { marker, stroke, ..Look::default() } }
+                Line { name, points, look: Look { marker, stroke, ..Look::default() }, ..Line::default() }
             })
             .collect();
         let x = match random.bool() {

@@ -23,7 +23,7 @@ much the figures differ from run to run; then it goes on until --effect would be
 figure, or the budget is spent, and says what it cannot tell.
 
 Results are those of `tripmeter run` with rounds (sub-experiments `a` and `b`), and `ab.json`, which
-is written anew after each round.
+is written anew after each round. After a kill, the same command with -o DIR goes on.
 
 Exit codes: 0 nothing regressed, 1 something did, 64 wrong usage, 65 wrong data, 66 no such file,
 69 something is missing, 70 our fault, 73 cannot create, 75 a side failed in some rounds (the
@@ -64,7 +64,7 @@ pub struct AbArgs {
     /// Time after which no round is begun; those that are needed to tell anything at all are made nevertheless
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, allow_negative_numbers = true)]
     pub budget: f64,
-    /// The results folder; by default `results/<date and time>`
+    /// The results folder; by default `results/<date and time>`. One that was not finished is gone on with
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Print `ab.json` instead of a table

@@ -16,7 +16,9 @@ use std::path::PathBuf;
 
 Writes checks_<name>.csv into the experiment's folder. The folder is one of `tripmeter run`, whose
 summaries are made first if they are not there, or holds files measurements_<name>_summary.csv.
-A check passes if the figure is not above its limit; one of a payload that was not measured fails.
+A check passes if the figure is not above its limit; one of a payload that was not measured fails. Of
+patterns channel, rpc and log the columns Mean, 99.9% and Loss [%] have limits, too, and Rate [/s]
+and QPS [/s] have lower ones. Limits of another kind of latency than was measured are refused.
 
 Exit codes: 0 all passed, 1 to 63 number of sub-experiments that failed (63 at most), 64 and up
 errors: 64 wrong usage, 65 wrong data or nothing to check, 66 no such file, 73 cannot create.")]
@@ -51,10 +53,12 @@ pub struct CheckArgs {
 #[command(after_help = "Examples:
   tripmeter requirements -e runs -o requirements.csv
   tripmeter requirements --runs 200 --preset iceperf -o requirements.csv
+  tripmeter requirements --runs 100 --preset aimrt-channel -o limits.csv
   tripmeter requirements --runs 5 -t uds,tcp --payloads 16..16k -n 1000 -o requirements.csv
 
-With -e, reads the results folders in a folder: their summaries, or else their samples. The rounds of
-a results folder count as runs.
+With -e, reads the results folders in a folder: their summaries, or else their samples; of patterns
+channel and rpc their manifests. The rounds of a results folder count as runs. Of patterns channel, rpc
+and log there are limits of Mean, 99.9% and Loss [%], and the least Rate [/s] and QPS [/s], too.
 With --runs, makes the runs first, in a folder beside FILE or the one named by -r. What is finished
 there is not run again: the same command continues after an interruption or a kill.
 
@@ -102,12 +106,16 @@ pub struct RequirementsArgs {
 Method runs, the usual one where both folders have several rounds: of each round only its median
 and its 99th percentile count, and the ratio of the results to the reference has an exact interval
 (Mann and Whitney's): regressed if it lies above 1 + margin, improved if below 1 - margin,
-equivalent if between both, else inconclusive. Of all changes called at most 5 % are expected to be
+equivalent if between both, else inconclusive. Of patterns channel, rpc and log the mean, the
+99.9th percentile, the maximum, the share delivered and the rate count, too. Of all changes called at most 5 % are expected to be
 wrong. What differed between the times of both folders counts as a change; `tripmeter ab` has no
 such times.
 
 Method threshold: fails if result > reference * (1 + threshold) for Min, Median, Max or 99% of any
-payload, or if one of the reference was not measured. Sub-experiments and payloads that only the
+payload, or if one of the reference was not measured; of patterns channel, rpc and log for Mean, 99.9%
+and Loss, too, and if Rate or QPS < reference / (1 + threshold). Each rate and time of these is by
+itself (NAME@service_1000hz); response and service times, round trips and halves of them are never
+compared with each other. Sub-experiments and payloads that only the
 results have are named, and fail with --strict. Folders are those of `tripmeter run`, whose summaries
 are made first if they are not there, or hold files measurements_<name>_summary.csv.
 With -p, writes <name>_comparison.csv and plots there.
@@ -171,7 +179,10 @@ Makes <name>/history_{Min,Median,Max,99}.png over payloads, a line for each expe
 experiments, a line for each payload, as history_{Min,Median,Max,99}_by_date.png, and
 <name>/<payload>_bytes_{Median,Max,99}.png over experiments, with the requirement.
 
-With --fail-on-change, looks for steps of the median and the 99th percentile of each payload:
+Of patterns channel, rpc and log there are plots of Mean, 99.9, Loss, Rate and QPS, too.
+
+With --fail-on-change, looks for steps of the median and the 99th percentile of each payload (of those
+patterns also of Mean, 99.9%, Rate and QPS):
 change points as Apache Otava finds them (E-divisive, p 0.001), of --min-change or more, with three
 runs after them at least. Rounds are runs. Nothing is compared across a change of processor or
 kernel.

@@ -4,7 +4,7 @@ use crate::args::CheckArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{Job, create_folder, draw_all};
-use crate::summaries::{ExperimentFolder, runs};
+use crate::summaries::{ExperimentFolder, kind_of_name, other_kind, runs};
 use crate::verdicts::RATE;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -13,7 +13,7 @@ use tripmeter_model::check::{Check, CheckRow};
 use tripmeter_model::exit;
 use tripmeter_model::requirements::Requirements;
 use tripmeter_report::plots::{self, latency};
-use tripmeter_stats::family::{factors, fewest_runs};
+use tripmeter_stats::family::{Factors, factors, fewest_runs, is_added, kinds};
 use tripmeter_stats::verdict::{ExperimentCheck, Measured};
 
 /// `tripmeter check`
@@ -46,20 +46,35 @@ fn loosened(requirements: &Requirements, folder: &Path) -> Result<Requirements, 
             }
         }
     }
-    let Some(factors) = factors(&checks, RATE) else {
-        let (count, fewest) = (checks.len(), fewest_runs(RATE));
+    let kinds = kinds(requirements);
+    let Some(factors) = factors(&checks, &kinds, RATE) else {
+        let (count, fewest) = (checks.len(), fewest_runs(RATE, kinds.len()));
         let text =
             format!("'{}' has {count} whole runs, and --family-wise needs {fewest}; make more", folder.display());
         return Err(CliError::new(exit::DATA, text));
     };
-    let [median, p99, max] = factors.0;
     output::say(&format!(
-        "note: limits times {median:.3} (Median), {p99:.3} (99%), {max:.3} (Max): a run like the {} in '{}' fails anywhere \
-         with a probability of at most 5 %",
+        "note: limits {}: a run like the {} in '{}' fails anywhere with a probability of at most 5 %",
+        loosenings(&factors),
         checks.len(),
         folder.display()
     ));
     Ok(factors.applied(requirements))
+}
+
+/// By how much limits are larger, or those of rates smaller.
+fn loosenings(factors: &Factors) -> String {
+    let listed = |is_one: fn(Check) -> bool| {
+        let own = factors.0.iter().filter(|(check, _)| is_one(*check));
+        own.map(|(check, factor)| format!("{factor:.3} ({})", check.name())).collect::<Vec<_>>().join(", ")
+    };
+    let parts = [
+        ("times", listed(|check| !is_added(check) && !check.is_lower_limit())),
+        ("plus", listed(is_added)),
+        ("divided by", listed(Check::is_lower_limit)),
+    ];
+    let parts = parts.iter().filter(|(_, list)| !list.is_empty()).map(|(word, list)| format!("{word} {list}"));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 /// The number of sub-experiments that fail, as an exit code.
@@ -87,6 +102,7 @@ pub fn checked(
     let mut experiment = ExperimentFolder::open(folder)?;
     experiment.summarise(false)?;
     let measured = experiment.measured()?;
+    same_kinds(requirements, file, &experiment, folder)?;
     let checked = ExperimentCheck::new(requirements, &measured);
     if checked.checked.is_empty() {
         let text = format!(
@@ -107,7 +123,29 @@ pub fn checked(
     Ok(checked)
 }
 
-/// Three pictures of each sub-experiment.
+/// Refuses limits of another kind of latency than was measured of their sub-experiment.
+fn same_kinds(
+    requirements: &Requirements,
+    file: &Path,
+    experiment: &ExperimentFolder,
+    folder: &Path,
+) -> Result<(), CliError> {
+    let names = || experiment.sources.iter().map(|source| source.name.as_str());
+    let limited = requirements.rows.iter().map(|row| row.sub_experiment.as_str());
+    let Some((limit, measured)) = other_kind(limited, names) else { return Ok(()) };
+    let kind = |name: &str| kind_of_name(name).or_else(|| experiment.kind(name).filter(|_| name == measured));
+    let text = format!(
+        "'{}' has limits of '{limit}' ({}), but '{}' measured '{measured}' ({}): latencies of different kinds are not \
+         checked; make limits of the same kind, as `tripmeter requirements` does",
+        file.display(),
+        kind(limit).map_or("rtt_half, or what its samples are", latency::LatencyKind::name),
+        folder.display(),
+        kind(measured).map_or("rtt_half, or what its samples are", latency::LatencyKind::name),
+    );
+    Err(CliError::new(exit::DATA, text))
+}
+
+/// Pictures of each sub-experiment, one for each figure that there are limits of.
 fn jobs<'a>(
     experiment: &'a ExperimentFolder,
     checked: &'a ExperimentCheck,
@@ -120,7 +158,8 @@ fn jobs<'a>(
             continue;
         };
         let kind = experiment.kind(name);
-        for check in Check::ALL {
+        let has = |check: &Check| one.report.rows.iter().any(|row| row.check == *check);
+        for check in Check::ALL.into_iter().chain(Check::MORE).filter(has) {
             let named = latency::Named { name, summary };
             jobs.push(Box::new(move || latency::check(&named, &one.report, check, kind, options)));
         }
@@ -131,15 +170,20 @@ fn jobs<'a>(
 /// Everything, for programs.
 pub fn as_json(checked: &ExperimentCheck, strict: bool) -> Value {
     let row = |row: &CheckRow| {
-        json!({
+        let unit = row.check.magnitude().unit();
+        // What is no time has no unit in its names, but beside them.
+        let key = |name: &str| if unit == "us" { format!("{name}_us") } else { name.to_owned() };
+        let mut value = json!({
             "check": row.check.name(),
             "payload_bytes": payload_json(&row.bytes),
-            "requirement_us": row.requirement,
-            "experiment_us": row.experiment,
-            "difference_us": row.difference().map(thousandths),
+            "unit": unit,
             "percentage_over_requirement": row.percentage_over_requirement().map(thousandths),
             "status": if row.passed() { "passed" } else { "failed" },
-        })
+        });
+        value[key("requirement")] = json!(row.requirement);
+        value[key("experiment")] = json!(row.experiment);
+        value[key("difference")] = json!(row.difference().map(thousandths));
+        value
     };
     let subs = checked.checked.iter().map(|one| {
         json!({

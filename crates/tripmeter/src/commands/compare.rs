@@ -7,7 +7,7 @@ use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{Job, draw_all};
-use crate::summaries::{ExperimentFolder, kind_of};
+use crate::summaries::{ExperimentFolder, kind_of, other_kind};
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_model::exit;
@@ -16,6 +16,7 @@ use tripmeter_model::plan::SubExperiment;
 use tripmeter_report::plots::latency::{self, COMPARED, LatencyKind, Named};
 use tripmeter_report::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
 use tripmeter_stats::comparison::{Compared, Outcome, by_threshold};
+use tripmeter_stats::timed::sub_experiment;
 use tripmeter_stats::verdict::Measured;
 
 /// Found differences.
@@ -92,6 +93,7 @@ fn by_one_run(args: &CompareArgs) -> Result<u8, CliError> {
 /// Compares what both sides have, and tells apart what only one has.
 fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Comparison, CliError> {
     let [reference, results] = sides;
+    same_kinds(sides, args)?;
     let mut made = Comparison::default();
     for one in &reference.measured {
         let name = one.name.clone();
@@ -99,7 +101,10 @@ fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Com
             made.missing.push(name);
             continue;
         };
-        if let [Some(one), Some(other)] = [&reference.folder, &results.folder].map(|folder| folder.plan(&name)) {
+        let is_first = !made.both.iter().any(|known| sub_experiment(&known.name) == sub_experiment(&name));
+        if let [Some(one), Some(other)] = [&reference.folder, &results.folder].map(|folder| folder.plan(&name))
+            && is_first
+        {
             same_kind([one, other], args)?;
         }
         let compared = by_threshold(&one.summary, &other.summary, threshold);
@@ -124,8 +129,52 @@ fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Com
     Ok(made)
 }
 
+/// Refuses sides that have a sub-experiment with latencies of different kinds only.
+fn same_kinds(sides: &[Side; 2], args: &CompareArgs) -> Result<(), CliError> {
+    let [reference, results] = sides;
+    for one in &reference.measured {
+        let plans = [&reference.folder, &results.folder].map(|folder| folder.plan(&one.name));
+        if let [Some(one), Some(other)] = plans {
+            same_pattern([one, other], args)?;
+        }
+    }
+    let names = |side: &Side| side.measured.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+    let [of_reference, of_results] = [names(reference), names(results)];
+    let others = || of_results.iter().map(String::as_str);
+    let Some((name, other)) = other_kind(of_reference.iter().map(String::as_str), others) else { return Ok(()) };
+    let kind = |side: &Side, name: &str| side.folder.kind(name).map_or("latencies of no known kind", LatencyKind::name);
+    let text = format!(
+        "'{name}' cannot be compared: '{}' measured {}, '{}' only {} ('{other}')",
+        args.reference.display(),
+        kind(reference, name),
+        args.results.display(),
+        kind(results, other)
+    );
+    Err(CliError::new(exit::DATA, text))
+}
+
 /// Refuses latencies of different kinds, and says what else the manifests tell to be different.
 pub fn same_kind([reference, result]: [&SubExperiment; 2], args: &CompareArgs) -> Result<(), CliError> {
+    same_pattern([reference, result], args)?;
+    let name = &reference.name;
+    let links = |plan: &SubExperiment| plan.links().to_string();
+    let factors = [
+        ("transport", reference.transport.to_string(), result.transport.to_string()),
+        ("wait", reference.wait.to_string(), result.wait.to_string()),
+        ("touch", reference.touch.to_string(), result.touch.to_string()),
+        ("followers", reference.followers.to_string(), result.followers.to_string()),
+        (if reference.channel.is_some() { "topics" } else { "clients" }, links(reference), links(result)),
+    ];
+    for (factor, reference, result) in factors.iter().filter(|(_, reference, result)| reference != result) {
+        output::say(&format!(
+            "note: '{name}' was measured with {factor} {reference} in the reference, {result} in the results"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses different patterns, and calls of different modes: a closed loop keeps processors awake, and a rate does not.
+fn same_pattern([reference, result]: [&SubExperiment; 2], args: &CompareArgs) -> Result<(), CliError> {
     let name = &reference.name;
     if reference.pattern != result.pattern {
         let kinds = [reference, result].map(|plan| kind_of(plan).map_or("no latency", LatencyKind::name));
@@ -140,16 +189,17 @@ pub fn same_kind([reference, result]: [&SubExperiment; 2], args: &CompareArgs) -
         );
         return Err(CliError::new(exit::DATA, text));
     }
-    let factors = [
-        ("transport", reference.transport.to_string(), result.transport.to_string()),
-        ("wait", reference.wait.to_string(), result.wait.to_string()),
-        ("touch", reference.touch.to_string(), result.touch.to_string()),
-        ("followers", reference.followers.to_string(), result.followers.to_string()),
-    ];
-    for (factor, reference, result) in factors.iter().filter(|(_, reference, result)| reference != result) {
-        output::say(&format!(
-            "note: '{name}' was measured with {factor} {reference} in the reference, {result} in the results"
-        ));
+    if let (Some(one), Some(other)) = (&reference.rpc, &result.rpc)
+        && one.mode != other.mode
+    {
+        let text = format!(
+            "'{name}' cannot be compared: its calls were made by mode {} in '{}', {} in '{}'; measure the same (--mode)",
+            one.mode,
+            args.reference.display(),
+            other.mode,
+            args.results.display()
+        );
+        return Err(CliError::new(exit::DATA, text));
     }
     Ok(())
 }
@@ -194,14 +244,18 @@ fn summaries(sides: &[Side; 2], made: &Comparison) -> String {
 /// Everything, for programs.
 fn as_json(made: &Comparison, args: &CompareArgs, threshold: f64) -> Value {
     let row = |one: &Compared| {
-        json!({
+        // What is no time has no unit in its names, but beside them.
+        let names = if one.figure.is_latency() { ["reference_us", "result_us"] } else { ["reference", "result"] };
+        let mut value = json!({
             "figure": one.figure.column(),
             "payload_bytes": payload_json(&one.bytes),
-            "reference_us": one.reference,
-            "result_us": one.result,
+            "unit": one.figure.unit(),
             "increase_percent": one.percent().map(thousandths),
             "outcome": one.outcome.name(),
-        })
+        });
+        value[names[0]] = json!(one.reference);
+        value[names[1]] = json!(one.result);
+        value
     };
     let subs = made.both.iter().map(|one| {
         json!({

@@ -4,18 +4,23 @@ use super::compare::{DIFFERENT, same_kind};
 use super::table;
 use crate::args::CompareArgs;
 use crate::error::CliError;
+use crate::summaries::figures;
 use crate::{output, verdicts};
 use serde_json::json;
 use std::path::Path;
+use tripmeter_model::Pattern;
+use tripmeter_model::bytes::Bytes;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Figures, Manifest, SubExperimentResult};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::summary::Summary;
 use tripmeter_report::RunsComparison;
 use tripmeter_stats::pairs::trouble;
 use tripmeter_stats::power::Layout;
-use tripmeter_stats::runs::{Question, Runs, compare};
+use tripmeter_stats::runs::{Figure, Question, Runs, compare};
 use tripmeter_stats::shift::fewest_runs;
+use tripmeter_stats::timed;
 
 /// Changes up to this share are none if nothing is said; and what is said to be seen or not.
 const MARGIN: f64 = 0.02;
@@ -39,9 +44,10 @@ pub fn compare_runs(args: &CompareArgs) -> Result<u8, CliError> {
     let question = Question { layout: Layout::Independent, margin, control: verdicts::CONTROL, power: POWER };
     let planned = |side: usize| &manifests[side].plan.sub_experiments;
     let planned_as = |side: usize, name: &str| planned(side).iter().find(|sub| sub.name == name);
+    let names = |side: usize| planned(side).iter().flat_map(names_of).collect::<Vec<_>>();
     let lacking = |side: usize| -> Vec<String> {
-        let names = planned(1 - side).iter().map(|sub| &sub.name);
-        names.filter(|name| planned_as(side, name).is_none()).cloned().collect()
+        let own = names(side);
+        names(1 - side).into_iter().filter(|name| !own.contains(name)).collect()
     };
     let mut runs = Vec::new();
     for one in planned(0) {
@@ -107,16 +113,59 @@ fn runs_of(manifests: &[Manifest; 2], plans: [&SubExperiment; 2], args: &Compare
         );
         return Err(CliError::new(exit::DATA, text));
     }
-    let figures = |manifest: &Manifest, bytes: u64| -> Vec<Figures> {
+    let half_trips = |manifest: &Manifest, bytes: u64| -> Vec<Figures> {
         let results = manifest.sub_experiments.iter().filter(|one| one.name == *name && trouble(one).is_none());
         let cells = results.flat_map(|one| &one.cells).filter(|cell| cell.payload_bytes == bytes);
         cells.filter_map(|cell| cell.rtt_half_ns).collect()
     };
+    if plans[0].pattern == Pattern::Log || timed::is_of(plans[0]) {
+        return Ok(timed_runs(manifests, plans));
+    }
     let runs = |&payload_bytes: &u64| {
-        let sides = manifests.each_ref().map(|manifest| figures(manifest, payload_bytes));
-        (!sides.iter().any(Vec::is_empty)).then(|| Runs { name: name.clone(), payload_bytes, sides })
+        let sides = manifests.each_ref().map(|manifest| half_trips(manifest, payload_bytes));
+        (!sides.iter().any(Vec::is_empty)).then(|| Runs::of(name, payload_bytes, &sides))
     };
     Ok(plans[0].payloads.iter().filter_map(runs).collect())
+}
+
+/// The runs of a sub-experiment of pattern `channel`, `rpc` or `log`, time by time and payload by payload.
+fn timed_runs(manifests: &[Manifest; 2], plans: [&SubExperiment; 2]) -> Vec<Runs> {
+    let sides = [0, 1].map(|side| {
+        let results = manifests[side].sub_experiments.iter().filter(|one| one.name == plans[side].name);
+        let counting = results.filter(|one| trouble(one).is_none());
+        counting.flat_map(|result| summaries_of(plans[side], result)).collect::<Vec<(String, Summary)>>()
+    });
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in &sides[0] {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let runs = |name: &String, &payload_bytes: &u64| {
+        let bytes = Bytes::from(payload_bytes);
+        let rows = sides.each_ref().map(|side| {
+            let own = side.iter().filter(|(other, _)| other == name);
+            own.filter_map(|(_, summary)| summary.row(&bytes).cloned()).collect::<Vec<_>>()
+        });
+        (!rows.iter().any(Vec::is_empty)).then(|| Runs::of_rows(name, payload_bytes, &rows))
+    };
+    names.iter().flat_map(|name| plans[0].payloads.iter().filter_map(|bytes| runs(name, bytes))).collect()
+}
+
+/// The names that the figures of a sub-experiment have.
+fn names_of(plan: &SubExperiment) -> Vec<String> {
+    match timed::is_of(plan) {
+        true => timed::summaries(plan, None).into_iter().map(|(name, _)| name).collect(),
+        false => vec![plan.name.clone()],
+    }
+}
+
+/// The summaries of one round.
+fn summaries_of(plan: &SubExperiment, result: &SubExperimentResult) -> Vec<(String, Summary)> {
+    match timed::is_of(plan) {
+        true => timed::summaries(plan, Some(result)),
+        false => vec![(plan.name.clone(), figures(result))],
+    }
 }
 
 /// Rounds of a side that do not count, for people.
@@ -143,10 +192,11 @@ fn as_json(made: &RunsComparison, strict: bool) -> String {
         value["name"] = json!(one.name);
         value
     };
+    let has_timed = made.comparisons.iter().any(|one| !Figure::ALL.contains(&one.figure));
     let value = json!({
         "passed": made.passed(strict),
         "method": "runs",
-        "latency": "rtt_half",
+        "latency": if has_timed { None } else { Some("rtt_half") },
         "question": verdicts::question_json(&made.question),
         "comparisons": made.comparisons.iter().map(comparison).collect::<Vec<_>>(),
         "failures": made.failures,

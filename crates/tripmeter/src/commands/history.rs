@@ -17,7 +17,6 @@ use tripmeter_report::plots::Options;
 use tripmeter_report::plots::latency::{self, LatencyKind, Named};
 use tripmeter_report::{Step, counted, steps};
 use tripmeter_stats::change_points::{Options as StepOptions, change_points};
-use tripmeter_stats::verdict::of_requirement;
 
 /// One sub-experiment in every experiment that has it, oldest first.
 struct Past {
@@ -55,7 +54,7 @@ fn steps_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Step>, usize), Cl
     let (mut found, mut series) = (Vec::new(), 0);
     for past in pasts {
         for bytes in payloads(past) {
-            for figure in [Magnitude::Median, Magnitude::P99] {
+            for figure in stepped(past) {
                 let rows = past.experiments.iter().zip(&past.machines).filter_map(|((name, summary), machine)| {
                     let value = figure.of(summary.row(bytes)?);
                     (value > 0.0 && value.is_finite()).then_some((name, machine, value))
@@ -84,6 +83,17 @@ fn steps_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Step>, usize), Cl
         }
     }
     Ok((found, series))
+}
+
+/// The figures that steps are looked for in. Losses are mostly 0, and what is 0 has no ratio.
+fn stepped(past: &Past) -> Vec<Magnitude> {
+    let figures = figures(past).into_iter();
+    figures.filter(|figure| !matches!(figure, Magnitude::Min | Magnitude::Max | Magnitude::Loss)).collect()
+}
+
+/// The figures that there are.
+fn figures(past: &Past) -> Vec<Magnitude> {
+    Magnitude::of_summaries(&past.experiments.iter().map(|(_, summary)| summary).collect::<Vec<_>>())
 }
 
 /// Whether a run is that experiment, or a round of it.
@@ -149,6 +159,7 @@ fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
             let experiment = (run.name.clone(), measured.summary);
             match pasts.iter_mut().find(|past| past.name == measured.name) {
                 Some(past) => {
+                    same_kind(past, folder.kind(&past.name), &run.name)?;
                     past.experiments.push(experiment);
                     past.machines.push(folder.machine());
                 }
@@ -168,19 +179,37 @@ fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
     }
 }
 
+/// Refuses figures of another kind under the same name.
+fn same_kind(past: &Past, kind: Option<LatencyKind>, run: &str) -> Result<(), CliError> {
+    let (Some(known), Some(kind)) = (past.kind, kind) else { return Ok(()) };
+    if known == kind {
+        return Ok(());
+    }
+    let (name, first) = (&past.name, past.experiments.first().map_or("", |(name, _)| name));
+    let text = format!(
+        "'{name}' cannot be compared over time: '{first}' measured {}, '{run}' {}; keep experiments of different \
+         patterns in different folders",
+        known.name(),
+        kind.name()
+    );
+    Err(CliError::new(exit::DATA, text))
+}
+
 fn jobs<'a>(past: &'a Past, limits: Option<&'a Requirements>, options: Options) -> Vec<Job<'a>> {
     let Past { name, kind, experiments, .. } = past;
     let named = || -> Vec<Named> { experiments.iter().map(|(name, summary)| Named { name, summary }).collect() };
     let mut jobs: Vec<Job> = Vec::new();
-    for magnitude in Magnitude::ALL {
+    for magnitude in figures(past) {
         jobs.push(Box::new(move || latency::history_magnitude(name, magnitude, &named(), *kind, &options)));
         jobs.push(Box::new(move || latency::history_by_date(name, magnitude, &named(), *kind, &options)));
     }
-    let checked = [(Magnitude::Median, Check::Median), (Magnitude::Max, Check::Max), (Magnitude::P99, Check::P99)];
+    let has = figures(past);
+    let checks = || [Check::Median, Check::Max, Check::P99].into_iter().chain(Check::MORE);
     for bytes in payloads(past) {
         let limit = limits.and_then(|limits| limits.of(name).find(|limit| limit.bytes == *bytes));
-        for (magnitude, check) in checked {
-            let limit = limit.map(|limit| of_requirement(limit, check));
+        for check in checks().filter(|check| has.contains(&check.magnitude())) {
+            let magnitude = check.magnitude();
+            let limit = limit.and_then(|limit| limit.limit(check));
             let job = move || latency::history_payload(name, bytes, magnitude, &named(), limit, *kind, &options);
             jobs.push(Box::new(job));
         }

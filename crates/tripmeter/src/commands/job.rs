@@ -15,6 +15,7 @@ use tripmeter_model::exit;
 use tripmeter_model::magnitude::Magnitude;
 use tripmeter_model::manifest::Status;
 use tripmeter_report::plots::{Options, latency};
+use tripmeter_stats::timed;
 
 /// `tripmeter job`
 ///
@@ -87,12 +88,14 @@ fn summarise(place: &Path, plots: &Path, options: Options) -> Result<u8, CliErro
         folder = ExperimentFolder::open(place)?;
     }
     let measured = folder.measured()?;
-    let with_rows = measured.iter().filter(|one| !one.summary.rows.is_empty());
+    // Times of several kinds do not belong on one axis; `tripmeter plot` draws those.
+    let whole = measured.iter().filter(|one| timed::kind(&one.name).is_none());
+    let with_rows = whole.filter(|one| !one.summary.rows.is_empty());
     let named: Vec<_> = with_rows.map(|one| latency::Named { name: &one.name, summary: &one.summary }).collect();
     if named.is_empty() {
         return Ok(exit::GOOD);
     }
-    let mut kinds: Vec<_> = measured.iter().map(|one| folder.kind(&one.name)).collect();
+    let mut kinds: Vec<_> = named.iter().map(|one| folder.kind(one.name)).collect();
     kinds.dedup();
     let kind = if let [kind] = kinds[..] { kind } else { None };
     let named = &named;

@@ -12,6 +12,7 @@ use tripmeter_model::exit;
 use tripmeter_model::raw::Reader;
 use tripmeter_model::requirements::Requirement;
 use tripmeter_report::counted;
+use tripmeter_report::plots::latency::LatencyKind;
 use tripmeter_stats::limits::{Derived, Gap, RunSummary, limits};
 
 /// How many runs the specification asks for; with much fewer, a 99th percentile is no more than the largest.
@@ -71,6 +72,24 @@ struct RunSource {
     run: String,
     source: Source,
     bytes: u64,
+    kind: Option<LatencyKind>,
+}
+
+/// Refuses runs whose figures of the same name are of another kind.
+fn same_kind(found: &[RunSource], name: &str, kind: Option<LatencyKind>, run: &str) -> Result<(), CliError> {
+    let known = found.iter().filter(|one| one.source.name == name).find_map(|one| Some((&one.run, one.kind?)));
+    match (known, kind) {
+        (Some((first, known)), Some(kind)) if known != kind => {
+            let text = format!(
+                "'{name}' has no common limits: run '{first}' measured {}, run '{run}' {}; keep runs of different \
+                 patterns in different folders",
+                known.name(),
+                kind.name()
+            );
+            Err(CliError::new(exit::DATA, text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Every file to read, in the order of runs and names. What is not what its name says is left out.
@@ -87,7 +106,9 @@ fn sources(runs: &[Run]) -> Result<Vec<RunSource>, CliError> {
                 output::say(&format!("note: left out: '{}' of run '{}': {why}", source.name, run.name));
                 continue;
             }
-            found.push(RunSource { run: run.name.clone(), source: source.clone(), bytes: source.bytes() });
+            let kind = folder.kind(&source.name);
+            same_kind(&found, &source.name, kind, &run.name)?;
+            found.push(RunSource { run: run.name.clone(), source: source.clone(), bytes: source.bytes(), kind });
         }
     }
     Ok(found)

@@ -1,4 +1,4 @@
-use super::table;
+use super::{plot, table};
 use crate::args::{ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
 use crate::error::CliError;
 use crate::experiment;
@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tripmeter_engine::registry::Registry;
-use tripmeter_engine::{Followers, RunError, RunOptions, by_hand};
+use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand};
 use tripmeter_model::exit;
+use tripmeter_model::experiment::TableKind;
 use tripmeter_model::manifest::{Manifest, Status, Verdict};
 use tripmeter_model::plan::Plan;
 
@@ -58,13 +59,16 @@ fn measure(
         );
         return Err(CliError::new(exit::USAGE, text));
     }
-    let manifest = prepared.run(output.output.as_deref(), followers, output.quiet)?;
+    let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers, output.quiet)?;
     let text = if output.json {
         serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"
     } else {
         table::text(&manifest, &prepared.plan.tables)
     };
     output::print(&text)?;
+    if prepared.plan.tables.contains(&TableKind::Aimrt) {
+        plot::of_run(&manifest, &folder, output.quiet)?;
+    }
     Ok(exit_code(&manifest))
 }
 
@@ -100,8 +104,19 @@ impl Prepared {
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
+        self.run_into(output, followers, quiet).map(|(manifest, _)| manifest)
+    }
+
+    /// The same, with the results folder.
+    fn run_into(
+        &self,
+        output: Option<&Path>,
+        followers: Followers,
+        quiet: bool,
+    ) -> Result<(Manifest, PathBuf), CliError> {
         let options = RunOptions {
             output: output.map(Path::to_owned),
+            begun: None,
             followers,
             stop: self.stop.clone(),
             tripmeter: self.program.clone(),
@@ -109,9 +124,15 @@ impl Prepared {
             strict: self.strict,
         };
         let mut progress = Progress::new(&self.plan, quiet);
-        let outcome = tripmeter_engine::run(&self.plan, &self.registry, &options, &mut |event| progress.watch(event));
+        let mut folder = PathBuf::new();
+        let outcome = tripmeter_engine::run(&self.plan, &self.registry, &options, &mut |event| {
+            if let Event::Results(place) = event {
+                folder.clone_from(place);
+            }
+            progress.watch(event);
+        });
         progress.end();
-        Ok(outcome?)
+        Ok((outcome?, folder))
     }
 }
 

@@ -71,6 +71,7 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     campaign.run(&bench, most)?;
     let outcomes: Vec<Outcome> = phases.iter().map(|phase| campaign.outcome(phase, args.full)).collect();
     let interrupted = bench.stopped();
+    let (ended, environment) = tripmeter_engine::machine();
     let made = json!({
         "schema_version": SCHEMA_VERSION,
         "tripmeter_version": env!("CARGO_PKG_VERSION"),
@@ -78,6 +79,8 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
         "form": if args.full { "full" } else { "quick" },
         "seed": args.seed,
         "duration_s": begin.elapsed().as_secs_f64(),
+        "ended": ended,
+        "environment": environment,
         "truth": truth,
         "overhead": overhead,
         "comparisons": outcomes.iter().map(Outcome::json).collect::<Vec<_>>(),

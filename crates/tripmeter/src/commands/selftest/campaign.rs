@@ -3,146 +3,39 @@
 //! Each is a `tripmeter ab` of its own, with a seed of its own. A line of `comparisons.jsonl` is written when it is over, so
 //! that nothing of it is lost by a kill; the same command makes what is missing.
 
+mod outcome;
+mod phase;
+
 use super::{Bench, cannot_create};
 use crate::args::{AbArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share};
 use crate::commands::ab::judge;
 use crate::commands::run::Prepared;
 use crate::error::CliError;
+use crate::lock::lock;
 use crate::many_runs::remove_unfinished;
 use indicatif::HumanDuration;
+pub use outcome::Outcome;
+pub use phase::Phase;
+use phase::ROUNDS;
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_engine::Followers;
-use tripmeter_engine::os::lock_file;
 use tripmeter_model::exit;
-use tripmeter_stats::binomial::{at_most, most_compatible, rate_interval};
 use tripmeter_stats::median;
 
 /// Round trips of a run, and those before: few, as there are thousands of runs.
 const SAMPLES: u64 = 1000;
 const WARMUP: u64 = 100;
 const PAYLOAD: &str = "1k";
-/// Rounds of a comparison with itself.
-const ROUNDS: u32 = 10;
 /// Rounds that are guessed, for the estimate, where they are computed.
 const GUESSED_ROUNDS: f64 = 24.0;
 /// Longest time of a comparison whose rounds are computed, in seconds.
 const BUDGET_S: f64 = 60.0;
-/// Wrong verdicts that are allowed, and the certainty with which more of them are called too many.
-const FALSE_RATE: f64 = 0.05;
-const ALPHA: f64 = 0.05;
 const LOG: &str = "comparisons.jsonl";
 const FIGURES: [&str; 2] = ["median", "p99"];
-
-/// Comparisons of one kind.
-#[derive(Clone, Debug)]
-pub struct Phase {
-    pub id: &'static str,
-    transport: &'static str,
-    /// Share of the median that the follower of B is delayed by; none compares a transport with itself.
-    pub injected: Option<f64>,
-    margin: f64,
-    /// Comparisons.
-    pub number: u32,
-    /// Share of them that must be called, where there is something to call.
-    required: f64,
-    /// Seeds of its comparisons begin so far behind the campaign's.
-    seeds: u64,
-}
-
-impl Phase {
-    /// All of them, with the numbers of the form chosen.
-    pub fn all(full: bool, number: Option<u32>) -> [Phase; 4] {
-        let number = |of_campaign| number.unwrap_or(if full { of_campaign } else { super::QUICK_COMPARISONS });
-        let same = |id, transport, seeds| Phase {
-            id,
-            transport,
-            injected: None,
-            margin: 0.0,
-            number: number(100),
-            required: 0.0,
-            seeds,
-        };
-        let more = |id, share, margin, of_campaign, required, seeds| {
-            let number = number(of_campaign);
-            Phase { id, transport: "uds", injected: Some(share), margin, number, required, seeds }
-        };
-        [
-            same("aa-uds", "uds", 0),
-            same("aa-shm", "shm", 10_000),
-            more("uds-plus-10", 0.10, 0.02, 100, 0.95, 20_000),
-            more("uds-plus-5", 0.05, 0.01, 50, 0.80, 30_000),
-        ]
-    }
-
-    fn effect(&self) -> f64 {
-        self.injected.unwrap_or(0.10)
-    }
-
-    /// For people.
-    fn what(&self) -> String {
-        let margin = tripmeter_report::percent(self.margin);
-        match self.injected {
-            None => format!("`{}` with itself, margin {margin}, {ROUNDS} rounds", self.transport),
-            Some(share) => {
-                let share = tripmeter_report::percent(share);
-                format!("`{}` with answers delayed by {share} of the median, margin {margin}", self.transport)
-            }
-        }
-    }
-}
-
-/// What came of a phase.
-pub struct Outcome {
-    phase: Phase,
-    made: u32,
-    /// Comparisons of which a side failed in some rounds.
-    pub failed: u32,
-    /// Called changed (of itself), or called regressed by the median (with a delay), of each figure.
-    called: [u32; 2],
-    /// What is allowed at most, or required at least.
-    limit: u32,
-    pub good: bool,
-    /// Medians over the comparisons.
-    seen_from: Option<f64>,
-    rounds: Option<f64>,
-    seconds: Option<f64>,
-    injected: Option<f64>,
-    estimated: Option<f64>,
-}
-
-impl Outcome {
-    pub fn json(&self) -> Value {
-        let rate = |called: u32| {
-            (self.made > 0).then(|| {
-                let interval = rate_interval(called.into(), self.made.into(), ALPHA);
-                [interval.low, interval.high]
-            })
-        };
-        let is_same = self.phase.injected.is_none();
-        json!({
-            "phase": self.phase.id,
-            "what": self.phase.what(),
-            "comparisons": self.made,
-            "planned": self.phase.number,
-            "failed": self.failed,
-            "called": { "median": self.called[0], "p99": self.called[1] },
-            "rate_interval": { "median": rate(self.called[0]), "p99": rate(self.called[1]) },
-            "at_most": is_same.then_some(self.limit),
-            "at_least": (!is_same).then_some(self.limit),
-            "margin": self.phase.margin,
-            "injected": self.injected,
-            "estimated": self.estimated,
-            "rounds": self.rounds,
-            "seconds": self.seconds,
-            "seen_from": self.seen_from,
-            "good": self.good,
-        })
-    }
-}
 
 /// Comparisons in a folder.
 pub struct Campaign {
@@ -167,12 +60,7 @@ impl Campaign {
     pub fn open(bench: &Bench, seed: u64, phases: &[Phase]) -> Result<Self, CliError> {
         let path = bench.folder.join(LOG);
         let failed = |error: std::io::Error| cannot_create(&path, &error);
-        let lock = File::create(bench.folder.join(".lock")).map_err(failed)?;
-        if !lock_file(&lock, true).map_err(failed)? {
-            let text =
-                format!("another selftest uses '{}'; wait for it, or name another with -o", bench.folder.display());
-            return Err(CliError::new(exit::CANNOT_CREATE, text));
-        }
+        let lock = lock(&bench.folder, "selftest", "-o")?;
         let mut log = OpenOptions::new().create(true).append(true).read(true).open(&path).map_err(failed)?;
         let text = fs::read_to_string(&path).map_err(failed)?;
         // A line that a kill has cut off is no line.
@@ -329,51 +217,11 @@ impl Campaign {
         Ok(Some(line))
     }
 
-    /// What came of a phase, by all of its lines; the campaign's numbers are required as they are, others as far as so
-    /// few comparisons can tell.
+    /// What came of a phase so far; the campaign's numbers are required as they are, others as far as so few comparisons
+    /// can tell.
     pub fn outcome(&self, phase: &Phase, full: bool) -> Outcome {
         let lines: Vec<&Value> = (1..=phase.number).filter_map(|index| self.line(phase, index)).collect();
-        let verdict = |line: &Value, figure: &str| line["verdicts"][figure]["verdict"].as_str().map(str::to_owned);
-        let called = FIGURES.map(|figure| {
-            let is_called = |line: &&&Value| {
-                let verdict = verdict(line, figure);
-                matches!((verdict.as_deref(), phase.injected), (Some("regressed"), _) | (Some("improved"), None))
-            };
-            lines.iter().filter(is_called).count() as u32
-        });
-        let made = lines.len() as u32;
-        let (limit, good) = match phase.injected {
-            None => {
-                let limit = most_compatible(made.into(), FALSE_RATE, ALPHA) as u32;
-                (limit, called.iter().all(|called| *called <= limit))
-            }
-            Some(_) if full => {
-                let limit = (phase.required * f64::from(made)).ceil() as u32;
-                (limit, called[0] >= limit)
-            }
-            Some(_) => {
-                let is_too_few = |called: u32| at_most(called.into(), made.into(), phase.required) <= ALPHA;
-                let limit = (0..=made).find(|called| !is_too_few(*called)).unwrap_or(made);
-                (limit, called[0] >= limit)
-            }
-        };
-        let numbers = |of: &dyn Fn(&Value) -> Option<f64>| {
-            let numbers: Vec<f64> = lines.iter().filter_map(|line| of(line)).collect();
-            median(&numbers)
-        };
-        Outcome {
-            phase: phase.clone(),
-            made,
-            failed: lines.iter().filter(|line| line["failures"] != json!(0)).count() as u32,
-            called,
-            limit,
-            good: good && made > 0,
-            seen_from: numbers(&|line| line["verdicts"]["median"]["seen_from"].as_f64()),
-            rounds: numbers(&|line| line["rounds"].as_f64()),
-            seconds: numbers(&|line| line["seconds"].as_f64()),
-            injected: numbers(&|line| line["injected"].as_f64()),
-            estimated: numbers(&|line| line["verdicts"]["median"]["ratio"].as_f64()).map(|ratio| ratio - 1.0),
-        }
+        Outcome::of(phase, &lines, full)
     }
 }
 
@@ -422,49 +270,6 @@ fn append(log: &mut File, line: &Value) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    fn line(phase: &Phase, index: u32, median: &str, p99: &str) -> Value {
-        json!({
-            "phase": phase.id, "index": index, "rounds": 10, "seconds": 2.0, "failures": 0,
-            "verdicts": { "median": { "verdict": median, "seen_from": 1.1 }, "p99": { "verdict": p99 } },
-        })
-    }
-
-    fn campaign(lines: Vec<Value>) -> Campaign {
-        let file = || tempfile::tempfile().unwrap();
-        let phases = Phase::all(true, None).to_vec();
-        Campaign { seed: 1, phases, log: file(), lines, reference_ns: None, _lock: file() }
-    }
-
-    #[test]
-    fn nine_false_alarms_of_a_hundred_are_allowed_and_ten_are_not() {
-        let phase = &Phase::all(true, None)[0];
-        for (wrong, good) in [(9, true), (10, false)] {
-            let verdict = |index| if index <= wrong { "improved" } else { "inconclusive" };
-            let lines = (1..=100).map(|index| line(phase, index, "equivalent", verdict(index))).collect();
-            let found = campaign(lines).outcome(phase, true);
-            assert_eq!((found.made, found.limit, found.called, found.good), (100, 9, [0, wrong], good));
-        }
-        assert!(!campaign(Vec::new()).outcome(phase, true).good, "nothing made is not good");
-    }
-
-    #[test]
-    fn ninety_five_of_a_hundred_and_forty_of_fifty_are_required() {
-        for (phase, required) in [(2, 95), (3, 40)] {
-            let phase = &Phase::all(true, None)[phase];
-            for (called, good) in [(required, true), (required - 1, false)] {
-                let verdict = |index| if index <= called { "regressed" } else { "inconclusive" };
-                let lines = (1..=phase.number).map(|index| line(phase, index, verdict(index), "improved")).collect();
-                let found = campaign(lines).outcome(phase, true);
-                assert_eq!((found.limit, found.called[0], found.good), (required, called, good));
-            }
-        }
-        // Two of three are not less than chance allows.
-        let phase = &Phase::all(false, Some(3))[2];
-        let lines =
-            (1..=3).map(|index| line(phase, index, if index < 3 { "regressed" } else { "equivalent" }, "")).collect();
-        assert!(campaign(lines).outcome(phase, false).good);
-    }
-
     #[test]
     fn a_campaign_goes_on_where_it_was_killed() {
         let place = tempfile::tempdir().unwrap();
@@ -473,7 +278,7 @@ mod tests {
         let phases = Phase::all(false, Some(2));
         let mut first = Campaign::open(&bench, 7, &phases).unwrap();
         assert!(Campaign::open(&bench, 7, &phases).is_err(), "it is locked");
-        append(&mut first.log, &line(&phases[0], 1, "equivalent", "equivalent")).unwrap();
+        append(&mut first.log, &json!({ "phase": phases[0].id, "index": 1 })).unwrap();
         first.log.write_all(b"{\"phase\":\"aa-u").unwrap();
         drop(first);
         let again = Campaign::open(&bench, 7, &phases).unwrap();

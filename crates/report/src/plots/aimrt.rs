@@ -1,0 +1,390 @@
+//! The plots that AimRT publishes of its benchmarks, for the results of patterns `channel`, `rpc` and `log`: averages over
+//! payloads, and over topics or clients; calls per second over payloads.
+//!
+//! Every figure is the one of the table `aimrt`. A picture is of one way of measuring: figures of different rates, modes,
+//! numbers of topics or clients share one only where these are its horizontal axis.
+//!
+//! # Source
+//! AimRT, performance test.
+
+use super::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
+use super::latency::{picture, subtitle};
+use super::scale::count;
+use super::{Options, Picture, PlotError};
+use crate::lines::Row;
+use crate::merged::Merged;
+use crate::throughput::count as rate;
+use crate::{channel, log, rpc};
+use tripmeter_model::channel::Latency;
+use tripmeter_model::manifest::{Manifest, Verdict};
+use tripmeter_model::rpc::Mode;
+use tripmeter_stats::rounds::figure_over_rounds;
+
+/// The results of one experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Results<'a> {
+    /// Their name, which lines have beside that of the transport where there are several.
+    pub name: &'a str,
+    /// What was measured.
+    pub manifest: &'a Manifest,
+}
+
+/// A chart and the name of its file.
+#[derive(Clone, Debug)]
+pub struct Drawing {
+    /// Without an extension.
+    pub name: String,
+    /// What is drawn.
+    pub chart: Chart,
+}
+
+impl Drawing {
+    /// The picture.
+    ///
+    /// # Errors
+    /// As [`Chart::draw`].
+    pub fn draw(&self, options: &Options) -> Result<Picture, PlotError> {
+        picture(&self.chart, &self.name, options)
+    }
+}
+
+/// Every plot that there are figures for. A plot needs two payloads, or two numbers of topics or clients.
+pub fn drawings(results: &[Results<'_>], options: &Options) -> Vec<Drawing> {
+    let mut figures: [Vec<Figure>; 4] = Default::default();
+    for (folder, one) in results.iter().enumerate() {
+        let subs = Merged::of(one.manifest);
+        figures[0].extend(channel::rows(&subs).iter().map(|row| of_channel(folder, row)));
+        figures[1].extend(rpc::rows(&subs).iter().map(|row| of_rpc(folder, row)));
+        figures[2].extend(rpc::rows(&subs).iter().filter_map(|row| queries(folder, row)));
+        figures[3].extend(log::rows(&subs).iter().map(|row| of_log(folder, row)));
+    }
+    let [channel, rpc, queries, log] = figures.map(|figures| {
+        figures.into_iter().filter(|figure| figure.values.iter().any(|value| value.is_finite())).collect::<Vec<_>>()
+    });
+    let names: Vec<&str> = results.iter().map(|one| one.name).collect();
+    let plots = [
+        CHANNEL.plots(&channel, Over::Payloads, &names),
+        CHANNEL.plots(&channel, Over::Links, &names),
+        RPC.plots(&rpc, Over::Payloads, &names),
+        RPC.plots(&rpc, Over::Links, &names),
+        QUERIES.plots(&queries, Over::Payloads, &names),
+        LOG.plots(&log, Over::Payloads, &names),
+    ];
+    let mut drawings: Vec<Drawing> = plots.into_iter().flatten().collect();
+    drawings.iter_mut().for_each(|drawing| drawing.chart.y.log = options.log);
+    drawings
+}
+
+/// What is on the horizontal axis.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Payloads,
+    Links,
+}
+
+/// One value with what it belongs to.
+struct Figure {
+    /// The index of its results.
+    folder: usize,
+    sub_experiment: String,
+    transport: String,
+    /// Wait and touch.
+    factors: String,
+    payload_bytes: u64,
+    links: u32,
+    /// How it was measured, for people and as a part of a file name; empty if there is one way only.
+    way: [String; 2],
+    /// Of each round.
+    values: Vec<f64>,
+    /// Samples of a round.
+    samples: Vec<u64>,
+    rate_missed: bool,
+    proof_failed: bool,
+}
+
+impl Figure {
+    fn new(folder: usize, sub: &Merged<'_>, payload_bytes: u64) -> Self {
+        let planned = sub.planned;
+        Self {
+            folder,
+            sub_experiment: planned.name.clone(),
+            transport: planned.transport.to_string(),
+            factors: format!("wait {}, touch {}", planned.wait, planned.touch),
+            payload_bytes,
+            links: planned.links(),
+            way: Default::default(),
+            values: Vec::new(),
+            samples: Vec::new(),
+            rate_missed: false,
+            proof_failed: sub.proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed),
+        }
+    }
+
+    fn with_latencies(mut self, latencies: impl Iterator<Item = Option<Latency>>) -> Self {
+        for latency in latencies.flatten() {
+            self.values.push(latency.mean / 1000.0);
+            self.samples.push(latency.samples);
+        }
+        self
+    }
+
+    fn x(&self, over: Over) -> u64 {
+        if over == Over::Payloads { self.payload_bytes } else { self.links.into() }
+    }
+}
+
+fn of_channel(folder: usize, row: &channel::Row<'_>) -> Figure {
+    let offered = rate(row.of_trials(|trial| trial.offered_hz));
+    Figure {
+        way: [format!("at {offered} /s"), format!("_rate-{offered}")],
+        rate_missed: row.trials().any(|trial| trial.rate_missed),
+        ..Figure::new(folder, row.sub, row.payload_bytes).with_latencies(row.trials().map(|trial| trial.service_ns))
+    }
+}
+
+fn of_rpc(folder: usize, row: &rpc::Row<'_>) -> Figure {
+    let way = match row.mode() {
+        Mode::Bench => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
+        Mode::FixedFreq => {
+            let offered = rate(row.of_trials(|trial| trial.pace.map_or(0.0, |pace| pace.offered_hz)));
+            [format!("at {offered} /s each (fixed-freq)"), format!("_fixed-freq_rate-{offered}")]
+        }
+    };
+    Figure {
+        way,
+        rate_missed: row.trials().any(|trial| trial.pace.is_some_and(|pace| pace.rate_missed)),
+        ..Figure::new(folder, row.sub, row.payload_bytes).with_latencies(row.trials().map(|trial| trial.service_rtt_ns))
+    }
+}
+
+/// Calls per second, which only a closed loop has.
+fn queries(folder: usize, row: &Row<'_, tripmeter_model::rpc::RpcTrial>) -> Option<Figure> {
+    let figure = of_rpc(folder, row);
+    (row.mode() == Mode::Bench).then(|| Figure {
+        values: row.trials().map(|trial| trial.qps).collect(),
+        samples: row.trials().map(|trial| trial.counts.succeeded).collect(),
+        ..figure
+    })
+}
+
+fn of_log(folder: usize, row: &log::Row<'_>) -> Figure {
+    let rounds = row.logs().count().max(1) as u64;
+    Figure {
+        values: row.of_calls(|calls| calls.mean),
+        samples: vec![row.calls() / rounds],
+        factors: String::new(),
+        ..Figure::new(folder, row.sub, row.payload_bytes())
+    }
+}
+
+/// What one kind of plot shows.
+struct Plot {
+    /// How file names begin.
+    file: &'static str,
+    what: &'static str,
+    /// Of the vertical axis.
+    label: &'static str,
+    /// Below the title.
+    explained: &'static str,
+    /// One link, and several; empty where there is one only.
+    links: [&'static str; 2],
+}
+
+const CHANNEL: Plot = Plot {
+    file: "channel_latency",
+    what: "Average latency",
+    label: "Average latency, one_way, service time [us]",
+    explained: "one way, from the actual sending",
+    links: ["topic", "topics"],
+};
+const RPC: Plot = Plot {
+    file: "rpc_latency",
+    what: "Average round trip",
+    label: "Average latency, rtt, service time [us]",
+    explained: "whole round trips, from when a call was made",
+    links: ["client", "clients"],
+};
+const QUERIES: Plot = Plot {
+    file: "rpc_qps",
+    what: "QPS",
+    label: "Calls that succeeded per second [1/s]",
+    explained: "all clients together",
+    links: ["client", "clients"],
+};
+const LOG: Plot = Plot {
+    file: "log_latency",
+    what: "Average time of a call",
+    label: "Average latency, call [ns]",
+    explained: "from a call of the logger to its return",
+    links: ["", ""],
+};
+
+impl Plot {
+    /// A picture for each way of measuring and each value of what is not on its axis.
+    fn plots(&self, figures: &[Figure], over: Over, names: &[&str]) -> Vec<Drawing> {
+        let fixed = |figure: &Figure| match over {
+            Over::Payloads => u64::from(figure.links),
+            Over::Links => figure.payload_bytes,
+        };
+        let mut groups: Vec<Vec<&Figure>> = Vec::new();
+        for figure in figures {
+            let is_own = |group: &&mut Vec<&Figure>| group[0].way == figure.way && fixed(group[0]) == fixed(figure);
+            match groups.iter_mut().find(is_own) {
+                Some(group) => group.push(figure),
+                None => groups.push(vec![figure]),
+            }
+        }
+        let places = |group: &[&Figure]| {
+            let mut places: Vec<u64> = group.iter().map(|figure| figure.x(over)).collect();
+            places.sort_unstable();
+            places.dedup();
+            places
+        };
+        let groups = groups.into_iter().map(|group| (places(&group), group)).filter(|(places, _)| places.len() > 1);
+        groups.map(|(places, group)| self.drawing(&group, &places, over, names)).collect()
+    }
+
+    fn drawing(&self, group: &[&Figure], places: &[u64], over: Over, names: &[&str]) -> Drawing {
+        let first = group[0];
+        let [way, file_way] = &first.way;
+        let [link, links] = self.links;
+        let (against, fixed, file) = match over {
+            Over::Links => {
+                let bytes = first.payload_bytes;
+                (format!("number of {links}"), format!("{bytes} bytes"), format!("by_{links}_{bytes}"))
+            }
+            Over::Payloads if link.is_empty() => ("payload size".to_owned(), String::new(), "by_size".to_owned()),
+            Over::Payloads => {
+                let number = first.links;
+                let words = format!("{number} {}", if number == 1 { link } else { links });
+                ("payload size".to_owned(), words, format!("by_size_{links}-{number}"))
+            }
+        };
+        let label = match over {
+            Over::Payloads => "Payload [bytes]".to_owned(),
+            Over::Links => format!("{} [n]", capitalised(links)),
+        };
+        let lines = lines(group, places, over, names);
+        // A single line has no legend.
+        let only = if let [line] = &lines[..] { format!(": {}", line.name) } else { String::new() };
+        let chart = Chart {
+            title: format!("{} against {against}{only}", self.what),
+            subtitle: subtitle(&[
+                &fixed,
+                way,
+                common_factors(group).unwrap_or_default(),
+                self.explained,
+                &samples(group),
+                rounds(group),
+            ]),
+            x: X::Categories { label, names: places.iter().map(u64::to_string).collect() },
+            y: Y { label: self.label.to_owned(), ..Y::default() },
+            lines,
+            notes: notes(group, over),
+            ..Chart::default()
+        };
+        Drawing { name: format!("{}_{file}{file_way}", self.file), chart }
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    word[..1].to_uppercase() + &word[1..]
+}
+
+/// A line for each transport, in the order of appearance, and rings around what is not of the rate that was asked for.
+fn lines(group: &[&Figure], places: &[u64], over: Over, names: &[&str]) -> Vec<Line> {
+    let plain = |figure: &Figure| (figure.folder, figure.transport.clone(), figure.factors.clone(), String::new());
+    let by_name = |figure: &Figure| (figure.folder, String::new(), String::new(), figure.sub_experiment.clone());
+    let is_twice = |(index, one): (usize, &&Figure)| {
+        group[..index].iter().any(|other| plain(other) == plain(one) && other.x(over) == one.x(over))
+    };
+    // Where a transport has two figures of one place, its sub-experiments are told apart.
+    let told_apart = group.iter().enumerate().any(is_twice);
+    let key = |figure: &Figure| if told_apart { by_name(figure) } else { plain(figure) };
+    let with_factors = common_factors(group).is_none();
+    let mut lines: Vec<(_, Line)> = Vec::new();
+    let mut missed = Vec::new();
+    for figure in group {
+        let Some(x) = places.iter().position(|place| *place == figure.x(over)).map(|index| index as f64) else {
+            continue;
+        };
+        let Some(figures) = figure_over_rounds(&figure.values) else { continue };
+        let index = lines.iter().position(|(known, _)| *known == key(figure)).unwrap_or_else(|| {
+            let mut name = if told_apart { figure.sub_experiment.clone() } else { figure.transport.clone() };
+            if with_factors {
+                name += &format!(", {}", figure.factors);
+            }
+            if names.len() > 1 {
+                name += &format!(" · {}", names[figure.folder]);
+            }
+            let points = (0..places.len()).map(|index| (index as f64, f64::NAN)).collect();
+            lines.push((key(figure), Line { name, points, ..Line::default() }));
+            lines.len() - 1
+        });
+        let line = &mut lines[index].1;
+        line.points[x as usize].1 = figures.median;
+        line.intervals.extend(figures.interval.map(|[low, high]| (x, low, high)));
+        if figure.rate_missed {
+            missed.push((x, figures.median));
+        }
+    }
+    let mut lines: Vec<Line> = lines.into_iter().map(|(_, line)| line).collect();
+    if !missed.is_empty() {
+        let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
+        lines.push(Line { name: "the rate was missed".to_owned(), points: missed, look, ..Line::default() });
+    }
+    lines
+}
+
+/// Wait and touch, if all have the same.
+fn common_factors<'a>(group: &[&'a Figure]) -> Option<&'a str> {
+    let first = group.first()?;
+    group.iter().all(|figure| figure.factors == first.factors).then_some(&first.factors)
+}
+
+/// The number of samples behind each figure of a round.
+fn samples(group: &[&Figure]) -> String {
+    let numbers = || group.iter().flat_map(|figure| &figure.samples);
+    match (numbers().min(), numbers().max()) {
+        (Some(least), Some(most)) if least == most => format!("n = {} per figure", count(*least)),
+        (Some(least), Some(most)) => format!("n = {} to {} per figure", count(*least), count(*most)),
+        _ => "n = 0".to_owned(),
+    }
+}
+
+fn rounds(group: &[&Figure]) -> &'static str {
+    let has_several = group.iter().any(|figure| figure.values.len() > 1);
+    let has_interval =
+        group.iter().any(|figure| figure_over_rounds(&figure.values).is_some_and(|over| over.interval.is_some()));
+    match (has_several, has_interval) {
+        (false, _) => "",
+        (true, false) => "medians over rounds",
+        (true, true) => "medians over rounds, bars: intervals at 95 %",
+    }
+}
+
+/// What a reader must know of single figures.
+fn notes(group: &[&Figure], over: Over) -> Vec<String> {
+    let listed = |is_one: fn(&Figure) -> bool| {
+        let mut names: Vec<String> = group
+            .iter()
+            .filter(|figure| is_one(figure))
+            .map(|figure| format!("{} at {}", figure.transport, figure.x(over)))
+            .collect();
+        names.dedup();
+        names.join(", ")
+    };
+    let missed = listed(|figure| figure.rate_missed);
+    let failed = listed(|figure| figure.proof_failed);
+    let note = |names: String, text: &str| (!names.is_empty()).then(|| format!("{text}: {names}."));
+    [
+        note(missed, "The rate was missed, so these figures are of another one"),
+        note(failed, "The path proof failed, so these figures are of something else"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+use super::*;
+use crate::fixture;
+use tripmeter_model::Pattern;
+use tripmeter_model::channel::Flow;
+use tripmeter_model::manifest::Cell;
+
+fn named<'a>(name: &'a str, manifest: &'a Manifest) -> Results<'a> {
+    Results { name, manifest }
+}
+
+fn of(manifest: &Manifest) -> Vec<Drawing> {
+    drawings(&[named("", manifest)], &Options::default())
+}
+
+fn names(drawings: &[Drawing]) -> Vec<&str> {
+    drawings.iter().map(|drawing| drawing.name.as_str()).collect()
+}
+
+/// The drawings, which are left to be looked at if that is asked for.
+fn kept(manifest: &Manifest, kind: &str) -> Vec<Drawing> {
+    let made = of(manifest);
+    for drawing in &made {
+        super::super::tests::keep(&drawing.draw(&Options::default()).unwrap(), kind);
+    }
+    made
+}
+
+/// A channel at these payloads, whose average is that many microseconds.
+fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloads: &[(u64, f64)]) {
+    let template: Cell = crate::channel::tests::measured(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
+    let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
+    let plan = fixture::add(manifest, name, transport, &sizes);
+    plan.pattern = Pattern::Channel;
+    plan.channel = Some(Flow { rates_hz: vec![1000.0], topics, publishers: 1, recorded: None });
+    let cell = |(bytes, us): &(u64, f64)| {
+        let mut cell = Cell { payload_bytes: *bytes, ..template.clone() };
+        let latency = cell.channel[0].service_ns.as_mut().unwrap();
+        latency.mean = us * 1000.0;
+        cell
+    };
+    fixture::result(manifest, name, 1, &[]).cells = payloads.iter().map(cell).collect();
+}
+
+fn channels() -> Manifest {
+    let mut manifest = fixture::manifest();
+    add(&mut manifest, "uds_1", "uds/stream", 1, &[(512, 30.0), (2048, 31.0), (1024, 32.0)]);
+    add(&mut manifest, "tcp_1", "tcp/nodelay", 1, &[(512, 50.0), (2048, 51.0)]);
+    add(&mut manifest, "uds_4", "uds/stream", 4, &[(1024, 40.0)]);
+    add(&mut manifest, "uds_8", "uds/stream", 8, &[(1024, 45.0)]);
+    manifest
+}
+
+#[test]
+fn averages_of_channels_are_over_sizes_and_over_topics() {
+    let made = kept(&channels(), "channels");
+    assert_eq!(
+        names(&made),
+        ["channel_latency_by_size_topics-1_rate-1000", "channel_latency_by_topics_1024_rate-1000"]
+    );
+    let [sizes, topics] = &made[..] else { panic!("{made:?}") };
+    let X::Categories { label, names } = &sizes.chart.x else { panic!("{sizes:?}") };
+    assert_eq!((label.as_str(), &names[..]), ("Payload [bytes]", &["512", "1024", "2048"].map(str::to_owned)[..]));
+    assert_eq!(sizes.chart.y.label, "Average latency, one_way, service time [us]");
+    assert_eq!(sizes.chart.title, "Average latency against payload size");
+    assert_eq!(
+        sizes.chart.subtitle,
+        "1 topic · at 1000 /s · wait poll, touch none · one way, from the actual sending · n = 1000 per figure"
+    );
+    let lines: Vec<(&str, &[(f64, f64)])> =
+        sizes.chart.lines.iter().map(|line| (line.name.as_str(), &line.points[..])).collect();
+    assert_eq!(lines[0], ("uds/stream", &[(0.0, 30.0), (1.0, 32.0), (2.0, 31.0)][..]));
+    assert_eq!((lines.len(), lines[1].0, lines[1].1[0]), (2, "tcp/nodelay", (0.0, 50.0)));
+    assert!(lines[1].1[1].1.is_nan(), "what was not measured is a gap");
+    let X::Categories { label, names } = &topics.chart.x else { panic!("{topics:?}") };
+    assert_eq!((label.as_str(), &names[..]), ("Topics [n]", &["1", "4", "8"].map(str::to_owned)[..]));
+    assert_eq!(topics.chart.title, "Average latency against number of topics: uds/stream");
+    assert_eq!(topics.chart.lines.len(), 1);
+    assert_eq!(topics.chart.lines[0].points, [(0.0, 32.0), (1.0, 40.0), (2.0, 45.0)]);
+}
+
+#[test]
+fn rounds_have_intervals_and_a_missed_rate_a_ring() {
+    let mut manifest = channels();
+    manifest.plan.rounds = 6;
+    let first = manifest.sub_experiments[0].clone();
+    for round in 2..=6 {
+        let mut result = first.clone();
+        result.round = round;
+        for cell in &mut result.cells {
+            cell.channel[0].service_ns.as_mut().unwrap().mean += f64::from(round) * 1000.0;
+        }
+        manifest.sub_experiments.push(result);
+    }
+    manifest.sub_experiments[1].cells[0].channel[0].rate_missed = true;
+    let made = kept(&manifest, "rounds");
+    let chart = &made[0].chart;
+    assert_eq!(chart.lines[0].intervals[0], (0.0, 30.0, 36.0));
+    assert!(chart.subtitle.ends_with("medians over rounds, bars: intervals at 95 %"), "{}", chart.subtitle);
+    let ring = chart.lines.last().unwrap();
+    assert_eq!((ring.name.as_str(), &ring.points[..]), ("the rate was missed", &[(0.0, 50.0)][..]));
+    assert_eq!(chart.notes, ["The rate was missed, so these figures are of another one: tcp/nodelay at 512."]);
+}
+
+#[test]
+fn lines_say_folder_and_wait_where_these_differ() {
+    let (monday, mut tuesday) = (channels(), channels());
+    tuesday.plan.sub_experiments[0].wait = tripmeter_model::Wait::Block;
+    let made = drawings(&[named("monday", &monday), named("tuesday", &tuesday)], &Options::default());
+    let lines: Vec<&str> = made[0].chart.lines.iter().map(|line| line.name.as_str()).collect();
+    assert_eq!(
+        lines,
+        [
+            "uds/stream, wait poll, touch none · monday",
+            "tcp/nodelay, wait poll, touch none · monday",
+            "uds/stream, wait block, touch none · tuesday",
+            "tcp/nodelay, wait poll, touch none · tuesday"
+        ]
+    );
+    // One transport twice at the same place: their names tell them apart.
+    let mut twice = channels();
+    add(&mut twice, "uds_again", "uds/stream", 1, &[(512, 33.0)]);
+    let lines: Vec<String> = of(&twice)[0].chart.lines.iter().map(|line| line.name.clone()).collect();
+    assert_eq!(lines, ["uds_1", "tcp_1", "uds_again"]);
+}
+
+#[test]
+fn calls_have_their_modes_apart_and_loggers_nanoseconds() {
+    let mut manifest = fixture::manifest();
+    for (name, mode, clients, payload) in
+        [("sizes", Mode::Bench, 1, 512), ("one", Mode::FixedFreq, 1, 1024), ("four", Mode::FixedFreq, 4, 1024)]
+    {
+        crate::rpc::tests::add(&mut manifest, name, "uds/stream", mode, clients);
+        let cells = &mut manifest.sub_experiments.last_mut().unwrap().cells;
+        cells[0].payload_bytes = payload;
+        manifest.plan.sub_experiments.last_mut().unwrap().payloads = vec![payload];
+    }
+    let second = Cell { payload_bytes: 2048, ..manifest.sub_experiments[0].cells[0].clone() };
+    manifest.sub_experiments[0].cells.push(second);
+    manifest.plan.sub_experiments[0].payloads.push(2048);
+    crate::log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
+    let made = kept(&manifest, "calls");
+    let expected = [
+        "rpc_latency_by_size_clients-1_bench",
+        "rpc_latency_by_clients_1024_fixed-freq_rate-1000",
+        "rpc_qps_by_size_clients-1_bench",
+        "log_latency_by_size",
+    ];
+    assert_eq!(names(&made), expected);
+    assert_eq!(made[2].chart.lines[0].points, [(0.0, 9876.5432), (1.0, 9876.5432)]);
+    assert_eq!(made[2].chart.y.label, "Calls that succeeded per second [1/s]");
+    let log = &made[3].chart;
+    assert_eq!(
+        (log.y.label.as_str(), &log.lines[0].points[..]),
+        ("Average latency, call [ns]", &[(0.0, 550.0), (1.0, 1100.0)][..])
+    );
+    for drawing in &made {
+        let picture = drawing.draw(&Options::default()).unwrap();
+        assert!(picture.bytes.starts_with(b"\x89PNG") && picture.path.ends_with(".png"), "{}", picture.path);
+    }
+    let log_axis = drawings(&[named("", &manifest)], &Options { log: true, ..Options::default() });
+    assert!(log_axis.iter().all(|drawing| drawing.chart.y.log));
+}
+
+#[test]
+fn one_payload_makes_no_plot() {
+    assert_eq!(names(&of(&fixture::manifest())), Vec::<&str>::new());
+    assert_eq!(names(&of(&crate::channel::tests::measured("uds/stream", &[1000.0]))), Vec::<&str>::new());
+}

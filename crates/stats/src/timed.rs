@@ -1,0 +1,149 @@
+//! Summaries of patterns `channel` and `rpc`, whose payloads have more than one distribution: one for each rate and time.
+//!
+//! Each has a name of its own, which says what its latencies are, so that response times never meet service times, nor round
+//! trips times one way: `NAME@service_1000hz`, `NAME@response_1000hz`, `NAME@service_recording`, `NAME@service_rtt` (mode
+//! `bench`), `NAME@service_rtt_1000hz`, `NAME@response_rtt_1000hz`. Names of sub-experiments have no `@`. What belongs to
+//! neither time (losses and rates) stands with service times, which there always are.
+
+use tripmeter_model::bytes::Bytes;
+use tripmeter_model::channel::{ChannelTrial, Latency};
+use tripmeter_model::manifest::{Cell, SubExperimentResult};
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::rpc::RpcTrial;
+use tripmeter_model::summary::{More, Summary, SummaryRow};
+
+/// Parts the name of a sub-experiment from what of it is meant.
+const PART: char = '@';
+
+/// The sub-experiment that a name is of.
+pub fn sub_experiment(name: &str) -> &str {
+    name.split_once(PART).map_or(name, |(sub_experiment, _)| sub_experiment)
+}
+
+/// What the latencies under a name are: `service`, `response_rtt` and so on, with `_hz` where a rate is kept and
+/// `_recording` of a recording; `None` for a sub-experiment as a whole.
+pub fn kind(name: &str) -> Option<String> {
+    let (_, kind) = name.split_once(PART)?;
+    let without_number = kind.trim_end_matches("hz").trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    Some(if kind.ends_with("hz") { format!("{without_number}hz") } else { kind.to_owned() })
+}
+
+/// A trial's place in a cell, and the time that counts.
+struct Part {
+    name: String,
+    trial: usize,
+    /// Otherwise the response time.
+    is_service: bool,
+}
+
+/// The names that the plan makes, whatever was measured; none for other patterns.
+fn parts(plan: &SubExperiment) -> Vec<Part> {
+    let trials: Vec<String> = match (&plan.channel, &plan.rpc) {
+        (Some(flow), _) if flow.recorded.is_some() => vec!["_recording".to_owned()],
+        (Some(flow), _) => flow.rates_hz.iter().map(|rate| format!("_{rate}hz")).collect(),
+        (_, Some(calls)) => {
+            let rate = |rate: Option<f64>| rate.map_or("_rtt".to_owned(), |rate| format!("_rtt_{rate}hz"));
+            calls.trials().into_iter().map(rate).collect()
+        }
+        _ => Vec::new(),
+    };
+    let times = |(trial, suffix): (usize, &String)| {
+        let part = |time: &str| Part {
+            name: format!("{}{PART}{time}{suffix}", plan.name),
+            trial,
+            is_service: time == "service",
+        };
+        // In a closed loop a call is to be made when it is.
+        let times: &[&str] = if suffix == "_rtt" { &["service"] } else { &["response", "service"] };
+        times.iter().map(|time| part(time)).collect::<Vec<_>>()
+    };
+    trials.iter().enumerate().flat_map(times).collect()
+}
+
+/// True if a sub-experiment has summaries of this module.
+pub fn is_of(plan: &SubExperiment) -> bool {
+    plan.channel.is_some() || plan.rpc.is_some()
+}
+
+/// The summary of each rate and time in microseconds, in the order of the plan; without rows where nothing was measured.
+pub fn summaries(plan: &SubExperiment, result: Option<&SubExperimentResult>) -> Vec<(String, Summary)> {
+    let cells = result.map_or(&[][..], |result| &result.cells);
+    let summary = |part: Part| {
+        let rows = cells.iter().filter_map(|cell| row(cell, &part)).collect();
+        (part.name, Summary { rows })
+    };
+    parts(plan).into_iter().map(summary).collect()
+}
+
+fn row(cell: &Cell, part: &Part) -> Option<SummaryRow> {
+    let (latency, more) = match (cell.channel.get(part.trial), cell.rpc.get(part.trial)) {
+        (Some(trial), _) => of_channel(trial, part.is_service),
+        (_, Some(trial)) => of_rpc(trial, part.is_service),
+        _ => return None,
+    };
+    let Latency { samples, min, mean, median, p90, p99, p999, max } = latency?;
+    let [min, mean, median, p90, p99, p999, max] = [min, mean, median, p90, p99, p999, max].map(|ns| ns / 1000.0);
+    Some(SummaryRow {
+        bytes: Bytes::from(cell.payload_bytes),
+        samples,
+        max,
+        min,
+        mean,
+        median,
+        stdev: f64::NAN,
+        mean_jitter: f64::NAN,
+        max_jitter: f64::NAN,
+        p90,
+        p99,
+        p9999: f64::NAN,
+        more: Some(More { p999: Some(p999), ..more }),
+    })
+}
+
+fn of_channel(trial: &ChannelTrial, is_service: bool) -> (Option<Latency>, More) {
+    if !is_service {
+        return (trial.response_ns, More::default());
+    }
+    let more = More { loss_percent: Some(trial.loss() * 100.0), rate_hz: Some(trial.achieved_hz), ..More::default() };
+    (trial.service_ns, more)
+}
+
+fn of_rpc(trial: &RpcTrial, is_service: bool) -> (Option<Latency>, More) {
+    if !is_service {
+        return (trial.response_rtt_ns, More::default());
+    }
+    let more = More {
+        loss_percent: Some(trial.counts.loss() * 100.0),
+        rate_hz: trial.pace.map(|pace| pace.achieved_hz),
+        qps: trial.pace.is_none().then_some(trial.qps),
+        ..More::default()
+    };
+    (trial.service_rtt_ns, more)
+}
+
+/// What a logger's payload has besides its summary: lines that were missing or damaged; `None` of other patterns.
+pub fn of_log(cell: &Cell) -> Option<More> {
+    cell.log.as_ref()?;
+    let counts = cell.counts;
+    let loss = (counts.lost + counts.damaged) as f64 * 100.0 / counts.sent.max(1) as f64;
+    Some(More { loss_percent: Some(loss), ..More::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_is_measured() {
+        for (name, expected) in [
+            ("uds", None),
+            ("uds@service_1000hz", Some("service_hz")),
+            ("uds@response_0.5hz", Some("response_hz")),
+            ("uds@service_recording", Some("service_recording")),
+            ("uds@service_rtt", Some("service_rtt")),
+            ("uds@response_rtt_1000hz", Some("response_rtt_hz")),
+        ] {
+            assert_eq!((sub_experiment(name), kind(name).as_deref()), ("uds", expected), "{name}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What is asked of both sides, and of which builds.
+
+use crate::args::AbArgs;
+use crate::error::CliError;
+use crate::{experiment, verdicts};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use tripmeter_model::exit;
+use tripmeter_stats::power::Layout;
+use tripmeter_stats::runs::Question;
+
+/// All that must be the same if rounds are added to those of before.
+pub struct Asked<'a> {
+    pub args: &'a AbArgs,
+    pub question: Question,
+    /// The program's own file, by size and time.
+    pub program: String,
+    /// The plugin of each side, if it is one.
+    pub plugins: [Option<Plugin>; 2],
+}
+
+/// A plugin, by what is in it.
+pub struct Plugin {
+    pub file: PathBuf,
+    pub sha256: String,
+}
+
+impl Plugin {
+    pub fn read(file: &Path) -> Result<Self, CliError> {
+        let bytes = std::fs::read(file).map_err(|error| {
+            CliError::new(exit::NO_INPUT, format!("plugin '{}' cannot be read: {error}", file.display()))
+        })?;
+        let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { file: file.to_path_buf(), sha256 })
+    }
+}
+
+impl<'a> Asked<'a> {
+    pub fn new(args: &'a AbArgs, question: Question, plugins: [Option<Plugin>; 2]) -> Result<Self, CliError> {
+        let file = experiment::program()?;
+        let unreadable =
+            |error| CliError::new(exit::SOFTWARE, format!("'{}' cannot be looked at: {error}", file.display()));
+        let metadata = file.metadata().map_err(unreadable)?;
+        let modified = metadata.modified().map_err(unreadable)?.duration_since(std::time::UNIX_EPOCH);
+        let program = format!("{} bytes of {} s", metadata.len(), modified.map_or(0, |since| since.as_secs()));
+        Ok(Self { args, question, program, plugins })
+    }
+
+    /// By its place in `ab.json`.
+    pub fn parts(&self) -> Vec<(&'static str, Value)> {
+        let args = self.args;
+        let of = |side: usize, part: fn(&Plugin) -> Value| self.plugins[side].as_ref().map_or(Value::Null, part);
+        let (file, sha256) = (|plugin: &Plugin| json!(plugin.file), |plugin: &Plugin| json!(plugin.sha256));
+        vec![
+            ("/question", verdicts::question_json(&self.question)),
+            ("/effect", json!(args.effect.0)),
+            ("/rounds_asked", json!(args.rounds)),
+            ("/budget_s", json!(args.rounds.is_none().then_some(args.budget))),
+            ("/program", json!(self.program)),
+            ("/a/plugin", of(0, file)),
+            ("/a/plugin_sha256", of(0, sha256)),
+            ("/b/plugin", of(1, file)),
+            ("/b/plugin_sha256", of(1, sha256)),
+        ]
+    }
+}
+
+/// What is asked; everything that can be wrong with it is told before anything is looked for.
+pub fn question(args: &AbArgs) -> Result<Question, CliError> {
+    let (margin, effect, power) = (args.margin.0, args.effect.0, args.power.0);
+    let wrong = |text: String| Err(CliError::new(exit::USAGE, text));
+    if effect <= margin {
+        let [effect, margin] = [effect, margin].map(tripmeter_report::percent);
+        return wrong(format!("an effect of {effect} is within the margin of {margin}; make it larger (--effect)"));
+    }
+    if power < 0.5 {
+        let power = tripmeter_report::percent(power);
+        return wrong(format!("a probability of {power} is below 50 %; ask for more (--power)"));
+    }
+    if !(args.budget > 0.0 && args.budget <= 1e7) {
+        let budget = args.budget;
+        return wrong(format!("a budget of {budget} s is not above 0 and up to 10000000 s (--budget)"));
+    }
+    Ok(Question { layout: Layout::Paired, margin, control: verdicts::CONTROL, power })
+}

@@ -1,0 +1,147 @@
+//! What there is of both sides, for people and as `ab.json`.
+
+use super::asked::Asked;
+use super::pace::Pace;
+use super::{FILE, SCHEMA_VERSION, SIDES};
+use crate::error::CliError;
+use crate::verdicts;
+use serde_json::{Value, json};
+use std::path::Path;
+use tripmeter_model::exit;
+use tripmeter_model::file::write_whole;
+use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_report::Ab;
+use tripmeter_stats::change::Verdict;
+use tripmeter_stats::pairs::{Failure, Pair, Pairs};
+use tripmeter_stats::runs::{Comparison, Figure, Question, compare, runs_needed};
+
+/// What there is so far.
+pub struct Found<'a> {
+    pub manifest: &'a Manifest,
+    pairs: Pairs<'a>,
+    pub comparisons: Vec<Comparison>,
+}
+
+impl<'a> Found<'a> {
+    pub fn of(manifest: &'a Manifest, question: &Question) -> Result<Self, CliError> {
+        let pairs = Pairs::of(manifest, SIDES);
+        let comparisons = compare(&pairs.runs(&manifest.plan.sub_experiments[0].payloads), question)
+            .map_err(|error| CliError::new(exit::DATA, format!("the pairs cannot be compared: {error}")))?;
+        Ok(Self { manifest, pairs, comparisons })
+    }
+
+    /// Rounds begun.
+    pub fn rounds(&self) -> u32 {
+        self.manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0)
+    }
+
+    pub fn fewest_pairs(&self) -> u64 {
+        self.comparisons.iter().map(|one| one.runs[0] as u64).min().unwrap_or(0)
+    }
+
+    pub fn needed(&self, question: &Question, effect: f64) -> Option<u64> {
+        runs_needed(&self.comparisons, question, effect)?.1
+    }
+
+    pub fn write(&self, folder: &Path, made: &Value) -> Result<(), CliError> {
+        let text = serde_json::to_string_pretty(made).expect("it is plain data") + "\n";
+        Ok(write_whole(&folder.join(FILE), text.as_bytes())?)
+    }
+
+    pub fn text(&self, asked: &Asked<'_>, pace: &Pace) -> String {
+        let plugins = asked.plugins.each_ref().map(|plugin| plugin.as_ref().and_then(|plugin| plugin.file.to_str()));
+        tripmeter_report::ab(&Ab {
+            manifest: self.manifest,
+            plugins,
+            pairs: &self.pairs,
+            question: &asked.question,
+            effect: asked.args.effect.0,
+            comparisons: &self.comparisons,
+            stopped: pace.stopped,
+        })
+    }
+
+    pub fn exit_code(&self) -> u8 {
+        let regressed = self.comparisons.iter().any(|one| one.judged.verdict == Verdict::Regressed);
+        match self.manifest.status {
+            Status::Interrupted => exit::INTERRUPTED,
+            _ if !self.pairs.failures.is_empty() => exit::PARTIAL,
+            _ if regressed => exit::FINDING,
+            _ => exit::GOOD,
+        }
+    }
+
+    /// `ab.json`; docs/formats.md has its fields.
+    pub fn json(&self, asked: &Asked<'_>, pace: &Pace) -> Value {
+        let (manifest, plan) = (self.manifest, &self.manifest.plan);
+        let sides: Vec<Value> = plan.sub_experiments.iter().map(|side| self.side(side)).collect();
+        let mut made = json!({
+            "schema_version": SCHEMA_VERSION,
+            "tripmeter_version": env!("CARGO_PKG_VERSION"),
+            "status": manifest.status,
+            "latency": "rtt_half",
+            "a": sides[0],
+            "b": sides[1],
+            "seed": plan.seed,
+            "rounds": self.rounds(),
+            "rounds_planned": plan.rounds,
+            "rounds_needed": pace.needed,
+            "stopped": pace.stopped,
+            "spent_s": pace.spent().as_secs_f64(),
+            "resumptions": manifest.resumptions,
+            "comparisons": self.comparisons.iter().map(verdicts::comparison_json).collect::<Vec<_>>(),
+            "failures": self.pairs.failures.iter().map(failure_json).collect::<Vec<_>>(),
+            "pairs": self.pairs.pairs.iter().map(pair_json).collect::<Vec<_>>(),
+        });
+        for (place, part) in asked.parts() {
+            let names: Vec<&str> = place.trim_start_matches('/').split('/').collect();
+            *names.iter().fold(&mut made, |inside, name| &mut inside[*name]) = part;
+        }
+        made
+    }
+
+    fn side(&self, side: &SubExperiment) -> Value {
+        let mut results = self.manifest.sub_experiments.iter();
+        let opened = results.find(|one| one.name == side.name && !one.system_version.is_empty());
+        json!({
+            "transport": side.transport.to_string(),
+            "wait": side.wait.as_str(),
+            "touch": side.touch.to_string(),
+            "transport_version": opened.map(|one| &one.transport_version),
+            "system_version": opened.map(|one| &one.system_version),
+            "environment": side.environment,
+        })
+    }
+}
+
+fn pair_json(pair: &Pair<'_>) -> Value {
+    let side = |side: usize| {
+        let (cell, figures) = (pair.cells[side], &pair.figures[side]);
+        json!({
+            "samples": cell.samples,
+            "lost": cell.counts.lost,
+            "median_ns": figures.median,
+            "p99_ns": figures.p99,
+        })
+    };
+    let log_ratio = |figure: Figure| (figure.of(&pair.figures[1]) / figure.of(&pair.figures[0])).ln();
+    json!({
+        "round": pair.round,
+        "first": SIDES[pair.first],
+        "payload_bytes": pair.cells[0].payload_bytes,
+        "a": side(0),
+        "b": side(1),
+        "log_ratio_median": log_ratio(Figure::Median),
+        "log_ratio_p99": log_ratio(Figure::P99),
+    })
+}
+
+fn failure_json(failure: &Failure) -> Value {
+    json!({
+        "round": failure.round,
+        "side": SIDES[failure.side],
+        "payload_bytes": failure.payload_bytes,
+        "why": failure.why,
+    })
+}

@@ -1,0 +1,71 @@
+//! How many rounds there are to be.
+
+use super::MOST_ROUNDS;
+use super::found::Found;
+use crate::args::AbArgs;
+use std::time::{Duration, Instant};
+use tripmeter_stats::runs::Question;
+
+/// How long to go on.
+pub struct Pace {
+    fixed: bool,
+    effect: f64,
+    /// Rounds that are made whatever the budget.
+    first: u32,
+    budget: Duration,
+    begin: Instant,
+    /// Spent before a kill.
+    before: Duration,
+    /// Pairs that show the effect in every figure, as far as is known.
+    pub needed: Option<u64>,
+    /// Why there are not more rounds; empty if as many were asked for.
+    pub stopped: &'static str,
+}
+
+impl Pace {
+    /// With the time that was spent before a kill.
+    pub fn new(args: &AbArgs, first: u32, before: Duration) -> Self {
+        Self {
+            fixed: args.rounds.is_some(),
+            effect: args.effect.0,
+            first,
+            budget: Duration::from_secs_f64(args.budget),
+            begin: Instant::now(),
+            before,
+            needed: None,
+            stopped: "",
+        }
+    }
+
+    /// The time of all rounds so far, a round that was under way at a kill left out.
+    pub fn spent(&self) -> Duration {
+        self.before + self.begin.elapsed()
+    }
+
+    /// Before the first round and after each: how many there are to be in all. It looks at how much figures differ from run to run and not at the
+    /// ratio, and seldom, so that going on hardly favours a verdict; see docs/method.md.
+    pub fn rounds_wanted(&mut self, found: &Found<'_>, question: &Question) -> u32 {
+        let (round, planned) = (found.rounds(), found.manifest.plan.rounds);
+        if self.fixed || round < self.first {
+            return planned;
+        }
+        if self.spent() + self.spent() / round > self.budget {
+            self.stopped = "the budget is spent";
+            return round;
+        }
+        if round < planned {
+            return planned;
+        }
+        if found.comparisons.is_empty() {
+            self.stopped = "no pair was measured";
+            return round;
+        }
+        self.needed = found.needed(question, self.effect);
+        let missing = self.needed.map_or(MOST_ROUNDS, |needed| needed.saturating_sub(found.fewest_pairs()));
+        let more = missing.min(round.into()).min(MOST_ROUNDS.saturating_sub(round.into()));
+        if more == 0 {
+            self.stopped = if missing == 0 { "enough for the effect" } else { "no more are made" };
+        }
+        round + more as u32
+    }
+}

@@ -1,0 +1,143 @@
+//! Going on in the folder of an `ab` that was killed or interrupted.
+
+use super::asked::Asked;
+use super::{FILE, SOURCE};
+use crate::commands::table;
+use crate::error::CliError;
+use crate::lock::lock;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tripmeter_engine::Begun;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::plan::Plan;
+
+/// What was made before, and was not finished.
+pub struct Unfinished {
+    folder: PathBuf,
+    manifest: Manifest,
+    /// `ab.json`, if it came to that.
+    json: Option<Value>,
+    /// Held while this lives.
+    _lock: File,
+}
+
+impl Unfinished {
+    /// In the folder that results are to go to, if there is one.
+    ///
+    /// # Errors
+    /// If another command is at work there, or `ab.json` cannot be read.
+    pub fn find(folder: Option<&Path>) -> Result<Option<Self>, CliError> {
+        let unfinished = |folder: &Path| {
+            let manifest = table::read(folder).ok()?;
+            let is_over = matches!(manifest.status, Status::Complete | Status::Failed);
+            (manifest.plan.source == SOURCE && !is_over).then_some(manifest)
+        };
+        let Some(folder) = folder.and_then(|folder| folder.canonicalize().ok()) else { return Ok(None) };
+        if unfinished(&folder).is_none() {
+            return Ok(None);
+        }
+        let lock = lock(&folder, "ab", "-o")?;
+        // It may have come to its end meanwhile.
+        let Some(manifest) = unfinished(&folder) else { return Ok(None) };
+        let file = folder.join(FILE);
+        let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
+        let json = match fs::read_to_string(&file) {
+            Ok(text) => Some(serde_json::from_str(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(wrong(format!("cannot be read: {error}"))),
+        };
+        Ok(Some(Self { folder, manifest, json, _lock: lock }))
+    }
+
+    /// Of the random order.
+    pub fn seed(&self) -> u64 {
+        self.manifest.plan.seed
+    }
+
+    /// The time that was spent measuring.
+    pub fn spent(&self) -> Duration {
+        let seconds = self.json.as_ref().and_then(|json| json["spent_s"].as_f64()).unwrap_or(0.0);
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    }
+
+    /// What the engine goes on with.
+    ///
+    /// # Errors
+    /// If anything else is asked for now than was before.
+    pub fn begun(&self, plan: &Plan, asked: &Asked<'_>) -> Result<Begun, CliError> {
+        if let Some(change) = self.change(plan, asked) {
+            let text = format!(
+                "'{}' was begun with something else: {change}; give the same command again, or name another folder with -o",
+                self.folder.display()
+            );
+            return Err(CliError::new(exit::DATA, text));
+        }
+        let begun = Begun::new(self.folder.clone(), self.manifest.clone());
+        if self.json.is_none() && begun.rounds() > 0 {
+            let text = format!("'{}' has no {FILE}; name another folder with -o", self.folder.display());
+            return Err(CliError::new(exit::DATA, text));
+        }
+        Ok(begun)
+    }
+
+    fn change(&self, plan: &Plan, asked: &Asked<'_>) -> Option<String> {
+        let version = env!("CARGO_PKG_VERSION");
+        if self.manifest.tripmeter_version != version {
+            return Some(format!("tripmeter {} before, {version} now", self.manifest.tripmeter_version));
+        }
+        // How many there are to be may have been found out since.
+        let of_plan = |plan: &Plan| read_back(&serde_json::to_value(Plan { rounds: 0, ..plan.clone() }).ok()?);
+        let changed = difference(&of_plan(&self.manifest.plan)?, &of_plan(plan)?, String::new());
+        let asked = || {
+            let before = self.json.as_ref()?;
+            asked.parts().into_iter().find_map(|(place, now)| {
+                let name = place.trim_start_matches('/').replace('/', ".");
+                difference(before.pointer(place).unwrap_or(&Value::Null), &read_back(&now)?, name)
+            })
+        };
+        changed.or_else(asked)
+    }
+}
+
+/// As a file has it.
+fn read_back(value: &Value) -> Option<Value> {
+    serde_json::from_str(&value.to_string()).ok()
+}
+
+/// The first place where two values differ, and how.
+fn difference(before: &Value, now: &Value, place: String) -> Option<String> {
+    let below = |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+    match (before, now) {
+        (Value::Object(one), Value::Object(other)) => {
+            let names = one.keys().chain(other.keys().filter(|name| !one.contains_key(*name)));
+            let null = &Value::Null;
+            names.into_iter().find_map(|name| {
+                difference(one.get(name).unwrap_or(null), other.get(name).unwrap_or(null), below(name))
+            })
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            let pairs = one.iter().zip(other).enumerate();
+            pairs.into_iter().find_map(|(index, (one, other))| difference(one, other, format!("{place}[{index}]")))
+        }
+        _ => (before != now).then(|| format!("{place} {before} before, {now} now")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_first_difference_is_named_by_its_place() {
+        let told = |before: Value, now: Value| difference(&before, &now, String::new());
+        let plan = |samples: u64| json!({ "seed": 7, "sub_experiments": [{ "samples": 20 }, { "samples": samples }] });
+        assert_eq!(told(plan(20), plan(20)), None);
+        assert_eq!(told(plan(20), plan(30)).unwrap(), "sub_experiments[1].samples 20 before, 30 now");
+        assert_eq!(told(json!({ "a": [1] }), json!({ "a": [1, 2] })).unwrap(), "a [1] before, [1,2] now");
+        assert_eq!(told(json!({}), json!({ "b": true })).unwrap(), "b null before, true now");
+    }
+}

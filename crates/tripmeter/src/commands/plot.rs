@@ -1,0 +1,73 @@
+//! `tripmeter plot`: the plots that AimRT publishes, of results folders.
+
+use super::table;
+use crate::args::plotting::PlotArgs;
+use crate::database::last_part;
+use crate::error::CliError;
+use crate::output;
+use crate::plotting::{Job, draw_all};
+use std::path::{Path, PathBuf};
+use tripmeter_model::exit;
+use tripmeter_model::manifest::Manifest;
+use tripmeter_report::plots::Options;
+use tripmeter_report::plots::aimrt::{Results, drawings};
+
+/// Where plots go in a results folder.
+const PLOTS: &str = "plots";
+
+/// `tripmeter plot`
+pub fn plot(args: &PlotArgs) -> Result<u8, CliError> {
+    let place = match (&args.plots_directory, &args.folders[..]) {
+        (Some(place), _) => place.clone(),
+        (None, [folder]) => folder.join(PLOTS),
+        (None, folders) => {
+            let text = format!("{} folders are given, but no place for their plots; name one (-p DIR)", folders.len());
+            return Err(CliError::new(exit::USAGE, text));
+        }
+    };
+    let manifests = args.folders.iter().map(|folder| table::read(folder)).collect::<Result<Vec<_>, _>>()?;
+    let names = names(&args.folders);
+    let results: Vec<_> = names.iter().zip(&manifests).map(|(name, manifest)| Results { name, manifest }).collect();
+    let drawn = draw(&results, &place, args.plotting.options())?;
+    if drawn.is_empty() {
+        let text = format!(
+            "nothing to plot: {} no results of patterns channel, rpc or log at two payloads, or with two numbers of \
+             topics or clients",
+            if names.len() == 1 {
+                format!("'{}' has", args.folders[0].display())
+            } else {
+                "the folders have".to_owned()
+            }
+        );
+        return Err(CliError::new(exit::DATA, text));
+    }
+    output::print(&drawn.iter().map(|path| format!("{}\n", path.display())).collect::<String>())?;
+    Ok(exit::GOOD)
+}
+
+/// Draws what was measured into its results folder; says where, unless `quiet` or if there is nothing to draw.
+pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), CliError> {
+    let place = folder.join(PLOTS);
+    let drawn = draw(&[Results { name: "", manifest }], &place, Options::default())?;
+    if !drawn.is_empty() && !quiet {
+        output::say(&format!("plots in '{}'", place.display()));
+    }
+    Ok(())
+}
+
+/// Draws everything there is; returns the files.
+fn draw(results: &[Results<'_>], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
+    let drawings = drawings(results, &options);
+    let jobs = drawings.iter().map(|drawing| -> Job<'_> { Box::new(move || drawing.draw(&options)) });
+    draw_all(place, jobs.collect())
+}
+
+/// The names of the folders; where two are the same, with the folders that they are in.
+fn names(folders: &[PathBuf]) -> Vec<String> {
+    let short: Vec<String> = folders.iter().map(|folder| last_part(folder)).collect();
+    let is_twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
+    let name = |(folder, name): (&PathBuf, &String)| {
+        if is_twice(name) { folder.display().to_string() } else { name.clone() }
+    };
+    folders.iter().zip(&short).map(name).collect()
+}
