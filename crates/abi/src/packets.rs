@@ -126,7 +126,7 @@ fn too_long(length: usize, capacity: usize) -> Error {
 fn sent_in_part(sent: usize, length: usize, timeout_ns: u64) -> Error {
     let timeout_s = timeout_ns as f64 / 1e9;
     Error::failed(format!(
-        "{sent} of {length} bytes sent, then the peer took nothing for {timeout_s} s; use a longer time-out, or wait 'block'"
+        "{sent} of {length} bytes sent, then the peer took nothing for {timeout_s} s; use a longer --loss-timeout"
     ))
 }
 

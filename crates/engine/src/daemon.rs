@@ -181,6 +181,10 @@ impl Lease {
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
+        // Whoever started one that is noted, and not ready, has given it up or was killed.
+        if let Some(unready) = self.started_by_us().filter(|daemon| !daemon.is_dead()) {
+            self.stop(&unready);
+        }
         let log = logs.join(format!("daemon_{}.log", self.name));
         let child = self.spawn(entry, options, &log)?;
         let identity = ProcessIdentity::of(child.id());

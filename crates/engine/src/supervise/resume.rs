@@ -19,9 +19,9 @@ fn is_ended(result: &SubExperimentResult) -> bool {
 }
 
 impl Begun {
-    /// What counts of the manifest in a results folder: all rounds that were measured to their end. The one that was under way is measured anew,
-    /// as its parts are to be measured one after the other; but if a part of it failed, it stays as it is, so that the
-    /// failure is still told.
+    /// What counts of the manifest in a results folder: all rounds that were measured to their end. The one that was under
+    /// way is measured anew, as its parts are to be measured one after the other; but if a part of it failed, it stays as
+    /// it is, so that the failure is still told.
     pub fn new(folder: PathBuf, mut manifest: Manifest) -> Self {
         let last = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         let (is_last, parts) =
@@ -70,7 +70,7 @@ mod tests {
     fn begun(results: &[(u32, &str, &str)]) -> Begun {
         let side = |name: &str| {
             serde_json::json!({
-                "name": name, "title": name, "transport": { "system": "inmem", "variant": "queue" }, "pattern": "pingpong",
+                "name": name, "title": name, "transport": { "system": "inmem", "variant": "queue", "given": {}, "settings": {} }, "pattern": "pingpong",
                 "wait": "poll", "touch": "none", "payloads": [1024], "samples": 20, "warmup": 0, "time_cap_ns": null,
                 "added_as_floor": false,
             })
