@@ -30,7 +30,7 @@ fn channel() -> Value {
 
 fn rpc() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
-    let words = ["--pattern", "rpc", "-t", "uds", "--payloads", "512,1k", "-n", "20"];
+    let words = ["--pattern", "rpc", "-t", "inmem", "--payloads", "512,1k", "-n", "20"];
     renamed(ONCE.get_or_init(|| measured(&words)))
 }
 
@@ -284,9 +284,9 @@ fn kinds_are_never_mixed() {
         "rtt (pattern rpc)",
     ]);
     compare(&[], &log, &channel).with(65).one_line(&["call (pattern log)", "one_way (pattern channel)"]);
-    let fixed = ["--pattern", "rpc", "-t", "uds", "--payloads", "512", "-n", "5", "--mode", "fixed-freq"];
+    let fixed = ["--pattern", "rpc", "-t", "inmem", "--payloads", "512", "-n", "5", "--mode", "fixed-freq"];
     let fixed = write("fixed", &renamed(&measured(&fixed)));
-    compare(&[], &rpc, &fixed).with(65).one_line(&["mode bench", "mode fixed-freq", "--mode"]);
+    compare(&[], &rpc, &fixed).with(65).one_line(&["mode bench in", "fixed-freq in", "--mode"]);
     // A summary without a manifest, of half round trips as far as anybody knows.
     let summary = place.path().join("summary");
     fs::create_dir(&summary).unwrap();
@@ -308,7 +308,7 @@ fn kinds_are_never_mixed() {
     let database = place.path().join("db");
     copy(&log, &database.join("2026-01-01_12-00-00"));
     fs::create_dir_all(database.join("2026-01-02_12-00-00")).unwrap();
-    let trips = ["-t", "uds", "--payloads", "32", "-n", "10"];
+    let trips = ["-t", "inmem", "--payloads", "32", "-n", "10"];
     let trips = renamed(&measured(&trips));
     fs::write(database.join("2026-01-02_12-00-00/manifest.json"), trips.to_string()).unwrap();
     let plots = place.path().join("plots");
@@ -330,7 +330,7 @@ fn plots_are_drawn_of_folders_and_after_a_run() {
     let output = place.path().join("run");
     {
         let _alone = alone();
-        let words = ["run", "--preset", "aimrt-rpc", "-t", "uds", "-n", "10", "-q", "-o"];
+        let words = ["run", "--preset", "aimrt-rpc", "-t", "inmem", "--payloads", "512,1k", "-n", "10", "-q", "-o"];
         Tripmeter::new(words.iter().map(|word| (*word).to_owned()).chain([output.display().to_string()]))
             .run()
             .with(exit::GOOD);
