@@ -135,8 +135,14 @@ impl Figure {
 
 fn of_channel(folder: usize, row: &channel::Row<'_>) -> Figure {
     let offered = rate(row.of_trials(|trial| trial.offered_hz));
+    let planned = row.sub.planned;
+    let [words, file] = match planned.publishers() {
+        1 => Default::default(),
+        number => [format!("{number} publishers of each topic, "), format!("_publishers-{number}")],
+    };
     Figure {
-        way: [format!("at {offered} /s"), format!("_rate-{offered}")],
+        links: planned.channel.as_ref().map_or(1, |flow| flow.topics),
+        way: [format!("{words}at {offered} /s"), format!("{file}_rate-{offered}")],
         rate_missed: row.trials().any(|trial| trial.rate_missed),
         ..Figure::new(folder, row.sub, row.payload_bytes).with_latencies(row.trials().map(|trial| trial.service_ns))
     }

@@ -157,13 +157,16 @@ fn same_kinds(sides: &[Side; 2], args: &CompareArgs) -> Result<(), CliError> {
 pub fn same_kind([reference, result]: [&SubExperiment; 2], args: &CompareArgs) -> Result<(), CliError> {
     same_pattern([reference, result], args)?;
     let name = &reference.name;
-    let links = |plan: &SubExperiment| plan.links().to_string();
+    let topics = |plan: &SubExperiment| plan.channel.as_ref().map_or(1, |flow| flow.topics).to_string();
+    let clients = |plan: &SubExperiment| plan.rpc.as_ref().map_or(1, |calls| calls.clients).to_string();
     let factors = [
         ("transport", reference.transport.to_string(), result.transport.to_string()),
         ("wait", reference.wait.to_string(), result.wait.to_string()),
         ("touch", reference.touch.to_string(), result.touch.to_string()),
         ("followers", reference.followers.to_string(), result.followers.to_string()),
-        (if reference.channel.is_some() { "topics" } else { "clients" }, links(reference), links(result)),
+        ("topics", topics(reference), topics(result)),
+        ("publishers", reference.publishers().to_string(), result.publishers().to_string()),
+        ("clients", clients(reference), clients(result)),
     ];
     for (factor, reference, result) in factors.iter().filter(|(_, reference, result)| reference != result) {
         output::say(&format!(

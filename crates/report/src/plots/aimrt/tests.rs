@@ -102,6 +102,20 @@ fn rounds_have_intervals_and_a_missed_rate_a_ring() {
 }
 
 #[test]
+fn several_publishers_are_pictures_of_their_own() {
+    let mut manifest = channels();
+    for plan in &mut manifest.plan.sub_experiments[..2] {
+        plan.channel.as_mut().unwrap().publishers = 4;
+    }
+    let made = of(&manifest);
+    assert_eq!(
+        names(&made),
+        ["channel_latency_by_size_topics-1_publishers-4_rate-1000", "channel_latency_by_topics_1024_rate-1000"]
+    );
+    assert!(made[0].chart.subtitle.starts_with("1 topic · 4 publishers of each topic, at 1000 /s · "));
+}
+
+#[test]
 fn lines_say_folder_and_wait_where_these_differ() {
     let (monday, mut tuesday) = (channels(), channels());
     tuesday.plan.sub_experiments[0].wait = tripmeter_model::Wait::Block;
