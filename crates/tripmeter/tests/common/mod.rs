@@ -78,8 +78,8 @@ pub struct Tripmeter {
 impl Tripmeter {
     /// With these arguments.
     pub fn new<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
-        let program: &Path = env!("CARGO_BIN_EXE_tripmeter").as_ref();
-        Self::by(Command::new(program), arguments)
+        // Whatever starts the tests in the background may have them, and so it, ignore Ctrl-C.
+        Self::under(&["env", "--default-signal=INT"], arguments)
     }
 
     /// Started by a wrapper, e.g. `prlimit --msgqueue=1`, that replaces itself by it.
