@@ -237,6 +237,10 @@ impl Team {
 
     fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
         let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns_of(&self.plan));
+        if let (Some(told), WRITING) = (&mut self.told_to_stop, self.phase.as_str()) {
+            // What was measured is kept: the time to stop in begins when it is written.
+            *told = Instant::now();
+        }
         if self.told_to_stop.is_some_and(|told| told.elapsed() > STOPPING_TIME + loss_timeout) {
             return Some(Outcome::Interrupted);
         }
