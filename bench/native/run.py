@@ -194,7 +194,7 @@ def main():
         return 69
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     records, total = measure(options, modules, random.Random(options.seed))
-    settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    settings = {name: value for name, value in vars(options).items() if not isinstance(value, Path)}
     document = {"schema_version": 1, "options": settings, "summary": summarise(records), "records": records}
     print_table(document)
     if options.output:
