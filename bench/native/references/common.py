@@ -1,8 +1,7 @@
 """What the references share. A reference is a module beside this one with
 
 - `CELLS`: dictionaries with `native` (what is compared, for people), `transport` and `wait` (Tripmeter's), `bound`
-  (whether both are bound to the processors of the command line); `needs_lock` where it does not work without locked
-  memory; and more of its own
+  (whether both are bound to the processors of the command line), and more of its own
 - `missing()`: what has to be installed, for people; None if it is all there
 - `build()`: builds what there is to build, or raises SystemExit
 - `run(options, cell, payload_bytes)`: the median of half a round trip in nanoseconds; raises RunFailed. `options` are

@@ -21,12 +21,18 @@ CELLS = [
      "bound": False, "mode": "listener", "flags": ["-u"]},
 ]
 
-# As transport `cyclonedds` configures it, with the same buffers.
+# As transport `cyclonedds` configures it: the same buffers, and as much that may wait for acknowledgement.
 CONFIGURATION = """<CycloneDDS><Domain><General><Interfaces><NetworkInterface address="127.0.0.1" multicast="false"/>
 </Interfaces><AllowMulticast>false</AllowMulticast></General>
 <Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer address="127.0.0.1"/></Peers></Discovery>
-<Internal><SocketReceiveBufferSize max="{buffer}B"/><SocketSendBufferSize max="{buffer}B"/></Internal>
+<Internal><SocketReceiveBufferSize max="{buffer}B"/><SocketSendBufferSize max="{buffer}B"/>
+<Watermarks><WhcHigh>{unacknowledged}B</WhcHigh></Watermarks></Internal>
 </Domain></CycloneDDS>"""
+
+# Of the transport: its default depth, and what it leaves room for beside as many messages, by the way of being woken.
+DEPTH = 16
+FRAGMENT_BYTES = 1344
+ROOM_BYTES = {"listener": 256 << 20, "waitset": 500 << 10}
 
 LINE = re.compile(r" size (\d+) mean [\d.]+us min [\d.]+us 50% ([\d.]+)us .* cnt (\d+)$")
 
@@ -55,7 +61,9 @@ def free_domain():
 
 def run(options, cell, payload_bytes):
     buffer = max(1 << 20, 4 * payload_bytes)
-    environment = {**os.environ, "CYCLONEDDS_URI": CONFIGURATION.format(buffer=buffer).replace("\n", "")}
+    unacknowledged = DEPTH * (payload_bytes + FRAGMENT_BYTES) + ROOM_BYTES[cell["mode"]]
+    configuration = CONFIGURATION.format(buffer=buffer, unacknowledged=unacknowledged).replace("\n", "")
+    environment = {**os.environ, "CYCLONEDDS_URI": configuration}
     common = ["ddsperf", "-i", str(free_domain()), *cell["flags"], "-D"]
     pong = subprocess.Popen([*common, str(options.seconds + 2), "pong", cell["mode"]], env=environment,
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

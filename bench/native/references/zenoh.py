@@ -8,7 +8,7 @@ from .common import Loop, missing_plugin
 
 CELLS = [
     {"native": f"loop on the crate, {over}", "transport": f"zenoh/{over}", "wait": "block", "bound": True,
-     "over": over, "needs_lock": over == "shm"}
+     "over": over}
     for over in ("tcp", "unix", "shm")
 ]
 
