@@ -20,6 +20,7 @@ import random
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -57,16 +58,35 @@ def environment(values):
             del os.environ[name]
 
 
+def confined_halves(options, arguments, scratch):
+    """Leader and follower by hand, each with all its threads on one processor. Returns the leader's output."""
+    separate = {**os.environ, "TMPDIR": scratch}
+    follower = subprocess.Popen(["taskset", "-c", str(options.follower_cpu), str(options.tripmeter), "follower"],
+                                env=separate, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        return call(["taskset", "-c", str(options.leader_cpu), str(options.tripmeter), "leader", *arguments,
+                     "--leader-cpu", "none", "--follower-cpu", "none"], env=separate)
+    finally:
+        try:
+            follower.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            follower.kill()
+            follower.wait()
+
+
 def run_tripmeter(options, cell, payload_bytes):
     """Median rtt_half of one run of Tripmeter, in nanoseconds."""
-    leader_cpu, follower_cpu = (options.leader_cpu, options.follower_cpu) if cell["bound"] else ("none", "none")
     with tempfile.TemporaryDirectory(prefix="tripmeter-native-") as scratch:
-        output = call([
-            str(options.tripmeter), "run", "-t", cell["transport"], "--wait", cell["wait"], "--touch", "none",
+        arguments = [
+            "-t", cell["transport"], "--wait", cell["wait"], "--touch", "none",
             "--payloads", payload_name(payload_bytes), "-n", str(options.samples), "--warmup", str(options.warmup),
-            "--leader-cpu", str(leader_cpu), "--follower-cpu", str(follower_cpu),
             "--no-floor", "--raw", "none", "-o", str(Path(scratch) / "results"), "--json", "--quiet",
-        ])
+        ]
+        if cell["confined"]:
+            output = confined_halves(options, arguments, scratch)
+        else:
+            output = call([str(options.tripmeter), "run", *arguments,
+                           "--leader-cpu", str(options.leader_cpu), "--follower-cpu", str(options.follower_cpu)])
     document = json.loads(output)
     try:
         [result] = document.get("manifest", document)["sub_experiments"]
