@@ -8,6 +8,7 @@
 #   overhead FILE              the comparison with bare loops, from the JSON file of bench/overhead/run.py
 #   native FILE                the comparison with the systems' own tools, from the JSON file of bench/native/run.py
 #   process FILE               the comparison with pandas, from the JSON file of bench/process/run.py
+#   plots FOLDER...            the plots of results folders, drawn into docs/plots
 #   checks                     the checks of `tripmeter doctor`
 # With --check nothing is written; it fails if a table is not what its command prints.
 # TRIPMETER names the program (default target/release/tripmeter).
@@ -25,12 +26,29 @@ if [[ ! -x $tripmeter ]]; then
     exit 69
 fi
 
+# Draws the plots of the results folders $* and prints them as Markdown; with --check compares them with those there.
+plots() {
+    local file name
+    "$tripmeter" plot "$@" --plots "$folder" --svg >"$scratch.plots"
+    while IFS= read -r file; do
+        name=${file##*/}
+        printf '![%s](plots/%s)\n' "${name%.svg}" "$name"
+        if [[ -z $check ]]; then
+            mkdir -p docs/plots && cp -- "$file" docs/plots
+        elif ! cmp -s -- "$file" "docs/plots/$name"; then
+            echo "update-docs: docs/plots/$name is not what \`tripmeter plot\` draws; run scripts/update-docs.sh" >&2
+            return 1
+        fi
+    done <"$scratch.plots"
+}
+
 # Prints what the command $* prints, as Markdown.
 table() {
     case $1 in
         tripmeter) echo '```text' && "$tripmeter" "${@:2}" && echo '```' ;;
         machine | overhead | process | selftest) python3 scripts/render.py "$@" ;;
         checks) "$tripmeter" doctor --list --json | python3 scripts/render.py checks /dev/stdin ;;
+        plots) plots "${@:2}" ;;
         native) python3 bench/native/run.py --table "$2" ;;
         *)
             echo "update-docs: unknown command '$*'" >&2
@@ -60,7 +78,8 @@ renewed() {
 }
 
 scratch=$(mktemp)
-trap 'rm -f -- "$scratch"' EXIT
+folder=$(mktemp -d)
+trap 'rm -rf -- "$scratch" "$scratch.plots" "$folder"' EXIT
 stale=0
 tables=0
 for file in README.md docs/*.md; do
