@@ -11,6 +11,8 @@
 
 mod chunks;
 mod collect;
+#[cfg(target_arch = "x86_64")]
+mod eights;
 mod fast;
 mod row;
 #[cfg(target_arch = "x86_64")]

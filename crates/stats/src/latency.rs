@@ -26,7 +26,7 @@ pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
     let max_jitter = legacy::max_jitter(or_none(jitter.largest), samples);
     let Figures { sum, smallest: min, largest: max } = pairwise::figures(samples, samples, |sample, _| sample);
     let mean = sum / count;
-    let squares = pairwise::figures(samples, samples, |sample, _| (sample - mean) * (sample - mean)).sum;
+    let squares = pairwise::sum(samples, samples, |sample, _| (sample - mean) * (sample - mean));
     let stdev = (squares / count).sqrt();
     let [median, p90, p99, p9999] = select::quantiles_within(samples, [min, max], QUANTILES);
     let samples = samples.len() as u64;

@@ -25,31 +25,58 @@ pub struct Figures {
 /// # Source
 /// numpy, `loops_utils.h.src`, `pairwise_sum`; Higham (1993), "The accuracy of floating point summation".
 pub fn figures(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> Figures {
-    assert_eq!(left.len(), right.len(), "numbers come in pairs");
-    let ((lefts, last_lefts), (rights, last_rights)) = (left.as_chunks(), right.as_chunks());
-    let mut blocks = Vec::with_capacity(left.len() / (BLOCK / 2) + 1);
-    halved(left.len(), &mut |length| {
-        blocks.push(length / LANES);
-        0.0
-    });
-    let Lanes { sums, smallest, largest } = wide::run(ByLane { lefts, rights, f: &f, blocks: &blocks });
-    let mut sums = wide::run(Together(&sums)).into_iter();
-    // These are in the last block: the others are of whole lanes.
-    let last: Vec<f64> = last_lefts.iter().zip(last_rights).map(|(left, right)| f(*left, *right)).collect();
-    let sum = halved(left.len(), &mut |length| {
-        let sum = sums.next().expect("every block has a sum");
-        if length % LANES == 0 { sum } else { last.iter().fold(sum, |sum, number| sum + number) }
-    });
-    let all = |lanes: [f64; LANES]| lanes.into_iter().chain(last.iter().copied());
-    let (smallest, largest) = (all(smallest).reduce(smaller), all(largest).reduce(larger));
-    Figures { sum, smallest: smallest.unwrap_or(f64::INFINITY), largest: largest.unwrap_or(f64::NEG_INFINITY) }
+    added::<true>(left, right, f)
 }
 
-/// The sums of blocks of so many times [`LANES`] pairs, and the extremes of all, by lane.
-struct ByLane<'a, F> {
+/// The sum alone, of [`figures`].
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn sum(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
+    added::<false>(left, right, f).sum
+}
+
+fn added<const EXTREMES: bool>(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> Figures {
+    assert_eq!(left.len(), right.len(), "numbers come in pairs");
+    let ((lefts, last_lefts), (rights, last_rights)) = (left.as_chunks(), right.as_chunks());
+    let blocks = blocks(left.len());
+    let by_lane = ByLane::<_, EXTREMES> { lefts, rights, f: &f, blocks: &blocks };
+    let Lanes { sums, smallest, largest } = wide::run(by_lane);
+    let mut sums = wide::run(Together(&sums));
+    // These are in the last block that is not empty: the others are of whole lanes.
+    let last: Vec<f64> = last_lefts.iter().zip(last_rights).map(|(left, right)| f(*left, *right)).collect();
+    if let Some(its) = blocks.iter().rposition(|length| *length > 0) {
+        sums[its] = last.iter().fold(sums[its], |sum, number| sum + number);
+    }
+    while sums.len() > 1 {
+        sums = sums.as_chunks().0.iter().map(|[first, second]| first + second).collect();
+    }
+    let all = |lanes: [f64; LANES]| lanes.into_iter().chain(last.iter().copied());
+    let (smallest, largest) = (all(smallest).reduce(smaller), all(largest).reduce(larger));
+    Figures { sum: sums[0], smallest: smallest.unwrap_or(f64::INFINITY), largest: largest.unwrap_or(f64::NEG_INFINITY) }
+}
+
+/// The lengths of the blocks that so many numbers are divided into by halving, as often for all: what is short enough
+/// before is followed by an empty block, whose sum changes nothing.
+fn blocks(length: usize) -> Vec<usize> {
+    let mut blocks = vec![length];
+    while blocks.iter().any(|length| *length > BLOCK) {
+        let mut halves = vec![[0; 2]; blocks.len()];
+        for (halves, length) in halves.iter_mut().zip(blocks) {
+            let first = if length > BLOCK { length / 2 / LANES * LANES } else { length };
+            *halves = [first, length - first];
+        }
+        blocks = halves.into_flattened();
+    }
+    blocks
+}
+
+/// The sums of blocks of pairs, as far as they are of whole lanes, and the extremes of all if they are wanted, by lane.
+struct ByLane<'a, F, const EXTREMES: bool> {
     lefts: &'a [[f64; LANES]],
     rights: &'a [[f64; LANES]],
     f: F,
+    /// Their lengths.
     blocks: &'a [usize],
 }
 
@@ -61,7 +88,7 @@ struct Lanes {
     largest: [f64; LANES],
 }
 
-impl<F: Fn(f64, f64) -> f64> Wide for ByLane<'_, F> {
+impl<F: Fn(f64, f64) -> f64, const EXTREMES: bool> Wide for ByLane<'_, F, EXTREMES> {
     type Made = Lanes;
 
     #[inline(always)]
@@ -69,16 +96,18 @@ impl<F: Fn(f64, f64) -> f64> Wide for ByLane<'_, F> {
         let (mut smallest, mut largest) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
         let mut sums = Vec::with_capacity(self.blocks.len());
         let (mut lefts, mut rights) = (self.lefts, self.rights);
-        for block in self.blocks {
+        for length in self.blocks {
             let (left, right);
-            ((left, lefts), (right, rights)) = (lefts.split_at(*block), rights.split_at(*block));
+            ((left, lefts), (right, rights)) = (lefts.split_at(length / LANES), rights.split_at(length / LANES));
             // With extremes of its own a block need not wait for the one before.
             let (mut sum, mut least, mut most) = ([0.0; LANES], [f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
             for (left, right) in left.iter().zip(right) {
                 let numbers = by_lane(*left, *right, &self.f);
                 sum = by_lane(sum, numbers, |sum, number| sum + number);
-                least = by_lane(least, numbers, smaller);
-                most = by_lane(most, numbers, larger);
+                if EXTREMES {
+                    least = by_lane(least, numbers, smaller);
+                    most = by_lane(most, numbers, larger);
+                }
             }
             sums.push(sum);
             (smallest, largest) = (by_lane(smallest, least, smaller), by_lane(largest, most, larger));
@@ -101,15 +130,6 @@ impl Wide for Together<'_> {
         };
         self.0.iter().map(sum).collect()
     }
-}
-
-/// Adds what comes of the blocks that numbers are divided into by halving.
-fn halved(length: usize, block: &mut impl FnMut(usize) -> f64) -> f64 {
-    if length <= BLOCK {
-        return block(length);
-    }
-    let half = length / 2 / LANES * LANES;
-    halved(half, block) + halved(length - half, block)
 }
 
 #[inline(always)]

@@ -8,7 +8,9 @@ use tripmeter_model::wide::{self, Wide};
 const BUCKETS: usize = 4096;
 /// Fewer samples are sorted.
 const FEW: usize = 2048;
-/// Samples that are looked at together, as bytes of one integer.
+/// Samples whose buckets are found together.
+const PIECE: usize = 512;
+/// Samples that are looked at together for one that is wanted.
 const GROUP: usize = 16;
 
 /// The quantiles of samples, which are overwritten. The samples are finite and not negative, the fractions within 0 to
@@ -38,7 +40,13 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
     }
     let buckets = Buckets::of(range);
     let mut counts = [0_u32; BUCKETS];
-    let placed: Vec<u16> = samples.iter().map(|sample| buckets.place(*sample, &mut counts)).collect();
+    for piece in samples.chunks(PIECE) {
+        let placed = wide::run(Placed { buckets: &buckets, samples: piece });
+        for bucket in &placed[..piece.len()] {
+            // The mask changes nothing; it spares a check.
+            counts[usize::from(*bucket) & (BUCKETS - 1)] += 1;
+        }
+    }
     let (mut wanted, mut all_wanted) = ([false; BUCKETS], [[0; N]; 2]);
     // Ranks among the samples of the buckets that are wanted.
     let mut among = ranks;
@@ -56,16 +64,19 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
         left_out += if *wanted { 0 } else { count as usize };
         before = after;
     }
-    let is_wanted = wide::run(IsWanted { placed: &placed, wanted: all_wanted });
     let mut kept = 0;
-    let (groups, rest) = is_wanted.as_chunks::<GROUP>();
-    for (group, is_wanted) in groups.iter().enumerate() {
-        // Few are.
-        if u128::from_ne_bytes(*is_wanted) != 0 {
-            keep(samples, group * GROUP, is_wanted, &mut kept);
+    for start in (0..samples.len()).step_by(PIECE) {
+        let piece = &samples[start..samples.len().min(start + PIECE)];
+        let length = piece.len();
+        let placed = Placed { buckets: &buckets, samples: piece };
+        let is_wanted = wide::run(IsWanted { placed, wanted: all_wanted });
+        for (group, is_wanted) in is_wanted[..length].chunks(GROUP).enumerate() {
+            // Few are.
+            if is_wanted.contains(&1) {
+                keep(samples, start + group * GROUP, is_wanted, &mut kept);
+            }
         }
     }
-    keep(samples, groups.len() * GROUP, rest, &mut kept);
     let kept = &mut samples[..kept];
     kept.sort_unstable_by(f64::total_cmp);
     among.map(|ranks| ranks.map(|rank| kept[rank]))
@@ -92,31 +103,42 @@ impl Buckets {
         let width = u64::BITS - (highest - lowest).leading_zeros();
         Self { lowest, shift: width.saturating_sub(BUCKETS.ilog2()) }
     }
+}
 
-    /// Counts the sample in its bucket.
-    fn place(&self, sample: f64, counts: &mut [u32; BUCKETS]) -> u16 {
-        // The mask changes nothing; it spares a check.
-        let bucket = ((sample.to_bits() - self.lowest) >> self.shift) as usize & (BUCKETS - 1);
-        counts[bucket] += 1;
-        bucket as u16
+/// The buckets of at most [`PIECE`] samples.
+struct Placed<'a> {
+    buckets: &'a Buckets,
+    samples: &'a [f64],
+}
+
+impl Wide for Placed<'_> {
+    type Made = [u16; PIECE];
+
+    #[inline(always)]
+    fn run(self) -> [u16; PIECE] {
+        let mut placed = [0; PIECE];
+        for (placed, sample) in placed.iter_mut().zip(self.samples) {
+            *placed = ((sample.to_bits() - self.buckets.lowest) >> self.buckets.shift) as u16;
+        }
+        placed
     }
 }
 
 /// Whether samples are in a bucket that is wanted: 1, or else 0.
 struct IsWanted<'a, const N: usize> {
-    placed: &'a [u16],
+    placed: Placed<'a>,
     wanted: [[u16; N]; 2],
 }
 
 impl<const N: usize> Wide for IsWanted<'_, N> {
-    type Made = Vec<u8>;
+    type Made = [u8; PIECE];
 
     #[inline(always)]
-    fn run(self) -> Vec<u8> {
-        let mut is_wanted = vec![0; self.placed.len()];
-        for (is, bucket) in is_wanted.iter_mut().zip(self.placed) {
+    fn run(self) -> [u8; PIECE] {
+        let mut is_wanted = [0; PIECE];
+        for (is, bucket) in is_wanted.iter_mut().zip(self.placed.run()) {
             for wanted in self.wanted.as_flattened() {
-                *is |= u8::from(bucket == wanted);
+                *is |= u8::from(bucket == *wanted);
             }
         }
         is_wanted
