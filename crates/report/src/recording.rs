@@ -266,7 +266,7 @@ pub mod tests {
     use tripmeter_model::manifest::Manifest;
 
     /// Two topics, played over one transport.
-    fn played() -> Manifest {
+    pub fn played() -> Manifest {
         let mut manifest = measured("uds/stream", &[1000.0]);
         let topic = |name: &str, padded| RecordedTopic { name: name.to_owned(), padded, ..RecordedTopic::default() };
         manifest.plan.recording = Some(Recording {
@@ -301,6 +301,8 @@ pub mod tests {
             response_within_run_ns: None,
             service_within_run_ns: None,
             lateness_within_run_ns: None,
+            response_series: None,
+            service_series: None,
         };
         trial.topics = vec![of("/imu", 324.0), of("/switch", 16.0)];
         trial.counts = Counts { sent: 2000, received: 2000, ..Counts::default() };
