@@ -12,6 +12,7 @@ Exit code: 0 everything measured, 69 something is missing, 75 some runs failed, 
 """
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -19,6 +20,7 @@ import random
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -39,44 +41,69 @@ def references(names):
     return {name: importlib.import_module(f"references.{name}") for name in found if not names or name in names}
 
 
-def unlocked():
-    """What a command is started by so that it may not lock memory, as the other tools do not."""
-    without_right = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"] if os.geteuid() == 0 else []
-    return [*without_right, "prlimit", "--memlock=0:0"]
+# By these glibc's malloc keeps what is freed, instead of giving it back to the system and faulting it in again (see
+# mallopt(3)). Only then does a large message cost the same in programs that free in different orders.
+KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
+SIDES = ("native_ns", "tripmeter_ns", "native_kept_ns", "tripmeter_kept_ns")
 
 
-def run_tripmeter(options, cell, payload_bytes, locked=True):
+@contextlib.contextmanager
+def environment(values):
+    """Programs started within have these environment variables."""
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            del os.environ[name]
+
+
+def confined_halves(options, arguments, scratch):
+    """Leader and follower by hand, each with all its threads on one processor. Returns the leader's output."""
+    separate = {**os.environ, "TMPDIR": scratch}
+    follower = subprocess.Popen(["taskset", "-c", str(options.follower_cpu), str(options.tripmeter), "follower"],
+                                env=separate, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        return call(["taskset", "-c", str(options.leader_cpu), str(options.tripmeter), "leader", *arguments,
+                     "--leader-cpu", "none", "--follower-cpu", "none"], env=separate)
+    finally:
+        try:
+            follower.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            follower.kill()
+            follower.wait()
+
+
+def run_tripmeter(options, cell, payload_bytes):
     """Median rtt_half of one run of Tripmeter, in nanoseconds."""
-    leader_cpu, follower_cpu = (options.leader_cpu, options.follower_cpu) if cell["bound"] else ("none", "none")
     with tempfile.TemporaryDirectory(prefix="tripmeter-native-") as scratch:
-        output = call([
-            *([] if locked else unlocked()), str(options.tripmeter), "run", "-t", cell["transport"], "--wait", cell["wait"], "--touch", "none",
+        arguments = [
+            "-t", cell["transport"], "--wait", cell["wait"], "--touch", "none",
             "--payloads", payload_name(payload_bytes), "-n", str(options.samples), "--warmup", str(options.warmup),
-            "--leader-cpu", str(leader_cpu), "--follower-cpu", str(follower_cpu),
             "--no-floor", "--raw", "none", "-o", str(Path(scratch) / "results"), "--json", "--quiet",
-        ])
+        ]
+        if cell["confined"]:
+            output = confined_halves(options, arguments, scratch)
+        else:
+            output = call([str(options.tripmeter), "run", *arguments,
+                           "--leader-cpu", str(options.leader_cpu), "--follower-cpu", str(options.follower_cpu)])
     document = json.loads(output)
     try:
         [result] = document.get("manifest", document)["sub_experiments"]
         [figures] = result["cells"]
-        if (result["memory_lock"] == "locked") != locked:
-            raise RunFailed(f"Tripmeter's memory: {result['memory_lock']}")
         return figures["rtt_half_ns"]["median"]
     except (KeyError, TypeError, ValueError) as error:
         raise RunFailed(f"tripmeter's JSON has no such cell ({error!r})") from None
 
 
 def measure_pair(options, module, cell, rng):
-    """The reference, Tripmeter, and, where the system works so, Tripmeter without locked memory, in random order."""
-    runs = {"native_ns": lambda: module.run(options, cell, cell["payload_bytes"]),
-            "tripmeter_ns": lambda: run_tripmeter(options, cell, cell["payload_bytes"]),
-            "unlocked_ns": lambda: run_tripmeter(options, cell, cell["payload_bytes"], locked=False)}
-    if cell.get("needs_lock"):
-        del runs["unlocked_ns"]
+    """The reference and Tripmeter, and both with memory kept, in random order."""
     record = {**cell, "error": None}
     try:
-        for side in rng.sample(sorted(runs), len(runs)):
-            record[side] = runs[side]()
+        for side in rng.sample(SIDES, len(SIDES)):
+            with environment(KEEPING if "kept" in side else {}):
+                run = run_tripmeter if side.startswith("tripmeter") else module.run
+                record[side] = run(options, cell, cell["payload_bytes"])
     except RunFailed as failure:
         record["error"] = str(failure)
         print(f"failed: {failure}", file=sys.stderr)
@@ -99,9 +126,9 @@ def measure(options, modules, rng):
     return records, total
 
 
-def ratio_of(pairs, side):
-    """One side over the reference, pair by pair."""
-    ratios = [pair[side] / pair["native_ns"] for pair in pairs]
+def ratio_of(pairs, kind):
+    """Tripmeter over the reference, pair by pair."""
+    ratios = [pair[f"tripmeter_{kind}"] / pair[f"native_{kind}"] for pair in pairs]
     return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
 
 
@@ -117,40 +144,32 @@ def summarise(records):
         row = dict(zip(("system", "transport", "wait", "payload_bytes"), cell))
         row |= {"native": pairs[0]["native"], "pairs": len(good), "failed": len(pairs) - len(good), "ratio": None}
         if good:
-            row |= {side: statistics.median(pair[side] for pair in good)
-                    for side in ("native_ns", "tripmeter_ns", "unlocked_ns") if side in good[0]}
-            row["ratio"] = ratio_of(good, "tripmeter_ns")
-            if "unlocked_ns" in row:
-                row["unlocked_ratio"] = ratio_of(good, "unlocked_ns")
+            row |= {side: statistics.median(pair[side] for pair in good) for side in SIDES}
+            row |= {"ratio": ratio_of(good, "ns"), "kept_ratio": ratio_of(good, "kept_ns")}
         rows.append(row)
     return rows
 
 
-def shown(ratio):
-    return f"{ratio['median']:.2f} | {ratio['min']:.2f}..{ratio['max']:.2f}"
-
-
-def unlocked_figures(row):
-    if "unlocked_ns" not in row:  # the system itself needs locked memory
-        return "- | - | -"
-    return f"{row['unlocked_ns'] / 1000:.3f} | {shown(row['unlocked_ratio'])}"
+def shown(row, kind, ratio):
+    return (f"{row[f'native_{kind}'] / 1000:.3f} | {row[f'tripmeter_{kind}'] / 1000:.3f} | {ratio['median']:.2f} | "
+            f"{ratio['min']:.2f}..{ratio['max']:.2f}")
 
 
 def print_table(document):
     print("| Transport | Wait | Payload | Against | Its own [µs] | Tripmeter [µs] | Ratio | Range "
-          "| Unlocked [µs] | Ratio | Range | Pairs |\n"
-          "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+          "| Kept: its own [µs] | Tripmeter [µs] | Ratio | Range | Pairs |\n"
+          "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for row in document["summary"]:
-        figures = " | ".join("-" * 7)
+        figures = " | ".join("-" * 8)
         if row["ratio"]:
-            figures = (f"{row['native_ns'] / 1000:.3f} | {row['tripmeter_ns'] / 1000:.3f} | {shown(row['ratio'])} | "
-                       f"{unlocked_figures(row)}")
+            figures = f"{shown(row, 'ns', row['ratio'])} | {shown(row, 'kept_ns', row['kept_ratio'])}"
         failed = f" + {row['failed']} failed" if row["failed"] else ""
         print(f"| {row['transport']} | {row['wait']} | {payload_name(row['payload_bytes'])} | {row['native']} | "
               f"{figures} | {row['pairs']}{failed} |")
     options = document["options"]
     print(f"\nMedians of half a round trip over {options['rounds']} rounds; ratio: Tripmeter's over its own, pair by "
-          f"pair. Unlocked: Tripmeter without locked memory. {options['samples']} samples of Tripmeter each, touch none; seed {options['seed']}.")
+          f"pair. Kept: both with a malloc that keeps what is freed. {options['samples']} samples of Tripmeter each, "
+          f"touch none; seed {options['seed']}.")
 
 
 def parse_options():

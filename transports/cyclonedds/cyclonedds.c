@@ -2,7 +2,7 @@
  * Tripmeter transport `cyclonedds`: Eclipse Cyclone DDS through its C API. Per link one topic from leader to follower
  * ("up") and, where the follower answers, one back ("down").
  *
- * Over UDP and TCP a message is a sequence of octets: written from a buffer of ours, taken into one of the library's.
+ * Over UDP and TCP a message is a sequence of octets: written from a buffer of ours, taken into another.
  * Over iceoryx it is a struct of fixed size, the largest payload of the run, behind its length: loaned with
  * dds_loan_sample, and received with dds_takecdr, which leaves it where it is; dds_take would copy all of it.
  */
@@ -48,6 +48,7 @@ struct tm_link {
     dds_entity_t reader; /* 0 if nothing is received */
     dds_entity_t wait_set;
     dds_sequence_t draft; /* UDP and TCP: what is being written */
+    dds_sequence_t taken; /* UDP and TCP: what was taken last; the library makes room for the largest */
 };
 
 static int32_t fail_dds(tm_error *error, const char *what, dds_return_t code)
@@ -215,27 +216,22 @@ static int32_t receive(tm_link *link, tm_message *message, tm_error *error)
         return info.valid_data ? fail(error, TM_FAILED, "a message came over the network instead of shared memory")
                                : TM_AGAIN;
     }
-    void *taken = NULL;
+    void *taken = &link->taken;
     const dds_return_t count = dds_take(link->reader, &taken, &info, 1, 1);
     if (count <= 0) {
         return count == 0 ? TM_AGAIN : fail_dds(error, "dds_take", count);
     }
-    const dds_sequence_t *received = (const dds_sequence_t *)taken;
-    if (info.valid_data) {
-        *message = (tm_message){received->_buffer, received->_length, taken};
-        return TM_OK;
+    if (!info.valid_data) {
+        return TM_AGAIN; /* word that a writer has gone */
     }
-    /* Word that a writer has gone. */
-    dds_return_loan(link->reader, &taken, 1);
-    return TM_AGAIN;
+    *message = (tm_message){link->taken._buffer, link->taken._length, NULL};
+    return TM_OK;
 }
 
 static void release(tm_link *link, tm_message *message)
 {
     if (link->node->config.carrier == OVER_ICEORYX) {
         ddsi_serdata_unref((struct ddsi_serdata *)message->token);
-    } else {
-        dds_return_loan(link->reader, &message->token, 1);
     }
     message->data = NULL;
 }
@@ -262,6 +258,7 @@ static void link_close(tm_link *link)
         }
     }
     free(link->draft._buffer);
+    dds_free(link->taken._buffer);
     free(link);
 }
 

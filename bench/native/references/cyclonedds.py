@@ -10,23 +10,29 @@ import time
 
 from .common import RunFailed, missing_plugin
 
-# ddsperf's two ways to be woken, and Tripmeter's names of them. ddsperf binds itself to no processor, and a waitset is
-# slower by half where receiving and waiting thread may not share one: so nobody is bound.
+# ddsperf's two ways to be woken, and Tripmeter's names of them. ddsperf binds no thread, and where the kernel puts them
+# changes the figure more than all else: so each process is confined to one processor, with all its threads.
 CELLS = [
-    {"native": "ddsperf, listener", "transport": "cyclonedds/udp", "wait": "callback", "bound": False,
+    {"native": "ddsperf, listener", "transport": "cyclonedds/udp", "wait": "callback", "confined": True,
      "mode": "listener", "flags": []},
-    {"native": "ddsperf, waitset", "transport": "cyclonedds/udp", "wait": "block", "bound": False,
+    {"native": "ddsperf, waitset", "transport": "cyclonedds/udp", "wait": "block", "confined": True,
      "mode": "waitset", "flags": []},
     {"native": "ddsperf -u, listener", "transport": "cyclonedds/udp?reliability=best_effort", "wait": "callback",
-     "bound": False, "mode": "listener", "flags": ["-u"]},
+     "confined": True, "mode": "listener", "flags": ["-u"]},
 ]
 
-# As transport `cyclonedds` configures it, with the same buffers.
+# As transport `cyclonedds` configures it: the same buffers, and as much that may wait for acknowledgement.
 CONFIGURATION = """<CycloneDDS><Domain><General><Interfaces><NetworkInterface address="127.0.0.1" multicast="false"/>
 </Interfaces><AllowMulticast>false</AllowMulticast></General>
 <Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer address="127.0.0.1"/></Peers></Discovery>
-<Internal><SocketReceiveBufferSize max="{buffer}B"/><SocketSendBufferSize max="{buffer}B"/></Internal>
+<Internal><SocketReceiveBufferSize max="{buffer}B"/><SocketSendBufferSize max="{buffer}B"/>
+<Watermarks><WhcHigh>{unacknowledged}B</WhcHigh></Watermarks></Internal>
 </Domain></CycloneDDS>"""
+
+# Of the transport: its default depth, and what it leaves room for beside as many messages, by the way of being woken.
+DEPTH = 16
+FRAGMENT_BYTES = 1344
+ROOM_BYTES = {"listener": 256 << 20, "waitset": 500 << 10}
 
 LINE = re.compile(r" size (\d+) mean [\d.]+us min [\d.]+us 50% ([\d.]+)us .* cnt (\d+)$")
 
@@ -55,13 +61,16 @@ def free_domain():
 
 def run(options, cell, payload_bytes):
     buffer = max(1 << 20, 4 * payload_bytes)
-    environment = {**os.environ, "CYCLONEDDS_URI": CONFIGURATION.format(buffer=buffer).replace("\n", "")}
+    unacknowledged = DEPTH * (payload_bytes + FRAGMENT_BYTES) + ROOM_BYTES[cell["mode"]]
+    configuration = CONFIGURATION.format(buffer=buffer, unacknowledged=unacknowledged).replace("\n", "")
+    environment = {**os.environ, "CYCLONEDDS_URI": configuration}
     common = ["ddsperf", "-i", str(free_domain()), *cell["flags"], "-D"]
-    pong = subprocess.Popen([*common, str(options.seconds + 2), "pong", cell["mode"]], env=environment,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    pong = subprocess.Popen(["taskset", "-c", str(options.follower_cpu), *common, str(options.seconds + 2), "pong",
+                             cell["mode"]], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         time.sleep(0.3)
-        command = [*common, str(options.seconds + 1), "ping", "size", str(payload_bytes), cell["mode"]]
+        command = ["taskset", "-c", str(options.leader_cpu), *common, str(options.seconds + 1), "ping", "size",
+                   str(payload_bytes), cell["mode"]]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.seconds + 30)
     except subprocess.TimeoutExpired:
         raise RunFailed("ddsperf ping does not end") from None

@@ -6,7 +6,7 @@ from .common import Loop, missing_plugin
 
 LOOP = Loop("iceoryx2")
 CELLS = [{"native": "loop on the crate", "transport": "iceoryx2/publish-subscribe", "wait": "poll",
-          "bound": True}]
+          "confined": False}]
 
 
 def missing():

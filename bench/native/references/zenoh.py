@@ -7,8 +7,8 @@ import sys
 from .common import Loop, missing_plugin
 
 CELLS = [
-    {"native": f"loop on the crate, {over}", "transport": f"zenoh/{over}", "wait": "block", "bound": True,
-     "over": over, "needs_lock": over == "shm"}
+    {"native": f"loop on the crate, {over}", "transport": f"zenoh/{over}", "wait": "block", "confined": False,
+     "over": over}
     for over in ("tcp", "unix", "shm")
 ]
 
