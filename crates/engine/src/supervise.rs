@@ -279,6 +279,7 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         sub_experiments: Vec::new(),
         over_rounds: Vec::new(),
         figures_over_rounds: Vec::new(),
+        losses: Vec::new(),
         resumptions: Vec::new(),
     }
 }
@@ -323,6 +324,7 @@ impl<'a> Run<'a> {
     fn sum_up(&mut self, round: u32, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         self.manifest.over_rounds = tripmeter_stats::rounds::over_rounds(&self.manifest);
         self.manifest.figures_over_rounds = tripmeter_stats::rounds::figures_over_rounds(&self.manifest);
+        self.manifest.losses = tripmeter_stats::losses::losses(&self.manifest);
         let wanted = wanted(&self.manifest).max(round);
         if wanted != self.manifest.plan.rounds && !self.stopped() {
             self.manifest.plan.rounds = wanted;

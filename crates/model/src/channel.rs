@@ -157,6 +157,12 @@ pub struct TopicTrial {
     /// Those of `lateness_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_within_run_ns: Option<LatencyBounds>,
+    /// What the audit of the response times found, in the order of their sending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_series: Option<Series>,
+    /// The same of the service times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_series: Option<Series>,
 }
 
 /// The figures of one distribution of latencies, in nanoseconds.

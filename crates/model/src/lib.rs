@@ -33,6 +33,7 @@ pub mod experiment;
 pub mod file;
 mod handover;
 pub mod log;
+pub mod loss;
 pub mod magnitude;
 pub mod manifest;
 pub mod payload;

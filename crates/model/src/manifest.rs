@@ -4,6 +4,7 @@ use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
 pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
 use crate::log::LogCalls;
+use crate::loss::LossFigure;
 use crate::plan::Plan;
 use crate::rpc::RpcTrial;
 use crate::series::Series;
@@ -41,6 +42,9 @@ pub struct Manifest {
     /// With several rounds: all other figures over them, with their intervals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures_over_rounds: Vec<FigureOverRounds>,
+    /// Shares of lost messages and failed calls over all rounds, with their intervals; empty in older files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<LossFigure>,
     /// When it went on after it had been killed or interrupted, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,

@@ -10,7 +10,8 @@ use crate::{channel, rpc};
 use tripmeter_model::channel::{Latency, Used};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::rpc::{CallCounts, Mode};
+use tripmeter_model::rpc::Mode;
+use tripmeter_stats::losses::{Losses, sum};
 use tripmeter_stats::rounds::figure_over_rounds;
 
 const CHANNEL_HEADER: &str = "\
@@ -22,7 +23,8 @@ const CHANNEL_LEGEND: &str = "\
 AimRT's columns; the systems are measured by themselves, not below AimRT. Latency: one way, from the actual sending (service
 time), as AimRT takes it; times from the intended sending are in the table `all`. Loss: lost, late or damaged messages of
 those sent. CPU: publisher/subscriber, user and system, 100 = one core. !: the rate was missed. In brackets: intervals at
-95 %, over rounds (n too small = fewer than 6), of the loss by Clopper and Pearson.
+95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most of a round, of one round or without a
+loss by Clopper and Pearson as if messages were lost one by one.
 ";
 
 const RPC_HEADER: &str = "\
@@ -35,7 +37,8 @@ AimRT's columns; the systems are measured by themselves, not below AimRT. Topic 
 Latency: whole round trips (rtt), not halved, from when a call was made (service time), as AimRT takes it; times from when it
 was to be made are in the table `all`. QPS: calls that succeeded, per second, of mode bench; -: mode fixed-freq, where the rate
 is given. Loss: calls of those made that timed out or failed. CPU: client/server, user and system, 100 = one core. !: the rate
-was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6), of the loss by Clopper and Pearson.
+was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most
+of a round, of one round or without a loss by Clopper and Pearson as if calls failed one by one.
 ";
 
 /// AimRT's tables of channel and RPC back ends, as far as they were measured: a row for each system, size and number of
@@ -120,8 +123,7 @@ fn channel_line(row: &channel::Row<'_>) -> String {
     let latencies: Vec<Latency> = row.trials().filter_map(|trial| trial.service_ns).collect();
     let missed = row.mark(|trial| trial.rate_missed, "!");
     let cpu = cpu(row.trials().map(|trial| (trial.publisher, trial.subscriber)));
-    let (lost, sent) = row.lost();
-    format!("{} | {} | {cpu}", figures(row, missed, &latencies), loss(lost, sent))
+    format!("{} | {} | {cpu}", figures(row, missed, &latencies), loss(&row.lost()))
 }
 
 fn rpc_line(row: &rpc::Row<'_>) -> String {
@@ -135,8 +137,8 @@ fn rpc_line(row: &rpc::Row<'_>) -> String {
         Mode::FixedFreq => "-".to_owned(),
     };
     let cpu = cpu(row.trials().map(|trial| (trial.client, trial.server)));
-    let CallCounts { made, timed_out, failed, .. } = row.counts();
-    format!("{} | {qps} | {} | {cpu}", figures(row, missed, &latencies), loss(timed_out + failed, made))
+    let lost = loss(&row.of_calls(|counts| counts.timed_out + counts.failed));
+    format!("{} | {qps} | {lost} | {cpu}", figures(row, missed, &latencies))
 }
 
 /// The median over rounds, and of several its interval at 95 %.
@@ -150,10 +152,11 @@ pub fn over_rounds(values: &[f64], text: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// A share of events in per cent, with its interval by Clopper and Pearson.
-fn loss(events: u64, of: u64) -> String {
-    let interval = share_interval(events, of).map_or(String::new(), |interval| format!(" ({interval})"));
-    format!("{}{interval}", percent(events as f64 / of.max(1) as f64))
+/// A share of losses in per cent, with its interval.
+fn loss(rounds: &[Losses]) -> String {
+    let interval = share_interval(rounds).map_or(String::new(), |interval| format!(" ({interval})"));
+    let (lost, of) = sum(rounds);
+    format!("{}{interval}", percent(lost as f64 / of.max(1) as f64))
 }
 
 /// The columns up to the largest latency.

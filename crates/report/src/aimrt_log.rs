@@ -5,6 +5,7 @@ use crate::log::{self, Row};
 use crate::merged::{Merged, largest};
 use crate::throughput::share_interval;
 use tripmeter_model::manifest::Manifest;
+use tripmeter_stats::losses::sum;
 
 const HEADER: &str = "\
 | epoch num | log data size (bytes) | total duration (ns) | avg latency (ns) | Avg CPU Usage (%) | Max CPU Usage (%) | lost lines |
@@ -15,7 +16,8 @@ const LEGEND: &str = "\
 AimRT's columns, its total duration by its true unit, and a last one of ours: the lines that were missing or damaged
 afterwards, of all rounds. Total duration: of all calls of one round. CPU: of the logging process until all was written out,
 user and system, 100 = one core. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6), of lost lines
-in per cent of those logged by Clopper and Pearson.
+in per cent of those logged from the least to the most of a round, of one round or without any by Clopper and Pearson as if
+they were lost one by one.
 ";
 
 /// AimRT's logger table, one for each logger; `None` if no logger was measured.
@@ -45,8 +47,9 @@ fn line(row: &Row<'_>) -> String {
     let whole = |ns: f64| format!("{ns:.0}");
     let totals: Vec<f64> = means.iter().map(|ns| ns * calls as f64).collect();
     let most = largest(&row.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>());
-    let (lost, logged) = row.lost_lines();
-    let share = share_interval(lost, logged).map_or(String::new(), |interval| format!(" ({interval} %)"));
+    let lines = row.lines(|counts| counts.lost + counts.damaged);
+    let lost = sum(&lines).0;
+    let share = share_interval(&lines).map_or(String::new(), |interval| format!(" ({interval} %)"));
     format!(
         "| {calls} | {} | {} | {} | {} | {} | {lost}{share} |\n",
         row.payload_bytes(),

@@ -7,6 +7,7 @@ use crate::throughput::{count, share};
 use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::losses::{Losses, gone};
 
 const HEADER: [&str; 20] = [
     "transport",
@@ -41,7 +42,8 @@ sent; !: the rate was missed.
 loss: messages lost, late or damaged, of those sent. CPU: user and system, in per cent of one core; switches: context
 switches; memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These three are of the
 publishing process in the line of response, and of the subscribing one in the line of service.
-below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss by Clopper and Pearson.
+below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
+a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
 
 /// The lines of one rate.
@@ -61,10 +63,9 @@ impl Row<'_> {
         self.trials.iter().fold(Counts::default(), |sum, trial| sum + trial.counts)
     }
 
-    /// Messages of all rounds that did not come in time and intact, and those that were sent.
-    pub fn lost(&self) -> (u64, u64) {
-        let Counts { sent, lost, late, damaged, .. } = self.counts();
-        (lost + late + damaged, sent)
+    /// Messages of each round that did not come in time and intact, and those that were sent.
+    pub fn lost(&self) -> Vec<Losses> {
+        self.trials().map(|trial| gone(&trial.counts)).collect()
     }
 
     fn lines(&self) -> [[String; HEADER.len()]; 2] {
@@ -91,8 +92,7 @@ impl Row<'_> {
             format!("{}{}", self.mark(|trial| trial.rate_missed, "!"), self.rate(|trial| trial.achieved_hz)),
         ];
         response[..NAMING].clone_from_slice(&naming);
-        let (lost, sent) = self.lost();
-        response[HEADER.len() - 5] = share(lost, sent);
+        response[HEADER.len() - 5] = share(&self.lost());
         response[HEADER.len() - 1] = proof(self.sub).to_owned();
         [
             response,

@@ -4,10 +4,12 @@ use crate::interval;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::proof;
 use crate::number::micros;
+use crate::trips::lost_column;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::manifest::{AtFollower, Bounds, Cell, Figures, WithinRun};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::handover::one_way_ns;
+use tripmeter_stats::losses::Losses;
 
 const HEADER: [&str; 12] = [
     "transport",
@@ -28,7 +30,9 @@ const HEADER: [&str; 12] = [
 pub const LEGEND: &str = "\
 one_way to i: from sending a message to its arrival at follower i, two readings of one clock; to last: to the last of
 them, message by message. rtt of last: from sending a message until the last follower's answer is there.
-lost: messages that follower i never answered; in the line of rtt those of all followers.
+lost: messages that follower i never answered, below it the interval of their share in per cent at 95 %: from the least to the
+most of a round; of one round, or without a loss, by Clopper and Pearson as if messages were lost one by one. In the line of
+rtt those of all followers, without an interval.
 ";
 
 /// The lines of one sub-experiment and payload.
@@ -80,13 +84,14 @@ impl<'a> Rows<'a> {
         let mut lines: Vec<_> = (0..self.sub.planned.followers as usize)
             .map(|follower| {
                 let at = move |cell: &Cell| cell.followers.get(follower).copied();
-                let lost = self.cell.cells.iter().filter_map(|cell| at(cell)).map(|at: AtFollower| at.counts.lost);
+                let lost = |at: AtFollower| (at.counts.lost, at.counts.sent);
+                let lost: Vec<Losses> = self.cell.cells.iter().filter_map(|cell| at(cell)).map(lost).collect();
                 self.line(
                     &format!("one_way to {follower}"),
                     |cell| at(cell)?.one_way_ns,
                     |cell| at(cell)?.one_way_within_run_ns,
                     1.0,
-                    &lost.sum::<u64>().to_string(),
+                    &lost_column(&lost, self.has_within() || self.sub.rounds > 1),
                 )
             })
             .collect();
@@ -185,14 +190,15 @@ mod tests {
         let expected = "\
 All transports, pattern pingpong, several followers
 
-transport  wait  touch  payload      n  latency          median    p99     max      over  lost  path
-                        [bytes]                            [µs]   [µs]    [µs]  handover   [n]  proof
+transport  wait  touch  payload      n  latency          median    p99     max      over          lost  path
+                        [bytes]                            [µs]   [µs]    [µs]  handover           [n]  proof
                                                                                     [µs]
------------------------------------------------------------------------------------------------------
-shm/ring   poll  none        1k  10000  one_way to 0      0.400  0.800   4.000         -     0  ok
-                                        one_way to 1          -      -       -         -     2
+-------------------------------------------------------------------------------------------------------------
+shm/ring   poll  none        1k  10000  one_way to 0      0.400  0.800   4.000         -             0  ok
+                                        one_way to 1          -      -       -         -             2
+                                                                                          0.002..0.066
                                         one_way to last   0.600  1.200   6.000         -
-                                        rtt of last       1.000  2.000  10.000         -     2
+                                        rtt of last       1.000  2.000  10.000         -             2
 
 shm: its 2 followers share processor 1: they take turns, and their latencies show it
 

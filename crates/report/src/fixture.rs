@@ -44,6 +44,7 @@ pub fn manifest() -> Manifest {
         sub_experiments: Vec::new(),
         over_rounds: Vec::new(),
         figures_over_rounds: Vec::new(),
+        losses: Vec::new(),
         resumptions: Vec::new(),
     }
 }

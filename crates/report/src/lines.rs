@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::channel::{Latency, LatencyBounds, Used};
 use tripmeter_model::manifest::{Bounds, Cell};
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::losses::{Losses, sum};
 use tripmeter_stats::median;
 
 /// One trial of one payload, over all rounds.
@@ -101,10 +102,10 @@ pub fn used_columns(used: &[Used], rounds: u32) -> [String; 3] {
     ]
 }
 
-/// A number of events, and below it the interval of their share in per cent; none of nothing.
-pub fn number(events: u64, of: u64) -> String {
-    let below = share_interval(events, of).map_or(String::new(), |interval| format!("\n{interval}"));
-    format!("{events}{below}")
+/// A number of losses in all rounds, and below it the interval of their share in per cent; none of nothing.
+pub fn number(rounds: &[Losses]) -> String {
+    let below = share_interval(rounds).map_or(String::new(), |interval| format!("\n{interval}"));
+    format!("{}{below}", sum(rounds).0)
 }
 
 /// The table, with a gap after each payload; numbers are on the right, but for the columns of `words`.

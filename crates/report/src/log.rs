@@ -10,6 +10,7 @@ use tripmeter_model::Pattern;
 use tripmeter_model::log::LogCalls;
 use tripmeter_model::manifest::{Bounds, Counts, Figures, WithinRun};
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::losses::Losses;
 
 const HEADER: [&str; 14] = [
     "logger",
@@ -35,7 +36,8 @@ other. CPU: user and system of the logging process from the first call until all
 the most in 100 ms. flush: from the last call until the logger had closed its file or pipe. lines: found there afterwards,
 those of the warm-up included; missing, damaged: lines logged that are not there, or not as they were logged.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; n too small = fewer than 6 rounds, or
-calls too few; of missing and damaged in per cent of the lines, by Clopper and Pearson.
+calls too few; of missing and damaged in per cent of the lines, from the least to the most of a round, of one round or
+without any by Clopper and Pearson as if lines were lost one by one.
 ";
 
 /// The calls of one logger at one payload.
@@ -69,10 +71,9 @@ impl Row<'_> {
         self.cell.samples()
     }
 
-    /// Lines of all rounds that were missing or damaged, and all that were logged.
-    pub fn lost_lines(&self) -> (u64, u64) {
-        let counts = self.cell.counts();
-        (counts.lost + counts.damaged, counts.sent)
+    /// Lines of each round to which something happened, and all that were logged.
+    pub fn lines(&self, what: fn(&Counts) -> u64) -> Vec<Losses> {
+        self.cell.cells.iter().map(|cell| (what(&cell.counts), cell.counts.sent)).collect()
     }
 
     /// Of each round.
@@ -100,7 +101,6 @@ impl Row<'_> {
         let each = |figure: fn(&LogCalls) -> f64| self.logs().map(figure).collect::<Vec<_>>();
         let over = |values: &[f64], text: fn(f64) -> String| interval::figure(values, self.sub.rounds, None, text);
         let most = largest(&self.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>());
-        let Counts { sent, lost, damaged, .. } = self.cell.counts();
         let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
         let lines: u64 = self.logs().map(|log| log.lines.written).sum();
         [
@@ -115,8 +115,8 @@ impl Row<'_> {
             most.map_or("-".to_owned(), |percent| format!("{percent:.1}")),
             over(&each(|log| log.flush_ns as f64 / 1e6), count),
             lines.to_string(),
-            number(lost, sent),
-            number(damaged, sent),
+            number(&self.lines(|counts| counts.lost)),
+            number(&self.lines(|counts| counts.damaged)),
             proof(self.sub).to_owned(),
         ]
     }

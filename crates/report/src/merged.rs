@@ -5,6 +5,7 @@ use tripmeter_model::manifest::{
 };
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::handover::{change_of, over};
+use tripmeter_stats::losses::Losses;
 
 /// One sub-experiment of the plan with its results, round by round.
 pub struct Merged<'a> {
@@ -94,6 +95,11 @@ impl MergedCell<'_> {
 
     pub fn counts(&self) -> Counts {
         self.cells.iter().map(|cell| cell.counts).fold(Counts::default(), |sum, counts| sum + counts)
+    }
+
+    /// Messages lost in each round, of those sent.
+    pub fn lost(&self) -> Vec<Losses> {
+        self.cells.iter().map(|cell| (cell.counts.lost, cell.counts.sent)).collect()
     }
 
     /// One figure of `rtt_half` in nanoseconds, of each round that has samples.

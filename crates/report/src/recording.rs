@@ -10,6 +10,7 @@ use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, TopicTrial}
 use tripmeter_model::manifest::{Counts, Manifest};
 use tripmeter_model::payload::HEADER_BYTES;
 use tripmeter_model::recording::{RecordedTopic, Recording};
+use tripmeter_stats::losses::{Losses, gone, sum};
 use tripmeter_stats::median;
 
 const HEADER: [&str; 16] = [
@@ -39,7 +40,8 @@ time: response = from when a message was to be sent, as recorded, until it came;
 way, two readings of one clock. offered, achieved: messages per second from the first of a topic to its last, as recorded
 times the speed, and as sent; !: the rate was missed; (all): mean of the topics. loss: messages lost, late or damaged, of
 those sent. Sizes are as sent. What the processes used is in manifest.json.
-below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss by Clopper and Pearson.
+below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
+a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
 
 /// A transport over which the recording was played.
@@ -169,16 +171,15 @@ fn pair<F: Figures>(
     rounds: u32,
 ) -> [[String; HEADER.len()]; 2] {
     let each = |figure: fn(&F) -> f64| trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>();
-    let counts = trials.iter().map(|trial| trial.counts()).fold(Counts::default(), |sum, counts| sum + counts);
-    let Counts { sent, lost, late, damaged, .. } = counts;
+    let losses: Vec<Losses> = trials.iter().map(|trial| gone(&trial.counts())).collect();
     let missed = if trials.iter().any(|trial| trial.rate_missed()) { "!" } else { "" };
     let mut response = line("response", trials, rounds, F::response_ns, F::response_within_run_ns);
     response[..4].clone_from_slice(&naming);
-    (response[4], response[5]) = (sent.to_string(), size);
+    (response[4], response[5]) = (sum(&losses).1.to_string(), size);
     response[6] = count(median(&each(F::offered_hz)).unwrap_or(0.0));
     response[7] = format!("{missed}{}", interval::figure(&each(F::achieved_hz), rounds, None, count));
     response[HEADER.len() - 1] = proof;
-    response[HEADER.len() - 2] = share(lost + late + damaged, sent);
+    response[HEADER.len() - 2] = share(&losses);
     [response, line("service", trials, rounds, F::service_ns, F::service_within_run_ns)]
 }
 
@@ -257,7 +258,7 @@ fn slowness(topic: &TopicTrial) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::all;
     use crate::channel::tests::measured;
@@ -265,7 +266,7 @@ mod tests {
     use tripmeter_model::manifest::Manifest;
 
     /// Two topics, played over one transport.
-    fn played() -> Manifest {
+    pub fn played() -> Manifest {
         let mut manifest = measured("uds/stream", &[1000.0]);
         let topic = |name: &str, padded| RecordedTopic { name: name.to_owned(), padded, ..RecordedTopic::default() };
         manifest.plan.recording = Some(Recording {
@@ -300,6 +301,8 @@ mod tests {
             response_within_run_ns: None,
             service_within_run_ns: None,
             lateness_within_run_ns: None,
+            response_series: None,
+            service_series: None,
         };
         trial.topics = vec![of("/imu", 324.0), of("/switch", 16.0)];
         trial.counts = Counts { sent: 2000, received: 2000, ..Counts::default() };

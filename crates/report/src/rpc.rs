@@ -7,6 +7,7 @@ use crate::throughput::count;
 use tripmeter_model::channel::{Latency, LatencyBounds, Used};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::rpc::{CallCounts, Mode, Pace, RpcTrial};
+use tripmeter_stats::losses::Losses;
 use tripmeter_stats::median;
 
 const HEADER: [&str; 22] = [
@@ -47,7 +48,8 @@ second, of all clients. timed out: not answered in time; failed: ended by an err
 per cent of one core; switches: context switches; memory: the most that was resident, our buffers of samples included,
 MB = 1000000 bytes. These three are of the clients' process in the first line, and of the server's in the second.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; n too small = fewer than 6 rounds, or
-calls too few; of timed out and failed in per cent of the calls, by Clopper and Pearson.
+calls too few; of timed out and failed in per cent of the calls, from the least to the most of a round, of one round or
+without any by Clopper and Pearson as if calls failed one by one.
 ";
 
 /// The lines of one trial.
@@ -69,6 +71,11 @@ impl Row<'_> {
         self.trials().fold(CallCounts::default(), |sum, trial| sum + trial.counts)
     }
 
+    /// What became of calls in each round, and how many were made.
+    pub fn of_calls(&self, what: fn(&CallCounts) -> u64) -> Vec<Losses> {
+        self.trials().map(|trial| (what(&trial.counts), trial.counts.made)).collect()
+    }
+
     fn of_pace(&self, figure: fn(&Pace) -> f64) -> Option<String> {
         self.trials()
             .all(|trial| trial.pace.is_some())
@@ -86,7 +93,6 @@ impl Row<'_> {
         let cut_short = self.mark(|trial| trial.cut_short.is_some(), "*");
         let missed = self.mark(|trial| trial.pace.is_some_and(|pace| pace.rate_missed), "!");
         let dash = || "-".to_owned();
-        let counts = self.counts();
         let naming: [String; NAMING] = [
             format!("{}{same_process}", planned.transport),
             planned.wait.to_string(),
@@ -101,8 +107,8 @@ impl Row<'_> {
         let named = |line: [String; HEADER.len()]| {
             let mut line = line;
             line[..NAMING].clone_from_slice(&naming);
-            line[HEADER.len() - 6] = number(counts.timed_out, counts.made);
-            line[HEADER.len() - 5] = number(counts.failed, counts.made);
+            line[HEADER.len() - 6] = number(&self.of_calls(|counts| counts.timed_out));
+            line[HEADER.len() - 5] = number(&self.of_calls(|counts| counts.failed));
             line[HEADER.len() - 1] = proof(self.sub).to_owned();
             line
         };

@@ -5,7 +5,7 @@ use crate::merged::{Merged, MergedCell};
 use crate::number::micros;
 use crate::throughput::count;
 use std::collections::BTreeSet;
-use tripmeter_model::channel::ChannelTrial;
+use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::rpc::ClientSeries;
 use tripmeter_model::series::Series;
@@ -35,7 +35,11 @@ fn of_payload(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Vec<String> {
     let rounds = cell.cells.iter().enumerate();
     let whole = rounds.filter_map(|(round, cell)| Some(Audited { round, client: 0, series: cell.series.as_ref()? }));
     let lines = line(sub, &place, whole.collect()).into_iter();
-    lines.chain(of_topics(sub, cell, &place)).chain(of_clients(sub, cell, &place)).collect()
+    lines
+        .chain(of_topics(sub, cell, &place))
+        .chain(of_recorded(sub, cell))
+        .chain(of_clients(sub, cell, &place))
+        .collect()
 }
 
 fn of_topics(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<String> {
@@ -49,6 +53,23 @@ fn of_topics(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<String
                 cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.channel.get(trial)?)));
             let found = trials.filter_map(|(round, trial)| Some(Audited { round, client: 0, series: of(trial)? }));
             lines.extend(line(sub, &format!("{place}, {} /s, {time} time", count(rate)), found.collect()));
+        }
+    }
+    lines
+}
+
+/// Each topic of a recording.
+fn of_recorded(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Vec<String> {
+    const TIMES: [(&str, Of<TopicTrial>); 2] =
+        [("response", |topic| topic.response_series.as_ref()), ("service", |topic| topic.service_series.as_ref())];
+    let trials = || cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.channel.first()?)));
+    let mut lines = Vec::new();
+    for index in 0..trials().map(|(_, trial)| trial.topics.len()).max().unwrap_or(0) {
+        let topics = || trials().filter_map(|(round, trial)| Some((round, trial.topics.get(index)?)));
+        let Some((_, TopicTrial { name, .. })) = topics().next() else { continue };
+        for (time, of) in TIMES {
+            let found = topics().filter_map(|(round, topic)| Some(Audited { round, client: 0, series: of(topic)? }));
+            lines.extend(line(sub, &format!("{}, topic '{name}', {time} time", sub.planned.name), found.collect()));
         }
     }
     lines
@@ -131,7 +152,7 @@ fn correlation(series: &Series) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::{self, add, result};
-    use crate::{all, iceperf, log, rpc};
+    use crate::{all, iceperf, log, recording, rpc};
     use tripmeter_model::rpc::{ClientSeries, Mode};
     use tripmeter_model::series::{Correlation, Modes, Series, Trend, WarmUp};
 
@@ -182,6 +203,15 @@ mod tests {
         manifest.sub_experiments[0].cells[0].rpc[0].clients = clients.collect();
         let line = "grpc at 1k, 1000 /s, service time: the median drifted by -12 % from begin to end (client 1, 2 of 4 \
                     clients)\n";
+        assert!(all(&manifest).contains(line), "{}", all(&manifest));
+    }
+
+    #[test]
+    fn topics_of_a_recording_are_audited_one_by_one() {
+        let mut manifest = recording::tests::played();
+        let topic = &mut manifest.sub_experiments[0].cells[0].channel[0].topics[1];
+        topic.service_series = Some(Series { warm_up: None, autocorrelation: None, modes: None, ..series() });
+        let line = "uds_channel, topic '/switch', service time: the median drifted by -12 % from begin to end\n";
         assert!(all(&manifest).contains(line), "{}", all(&manifest));
     }
 

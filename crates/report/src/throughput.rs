@@ -1,14 +1,13 @@
 //! The table of pattern `throughput`: what was offered, and what arrived of it.
 
-use crate::interval;
+use crate::interval::{self, TOO_SMALL};
 use crate::merged::{Merged, MergedCell};
 use crate::notes::{self, proof};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::throughput::{Arrival, Offer, Trial};
-use tripmeter_stats::binomial::rate_interval;
-use tripmeter_stats::rounds::ALPHA;
+use tripmeter_stats::losses::{Losses, interval as interval_of, sum};
 
 const HEADER: [&str; 12] = [
     "transport",
@@ -32,8 +31,8 @@ arrival: the throughput. MB = 1000000 bytes of payload. loss: messages lost or d
 published: messages sent per second, which is no throughput. refused: how often the transport was full (back-pressure).
 offered: max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss than that;
 n per t = bursts of n messages, t from the begin of one to the begin of the next.
-below figures: intervals at 95 %; of rates over rounds (n too small = fewer than 6; one round has none), of the loss by
-Clopper and Pearson as if messages were lost one by one.
+below figures: intervals at 95 %; of rates over rounds (n too small = fewer than 6; one round has none); of the loss from
+the least to the most of a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
 
 /// One line: a trial, at one follower.
@@ -89,10 +88,11 @@ impl Row<'_> {
 
     /// Lost and damaged of all rounds, of what was sent.
     fn loss(&self) -> String {
-        let (gone, received) = self.arrivals().fold((0, 0), |(gone, received), arrival| {
-            (gone + arrival.lost + arrival.damaged, received + arrival.received)
-        });
-        share(gone, gone + received)
+        let of_round = |arrival: &Arrival| {
+            let gone = arrival.lost + arrival.damaged;
+            (gone, gone + arrival.received)
+        };
+        share(&self.arrivals().map(of_round).collect::<Vec<_>>())
     }
 
     fn is_cut_short(&self) -> bool {
@@ -191,17 +191,17 @@ pub fn count(value: f64) -> String {
     }
 }
 
-/// A share of events in per cent, and below it its interval at 95 % by Clopper and Pearson.
-pub fn share(events: u64, of: u64) -> String {
-    let interval = share_interval(events, of);
-    interval.map_or("-".to_owned(), |interval| format!("{}\n{interval}", percent(events as f64 / of as f64)))
+/// A share of what was lost in all rounds, in per cent, and below it its interval.
+pub fn share(rounds: &[Losses]) -> String {
+    let (lost, of) = sum(rounds);
+    let interval = share_interval(rounds);
+    interval.map_or("-".to_owned(), |interval| format!("{}\n{interval}", percent(lost as f64 / of as f64)))
 }
 
 /// The interval of that share in per cent; `None` of nothing.
-pub fn share_interval(events: u64, of: u64) -> Option<String> {
-    let interval = (of > 0).then(|| rate_interval(events.min(of), of, ALPHA))?;
-    let [low, high] = [interval.low, interval.high].map(percent);
-    Some(format!("{low}..{high}"))
+pub fn share_interval(rounds: &[Losses]) -> Option<String> {
+    let ends = interval_of(rounds)?.interval.map(|ends| ends.map(percent));
+    Some(ends.map_or(TOO_SMALL.to_owned(), |[low, high]| format!("{low}..{high}")))
 }
 
 /// A share in per cent: 0 only if it is nothing at all.

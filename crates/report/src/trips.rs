@@ -3,6 +3,7 @@
 use crate::FLOOR;
 use crate::fan_out;
 use crate::interval::{self, TOO_SMALL};
+use crate::lines::number;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::notes::{self, proof};
 use crate::number::{micros, ratio};
@@ -12,6 +13,7 @@ use tripmeter_model::manifest::{Bounds, WithinRun};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::handover::one_way_ns;
+use tripmeter_stats::losses::{Losses, sum};
 use tripmeter_stats::median;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::rounds::ALPHA;
@@ -63,6 +65,11 @@ below figures: the interval of the median over rounds, at 95 %; n too small = fe
 
 const WITHIN_LEGEND: &str = "\
 below figures: their intervals at 95 % within this one run, by counting samples; runs differ by more (--rounds).
+";
+
+const LOSS_LEGEND: &str = "\
+below lost: the interval of its share in per cent of those sent, at 95 %: from the least to the most of a round; of one
+round, or without a loss, by Clopper and Pearson as if messages were lost one by one.
 ";
 
 const TOO_SMALL_LEGEND: &str = "\
@@ -118,6 +125,10 @@ impl Row<'_> {
         self.figure(&values, self.within().map(|within| within.p99))
     }
 
+    fn has_loss_interval(&self) -> bool {
+        self.has_within() || self.sub.rounds > 1 || self.cell.counts().lost > 0
+    }
+
     fn over_handover(&self) -> Vec<f64> {
         self.cell.over_handover(|over| over.rtt_half)
     }
@@ -152,6 +163,7 @@ pub fn legend(rows: &[Row<'_>], has_rounds: bool, has_within: bool) -> String {
         (LEGEND, !rows.is_empty()),
         (ROUNDS_LEGEND, has_rounds || rows.iter().any(|row| row.sub.rounds > 1)),
         (WITHIN_LEGEND, has_within || rows.iter().any(Row::has_within)),
+        (LOSS_LEGEND, rows.iter().any(Row::has_loss_interval)),
         (TOO_SMALL_LEGEND, rows.iter().any(|row| row.sub.rounds == 1 && row.p99().contains(TOO_SMALL))),
         (ONE_WAY_LEGEND, has_one_way(rows)),
     ];
@@ -219,9 +231,15 @@ fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
         figure(largest(&cell.rtt_half(|figures| figures.max))),
         row.figure(&cell.rtt(|figures| figures.median), within.map(|within| within.map(|ns| 2.0 * ns))),
         distance(row, subs),
-        cell.counts().lost.to_string(),
+        lost_column(&cell.lost(), row.has_within() || sub.rounds > 1),
         proof(sub).to_owned(),
     ]
+}
+
+/// The losses of all rounds, with the interval of their share if any were lost, or if other figures have intervals.
+pub fn lost_column(rounds: &[Losses], has_intervals: bool) -> String {
+    let (lost, _) = sum(rounds);
+    if lost > 0 || has_intervals { number(rounds) } else { lost.to_string() }
 }
 
 /// The transport, and below it what tells the row from others.
@@ -380,16 +398,16 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         assert!(text.contains("; 3 rounds: median over rounds, max of all, n and lost are totals\n"), "{text}");
         let row = "uds/stream poll none 1k 30000 2.000 4.000 90.000 4.000 - 6 ok";
         assert_eq!(rows_of(&text, "uds/stream"), [row]);
-        // Three figures, and the legend.
-        assert_eq!(text.matches(TOO_SMALL).count(), 4, "{text}");
+        // Three figures, the losses, and the legend.
+        assert_eq!(text.matches(TOO_SMALL).count(), 5, "{text}");
         for round in 4..=6 {
             result(&mut manifest, "uds_stream", round, &[(1024, 3000.0)]);
         }
         let text = all(&manifest);
         let below = text.lines().find(|line| line.trim_start().starts_with("1.000..9.000"));
-        let expected = ["1.000..9.000", "2.000..18.000", "2.000..18.000"];
+        let expected = ["1.000..9.000", "2.000..18.000", "2.000..18.000", "0..0.018"];
         assert_eq!(below.unwrap().split_whitespace().collect::<Vec<_>>(), expected, "{text}");
-        assert!(text.contains(ROUNDS_LEGEND), "{text}");
+        assert!(text.contains(ROUNDS_LEGEND) && text.contains(LOSS_LEGEND), "{text}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod interval;
 mod latency;
 mod legacy;
 pub mod limits;
+pub mod losses;
 pub mod modes;
 pub mod mser;
 pub mod multiplicity;

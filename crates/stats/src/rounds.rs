@@ -114,6 +114,9 @@ fn of_channel(cell: &Cell, put: &mut Put<'_>) {
         of_latency(&format!("{place}.lateness_ns"), trial.lateness_ns, put);
         of_process(&format!("{place}.publisher"), Some(trial.publisher), put);
         of_process(&format!("{place}.subscriber"), trial.subscriber, put);
+        for one in &trial.publishers {
+            put(&format!("{place}.publishers[{}]", one.publisher), &[("achieved_hz", one.achieved_hz)]);
+        }
         for (topic, one) in trial.topics.iter().enumerate() {
             let place = format!("{place}.topics[{topic}]");
             put(&place, &[("achieved_hz", one.achieved_hz)]);
@@ -168,7 +171,13 @@ fn of_latency(place: &str, latency: Option<Latency>, put: &mut Put<'_>) {
 
 fn of_process(place: &str, used: Option<Used>, put: &mut Put<'_>) {
     let Some(used) = used else { return };
-    let figures = [("cpu_time_ns", used.cpu_time_ns as f64), ("peak_memory_bytes", used.peak_memory_bytes as f64)];
+    // Shares and rates too, as the tables have them: rounds do not last equally long.
+    let figures = [
+        ("cpu_time_ns", used.cpu_time_ns as f64),
+        ("cpu_percent", used.cpu_percent()),
+        ("switches_hz", used.switches_hz()),
+        ("peak_memory_bytes", used.peak_memory_bytes as f64),
+    ];
     put(place, &figures);
 }
 
@@ -208,7 +217,14 @@ mod tests {
                 "peak_memory_bytes": 3 },
         });
         let found = others(&Cell { log: serde_json::from_value(log).ok(), ..Cell::default() });
-        for (figure, value) in [("log.call_ns.p99", 5.0), ("log.flush_ns", 8.0), ("log.used.cpu_time_ns", 2.0)] {
+        let expected = [
+            ("log.call_ns.p99", 5.0),
+            ("log.flush_ns", 8.0),
+            ("log.used.cpu_time_ns", 2.0),
+            ("log.used.cpu_percent", 200.0),
+            ("log.used.switches_hz", 0.0),
+        ];
+        for (figure, value) in expected {
             assert!(found.contains(&(figure.to_owned(), value)), "{figure} {found:?}");
         }
     }

@@ -144,6 +144,10 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
             let (response, service) = (one.response_ns.unwrap(), one.service_ns.unwrap());
             assert_eq!((response.samples, one.counts.received), (one.counts.sent, one.counts.sent));
             assert!(response.mean >= service.mean && service.min > 0.0, "{one:?}");
+            // Below 100 messages nothing is said.
+            let audited =
+                [&one.response_series, &one.service_series].map(|series| series.as_ref().map(|it| it.samples));
+            assert_eq!(audited, [(one.counts.sent >= 100).then_some(one.counts.sent); 2], "{}", one.name);
         }
         let recording = manifest.plan.recording.as_ref().unwrap();
         assert_eq!((recording.file.as_str(), recording.messages, recording.sha256.len()), ("drive.mcap", all, 64));

@@ -137,16 +137,16 @@ impl Leader {
         payload_bytes: u64,
     ) -> Result<ChannelTrial> {
         let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
-        let tally = |period| Tally::new(base, raw, loss_timeout_ns, 1, period, 0);
+        let tally = |period, audited| Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
         // Of this one only what does not depend on a period is used.
-        let mut all = tally(f64::INFINITY);
+        let mut all = tally(f64::INFINITY, 0);
         let (mut topics, duration_ns) = (Vec::new(), sent.duration_ns);
         self.stamp_files(|files| {
             let lengths = files.lengths()?;
             for (index, (topic, arrived)) in sent.topics.iter().zip(&sent.arrived).enumerate() {
                 let recorded = &replay.recording.topics[index];
                 let schedule = &replay.times(index, sent.begin);
-                let mut one = tally(schedule.period());
+                let mut one = tally(schedule.period(), 1);
                 let offered_hz = 1e9 / replay.recording.period_ns(recorded);
                 let mut rows = files.rows(base, payload_bytes, Some(offered_hz), sent.begin);
                 one.add(from_ref(topic), from_ref(arrived), |_, at, passage| {
@@ -177,7 +177,7 @@ impl Leader {
             response_within_run_ns: all.response.within_run(),
             service_within_run_ns: all.service.within_run(),
             lateness_within_run_ns: all.lateness.within_run(),
-            // Its topics are counted one after the other, not in the order of time.
+            // Its topics are counted one after the other, not in the order of time; each has an audit of its own.
             response_series: None,
             service_series: None,
             duration_ns,
@@ -196,6 +196,7 @@ impl Leader {
 
 fn trial_of_topic(recorded: &RecordedTopic, offered_hz: f64, mut tally: Tally) -> TopicTrial {
     let Kept { achieved_hz, rate_missed, .. } = tally.kept();
+    let [response_series, service_series] = tally.series(0);
     TopicTrial {
         name: recorded.name.clone(),
         mean_bytes: recorded.mean_sent_bytes(),
@@ -212,5 +213,7 @@ fn trial_of_topic(recorded: &RecordedTopic, offered_hz: f64, mut tally: Tally) -
         response_within_run_ns: tally.response.within_run(),
         service_within_run_ns: tally.service.within_run(),
         lateness_within_run_ns: tally.lateness.within_run(),
+        response_series,
+        service_series,
     }
 }
