@@ -133,7 +133,9 @@ fn http_and_grpc_whose_tls_is_one_in_name_only() {
         [("http", ["http/http1?tls=on", "http/http2?tls=on"]), ("grpc", ["grpc/unary?tls=on", "grpc/stream?tls=on"])]
     {
         let Some(plugin) = lying_crate(system) else { continue };
-        run_finds_out(system, &plugin, &transports, "block", "a peer without security");
+        for wait in ["block", "callback"] {
+            run_finds_out(system, &plugin, &transports, wait, "a peer without security");
+        }
     }
 }
 

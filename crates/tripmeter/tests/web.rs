@@ -157,35 +157,41 @@ fn a_run_over_tls_proves_that_intruders_are_refused() {
     if transports.is_empty() {
         return;
     }
-    let folder = folder();
-    let output = folder.path().display().to_string();
-    let words = ["run", "-q", "--no-floor", "-t", &transports.join(","), "--wait", "block"];
-    let rest = ["-n", "100", "--payloads", "16,64k,1M", "--touch", "full", "-o", &output];
-    let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
-    assert!(finished.stdout.contains("ok, secured"), "{}", finished.stdout);
-    for result in &manifest(folder.path()).sub_experiments {
-        let proof = result.path_proof.clone().unwrap();
-        assert_eq!(proof.verdict, Verdict::Proven, "{proof:?}");
-        let refused: Vec<_> = proof.intruders.iter().map(|trial| trial.refused).collect();
-        assert_eq!(refused, [Some(true); 2], "{proof:?}");
+    for wait in ["block", "callback"] {
+        let folder = folder();
+        let output = folder.path().display().to_string();
+        let words = ["run", "-q", "--no-floor", "-t", &transports.join(","), "--wait", wait];
+        let rest = ["-n", "100", "--payloads", "16,64k,1M", "--touch", "full", "-o", &output];
+        let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
+        assert!(finished.stdout.contains("ok, secured"), "{}", finished.stdout);
+        for result in &manifest(folder.path()).sub_experiments {
+            let proof = result.path_proof.clone().unwrap();
+            assert_eq!(proof.verdict, Verdict::Proven, "{proof:?}");
+            let refused: Vec<_> = proof.intruders.iter().map(|trial| trial.refused).collect();
+            assert_eq!(refused, [Some(true); 2], "{proof:?}");
+        }
     }
 }
 
 #[test]
 fn messages_of_64_mb_go_whole_and_one_way_too() {
     let _alone = alone();
-    for (system, transports, pattern) in [
-        ("http", "http/http1,http/http2,http/http2?window=8388608,http/http1?tls=on", "pingpong"),
-        ("http", "http/http1,http/http2?in_flight=3&nodelay=off", "throughput"),
-        ("grpc", "grpc/unary,grpc/stream?tls=on&window=8388608", "pingpong"),
-        ("grpc", "grpc/unary?in_flight=3,grpc/stream", "throughput"),
+    for (system, transports, pattern, wait) in [
+        ("http", "http/http1,http/http2,http/http2?window=8388608,http/http1?tls=on", "pingpong", "block"),
+        ("http", "http/http1?tls=on,http/http2", "pingpong", "callback"),
+        ("http", "http/http1,http/http2?in_flight=3&nodelay=off", "throughput", "block"),
+        ("http", "http/http1,http/http2?in_flight=3", "throughput", "callback"),
+        ("grpc", "grpc/unary,grpc/stream?tls=on&window=8388608", "pingpong", "block"),
+        ("grpc", "grpc/unary?tls=on,grpc/stream", "pingpong", "callback"),
+        ("grpc", "grpc/unary?in_flight=3,grpc/stream", "throughput", "block"),
+        ("grpc", "grpc/unary?in_flight=3,grpc/stream", "throughput", "callback"),
     ] {
         if built(system).is_none() {
             continue;
         }
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "--no-floor", "-t", transports, "--pattern", pattern, "--wait", "block"];
+        let words = ["run", "-q", "--no-floor", "-t", transports, "--pattern", pattern, "--wait", wait];
         let rest = ["-n", "3", "--payloads", "64M", "--touch", "header", "--loss-timeout", "20", "-o", &output];
         Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         let manifest = manifest(folder.path());

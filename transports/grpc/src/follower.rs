@@ -1,6 +1,8 @@
 //! The follower's end: the service, over one connection.
 
 use crate::driver::Driver;
+use crate::host::Tray;
+use crate::order::Arrived;
 use crate::reason::reason;
 use crate::settings::Settings;
 use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, loopback};
@@ -21,12 +23,6 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tripmeter_abi::{Error, Result, os};
 
-/// A message, and where its answer goes.
-pub(crate) struct Arrived {
-    pub data: Bytes,
-    pub answer: oneshot::Sender<Bytes>,
-}
-
 /// Both ways of a stream.
 pub(crate) struct Opened {
     pub messages: Streaming<Payload>,
@@ -36,8 +32,8 @@ pub(crate) struct Opened {
 /// Where the service puts what comes; at the door there is none: greetings are answered, and streams are empty.
 #[derive(Clone)]
 pub(crate) struct Desk {
-    /// Takes messages with the number of their call, in the order in which they began.
-    pub arrived: UnboundedSender<(u64, Arrived)>,
+    /// Takes messages with the number of their call; of a run with a stream there is none.
+    pub tray: Option<Tray<Bytes>>,
     pub opened: UnboundedSender<Opened>,
     pub greeted: Arc<Notify>,
     pub queued: usize,
@@ -57,8 +53,9 @@ impl Desk {
             None => return Err(Status::permission_denied("this run has its leader")),
             Some(desk) => {
                 let (answer, answered) = oneshot::channel();
-                // The host that has closed its end does not answer any more.
-                let _ = desk.arrived.send((number, Arrived { data, answer }));
+                if let Some(tray) = desk.tray {
+                    tray.put(number, Arrived { body: data, answer });
+                }
                 let data = answered.await.unwrap_or_default();
                 return Ok(Response::new(Payload { data }));
             }

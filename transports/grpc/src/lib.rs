@@ -6,13 +6,19 @@
 //! | `stream` | a message of one bidirectional stream that lasts as long as the run |
 //!
 //! Both ends run tonic in the calling thread, within `publish` and `take`. Only the leader of a one-way pattern has a
-//! thread of tokio's for it: what is still under way goes on when the host does not call any more.
+//! thread of tokio's for it: what is still under way goes on when the host does not call any more. Under wait `callback`
+//! each link has a runtime that runs in a thread of its own, and the host handles a message there, within the task that
+//! has received it.
 
 #[path = "../../http/src/blocks.rs"]
 mod blocks;
 #[path = "../../http/src/driver.rs"]
 mod driver;
+#[path = "../../http/src/errands.rs"]
+mod errands;
 mod follower;
+#[path = "../../http/src/host.rs"]
+mod host;
 mod leader;
 #[path = "../../http/src/order.rs"]
 mod order;
@@ -57,7 +63,7 @@ impl System for Grpc {
     fn description(&self) -> Description {
         let variant = |name, summary| Variant {
             patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
-            waits: vec![Wait::Block, Wait::Poll],
+            waits: vec![Wait::Block, Wait::Poll, Wait::Callback],
             secure: true,
             own_threads: true,
             ..Variant::new(name, summary, Path::Tcp)
@@ -128,11 +134,14 @@ pub struct GrpcNode {
 impl Node for GrpcNode {
     type Link = Box<dyn Link>;
 
-    fn link(&mut self, _options: &LinkOptions) -> Result<Box<dyn Link>> {
+    fn link(&mut self, options: &LinkOptions) -> Result<Box<dyn Link>> {
         let polls = self.options.wait == Wait::Poll;
-        let driver = match &self.background {
-            Some(runtime) => Driver::of(runtime.clone(), polls),
-            None => Driver::new(polls)?,
+        // A leader that only publishes handles nothing.
+        let callback = options.callback.filter(|_| self.background.is_none());
+        let driver = match (&self.background, callback) {
+            (Some(runtime), _) => Driver::of(runtime.clone(), polls),
+            (None, Some(_)) => Driver::running()?,
+            (None, None) => Driver::new(polls)?,
         };
         let most_bytes = self.options.max_payload_bytes as usize;
         let (settings, credentials) = (self.settings, self.credentials.as_ref());
@@ -140,17 +149,17 @@ impl Node for GrpcNode {
             Role::Leader => {
                 let caller = Caller::open(settings, credentials.map(|own| own.connector("h2")).transpose()?)?;
                 if settings.streams {
-                    Box::new(StreamEnd::new(driver, Opening::Leader(caller), settings, most_bytes))
+                    Box::new(StreamEnd::new(driver, Opening::Leader(caller), settings, most_bytes, callback))
                 } else {
-                    Box::new(Client::new(driver, caller, &self.options, settings))
+                    Box::new(Client::new(driver, caller, &self.options, settings, callback))
                 }
             }
             Role::Follower => {
                 let called = Called::open(settings, credentials.map(|own| own.acceptor("h2")).transpose()?)?;
                 if settings.streams {
-                    Box::new(StreamEnd::new(driver, Opening::Follower(called), settings, most_bytes))
+                    Box::new(StreamEnd::new(driver, Opening::Follower(called), settings, most_bytes, callback))
                 } else {
-                    Box::new(Service::new(driver, called, settings, most_bytes))
+                    Box::new(Service::new(driver, called, settings, most_bytes, callback))
                 }
             }
         })

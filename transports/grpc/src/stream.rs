@@ -1,20 +1,22 @@
 //! Variant `stream`: one call for all messages. Both ends are alike once it is open.
 
 use crate::blocks::Blocks;
-use crate::driver::Driver;
+use crate::driver::{Driver, is_in_task};
 use crate::follower::{Called, Desk, Door};
+use crate::host::untakable;
 use crate::leader::{Caller, gone, stream};
 use crate::settings::Settings;
 use crate::wire::{Payload, message};
 use bytes::Bytes;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Sender, channel, unbounded_channel};
 use tokio_stream::Stream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
-use tripmeter_abi::{Error, Link, Loan, Message, Result};
+use tripmeter_abi::{Callback, Error, Link, Loan, Message, Result};
 
 /// What an end is before it is connected.
 pub(crate) enum Opening {
@@ -31,7 +33,8 @@ enum Out {
 /// What an end has once it is connected.
 struct Open {
     out: Out,
-    messages: Streaming<Payload>,
+    /// Those of wait `callback` are the task's.
+    messages: Option<Streaming<Payload>>,
     /// The leader's; without it the connection would end.
     _channel: Option<Channel>,
     _door: Option<Door>,
@@ -41,6 +44,10 @@ struct Open {
 pub(crate) struct StreamEnd {
     open: Option<Open>,
     held: Bytes,
+    /// Under wait `callback` the host handles messages, which a task receives.
+    callback: Option<Callback>,
+    /// What the task has ended with.
+    failure: Arc<OnceLock<Error>>,
     opening: Option<Opening>,
     settings: Settings,
     blocks: Blocks,
@@ -48,9 +55,15 @@ pub(crate) struct StreamEnd {
 }
 
 impl StreamEnd {
-    pub(crate) fn new(driver: Driver, opening: Opening, settings: Settings, most_bytes: usize) -> Self {
-        let (blocks, opening) = (Blocks::new(most_bytes), Some(opening));
-        Self { open: None, held: Bytes::new(), opening, settings, blocks, driver }
+    pub(crate) fn new(
+        driver: Driver,
+        opening: Opening,
+        settings: Settings,
+        most_bytes: usize,
+        callback: Option<Callback>,
+    ) -> Self {
+        let (blocks, opening, failure) = (Blocks::new(most_bytes), Some(opening), Arc::default());
+        Self { open: None, held: Bytes::new(), callback, failure, opening, settings, blocks, driver }
     }
 }
 
@@ -58,16 +71,50 @@ async fn lead(caller: Caller, peer: &[u8], queued: usize) -> Result<Open> {
     let connection = caller.connect(peer).await?;
     let (out, requests) = channel(queued);
     let messages = stream(connection.clone(), requests).await?;
-    Ok(Open { out: Out::Requests(out), messages, _channel: Some(connection), _door: None })
+    Ok(Open { out: Out::Requests(out), messages: Some(messages), _channel: Some(connection), _door: None })
 }
 
 async fn follow(called: Called, peer: &[u8], queued: usize) -> Result<Open> {
-    let (arrived, _) = unbounded_channel();
     let (opened, mut streams) = unbounded_channel();
-    let desk = Desk { arrived, opened, greeted: Arc::new(Notify::new()), queued, next: Arc::default() };
+    let desk = Desk { tray: None, opened, greeted: Arc::new(Notify::new()), queued, next: Arc::default() };
     let door = called.connect(peer, desk).await?;
     let opened = streams.recv().await.ok_or_else(|| Error::failed("the leader opened no stream"))?;
-    Ok(Open { out: Out::Responses(opened.answers), messages: opened.messages, _channel: None, _door: door })
+    let (out, messages) = (Out::Responses(opened.answers), Some(opened.messages));
+    Ok(Open { out, messages, _channel: None, _door: door })
+}
+
+/// Puts what is sent into the queue of the library; `false` after the time-out, or, within a task, at once; `None` if there
+/// is no stream any more.
+fn send<T>(driver: &Driver, out: &Sender<T>, what: T, timeout_ns: u64) -> Option<bool> {
+    let place = if is_in_task() {
+        match out.try_reserve() {
+            Err(TrySendError::Full(())) => return Some(false),
+            place => place.ok()?,
+        }
+    } else {
+        match driver.within(timeout_ns, out.reserve()) {
+            None => return Some(false),
+            Some(place) => place.ok()?,
+        }
+    };
+    place.send(what);
+    Some(true)
+}
+
+/// Has the host handle what comes, until the end of the stream.
+async fn receive(mut messages: Streaming<Payload>, callback: Callback) -> Error {
+    loop {
+        match messages.message().await {
+            Ok(Some(payload)) => callback.call(&message(&payload.data)),
+            Ok(None) => return ended(),
+            Err(status) => return gone(&status),
+        }
+    }
+}
+
+#[cold]
+fn ended() -> Error {
+    Error::closed("the other end has ended the stream")
 }
 
 #[cold]
@@ -94,7 +141,14 @@ impl Link for StreamEnd {
                 self.driver.finish(timeout_ns, "a stream from the leader", follow(called, peer, queued))
             }
         };
-        self.open = Some(opened?);
+        let mut open = opened?;
+        if let Some(callback) = self.callback
+            && let Some(messages) = open.messages.take()
+        {
+            let failure = self.failure.clone();
+            self.driver.spawn(async move { drop(failure.set(receive(messages, callback).await)) });
+        }
+        self.open = Some(open);
         Ok(())
     }
 
@@ -104,23 +158,17 @@ impl Link for StreamEnd {
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
         let payload = Payload { data: self.blocks.give()? };
-        let closed = |_| Error::closed("the stream has ended");
+        let failure = &self.failure;
+        let closed = || failure.get().cloned().unwrap_or_else(|| Error::closed("the stream has ended"));
         let sent = match &self.open.as_ref().ok_or_else(unconnected)?.out {
-            Out::Requests(out) => self
-                .driver
-                .within(timeout_ns, out.reserve())
-                .transpose()
-                .map_err(closed)?
-                .map(|place| place.send(payload)),
-            Out::Responses(out) => self
-                .driver
-                .within(timeout_ns, out.reserve())
-                .transpose()
-                .map_err(closed)?
-                .map(|place| place.send(Ok(payload))),
+            Out::Requests(out) => send(&self.driver, out, payload, timeout_ns),
+            Out::Responses(out) => send(&self.driver, out, Ok(payload), timeout_ns),
         };
-        self.driver.turn(std::future::ready(()));
-        Ok(sent.is_some())
+        let sent = sent.ok_or_else(closed)?;
+        if self.callback.is_none() {
+            self.driver.turn(std::future::ready(()));
+        }
+        Ok(sent)
     }
 
     fn discard(&mut self, _loan: Loan) {
@@ -128,10 +176,12 @@ impl Link for StreamEnd {
     }
 
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
-        let messages = &mut self.open.as_mut().ok_or_else(unconnected)?.messages;
+        let Some(messages) = &mut self.open.as_mut().ok_or_else(unconnected)?.messages else {
+            return Err(untakable());
+        };
         match self.driver.wait(timeout_ns, |context| Pin::new(&mut *messages).poll_next(context)) {
             None => Ok(None),
-            Some(None) => Err(Error::closed("the other end has ended the stream")),
+            Some(None) => Err(ended()),
             Some(Some(payload)) => {
                 self.held = payload.map_err(|status| gone(&status))?.data;
                 Ok(Some(message(&self.held)))

@@ -2,34 +2,36 @@
 
 use crate::blocks::Blocks;
 use crate::driver::Driver;
-use crate::follower::{Arrived, Called, Desk, Door};
+use crate::errands::{self, Connection, Errands, poll_waiting};
+use crate::follower::{Called, Desk, Door};
+use crate::host::{Host, Tray, untakable};
 use crate::leader::{Caller, call};
-use crate::order::Ordered;
+use crate::order::{Arrived, Ordered};
 use crate::settings::Settings;
 use crate::wire::message;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Notify, oneshot};
 use tonic::transport::Channel;
-use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Pattern, Result};
+use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, Result};
 
-/// What comes of a call; `None`: the follower has released the message without an answer.
-type Answer = Result<Option<Bytes>>;
-type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type Call = errands::Call<Bytes>;
 
 /// The leader: calls.
 pub(crate) struct Client {
     // Dropped before the runtime.
     waiting: Vec<Call>,
     /// Answers that came while a call waited for its turn.
-    early: VecDeque<Answer>,
+    early: VecDeque<Result<Option<Bytes>>>,
     channel: Option<Channel>,
     held: Bytes,
+    /// Under wait `callback` the host handles answers.
+    callback: Option<Callback>,
+    errands: Option<Errands>,
     caller: Option<Caller>,
     settings: Settings,
     blocks: Blocks,
@@ -38,12 +40,20 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(driver: Driver, caller: Caller, options: &NodeOptions, settings: Settings) -> Self {
+    pub(crate) fn new(
+        driver: Driver,
+        caller: Caller,
+        options: &NodeOptions,
+        settings: Settings,
+        callback: Option<Callback>,
+    ) -> Self {
         Self {
             waiting: Vec::with_capacity(settings.in_flight),
             early: VecDeque::new(),
             channel: None,
             held: Bytes::new(),
+            callback,
+            errands: None,
             caller: Some(caller),
             settings,
             blocks: Blocks::new(options.max_payload_bytes as usize),
@@ -53,15 +63,20 @@ impl Client {
     }
 }
 
-/// The first response that is there.
-fn poll_waiting(waiting: &mut Vec<Call>, context: &mut Context<'_>) -> Poll<Answer> {
-    for at in 0..waiting.len() {
-        if let Poll::Ready(answer) = waiting[at].as_mut().poll(context) {
-            drop(waiting.remove(at));
-            return Poll::Ready(answer);
-        }
+/// What the task of wait `callback` calls over.
+struct Calls(Channel);
+
+impl Connection for Calls {
+    type Answer = Bytes;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<()>> {
+        // A call waits for its turn by itself.
+        Poll::Ready(Ok(()))
     }
-    Poll::Pending
+
+    fn call(&mut self, body: Bytes) -> Call {
+        Box::pin(call(self.0.clone(), body))
+    }
 }
 
 #[cold]
@@ -77,7 +92,14 @@ impl Link for Client {
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
         let caller = self.caller.take().ok_or_else(unconnected)?;
         let peer = peers.first().map_or(&[][..], Vec::as_slice);
-        self.channel = Some(self.driver.finish(timeout_ns, "a connection to the follower", caller.connect(peer))?);
+        let channel = self.driver.finish(timeout_ns, "a connection to the follower", caller.connect(peer))?;
+        match self.callback {
+            Some(callback) => {
+                let most = self.settings.in_flight;
+                self.errands = Some(Errands::start(&self.driver, Calls(channel), most, callback));
+            }
+            None => self.channel = Some(channel),
+        }
         Ok(())
     }
 
@@ -87,6 +109,9 @@ impl Link for Client {
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
         let data = self.blocks.give()?;
+        if let Some(errands) = &self.errands {
+            return errands.send(&self.driver, data, timeout_ns);
+        }
         let (waiting, early, most) = (&mut self.waiting, &mut self.early, self.settings.in_flight);
         if waiting.len() >= most {
             let room = self.driver.sleep(timeout_ns, |context| {
@@ -115,6 +140,9 @@ impl Link for Client {
     }
 
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        if self.callback.is_some() {
+            return Err(untakable());
+        }
         let waiting = &mut self.waiting;
         let answer = match self.early.pop_front() {
             None => self.driver.wait(timeout_ns, |context| poll_waiting(waiting, context)),
@@ -131,9 +159,14 @@ impl Link for Client {
     }
 }
 
+/// Number of the first call with a message: the one before was the greeting.
+const FIRST: u64 = 1;
+
 /// The follower: answers calls.
 pub(crate) struct Service {
-    arrived: Option<Ordered<Arrived>>,
+    arrived: Option<Ordered<Arrived<Bytes>>>,
+    /// Under wait `callback`, who gets messages at once.
+    host: Option<Arc<Host<Bytes>>>,
     held: Option<(Bytes, Option<oneshot::Sender<Bytes>>)>,
     called: Option<Called>,
     door: Option<Door>,
@@ -143,9 +176,16 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(driver: Driver, called: Called, settings: Settings, most_bytes: usize) -> Self {
+    pub(crate) fn new(
+        driver: Driver,
+        called: Called,
+        settings: Settings,
+        most_bytes: usize,
+        callback: Option<Callback>,
+    ) -> Self {
         let blocks = Blocks::new(most_bytes);
-        Self { arrived: None, held: None, called: Some(called), door: None, settings, blocks, driver }
+        let host = callback.map(|callback| Arc::new(Host::new(callback, FIRST)));
+        Self { arrived: None, host, held: None, called: Some(called), door: None, settings, blocks, driver }
     }
 }
 
@@ -157,18 +197,23 @@ impl Link for Service {
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
         let called = self.called.take().ok_or_else(unconnected)?;
         let peer = peers.first().map_or(&[][..], Vec::as_slice);
-        let (arrived, messages) = unbounded_channel();
+        let tray = match &self.host {
+            Some(host) => Tray::Host(host.clone()),
+            None => {
+                let (queue, arrived) = unbounded_channel();
+                self.arrived = Some(Ordered::new(arrived, FIRST));
+                Tray::Queue(queue)
+            }
+        };
         let (opened, _) = unbounded_channel();
         let desk = Desk {
-            arrived,
+            tray: Some(tray),
             opened,
             greeted: Arc::new(Notify::new()),
             queued: self.settings.in_flight,
             next: Arc::default(),
         };
         self.door = self.driver.finish(timeout_ns, "a connection from the leader", called.connect(peer, desk))?;
-        // The first call was the greeting.
-        self.arrived = Some(Ordered::new(messages, 1));
         Ok(())
     }
 
@@ -178,6 +223,9 @@ impl Link for Service {
 
     fn publish(&mut self, _loan: Loan, _timeout_ns: u64) -> Result<bool> {
         let data = self.blocks.give()?;
+        if let Some(host) = &self.host {
+            return host.answer(data).map(|()| true);
+        }
         // The only message that can be answered is the one that the host holds.
         let answer = self.held.as_mut().and_then(|(_, answer)| answer.take());
         let answer = answer.ok_or_else(|| Error::failed("there is no call to answer"))?;
@@ -190,10 +238,14 @@ impl Link for Service {
     }
 
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        if self.host.is_some() {
+            return Err(untakable());
+        }
         let arrived = self.arrived.as_mut().ok_or_else(unconnected)?;
         let found = self.driver.wait(timeout_ns, |context| arrived.poll_next(context));
         let Some(found) = found else { return Ok(None) };
-        let Arrived { data, answer } = found.ok_or_else(|| Error::closed("the leader has closed the connection"))?;
+        let Arrived { body: data, answer } =
+            found.ok_or_else(|| Error::closed("the leader has closed the connection"))?;
         let message = message(&data);
         self.held = Some((data, Some(answer)));
         Ok(Some(message))

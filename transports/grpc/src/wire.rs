@@ -1,5 +1,6 @@
 //! What goes over the wire, see `tripmeter.proto`, and the stream that it goes over.
 
+use crate::host::Body;
 use bytes::Bytes;
 use std::io::{IoSlice, Result as Io};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::transport::server::Connected;
 use tonic_prost::ProstCodec;
-use tripmeter_abi::Message;
+use tripmeter_abi::{Message, Result};
 
 /// Full names of the methods.
 pub(crate) const UNARY: &str = "/tripmeter.Transport/Unary";
@@ -89,4 +90,10 @@ impl AsyncWrite for Stream {
 /// A message as the host sees it; valid as long as its bytes are.
 pub(crate) fn message(data: &Bytes) -> Message {
     Message { data: data.as_ptr(), length: data.len(), token: null_mut() }
+}
+
+impl Body for Bytes {
+    fn message(&self) -> Result<Message> {
+        Ok(message(self))
+    }
 }

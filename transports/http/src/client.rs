@@ -3,6 +3,8 @@
 use crate::blocks::Blocks;
 use crate::connection::{Answer, Requests, loopback};
 use crate::driver::Driver;
+use crate::errands::{Connection, Errands, poll_waiting};
+use crate::host::{Body, untakable};
 use crate::rooms::{Arrival, Rooms};
 use crate::settings::Settings;
 use bytes::Bytes;
@@ -11,7 +13,7 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
-use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Pattern, Result, os};
+use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, Result, os};
 
 /// A client with one connection.
 pub(crate) struct Client {
@@ -21,6 +23,9 @@ pub(crate) struct Client {
     early: VecDeque<Result<Option<Arrival>>>,
     requests: Option<Requests>,
     held: Option<Arrival>,
+    /// Under wait `callback` the host handles answers, and `requests` are the task's.
+    callback: Option<Callback>,
+    errands: Option<Errands>,
     socket: Option<TcpSocket>,
     tls: Option<TlsConnector>,
     settings: Settings,
@@ -37,6 +42,7 @@ impl Client {
         options: &NodeOptions,
         settings: Settings,
         tls: Option<TlsConnector>,
+        callback: Option<Callback>,
     ) -> Result<Self> {
         let socket = TcpSocket::new_v4().map_err(|error| Error::os("making a TCP socket", error))?;
         socket.bind(loopback(0)).map_err(|error| Error::os("binding a TCP socket to 127.0.0.1", error))?;
@@ -46,6 +52,8 @@ impl Client {
             early: VecDeque::new(),
             requests: None,
             held: None,
+            callback,
+            errands: None,
             socket: Some(socket),
             tls,
             settings,
@@ -73,15 +81,22 @@ impl Client {
     }
 }
 
-/// The first response that is there.
-fn poll_waiting(waiting: &mut Vec<Answer>, context: &mut Context<'_>) -> Poll<Result<Option<Arrival>>> {
-    for at in 0..waiting.len() {
-        if let Poll::Ready(answer) = waiting[at].as_mut().poll(context) {
-            drop(waiting.remove(at));
-            return Poll::Ready(answer);
-        }
+/// A connection that the task of wait `callback` has.
+struct Posts {
+    requests: Requests,
+    rooms: Rooms,
+}
+
+impl Connection for Posts {
+    type Answer = Arrival;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        self.requests.poll_ready(context)
     }
-    Poll::Pending
+
+    fn call(&mut self, body: Bytes) -> Answer {
+        self.requests.send(Method::POST, body, self.rooms.clone())
+    }
 }
 
 #[cold]
@@ -109,7 +124,13 @@ impl Link for Client {
             greeted.map_err(|error| Error::failed(format!("{to} refused the leader: {error}")))?;
             Ok(requests)
         })?;
-        self.requests = Some(requests);
+        match self.callback {
+            Some(callback) => {
+                let posts = Posts { requests, rooms: self.rooms.clone() };
+                self.errands = Some(Errands::start(&self.driver, posts, settings.in_flight, callback));
+            }
+            None => self.requests = Some(requests),
+        }
         Ok(())
     }
 
@@ -119,6 +140,9 @@ impl Link for Client {
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
         let body = self.blocks.give()?;
+        if let Some(errands) = &self.errands {
+            return errands.send(&self.driver, body, timeout_ns);
+        }
         if !self.make_room(timeout_ns)? {
             return Ok(false);
         }
@@ -136,6 +160,9 @@ impl Link for Client {
     }
 
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        if self.callback.is_some() {
+            return Err(untakable());
+        }
         let waiting = &mut self.waiting;
         let answer = match self.early.pop_front() {
             None => self.driver.wait(timeout_ns, |context| poll_waiting(waiting, context)),
@@ -143,7 +170,7 @@ impl Link for Client {
         };
         match answer.transpose()?.flatten() {
             Some(arrival) => {
-                let message = arrival.message();
+                let message = arrival.message()?;
                 self.held = Some(arrival);
                 Ok(Some(message))
             }

@@ -1,5 +1,6 @@
 //! A connection of either kind of HTTP, in the clear or not.
 
+use crate::errands::Call;
 use crate::reason::reason;
 use crate::rooms::{Arrival, Rooms};
 use crate::settings::Settings;
@@ -15,7 +16,6 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -35,8 +35,8 @@ pub(crate) fn loopback(port: u16) -> SocketAddr {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
 
-/// What comes of a request; `None`: the follower has released the message without an answer.
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Option<Arrival>>> + Send>>;
+/// What comes of a request.
+pub(crate) type Answer = Call<Arrival>;
 
 /// The client's end of a connection.
 pub(crate) struct Requests {

@@ -1,17 +1,22 @@
-//! What runs hyper: the calling thread, or one of tokio's.
+//! What runs hyper: the calling thread, one of tokio's, or one that does nothing else.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::task::{Context, Poll};
+use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tripmeter_abi::{Error, Result};
 
 /// A runtime, and how its caller waits.
 pub(crate) struct Driver {
+    // Ends before the runtime.
+    _runner: Option<Runner>,
     runtime: Arc<Runtime>,
     /// Connections move only while the caller waits here.
     needs_turns: bool,
@@ -24,17 +29,73 @@ pub(crate) fn background() -> Result<Arc<Runtime>> {
     runtime.map(Arc::new).map_err(|error| Error::os("starting tokio's thread", error))
 }
 
+fn single_threaded() -> Result<Arc<Runtime>> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map(Arc::new).map_err(|error| Error::os("making a runtime of tokio", error))
+}
+
+/// A thread that runs a runtime's tasks, as `main` does in a program that has nothing else to do.
+struct Runner {
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Runner {
+    /// Returns once the thread is at it, so that no other runs a task.
+    fn start(runtime: Arc<Runtime>) -> Result<Self> {
+        let (stop, (begun, begins)) = (Arc::new(Notify::new()), channel());
+        let stopped = stop.clone();
+        let work = move || {
+            runtime.block_on(async {
+                // Nobody would wait for it only after a failure.
+                let _ = begun.send(());
+                stopped.notified().await;
+            });
+        };
+        let thread = std::thread::Builder::new().name("tokio".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::os("starting a thread", error))?;
+        let runner = Self { stop, thread: Some(thread) };
+        begins.recv().map_err(|_| Error::failed("the thread that runs tokio has ended at once"))?;
+        Ok(runner)
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether this thread runs a task: it must not wait for others.
+pub(crate) fn is_in_task() -> bool {
+    Handle::try_current().is_ok()
+}
+
 impl Driver {
     /// One that runs in the calling thread.
     pub(crate) fn new(polls: bool) -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Error::os("making a runtime of tokio", error))?;
-        Ok(Self { runtime: Arc::new(runtime), needs_turns: true, polls })
+        Ok(Self { _runner: None, runtime: single_threaded()?, needs_turns: true, polls })
+    }
+
+    /// One that runs in a thread of its own, tasks in the order in which they are woken: tokio's own thread would run the
+    /// last one first.
+    pub(crate) fn running() -> Result<Self> {
+        let runtime = single_threaded()?;
+        Ok(Self { _runner: Some(Runner::start(runtime.clone())?), runtime, needs_turns: false, polls: false })
     }
 
     /// One that runs in the thread of `runtime`.
     pub(crate) fn of(runtime: Arc<Runtime>, polls: bool) -> Self {
-        Self { runtime, needs_turns: false, polls }
+        Self { _runner: None, runtime, needs_turns: false, polls }
+    }
+
+    /// Begins a task, which ends with the runtime, if not before.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.runtime.spawn(task));
     }
 
     /// Does `work`, which is described by `what`, until its end, or fails after the time-out.

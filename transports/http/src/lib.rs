@@ -9,12 +9,16 @@
 //! | `http2` | HTTP/2 with prior knowledge | as many as `in_flight` allows |
 //!
 //! Both ends run hyper in the calling thread, within `publish` and `take`. Only the leader of a one-way pattern has a
-//! thread of tokio's for it: what is still under way goes on when the host does not call any more.
+//! thread of tokio's for it: what is still under way goes on when the host does not call any more. Under wait `callback`
+//! each link has a runtime that runs in a thread of its own, and the host handles a message there, within the task that
+//! has received it.
 
 mod blocks;
 mod client;
 mod connection;
 mod driver;
+mod errands;
+mod host;
 mod order;
 mod reason;
 mod rooms;
@@ -52,7 +56,7 @@ impl System for Http {
     fn description(&self) -> Description {
         let variant = |name, summary| Variant {
             patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
-            waits: vec![Wait::Block, Wait::Poll],
+            waits: vec![Wait::Block, Wait::Poll, Wait::Callback],
             secure: true,
             own_threads: true,
             ..Variant::new(name, summary, Path::Tcp)
@@ -123,20 +127,23 @@ pub struct HttpNode {
 impl Node for HttpNode {
     type Link = Box<dyn Link>;
 
-    fn link(&mut self, _options: &LinkOptions) -> Result<Box<dyn Link>> {
+    fn link(&mut self, options: &LinkOptions) -> Result<Box<dyn Link>> {
         let polls = self.options.wait == Wait::Poll;
-        let driver = match &self.background {
-            Some(runtime) => Driver::of(runtime.clone(), polls),
-            None => Driver::new(polls)?,
+        // A leader that only publishes handles nothing.
+        let callback = options.callback.filter(|_| self.background.is_none());
+        let driver = match (&self.background, callback) {
+            (Some(runtime), _) => Driver::of(runtime.clone(), polls),
+            (None, Some(_)) => Driver::running()?,
+            (None, None) => Driver::new(polls)?,
         };
         Ok(match self.options.role {
             Role::Leader => {
                 let tls = self.credentials.as_ref().map(|own| own.connector(self.settings.protocol())).transpose()?;
-                Box::new(Client::open(driver, &self.options, self.settings, tls)?)
+                Box::new(Client::open(driver, &self.options, self.settings, tls, callback)?)
             }
             Role::Follower => {
                 let tls = self.credentials.as_ref().map(|own| own.acceptor(self.settings.protocol())).transpose()?;
-                Box::new(Server::open(driver, &self.options, self.settings, tls)?)
+                Box::new(Server::open(driver, &self.options, self.settings, tls, callback)?)
             }
         })
     }

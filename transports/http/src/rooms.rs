@@ -1,9 +1,10 @@
 //! Where a message that arrives in pieces is put together.
 
+use crate::host::Body;
 use crate::reason::reason;
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body as _, Incoming};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 use tripmeter_abi::{Error, Message, Result};
@@ -85,13 +86,12 @@ pub(crate) enum Arrival {
     Joined(Room),
 }
 
-impl Arrival {
-    /// As the host sees it; valid as long as this is.
-    pub(crate) fn message(&self) -> Message {
+impl Body for Arrival {
+    fn message(&self) -> Result<Message> {
         let bytes: &[u8] = match self {
             Self::Whole(bytes) => bytes,
             Self::Joined(room) => &room.bytes,
         };
-        Message { data: bytes.as_ptr(), length: bytes.len(), token: null_mut() }
+        Ok(Message { data: bytes.as_ptr(), length: bytes.len(), token: null_mut() })
     }
 }

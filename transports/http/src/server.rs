@@ -3,7 +3,8 @@
 use crate::blocks::Blocks;
 use crate::connection::{Content, loopback, serve};
 use crate::driver::Driver;
-use crate::order::Ordered;
+use crate::host::{Body, Host, Tray, untakable};
+use crate::order::{Arrived, Ordered};
 use crate::rooms::{Arrival, Rooms};
 use crate::settings::Settings;
 use bytes::Bytes;
@@ -15,23 +16,22 @@ use std::net::TcpListener as Listener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Notify, oneshot};
 use tokio_rustls::TlsAcceptor;
-use tripmeter_abi::{Error, Link, Loan, Message, NodeOptions, Result, os};
+use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, os};
 
-/// A request whose body has come.
-struct Arrived {
-    body: Result<Arrival>,
-    answer: oneshot::Sender<Bytes>,
-}
+/// What a request has brought.
+type Brought = Result<Arrival>;
 
 /// A server with one connection.
 pub(crate) struct Server {
     listener: Option<Listener>,
     tls: Option<TlsAcceptor>,
     settings: Settings,
-    arrived: Option<Ordered<Arrived>>,
+    arrived: Option<Ordered<Arrived<Brought>>>,
+    /// Under wait `callback`, who gets requests at once.
+    host: Option<Arc<Host<Brought>>>,
     held: Option<(Arrival, Option<oneshot::Sender<Bytes>>)>,
     blocks: Blocks,
     rooms: Rooms,
@@ -47,6 +47,7 @@ impl Server {
         options: &NodeOptions,
         settings: Settings,
         tls: Option<TlsAcceptor>,
+        callback: Option<Callback>,
     ) -> Result<Self> {
         let listener = Listener::bind(loopback(0));
         let listener = listener.map_err(|error| Error::os("listening at a free port of 127.0.0.1", error))?;
@@ -56,6 +57,7 @@ impl Server {
             tls,
             settings,
             arrived: None,
+            host: callback.map(|callback| Arc::new(Host::new(callback, 0))),
             held: None,
             blocks: Blocks::new(most_bytes),
             rooms: Rooms::new(most_bytes),
@@ -67,8 +69,7 @@ impl Server {
 
 /// What answers the requests of the leader.
 struct Desk {
-    /// Takes requests with their number in the order in which they began.
-    arrived: UnboundedSender<(u64, Arrived)>,
+    tray: Tray<Brought>,
     rooms: Rooms,
     greeted: Arc<Notify>,
     next: Cell<u64>,
@@ -77,7 +78,7 @@ struct Desk {
 impl Desk {
     /// The response to a request; those with a message are numbered before anything of them is awaited.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Content>> + Send + use<> {
-        let (arrived, rooms, greeted) = (self.arrived.clone(), self.rooms.clone(), self.greeted.clone());
+        let (tray, rooms, greeted) = (self.tray.clone(), self.rooms.clone(), self.greeted.clone());
         let number = self.next.get();
         let is_greeting = request.method() == Method::GET;
         self.next.set(number + u64::from(!is_greeting));
@@ -88,8 +89,7 @@ impl Desk {
             }
             let (answer, answered) = oneshot::channel();
             let body = rooms.gather(request.into_body()).await;
-            // The host that has closed its end does not answer any more.
-            let _ = arrived.send((number, Arrived { body, answer }));
+            tray.put(number, Arrived { body, answer });
             answered.await.map_or_else(|_| empty(), |body| Response::new(Full::new(body)))
         }
     }
@@ -124,9 +124,16 @@ impl Link for Server {
         let failed = |error| Error::os("preparing the listener", error);
         listener.set_nonblocking(true).map_err(failed)?;
         let after = listener.try_clone().map_err(failed)?;
-        let (sender, arrived) = unbounded_channel();
+        let tray = match &self.host {
+            Some(host) => Tray::Host(host.clone()),
+            None => {
+                let (queue, arrived) = unbounded_channel();
+                self.arrived = Some(Ordered::new(arrived, 0));
+                Tray::Queue(queue)
+            }
+        };
         let greeted = Arc::new(Notify::new());
-        let desk = Desk { arrived: sender, rooms: self.rooms.clone(), greeted: greeted.clone(), next: Cell::new(0) };
+        let desk = Desk { tray, rooms: self.rooms.clone(), greeted: greeted.clone(), next: Cell::new(0) };
         self.driver.finish(timeout_ns, "a connection from the leader", async {
             let listener = TcpListener::from_std(listener).map_err(failed)?;
             let stream = accept(&listener, port).await?;
@@ -134,7 +141,6 @@ impl Link for Server {
             greeted.notified().await;
             Ok(())
         })?;
-        self.arrived = Some(Ordered::new(arrived, 0));
         if self.settings.tls {
             self.door = Some(Door::open(after, self.tls.take(), self.settings)?);
         }
@@ -147,6 +153,9 @@ impl Link for Server {
 
     fn publish(&mut self, _loan: Loan, _timeout_ns: u64) -> Result<bool> {
         let body = self.blocks.give()?;
+        if let Some(host) = &self.host {
+            return host.answer(body).map(|()| true);
+        }
         // The only message that can be answered is the one that the host holds.
         let answer = self.held.as_mut().and_then(|(_, answer)| answer.take());
         let answer = answer.ok_or_else(|| Error::failed("there is no request to answer"))?;
@@ -159,12 +168,15 @@ impl Link for Server {
     }
 
     fn take(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
+        if self.host.is_some() {
+            return Err(untakable());
+        }
         let arrived = self.arrived.as_mut().ok_or_else(|| Error::failed("nobody is connected"))?;
         let found = self.driver.wait(timeout_ns, |context| arrived.poll_next(context));
         let Some(found) = found else { return Ok(None) };
         let request = found.ok_or_else(|| Error::closed("the leader has closed the connection"))?;
         let body = request.body?;
-        let message = body.message();
+        let message = body.message()?;
         self.held = Some((body, Some(request.answer)));
         Ok(Some(message))
     }

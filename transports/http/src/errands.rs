@@ -1,0 +1,118 @@
+//! Calls of a client: those that are under way, and the task that makes them under wait `callback`.
+
+use crate::driver::{self, Driver};
+use crate::host::Body;
+use bytes::Bytes;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Semaphore, TryAcquireError};
+use tripmeter_abi::{Callback, Error, Result};
+
+/// What a call comes to; nothing if the follower has released the message without an answer.
+pub(crate) type Call<B> = Pin<Box<dyn Future<Output = Result<Option<B>>> + Send>>;
+
+/// The first response that is there.
+pub(crate) fn poll_waiting<B>(waiting: &mut Vec<Call<B>>, context: &mut Context<'_>) -> Poll<Result<Option<B>>> {
+    for at in 0..waiting.len() {
+        if let Poll::Ready(answer) = waiting[at].as_mut().poll(context) {
+            drop(waiting.remove(at));
+            return Poll::Ready(answer);
+        }
+    }
+    Poll::Pending
+}
+
+/// A client's connection.
+pub(crate) trait Connection: Send + 'static {
+    /// What answers are.
+    type Answer: Body;
+
+    /// Until another call can begin.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<()>>;
+
+    /// A call, which begins when it is polled.
+    fn call(&mut self, body: Bytes) -> Call<Self::Answer>;
+}
+
+/// The task of a client, which calls, and hands the answers to the host.
+pub(crate) struct Errands {
+    queue: UnboundedSender<Bytes>,
+    /// A permit for each call that may begin: with one, a place in the queue is sure.
+    room: Arc<Semaphore>,
+    failure: Arc<OnceLock<Error>>,
+}
+
+impl Errands {
+    /// Starts the task, with so many calls at a time. It ends with the driver's runtime, if not before.
+    pub(crate) fn start<C: Connection>(driver: &Driver, connection: C, most: usize, callback: Callback) -> Self {
+        let (queue, bodies) = unbounded_channel();
+        let (room, failure) = (Arc::new(Semaphore::new(most)), Arc::<OnceLock<Error>>::default());
+        let (left, noted) = (room.clone(), failure.clone());
+        driver.spawn(async move {
+            if let Err(error) = run(connection, bodies, &left, callback).await {
+                // Before whoever waits for room is told, so that it finds the reason.
+                let _ = noted.set(error);
+            }
+            left.close();
+        });
+        Self { queue, room, failure }
+    }
+
+    /// Returns when the task has the message; `false` if it takes none within the time-out, or, within a task, at once.
+    ///
+    /// # Errors
+    /// If the connection has ended.
+    pub(crate) fn send(&self, driver: &Driver, body: Bytes, timeout_ns: u64) -> Result<bool> {
+        let permit = match self.room.try_acquire() {
+            Err(TryAcquireError::NoPermits) if driver::is_in_task() => return Ok(false),
+            Err(TryAcquireError::NoPermits) => match driver.within(timeout_ns, self.room.acquire()) {
+                None => return Ok(false),
+                Some(acquired) => acquired.ok(),
+            },
+            acquired => acquired.ok(),
+        };
+        permit.ok_or_else(|| self.ended())?.forget();
+        self.queue.send(body).map_err(|_| self.ended())?;
+        Ok(true)
+    }
+
+    #[cold]
+    fn ended(&self) -> Error {
+        let no_reason = || Error::closed("the connection to the follower has ended");
+        self.failure.get().cloned().unwrap_or_else(no_reason)
+    }
+}
+
+/// Ends when there is nobody any more who could send.
+async fn run<C: Connection>(
+    mut connection: C,
+    mut bodies: UnboundedReceiver<Bytes>,
+    room: &Semaphore,
+    callback: Callback,
+) -> Result<()> {
+    let (mut waiting, mut next) = (Vec::new(), None);
+    poll_fn(move |context| {
+        loop {
+            while let Poll::Ready(answer) = poll_waiting(&mut waiting, context) {
+                let answer: Option<C::Answer> = answer?;
+                // The host sends the next message from its callback.
+                room.add_permits(1);
+                if let Some(body) = answer {
+                    callback.call(&body.message()?);
+                }
+            }
+            if next.is_none() {
+                next = ready!(bodies.poll_recv(context));
+            }
+            if next.is_none() {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(connection.poll_ready(context))?;
+            waiting.extend(next.take().map(|body| connection.call(body)));
+        }
+    })
+    .await
+}
