@@ -9,7 +9,7 @@ use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, Status};
 
 /// Both workers of a run that has measured something and goes on.
-fn in_the_middle(run: &mut Running, results: &Path) -> (u32, u32) {
+pub(super) fn in_the_middle(run: &mut Running, results: &Path) -> (u32, u32) {
     run.until("a first cell", |_| cells_on_disk(results) > 0);
     let mut found = Workers { leader: None, follower: None };
     run.until("both workers", |run| {
@@ -21,25 +21,30 @@ fn in_the_middle(run: &mut Running, results: &Path) -> (u32, u32) {
 
 /// The long sub-experiment failed in the middle and keeps what it had; the one after it is whole.
 fn check_kept(results: &Path) -> Manifest {
+    check_kept_of(results, SAMPLES)
+}
+
+/// The same, where each payload of the long one has so many samples.
+pub(super) fn check_kept_of(results: &Path, samples: usize) -> Manifest {
     let manifest = manifest(results);
     let long = result(&manifest, "long");
     assert_eq!((manifest.status, long.status), (Status::Failed, Status::Failed), "{:?}", long.error);
     let cells = long.cells.len() as u64;
     assert!(0 < cells && cells < MANY_PAYLOADS, "{cells} cells");
-    check_rows(results, long.cells.iter().map(|cell| cell.payload_bytes));
+    check_rows(results, long.cells.iter().map(|cell| cell.payload_bytes), samples);
     let after = result(&manifest, "after");
     assert_eq!((after.status, after.cells.len()), (Status::Complete, 1), "{:?}", after.error);
     manifest
 }
 
 /// The CSV begins with all samples of these cells.
-fn check_rows(results: &Path, payloads: impl Iterator<Item = u64>) {
+fn check_rows(results: &Path, payloads: impl Iterator<Item = u64>, samples: usize) {
     let rows = csv_payloads(&results.join("measurements_long.csv"));
-    let expected: Vec<u64> = payloads.flat_map(|payload| vec![payload; SAMPLES]).collect();
+    let expected: Vec<u64> = payloads.flat_map(|payload| vec![payload; samples]).collect();
     assert!(rows.starts_with(&expected), "{} rows, {} at least", rows.len(), expected.len());
 }
 
-fn one_complaint(finished: Finished, parts: &[&str]) {
+pub(super) fn one_complaint(finished: Finished, parts: &[&str]) {
     let finished = finished.with(exit::PARTIAL);
     let complaints: Vec<&str> = finished.stderr.lines().collect();
     assert!(complaints.len() == 1 && parts.iter().all(|part| complaints[0].contains(part)), "{parts:?} {complaints:?}");
@@ -144,7 +149,7 @@ fn a_killed_supervisor_takes_its_workers_along_and_the_next_run_cleans_up() {
         assert_eq!(killed.code, None);
         let manifest = manifest(&results);
         assert_eq!(manifest.status, Status::Running);
-        check_rows(&results, result(&manifest, "long").cells.iter().map(|cell| cell.payload_bytes));
+        check_rows(&results, result(&manifest, "long").cells.iter().map(|cell| cell.payload_bytes), SAMPLES);
         assert!(!names(killed.pid, &temporary).is_empty(), "{transport}: a kill left nothing: the test is none");
         let again = folder.path().join("again");
         let next = ["run", "-t", "uds", "-n", "10", "--payloads", "16", "-o", &again.display().to_string()];

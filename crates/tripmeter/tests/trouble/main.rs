@@ -10,6 +10,7 @@ mod daemon;
 mod input;
 mod interrupted;
 mod killed;
+mod loggers;
 mod plugins;
 mod resources;
 
