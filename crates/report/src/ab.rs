@@ -2,11 +2,12 @@
 
 use crate::audit;
 use crate::grid::counted;
-use crate::notes::mishaps;
+use crate::merged::Merged;
+use crate::notes::{failed_proof, mishaps, proof};
+use crate::series;
 use crate::verdicts;
 use tripmeter_model::manifest::{Counts, Manifest, Status};
 use tripmeter_model::payload::display_size;
-use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::handover::change_of;
 use tripmeter_stats::pairs::Pairs;
 use tripmeter_stats::runs::{Comparison, Question};
@@ -36,8 +37,9 @@ pub struct Ab<'a> {
 /// The sides, a line for each comparison, the verdicts, and whatever keeps them from being good.
 pub fn ab(ab: &Ab<'_>) -> String {
     let plan = &ab.manifest.plan;
-    let sides = LETTERS.iter().zip(&plan.sub_experiments).zip(ab.plugins);
-    let mut text: String = sides.map(|((letter, side), plugin)| described(ab, letter, side, plugin)).collect();
+    let merged = Merged::of(ab.manifest);
+    let sides = LETTERS.iter().zip(&merged).zip(ab.plugins);
+    let mut text: String = sides.map(|((letter, side), plugin)| described(letter, side, plugin)).collect();
     text += "\n";
     if ab.comparisons.is_empty() {
         text += "No pair was measured.\n";
@@ -61,6 +63,8 @@ pub fn ab(ab: &Ab<'_>) -> String {
         text += &format!("FAILED: {side}{at}, round {round}: {why}; this round is not in the verdicts\n");
     }
     text += &messages(ab);
+    let notes = merged.iter().flat_map(|side| failed_proof(side).into_iter().chain(series::notes(side)));
+    text += &notes.map(|line| line + "\n").collect::<String>();
     text += &audit::note(ab.manifest).map(|line| line + "\n").unwrap_or_default();
     if ab.comparisons.is_empty() {
         text
@@ -69,11 +73,12 @@ pub fn ab(ab: &Ab<'_>) -> String {
     }
 }
 
-/// `A: zeromq/ipc, wait poll, touch none, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.
-fn described(ab: &Ab<'_>, letter: &str, side: &SubExperiment, plugin: Option<&str>) -> String {
+/// `A: zeromq/ipc, wait poll, touch none, path proof ok, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.
+fn described(letter: &str, merged: &Merged<'_>, plugin: Option<&str>) -> String {
+    let (side, proven) = (merged.planned, proof(merged));
     let mut text = format!("{letter}: {}, wait {}, touch {}", side.transport, side.wait, side.touch);
-    let mut results = ab.manifest.sub_experiments.iter().filter(|result| result.name == side.name);
-    if let Some(result) = results.find(|result| !result.system_version.is_empty()) {
+    text += &format!(", path proof {proven}");
+    if let Some(result) = merged.results.iter().find(|result| !result.system_version.is_empty()) {
         text += &format!(", version {}", result.system_version);
     }
     if side.answer_delay_ns > 0 {
@@ -166,8 +171,8 @@ mod tests {
         manifest.plan.sub_experiments[1].environment.insert("LD_LIBRARY_PATH".to_owned(), "/opt/new".to_owned());
         let text = text(&manifest);
         let begin = "\
-A: uds/datagram, wait poll, touch none, version 1.0
-B: uds/stream, wait poll, touch none, version 1.0, plugin '/opt/new/tripmeter_uds.so', LD_LIBRARY_PATH=/opt/new
+A: uds/datagram, wait poll, touch none, path proof -, version 1.0
+B: uds/stream, wait poll, touch none, path proof -, version 1.0, plugin '/opt/new/tripmeter_uds.so', LD_LIBRARY_PATH=/opt/new
 
 ";
         assert!(text.starts_with(begin), "{text}");

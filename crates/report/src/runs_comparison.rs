@@ -14,6 +14,9 @@ const TIMED_FIGURES: &str = "\
     QPS: calls that succeeded per second. Less of these\n\
     three is worse, and `seen from` is the smallest decrease of them.\n";
 
+/// What stands beside half round trips where messages were lost.
+const DELIVERED: &str = "delivered: 100 % less the loss, where any message was lost; less is worse.\n";
+
 /// How sides are called in the table.
 const SIDES: [&str; 2] = ["reference", "result"];
 
@@ -40,6 +43,12 @@ impl RunsComparison {
         let regressed = self.comparisons.iter().any(|one| one.judged.verdict == Verdict::Regressed);
         !regressed && self.missing.is_empty() && (self.new.is_empty() || !strict)
     }
+
+    /// Whether any figure is of pattern `channel`, `rpc` or `log`. Those of half round trips may have the share delivered.
+    pub fn has_timed(&self) -> bool {
+        let of_half_trips = |figure: Figure| Figure::ALL.contains(&figure) || figure == Figure::Delivered;
+        self.comparisons.iter().any(|one| !of_half_trips(one.figure))
+    }
 }
 
 /// A table for each sub-experiment, the verdicts, and what one side lacks.
@@ -53,10 +62,13 @@ pub fn runs_comparison(made: &RunsComparison, strict: bool) -> String {
         &made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts\n")).collect::<String>();
     text += &one_sided(&made.missing, "missing in the results", true);
     text += &one_sided(&made.new, "only in the results", strict);
-    let is_timed = |one: &Comparison| !Figure::ALL.contains(&one.figure);
-    match made.comparisons.iter().any(is_timed) {
+    let has_losses = made.comparisons.iter().any(|one| one.figure == Figure::Delivered);
+    match made.has_timed() {
         true => text + "\n" + &verdicts::legend(&made.question, SIDES, TIMED) + TIMED_FIGURES,
-        false => text + "\n" + &verdicts::legend(&made.question, SIDES, verdicts::RTT_HALF),
+        false => {
+            let delivered = if has_losses { DELIVERED } else { "" };
+            text + "\n" + &verdicts::legend(&made.question, SIDES, verdicts::RTT_HALF) + delivered
+        }
     }
 }
 

@@ -220,7 +220,9 @@ impl ExperimentFolder {
     /// What figures of other experiments must share to be compared over time; nothing without a manifest.
     pub fn machine(&self) -> Option<String> {
         let environment = &self.manifest.as_ref()?.environment;
-        Some(format!("{}, kernel {}", environment.cpu_model, environment.kernel))
+        let (processors, clock) = (environment.cpus.len(), &environment.clock.source);
+        let (cpu, kernel) = (&environment.cpu_model, &environment.kernel);
+        Some(format!("{processors} processors {cpu}, kernel {kernel}, clock {clock}"))
     }
 
     /// A file in it.

@@ -12,6 +12,7 @@ use crate::lock::lock;
 use crate::output;
 use crate::progress::Progress;
 use crate::{experiment, verdicts};
+pub use asked::this_build;
 use asked::{Asked, Plugin, question};
 use found::Found;
 use pace::Pace;

@@ -11,7 +11,7 @@ use std::path::Path;
 use tripmeter_model::Pattern;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Figures, Manifest, SubExperimentResult};
+use tripmeter_model::manifest::{Cell, Manifest, SubExperimentResult};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::summary::Summary;
@@ -113,19 +113,34 @@ fn runs_of(manifests: &[Manifest; 2], plans: [&SubExperiment; 2], args: &Compare
         );
         return Err(CliError::new(exit::DATA, text));
     }
-    let half_trips = |manifest: &Manifest, bytes: u64| -> Vec<Figures> {
-        let results = manifest.sub_experiments.iter().filter(|one| one.name == *name && trouble(one).is_none());
-        let cells = results.flat_map(|one| &one.cells).filter(|cell| cell.payload_bytes == bytes);
-        cells.filter_map(|cell| cell.rtt_half_ns).collect()
-    };
     if plans[0].pattern == Pattern::Log || timed::is_of(plans[0]) {
         return Ok(timed_runs(manifests, plans));
     }
-    let runs = |&payload_bytes: &u64| {
-        let sides = manifests.each_ref().map(|manifest| half_trips(manifest, payload_bytes));
-        (!sides.iter().any(Vec::is_empty)).then(|| Runs::of(name, payload_bytes, &sides))
-    };
+    let runs =
+        |&bytes: &u64| half_trips(name, bytes, manifests.each_ref().map(|manifest| cells_of(manifest, name, bytes)));
     Ok(plans[0].payloads.iter().filter_map(runs).collect())
+}
+
+/// What was answered at one payload, in the rounds that count.
+fn cells_of<'a>(manifest: &'a Manifest, name: &str, bytes: u64) -> Vec<&'a Cell> {
+    let results = manifest.sub_experiments.iter().filter(|one| one.name == name && trouble(one).is_none());
+    let cells = results.flat_map(|one| &one.cells);
+    cells.filter(|cell| cell.payload_bytes == bytes && cell.rtt_half_ns.is_some()).collect()
+}
+
+/// The runs of half round trips at one payload, if both sides have any; the share delivered where a message was lost.
+fn half_trips(name: &str, bytes: u64, sides: [Vec<&Cell>; 2]) -> Option<Runs> {
+    if sides.iter().any(Vec::is_empty) {
+        return None;
+    }
+    let figures = |side: &Vec<&Cell>| side.iter().filter_map(|cell| cell.rtt_half_ns).collect();
+    let mut runs = Runs::of(name, bytes, &sides.each_ref().map(figures));
+    let lost = |cell: &Cell| cell.counts.lost + cell.counts.late + cell.counts.damaged;
+    if sides.iter().flatten().any(|cell| lost(cell) > 0) {
+        let delivered = |cell: &&Cell| 100.0 * (1.0 - lost(cell) as f64 / cell.counts.sent.max(1) as f64);
+        runs.figures.push((Figure::Delivered, sides.each_ref().map(|side| side.iter().map(delivered).collect())));
+    }
+    Some(runs)
 }
 
 /// The runs of a sub-experiment of pattern `channel`, `rpc` or `log`, time by time and payload by payload.
@@ -168,11 +183,26 @@ fn summaries_of(plan: &SubExperiment, result: &SubExperimentResult) -> Vec<(Stri
     }
 }
 
-/// Rounds of a side that do not count, for people.
+/// Rounds of a side that do not count, and payloads of others that were not answered, for people.
 fn failures(manifest: &Manifest, side: &str) -> Vec<String> {
-    let line =
-        |one: &SubExperimentResult| Some(format!("{}, round {} of the {side}: {}", one.name, one.round, trouble(one)?));
-    manifest.sub_experiments.iter().filter_map(line).collect()
+    let mut lines = Vec::new();
+    for one in &manifest.sub_experiments {
+        let place = format!("round {} of the {side}", one.round);
+        if let Some(why) = trouble(one) {
+            lines.push(format!("{}, {place}: {why}", one.name));
+            continue;
+        }
+        let planned = manifest.plan.sub_experiments.iter().find(|plan| plan.name == one.name);
+        for &bytes in
+            planned.into_iter().filter(|plan| plan.pattern == Pattern::PingPong).flat_map(|plan| &plan.payloads)
+        {
+            let cell = one.cells.iter().find(|cell| cell.payload_bytes == bytes);
+            if cell.is_none_or(|cell| cell.rtt_half_ns.is_none()) {
+                lines.push(format!("{} at {}, {place}: no message was answered", one.name, display_size(bytes)));
+            }
+        }
+    }
+    lines
 }
 
 /// Says so where what was measured on is not the same.
@@ -192,11 +222,10 @@ fn as_json(made: &RunsComparison, strict: bool) -> String {
         value["name"] = json!(one.name);
         value
     };
-    let has_timed = made.comparisons.iter().any(|one| !Figure::ALL.contains(&one.figure));
     let value = json!({
         "passed": made.passed(strict),
         "method": "runs",
-        "latency": if has_timed { None } else { Some("rtt_half") },
+        "latency": if made.has_timed() { None } else { Some("rtt_half") },
         "question": verdicts::question_json(&made.question),
         "comparisons": made.comparisons.iter().map(comparison).collect::<Vec<_>>(),
         "failures": made.failures,

@@ -17,6 +17,7 @@ use tripmeter_report::plots::Options;
 use tripmeter_report::plots::latency::{self, LatencyKind, Named};
 use tripmeter_report::{Step, counted, steps};
 use tripmeter_stats::change_points::{Options as StepOptions, change_points};
+use tripmeter_stats::median;
 
 /// One sub-experiment in every experiment that has it, oldest first.
 struct Past {
@@ -38,7 +39,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
         return Ok(exit::GOOD);
     }
     let (found, series) = steps_of(&pasts, args)?;
-    output::print(&steps(&found, series))?;
+    output::print(&format!("{}{}", steps(&found, series), changes_of_environment(&pasts)))?;
     Ok(if found.iter().all(|step| step.point.is_known) { exit::GOOD } else { exit::FINDING })
 }
 
@@ -55,34 +56,85 @@ fn steps_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Step>, usize), Cl
     for past in pasts {
         for bytes in payloads(past) {
             for figure in stepped(past) {
-                let rows = past.experiments.iter().zip(&past.machines).filter_map(|((name, summary), machine)| {
-                    let value = figure.of(summary.row(bytes)?);
-                    (value > 0.0 && value.is_finite()).then_some((name, machine, value))
-                });
-                let rows: Vec<_> = rows.collect();
+                let points = points_of(past, bytes, figure);
                 let places =
-                    |is_one: &dyn Fn(usize) -> bool| (1..rows.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
-                let breaks = places(&|at| rows[at].1 != rows[at - 1].1);
-                let is_known = |at: usize, known: &String| is_of(rows[at].0, known) && !is_of(rows[at - 1].0, known);
+                    |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
+                let breaks = places(&|at| points[at].machine != points[at - 1].machine);
+                let is_known = |at: usize, known: &String| {
+                    is_of(points[at].experiment, known) && !is_of(points[at - 1].experiment, known)
+                };
                 let known = places(&|at| args.known.iter().any(|known| is_known(at, known)));
-                let values: Vec<f64> = rows.iter().map(|row| row.2).collect();
+                let values: Vec<f64> = points.iter().map(|point| point.value).collect();
                 if values.is_empty() {
                     continue;
                 }
-                let points = change_points(&values, &breaks, &known, &options)
+                let changed = change_points(&values, &breaks, &known, &options)
                     .map_err(|error| CliError::new(exit::DATA, format!("'{}': {error}", past.name)))?;
                 series += 1;
-                found.extend(points.into_iter().map(|point| Step {
+                found.extend(changed.into_iter().map(|point| Step {
                     name: past.name.clone(),
                     bytes: bytes.text().to_owned(),
                     figure: figure.column(),
-                    since: rows[point.index].0.clone(),
+                    since: points[point.index].experiment.to_owned(),
                     point,
                 }));
             }
         }
     }
     Ok((found, series))
+}
+
+/// A figure of one experiment.
+struct Point<'a> {
+    experiment: &'a str,
+    machine: Option<&'a str>,
+    /// Of several rounds the median: what differs from one experiment to the next is the same for all rounds of one, so
+    /// that they are no runs of their own.
+    value: f64,
+}
+
+/// One figure of every experiment that has it, oldest first.
+fn points_of<'a>(past: &'a Past, bytes: &Bytes, figure: Magnitude) -> Vec<Point<'a>> {
+    let runs: Vec<_> = past
+        .experiments
+        .iter()
+        .zip(&past.machines)
+        .filter_map(|((run, summary), machine)| {
+            let value = figure.of(summary.row(bytes)?);
+            (value > 0.0 && value.is_finite()).then_some((experiment_of(run), machine.as_deref(), value))
+        })
+        .collect();
+    runs.chunk_by(|one, next| one.0 == next.0)
+        .filter_map(|rounds| {
+            let values: Vec<f64> = rounds.iter().map(|round| round.2).collect();
+            let (experiment, machine, _) = *rounds.first()?;
+            Some(Point { experiment, machine, value: median(&values)? })
+        })
+        .collect()
+}
+
+/// The experiment that a run is, or is a round of.
+fn experiment_of(run: &str) -> &str {
+    run.rsplit_once('/').map_or(run, |(experiment, _)| experiment)
+}
+
+/// A line for each experiment from which on another environment was measured in.
+fn changes_of_environment(pasts: &[Past]) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for past in pasts {
+        for (at, pair) in past.machines.windows(2).enumerate().filter(|(_, pair)| pair[0] != pair[1]) {
+            let name = |machine: &Option<String>| machine.clone().unwrap_or_else(|| "not known".to_owned());
+            let since = past.experiments.get(at + 1).map_or("", |(run, _)| experiment_of(run));
+            told.push(format!(
+                "another environment since '{since}', across which no steps are looked for: {} -> {}\n",
+                name(&pair[0]),
+                name(&pair[1])
+            ));
+        }
+    }
+    told.sort();
+    told.dedup();
+    told.concat()
 }
 
 /// The figures that steps are looked for in. Losses are mostly 0, and what is 0 has no ratio.

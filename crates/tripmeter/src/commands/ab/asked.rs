@@ -36,15 +36,19 @@ impl Plugin {
     }
 }
 
+/// What tells this build of the program from others: its file's size and date.
+pub fn this_build() -> Result<String, CliError> {
+    let file = experiment::program()?;
+    let unreadable =
+        |error| CliError::new(exit::SOFTWARE, format!("'{}' cannot be looked at: {error}", file.display()));
+    let metadata = file.metadata().map_err(unreadable)?;
+    let modified = metadata.modified().map_err(unreadable)?.duration_since(std::time::UNIX_EPOCH);
+    Ok(format!("{} bytes of {} s", metadata.len(), modified.map_or(0, |since| since.as_secs())))
+}
+
 impl<'a> Asked<'a> {
     pub fn new(args: &'a AbArgs, question: Question, plugins: [Option<Plugin>; 2]) -> Result<Self, CliError> {
-        let file = experiment::program()?;
-        let unreadable =
-            |error| CliError::new(exit::SOFTWARE, format!("'{}' cannot be looked at: {error}", file.display()));
-        let metadata = file.metadata().map_err(unreadable)?;
-        let modified = metadata.modified().map_err(unreadable)?.duration_since(std::time::UNIX_EPOCH);
-        let program = format!("{} bytes of {} s", metadata.len(), modified.map_or(0, |since| since.as_secs()));
-        Ok(Self { args, question, program, plugins })
+        Ok(Self { args, question, program: this_build()?, plugins })
     }
 
     /// By its place in `ab.json`.

@@ -8,7 +8,7 @@ mod phase;
 
 use super::{Bench, cannot_create};
 use crate::args::{AbArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share};
-use crate::commands::ab::judge;
+use crate::commands::ab::{judge, this_build};
 use crate::commands::run::Prepared;
 use crate::error::CliError;
 use crate::lock::lock;
@@ -73,6 +73,8 @@ impl Campaign {
         let header = json!({
             "schema_version": super::SCHEMA_VERSION,
             "tripmeter_version": env!("CARGO_PKG_VERSION"),
+            "program": this_build()?,
+            "kernel": tripmeter_abi::kernel_version(),
             "seed": seed,
             "samples": SAMPLES,
             "payload": PAYLOAD,
@@ -80,7 +82,7 @@ impl Campaign {
         if lines.is_empty() {
             append(&mut log, &header).map_err(failed)?;
         } else if lines.remove(0) != header {
-            return Err(wrong("is of a selftest with another seed or version"));
+            return Err(wrong("is of a selftest with another seed, program or kernel"));
         }
         Ok(Self { seed, phases: phases.to_vec(), log, lines, reference_ns: None, _lock: lock })
     }
