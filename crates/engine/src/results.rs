@@ -10,6 +10,8 @@ use tripmeter_model::manifest::Manifest;
 pub const MANIFEST: &str = "manifest.json";
 /// Name of a file in a results folder that whoever writes there has locked; it is empty.
 pub const LOCK: &str = ".lock";
+/// How the name of a manifest begins that is being written.
+const BEING_WRITTEN: &str = ".manifest-";
 /// Folder below the working directory where results go if no other is named.
 pub const RESULTS: &str = "results";
 
@@ -84,7 +86,7 @@ impl Results {
     pub fn write(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
         let text = serde_json::to_vec_pretty(manifest).map_err(|error| failed(io::Error::other(error)))?;
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
+        let mut file = tempfile::Builder::new().prefix(BEING_WRITTEN).tempfile_in(&self.folder).map_err(failed)?;
         file.write_all(&text).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         file.as_file().set_permissions(mode).map_err(failed)?;
@@ -112,7 +114,9 @@ fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
     fs::create_dir_all(folder).map_err(not_writable)?;
     let absolute = folder.canonicalize().map_err(not_writable)?;
     let mut inside = fs::read_dir(&absolute).map_err(not_writable)?;
-    if inside.any(|entry| entry.map_or(true, |entry| entry.file_name() != LOCK)) {
+    let is_ours =
+        |name: &std::ffi::OsStr| name == LOCK || name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes());
+    if inside.any(|entry| entry.map_or(true, |entry| !is_ours(&entry.file_name()))) {
         return Err(ResultsError::NotEmpty(folder.to_path_buf()));
     }
     Ok(absolute)
@@ -152,7 +156,8 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         assert!(Results::create(Some(&folder), false).is_ok());
         fs::write(folder.join(LOCK), "").unwrap();
-        assert!(Results::create(Some(&folder), false).is_ok());
+        fs::write(folder.join(BEING_WRITTEN.to_owned() + "a1b2c3"), "{").unwrap();
+        assert!(Results::create(Some(&folder), false).is_ok(), "killed while the first manifest was written");
         fs::write(folder.join("x"), "").unwrap();
         assert!(matches!(Results::create(Some(&folder), false), Err(ResultsError::NotEmpty(_))));
         let file = folder.join("x/y");

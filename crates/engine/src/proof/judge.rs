@@ -315,8 +315,9 @@ fn udp(scene: &Scene) -> Finding {
         return not_visible("no message arrived");
     }
     let expected = messages.saturating_mul(scene.claim.payload_bytes);
-    let there = format!("{} of {} and {datagrams} datagrams", amount(bytes), amount(expected));
-    if !is_most(bytes, expected) || !is_most(datagrams, messages) {
+    let needed = scene.least_datagrams_of(messages);
+    let there = format!("{} of {} and {datagrams} of {needed} datagrams", amount(bytes), amount(expected));
+    if !is_most(bytes, expected) || !is_most(datagrams, needed) {
         return failed(format!("only {there} went over the loopback, of all programs together"));
     }
     let by_read_write = scene.by_read_write().is_some_and(|flow| is_most(flow.least, scene.expected_bytes));

@@ -116,9 +116,16 @@ impl<'a> Scene<'a> {
         self.follower.received_messages.min(self.claim.messages).saturating_mul(self.claim.payload_bytes)
     }
 
-    /// Datagrams that the messages need at least: where each one waits for its answer, no two go in one datagram.
+    /// Datagrams that all messages need at least.
     pub fn least_datagrams(&self) -> u64 {
-        if self.is_answered { self.all_messages } else { self.all_bytes().div_ceil(MOST_DATAGRAM_BYTES) }
+        self.least_datagrams_of(self.all_messages)
+    }
+
+    /// Datagrams that so many messages need at least: where each one waits for its answer, no two go in one datagram;
+    /// others may be packed.
+    pub fn least_datagrams_of(&self, messages: u64) -> u64 {
+        let packed = messages.saturating_mul(self.claim.payload_bytes).div_ceil(MOST_DATAGRAM_BYTES);
+        if self.is_answered { messages } else { packed }
     }
 
     fn flow(

@@ -130,7 +130,30 @@ fn udp_without_datagrams_is_no_udp() {
         over_loopback(side, all_bytes());
         side.udp_datagrams = Some(3);
     });
-    assert_verdict(&of(Path::Udp), &sides, Verdict::Failed, "3 datagrams");
+    assert_verdict(&of(Path::Udp), &sides, Verdict::Failed, "3 of ");
+}
+
+#[test]
+fn unanswered_messages_may_share_a_datagram() {
+    const SMALL: u64 = 64;
+    let (claimed, messages) = (claim(Path::Udp, false, false, SMALL), messages_for(SMALL));
+    let with = |answers: u64| {
+        let mut sides = both(|side| {
+            side.channels = Some(vec![hold(Path::Udp, 0)]);
+            side.loopback_bytes = Some(2 * SMALL * messages);
+            side.udp_datagrams = Some(messages / 4);
+            side.received_messages = messages;
+        });
+        (sides[0].received_messages, sides[1].sent_messages) = (answers, answers);
+        sides
+    };
+    assert_verdict(
+        &claimed,
+        &with(messages),
+        Verdict::Failed,
+        &format!("{} of {} datagrams", messages / 4, 2 * messages),
+    );
+    assert_verdict(&claimed, &with(0), Verdict::Proven, "over the loopback");
 }
 
 #[test]
