@@ -171,8 +171,8 @@ mod tests {
         manifest.plan.sub_experiments[1].environment.insert("LD_LIBRARY_PATH".to_owned(), "/opt/new".to_owned());
         let text = text(&manifest);
         let begin = "\
-A: uds/datagram, wait poll, touch none, path proof -, version 1.0
-B: uds/stream, wait poll, touch none, path proof -, version 1.0, plugin '/opt/new/tripmeter_uds.so', LD_LIBRARY_PATH=/opt/new
+A: uds/datagram, wait poll, touch none, path proof ok, version 1.0
+B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/new/tripmeter_uds.so', LD_LIBRARY_PATH=/opt/new
 
 ";
         assert!(text.starts_with(begin), "{text}");
