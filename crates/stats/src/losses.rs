@@ -111,7 +111,7 @@ fn of_channel(index: usize, trial: &ChannelTrial, put: &mut dyn FnMut(String, u6
     }
 }
 
-/// Messages of a channel that did not come in time and intact, and those that were sent.
+/// Messages that did not come in time and intact, and those that were sent.
 pub fn gone(counts: &Counts) -> Losses {
     (counts.lost + counts.late + counts.damaged, counts.sent)
 }

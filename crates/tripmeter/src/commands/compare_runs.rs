@@ -16,6 +16,7 @@ use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::summary::Summary;
 use tripmeter_report::RunsComparison;
+use tripmeter_stats::losses::gone;
 use tripmeter_stats::pairs::trouble;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::{Figure, Question, Runs, compare};
@@ -135,9 +136,11 @@ fn half_trips(name: &str, bytes: u64, sides: [Vec<&Cell>; 2]) -> Option<Runs> {
     }
     let figures = |side: &Vec<&Cell>| side.iter().filter_map(|cell| cell.rtt_half_ns).collect();
     let mut runs = Runs::of(name, bytes, &sides.each_ref().map(figures));
-    let lost = |cell: &Cell| cell.counts.lost + cell.counts.late + cell.counts.damaged;
-    if sides.iter().flatten().any(|cell| lost(cell) > 0) {
-        let delivered = |cell: &&Cell| 100.0 * (1.0 - lost(cell) as f64 / cell.counts.sent.max(1) as f64);
+    if sides.iter().flatten().any(|cell| gone(&cell.counts).0 > 0) {
+        let delivered = |cell: &&Cell| {
+            let (gone, sent) = gone(&cell.counts);
+            100.0 * (1.0 - gone as f64 / sent.max(1) as f64)
+        };
         runs.figures.push((Figure::Delivered, sides.each_ref().map(|side| side.iter().map(delivered).collect())));
     }
     Some(runs)
