@@ -113,13 +113,25 @@ fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
     let not_writable = |error| ResultsError::NotWritable(folder.to_path_buf(), error);
     fs::create_dir_all(folder).map_err(not_writable)?;
     let absolute = folder.canonicalize().map_err(not_writable)?;
-    let mut inside = fs::read_dir(&absolute).map_err(not_writable)?;
-    let is_ours =
-        |name: &std::ffi::OsStr| name == LOCK || name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes());
-    if inside.any(|entry| entry.map_or(true, |entry| !is_ours(&entry.file_name()))) {
+    if !holds_nothing(&absolute).map_err(not_writable)? {
         return Err(ResultsError::NotEmpty(folder.to_path_buf()));
     }
     Ok(absolute)
+}
+
+/// Whether nothing is in a folder but what a run that was killed at once leaves: a lock, the beginning of a manifest.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn holds_nothing(folder: &Path) -> io::Result<bool> {
+    let is_ours =
+        |name: &std::ffi::OsStr| name == LOCK || name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes());
+    for entry in fs::read_dir(folder)? {
+        if !is_ours(&entry?.file_name()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Creates a folder below `parent` named after the time, with a suffix if that is taken.

@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_engine::Followers;
+use tripmeter_engine::results::holds_nothing;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, Status};
 use tripmeter_model::plan::Plan;
@@ -146,8 +147,8 @@ pub fn remove_unfinished(folder: &Path) -> Result<(), CliError> {
     let Ok(metadata) = folder.symlink_metadata() else { return Ok(()) };
     let failed =
         |why: String| CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be removed: {why}", folder.display()));
-    let is_empty = || fs::read_dir(folder).is_ok_and(|mut inside| inside.next().is_none());
-    if !metadata.is_dir() || !(folder.join("manifest.json").exists() || is_empty()) {
+    let has_just_begun = || holds_nothing(folder).unwrap_or(false);
+    if !metadata.is_dir() || !(folder.join("manifest.json").exists() || has_just_begun()) {
         return Err(failed("it is not a run that was killed; remove it by hand".to_owned()));
     }
     fs::remove_dir_all(folder).map_err(|error| failed(error.to_string()))

@@ -213,8 +213,9 @@ impl Campaign {
         });
         let kept = bench.folder.join(name + ".json");
         fs::rename(folder.join("ab.json"), &kept).map_err(|error| cannot_create(&kept, &error))?;
-        append(&mut self.log, &line).map_err(|error| cannot_create(&bench.folder.join(LOG), &error))?;
+        // Before the line: after it, nobody would look for the folder again.
         remove(&folder)?;
+        append(&mut self.log, &line).map_err(|error| cannot_create(&bench.folder.join(LOG), &error))?;
         self.lines.push(line.clone());
         Ok(Some(line))
     }
