@@ -110,10 +110,15 @@ def measure_pair(options, module, cell, rng):
     return record
 
 
+def is_chosen(options, cell):
+    return cell["transport"] in (options.transports or [cell["transport"]]) and \
+        cell["wait"] in (options.waits or [cell["wait"]])
+
+
 def measure(options, modules, rng):
     """Per round every cell once, in random order. Returns the records, and how many were planned."""
     cells = [{**cell, "system": name, "payload_bytes": payload} for name, module in modules.items()
-             for cell in module.CELLS for payload in options.payloads]
+             for cell in module.CELLS for payload in options.payloads if is_chosen(options, cell)]
     records, total = [], options.rounds * len(cells)
     print(f"{options.rounds} rounds of {len(cells)} pairs", file=sys.stderr, flush=True)
     try:
@@ -135,14 +140,14 @@ def ratio_of(pairs, kind):
 def summarise(records):
     """One row per cell: medians over rounds, and the range of the pairs' ratios."""
     def key(record):
-        return record["system"], record["transport"], record["wait"], record["payload_bytes"]
+        return record["system"], record["transport"], record["wait"], record["native"], record["payload_bytes"]
 
     rows = []
     for cell in sorted({key(record) for record in records}):
         pairs = [record for record in records if key(record) == cell]
         good = [record for record in pairs if record["error"] is None]
-        row = dict(zip(("system", "transport", "wait", "payload_bytes"), cell))
-        row |= {"native": pairs[0]["native"], "pairs": len(good), "failed": len(pairs) - len(good), "ratio": None}
+        row = dict(zip(("system", "transport", "wait", "native", "payload_bytes"), cell))
+        row |= {"pairs": len(good), "failed": len(pairs) - len(good), "ratio": None}
         if good:
             row |= {side: statistics.median(pair[side] for pair in good) for side in SIDES}
             row |= {"ratio": ratio_of(good, "ns"), "kept_ratio": ratio_of(good, "kept_ns")}
@@ -175,6 +180,8 @@ def print_table(document):
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--systems", nargs="+", help="default: all whose plugin and tool are there")
+    parser.add_argument("--transports", nargs="+", help="of these systems; default: all")
+    parser.add_argument("--waits", nargs="+", help="of these transports; default: all")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--samples", type=int, default=20000)
     parser.add_argument("--warmup", type=int, default=1000)

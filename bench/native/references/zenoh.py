@@ -8,8 +8,12 @@ from .common import Loop, missing_plugin
 
 CELLS = [
     {"native": f"loop on the crate, {over}", "transport": f"zenoh/{over}", "wait": "block", "confined": False,
-     "over": over}
+     "over": over, "joins": False}
     for over in ("tcp", "unix", "shm")
+] + [
+    {"native": f"loop on the crate, {over}, joins pieces", "transport": f"zenoh/{over}", "wait": "block",
+     "confined": False, "over": over, "joins": True}
+    for over in ("tcp", "unix")
 ]
 
 
@@ -41,4 +45,4 @@ def build():
 
 
 def run(options, cell, payload_bytes):
-    return LOOP.run(options, payload_bytes, "--over", cell["over"])
+    return LOOP.run(options, payload_bytes, "--over", cell["over"], "--joins", str(cell["joins"]).lower())

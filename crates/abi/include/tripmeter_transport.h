@@ -98,6 +98,8 @@ extern "C" {
                                    * gets signals from the host */
 #define TM_PUBLISHERS (1u << 8)   /* under channel, several links of the leader may publish on one topic, which one link of
                                    * the follower takes from: see publisher_count */
+#define TM_BROKER (1u << 9)       /* with path tcp: messages go through a third process, with which both sides are connected
+                                   * at the same address; the host looks who it is */
 
 /* Intruders (bits): who else must not be let in, as `tm_limits.intruders` declares it. After the true pair has connected,
  * and while both of its ends are up, the host starts one more process for each of the first two bits: it gets the same

@@ -155,6 +155,9 @@ pub struct Variant {
     /// Under `channel`, several links of the leader may publish on one topic.
     #[serde(default)]
     pub publishers: bool,
+    /// Messages go through a third process, with which both sides are connected by TCP at the same address.
+    #[serde(default)]
+    pub broker: bool,
 }
 
 impl Variant {
@@ -175,6 +178,7 @@ impl Variant {
             fan_out: false,
             interrupt: false,
             publishers: false,
+            broker: false,
         }
     }
 
@@ -182,7 +186,7 @@ impl Variant {
         self.flag_bits().iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
     }
 
-    fn flag_bits(&self) -> [(bool, u32); 9] {
+    fn flag_bits(&self) -> [(bool, u32); 10] {
         [
             (self.zero_copy, raw::TM_ZERO_COPY),
             (self.lossy, raw::TM_LOSSY),
@@ -193,6 +197,7 @@ impl Variant {
             (self.fan_out, raw::TM_FAN_OUT),
             (self.interrupt, raw::TM_INTERRUPT),
             (self.publishers, raw::TM_PUBLISHERS),
+            (self.broker, raw::TM_BROKER),
         ]
     }
 }

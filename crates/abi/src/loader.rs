@@ -231,6 +231,7 @@ unsafe fn read_variant(raw: &tm_variant) -> std::result::Result<Variant, String>
         own_threads: has(TM_OWN_THREADS),
         fan_out: has(TM_FAN_OUT),
         publishers: has(TM_PUBLISHERS),
+        broker: has(TM_BROKER),
         interrupt: has(TM_INTERRUPT),
     })
 }

@@ -28,6 +28,7 @@ pub const TM_OWN_THREADS: u32 = 1 << 5;
 pub const TM_FAN_OUT: u32 = 1 << 6;
 pub const TM_INTERRUPT: u32 = 1 << 7;
 pub const TM_PUBLISHERS: u32 = 1 << 8;
+pub const TM_BROKER: u32 = 1 << 9;
 
 pub const TM_INTRUDER_LEADS: u32 = 4;
 

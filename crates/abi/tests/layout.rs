@@ -72,7 +72,7 @@ fn rust_constants() -> Facts {
         TM_OK TM_AGAIN TM_CLOSED TM_UNAVAILABLE TM_NO_DAEMON TM_LIMIT TM_INVALID TM_FAILED
         TM_LEADER TM_FOLLOWER
         TM_ZERO_COPY TM_LOSSY TM_REMOTE TM_SECURE TM_SAME_PROCESS TM_OWN_THREADS TM_FAN_OUT TM_INTERRUPT
-        TM_PUBLISHERS
+        TM_PUBLISHERS TM_BROKER
         TM_INTRUDER_LEADS
     }
     for line in MIRROR.lines().filter_map(|line| line.strip_prefix("pub const ")) {

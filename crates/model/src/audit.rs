@@ -90,6 +90,9 @@ pub struct ProcessActivity {
     pub who: String,
     /// Processors that its measuring thread was allowed to use at the end; absent if that is not visible.
     pub cpus: Option<Vec<usize>>,
+    /// Those that it was to use, by the plan; absent if the kernel was to choose.
+    #[serde(default)]
+    pub planned_cpus: Option<Vec<usize>>,
     /// Scheduling policy of that thread at the end, and its nice value or priority; absent if that is not visible.
     pub policy: Option<String>,
     /// Processor time of all its threads over its whole life, in nanoseconds.

@@ -68,13 +68,16 @@ pub struct OverHandover {
     /// Of each trial in `channel`, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channel: Vec<TrialOverHandover>,
+    /// Of each trial in `rpc`, in order; round trips, less twice the hand-over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rpc: Vec<TrialOverHandover>,
 }
 
-/// Latencies of a trial of pattern `channel` less the hand-over, in nanoseconds.
+/// Latencies of a trial of pattern `channel` or `rpc` less the hand-over, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialOverHandover {
-    /// Of `response_ns`.
+    /// Of `response_ns`, or of `response_rtt_ns`.
     pub response: Option<Latency>,
-    /// Of `service_ns`.
+    /// Of `service_ns`, or of `service_rtt_ns`.
     pub service: Option<Latency>,
 }

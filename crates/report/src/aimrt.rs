@@ -1,12 +1,13 @@
 //! The columns of AimRT's benchmarks: those of its channel and RPC back ends here, those of loggers in `aimrt_log`.
 
 use crate::aimrt_log;
+use crate::grid::counted;
 use crate::interval::TOO_SMALL;
 use crate::lines::Row;
 use crate::merged::{Merged, largest};
 use crate::number::micros;
-use crate::throughput::{percent, share_interval};
-use crate::{channel, rpc};
+use crate::throughput::{count, percent, share_interval};
+use crate::{channel, log, notes, rpc};
 use tripmeter_model::channel::{Latency, Used};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
@@ -15,29 +16,30 @@ use tripmeter_stats::losses::{Losses, sum};
 use tripmeter_stats::rounds::figure_over_rounds;
 
 const CHANNEL_HEADER: &str = "\
-| ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) |
-| --- | ------------ | :--------------: | :-------: | :--------------: | :--------------: | :-----------: | :---------------: |
+| ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) | wait | touch | offered (/s) | path proof |
+| --- | ------------ | :--------------: | :-------: | :--------------: | :--------------: | :-----------: | :---------------: | ---- | ----- | :----------: | ---------- |
 ";
 
 const CHANNEL_LEGEND: &str = "\
-AimRT's columns; the systems are measured by themselves, not below AimRT. Latency: one way, from the actual sending (service
+AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Latency: one way, from the actual sending (service
 time), as AimRT takes it; times from the intended sending are in the table `all`. Loss: lost, late or damaged messages of
-those sent. CPU: publisher/subscriber, user and system, 100 = one core. !: the rate was missed. In brackets: intervals at
+those sent. CPU: publisher/subscriber, user and system, 100 = one core; a broker's is in neither. Offered: by each topic. !: the rate was
+missed. In brackets: intervals at
 95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most of a round, of one round or without a
 loss by Clopper and Pearson as if messages were lost one by one.
 ";
 
 const RPC_HEADER: &str = "\
-| ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) |   QPS    | Loss Rate (%) | Avg CPU Usage (%) |
-| --- | ------------ | :--------------: | :-------: | :--------------: | :--------------: | :------: | :-----------: | :---------------: |
+| ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) |   QPS    | Loss Rate (%) | Avg CPU Usage (%) | wait | touch | offered (/s) | path proof |
+| --- | ------------ | :--------------: | :-------: | :--------------: | :--------------: | :------: | :-----------: | :---------------: | ---- | ----- | :----------: | ---------- |
 ";
 
 const RPC_LEGEND: &str = "\
-AimRT's columns; the systems are measured by themselves, not below AimRT. Topic num: clients that call beside each other.
+AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Topic num: clients that call beside each other.
 Latency: whole round trips (rtt), not halved, from when a call was made (service time), as AimRT takes it; times from when it
 was to be made are in the table `all`. QPS: calls that succeeded, per second, of mode bench; -: mode fixed-freq, where the rate
-is given. Loss: calls of those made that timed out or failed. CPU: client/server, user and system, 100 = one core. !: the rate
-was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most
+is given. Loss: calls of those made that timed out or failed. CPU: client/server, user and system, 100 = one core; a broker's is in
+neither. Offered: by each client. !: the rate was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most
 of a round, of one round or without a loss by Clopper and Pearson as if calls failed one by one.
 ";
 
@@ -63,11 +65,29 @@ pub fn aimrt(manifest: &Manifest) -> String {
     if let Some(last) = parts.last_mut() {
         last.push_str(&cores(manifest));
     }
-    parts.extend(aimrt_log::tables(manifest));
+    parts.extend(aimrt_log::tables(manifest).map(|tables| tables + &logging_cores(manifest)));
     if parts.is_empty() {
-        return "Nothing of this table was measured.\n".to_owned();
+        parts.push("Nothing of this table was measured.\n".to_owned());
+    }
+    let notes = notes(&subs);
+    if !notes.is_empty() {
+        parts.push(notes);
     }
     parts.join("\n")
+}
+
+/// A line for whatever keeps figures from being good, or rows from being there.
+fn notes(subs: &[Merged<'_>]) -> String {
+    let is_of = |sub: &&Merged<'_>| {
+        let plan = sub.planned;
+        let is_topic = plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_none()) && plan.publishers() == 1;
+        is_topic || plan.rpc.is_some() || log::is_of(sub)
+    };
+    let own: Vec<&Merged<'_>> = subs.iter().filter(is_of).collect();
+    let mut lines: Vec<String> = own.iter().filter_map(|sub| notes::failed_proof(sub)).collect();
+    lines.extend(own.iter().filter_map(|sub| notes::doubtful_security(sub)));
+    lines.extend(own.iter().flat_map(|sub| notes::unfinished(sub)));
+    lines.iter().map(|line| line.clone() + "\n").collect()
 }
 
 /// AimRT's page has figures of so many cores.
@@ -93,6 +113,16 @@ fn cores(manifest: &Manifest) -> String {
         (cpus, ..) => format!("both processes are confined to processors {}", listed(cpus)),
     };
     format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {here}.\n")
+}
+
+/// The same of loggers.
+fn logging_cores(manifest: &Manifest) -> String {
+    let here = counted(manifest.environment.cpus.len(), "processor");
+    let bound = match manifest.plan.leader_cpu {
+        Some(cpu) => format!("the thread that logs is bound to processor {cpu}"),
+        None => "the kernel chooses the processors".to_owned(),
+    };
+    format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {bound} of {here}.\n")
 }
 
 /// Sorted by mode, number of topics or clients, and size, as they come in the plan: systems stand side by side in each.
@@ -123,7 +153,8 @@ fn channel_line(row: &channel::Row<'_>) -> String {
     let latencies: Vec<Latency> = row.trials().filter_map(|trial| trial.service_ns).collect();
     let missed = row.mark(|trial| trial.rate_missed, "!");
     let cpu = cpu(row.trials().map(|trial| (trial.publisher, trial.subscriber)));
-    format!("{} | {} | {cpu}", figures(row, missed, &latencies), loss(&row.lost()))
+    let ours = ours(row, Some(row.of_trials(|trial| trial.offered_hz)));
+    format!("{} | {} | {cpu} | {ours}", figures(row, missed, &latencies), loss(&row.lost()))
 }
 
 fn rpc_line(row: &rpc::Row<'_>) -> String {
@@ -138,7 +169,15 @@ fn rpc_line(row: &rpc::Row<'_>) -> String {
     };
     let cpu = cpu(row.trials().map(|trial| (trial.client, trial.server)));
     let lost = loss(&row.of_calls(|counts| counts.timed_out + counts.failed));
-    format!("{} | {qps} | {lost} | {cpu}", figures(row, missed, &latencies))
+    let offered = row.trials().find_map(|trial| trial.pace).map(|pace| pace.offered_hz);
+    format!("{} | {qps} | {lost} | {cpu} | {}", figures(row, missed, &latencies), ours(row, offered))
+}
+
+/// The columns that are not AimRT's.
+fn ours<T>(row: &Row<'_, T>, offered_hz: Option<f64>) -> String {
+    let plan = row.sub.planned;
+    let offered = offered_hz.map_or("-".to_owned(), count);
+    format!("{} | {} | {offered} | {}", plan.wait, plan.touch, notes::proof(row.sub))
 }
 
 /// The median over rounds, and of several its interval at 95 %.
@@ -182,6 +221,7 @@ mod tests {
     use super::*;
     use crate::channel::tests::measured;
     use crate::{fixture, rpc};
+    use tripmeter_model::manifest::{Status, Verdict};
 
     #[test]
     fn systems_stand_side_by_side_at_each_size_and_number_of_topics() {
@@ -195,14 +235,20 @@ mod tests {
         }
         let trial = &mut manifest.sub_experiments[2].cells[0].channel[0];
         (trial.rate_missed, trial.counts.lost, trial.subscriber) = (true, 5, None);
+        let result = &mut manifest.sub_experiments[2];
+        result.path_proof.as_mut().unwrap().verdict = Verdict::Failed;
+        (result.status, result.error) = (Status::Failed, Some("the follower ended".to_owned()));
         let expected = "\
-| 1 | iceoryx/shm | 1024 | 4 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 |
-| 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 (0.163..1.163) | 3.1/- |
-| 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 |
+| 1 | iceoryx/shm | 1024 | 4 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
+| 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 (0.163..1.163) | 3.1/- | poll | none | 1000 | FAILED |
+| 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
 ";
         let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one processor, 0 and 1 \
                      (--cpus confines both to a list).\n";
-        assert_eq!(aimrt(&manifest), format!("{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}"));
+        let notes = "PATH PROOF FAILED: zenoh (zenoh/tcp): claimed unix-stream, seen: 20000 bytes went over unix-stream; its \
+                     figures are of something else\n\
+                     FAILED: zenoh: the follower ended\n";
+        assert_eq!(aimrt(&manifest), format!("{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}\n{notes}"));
         assert_eq!(aimrt(&fixture::manifest()), "Nothing of this table was measured.\n");
     }
 
@@ -218,11 +264,11 @@ mod tests {
         (trial.counts.timed_out, trial.counts.failed) = (4, 1);
         trial.pace.as_mut().unwrap().rate_missed = true;
         let expected = "\
-| 1 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 |
-| 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 |
-| 3 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 |
-| 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 |
-| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 (0.163..1.163) | 3.1/1.2 |
+| 1 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 | poll | none | - | ok |
+| 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 | poll | none | - | ok |
+| 3 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
+| 4 | grpc/unary | 1024 | 4 | 11.000 | 100.000 | - | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
+| 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 (0.163..1.163) | 3.1/1.2 | poll | none | 1000 | ok |
 ";
         let ends_with = |manifest: &Manifest, cores: &str| {
             assert_eq!(aimrt(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));

@@ -3,6 +3,7 @@
 use crate::aimrt::over_rounds;
 use crate::log::{self, Row};
 use crate::merged::{Merged, largest};
+use crate::notes;
 use crate::throughput::share_interval;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_stats::losses::sum;
@@ -33,7 +34,7 @@ pub fn tables(manifest: &Manifest) -> Option<String> {
         if own.is_empty() {
             continue;
         }
-        text += &format!("{}\n\n{HEADER}", sub.planned.transport);
+        text += &format!("{}, path proof: {}\n\n{HEADER}", sub.planned.transport, notes::proof(sub));
         own.iter().for_each(|row| text += &line(row));
         text += "\n";
     }
@@ -72,11 +73,12 @@ mod tests {
         log::tests::add(&mut manifest, "s", "spdlog/sync-file", &[(32, 2000.0)]);
         manifest.sub_experiments[1].cells[0].counts.lost = 4;
         let expected = format!(
-            "write/file\n\n{HEADER}\
+            "write/file, path proof: ok\n\n{HEADER}\
              | 10000 | 32 | 5500000 | 550 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\
              | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\n\
-             spdlog/sync-file\n\n{HEADER}\
-             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 (0.01..0.093 %) |\n\n{LEGEND}"
+             spdlog/sync-file, path proof: ok\n\n{HEADER}\
+             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 (0.01..0.093 %) |\n\n{LEGEND}\
+             DEVIATION: published are figures on 3 cores; here the thread that logs is bound to processor 0 of 2 processors.\n"
         );
         assert_eq!(aimrt(&manifest), expected);
         assert_eq!(tables(&fixture::manifest()), None);

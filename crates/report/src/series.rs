@@ -5,10 +5,12 @@ use crate::merged::{Merged, MergedCell};
 use crate::number::micros;
 use crate::throughput::count;
 use std::collections::BTreeSet;
-use tripmeter_model::channel::{ChannelTrial, TopicTrial};
+use tripmeter_model::channel::{ChannelTrial, Latency, TopicTrial};
+use tripmeter_model::manifest::Cell;
 use tripmeter_model::payload::display_size;
-use tripmeter_model::rpc::ClientSeries;
+use tripmeter_model::rpc::{ClientSeries, RpcTrial};
 use tripmeter_model::series::Series;
+use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
 use tripmeter_stats::series::{drifts, has_modes, is_correlated, warm_up_changes};
 
 /// Figures that dropping a warm-up may change.
@@ -36,10 +38,50 @@ fn of_payload(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Vec<String> {
     let whole = rounds.filter_map(|(round, cell)| Some(Audited { round, client: 0, series: cell.series.as_ref()? }));
     let lines = line(sub, &place, whole.collect()).into_iter();
     lines
+        .chain(of_rounds(cell, &place))
         .chain(of_topics(sub, cell, &place))
         .chain(of_recorded(sub, cell))
         .chain(of_clients(sub, cell, &place))
         .collect()
+}
+
+/// What the medians of the rounds show besides their middle.
+fn of_rounds(cell: &MergedCell<'_>, place: &str) -> Vec<String> {
+    type Medians<'a> = (&'static str, Vec<f64>);
+    let calls = |of: fn(&RpcTrial) -> Option<Latency>| medians(cell, |cell| &cell.rpc, of);
+    let topics = |of: fn(&ChannelTrial) -> Option<Latency>| medians(cell, |cell| &cell.channel, of);
+    let all: [Medians<'_>; 6] = [
+        ("rtt_half", cell.rtt_half(|figures| figures.median)),
+        ("one_way", cell.one_way(|figures| figures.median)),
+        ("response time", topics(|trial| trial.response_ns)),
+        ("service time", topics(|trial| trial.service_ns)),
+        ("response time of calls", calls(|trial| trial.response_rtt_ns)),
+        ("service time of calls", calls(|trial| trial.service_rtt_ns)),
+    ];
+    let mut lines = Vec::new();
+    for (kind, medians) in all {
+        if let Some(groups) = modes_of_rounds(&medians) {
+            let (low, high) = (micros(groups.lower_median), micros(groups.upper_median));
+            let (lower, upper) = (groups.lower_count, groups.upper_count);
+            lines.push(format!(
+                "{place}: the rounds have two modes, {low} µs in {lower} and {high} µs in {upper} of them: the median of \
+                 {kind} over rounds is of either"
+            ));
+        }
+        if let Some(change) = drift_of_rounds(&medians) {
+            let change = change * 100.0;
+            lines.push(format!(
+                "{place}: the median of {kind} drifted by {change:+.0} % from the first round to the last"
+            ));
+        }
+    }
+    lines
+}
+
+/// Of each round, the median of a payload that has one trial; of several trials nothing is said.
+fn medians<T>(cell: &MergedCell<'_>, trials: fn(&Cell) -> &Vec<T>, of: fn(&T) -> Option<Latency>) -> Vec<f64> {
+    let only = cell.cells.iter().map(|cell| trials(cell)).filter(|trials| trials.len() == 1);
+    only.filter_map(|trials| Some(of(&trials[0])?.median)).collect()
 }
 
 fn of_topics(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<String> {
@@ -189,6 +231,24 @@ mod tests {
         result(&mut manifest, "mq", 2, &[(1024, 1000.0)]).cells[0].series = Some(steady);
         let text = all(&manifest);
         assert!(text.contains("begin to end (in 2 of 2 rounds); without its first 300"), "{text}");
+    }
+
+    #[test]
+    fn rounds_of_two_modes_are_told() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "mq", "mq/queue", &[1024]);
+        manifest.plan.rounds = 10;
+        for round in 1..=10 {
+            result(
+                &mut manifest,
+                "mq",
+                round,
+                &[(1024, if round % 2 == 0 { 1000.0 } else { 2000.0 } + f64::from(round))],
+            );
+        }
+        let line = "mq at 1k: the rounds have two modes, 1.006 µs in 5 and 2.005 µs in 5 of them: the median of rtt_half \
+                    over rounds is of either\n";
+        assert!(all(&manifest).contains(line), "{}", all(&manifest));
     }
 
     #[test]

@@ -39,13 +39,21 @@ pub fn one_way_ns(handovers: &Handovers) -> Option<f64> {
     (!medians.is_empty()).then(|| medians.iter().sum::<f64>() / medians.len() as f64 / 2.0)
 }
 
-/// The latencies of a cell less the hand-over; `None` without a probe or without latencies.
+/// The latencies of a cell less the hand-over; `None` without a probe or without latencies, and if a processor was taken
+/// away from the probe: what it took then is no hand-over.
 pub fn over(cell: &Cell) -> Option<OverHandover> {
+    if change_of(cell) == Some(ModeChange::TakenAway) {
+        return None;
+    }
     let handover = one_way_ns(&cell.handover_ns)?;
     let less = |figures: Option<Figures>| figures.map(|figures| figures.less(handover));
     let of_trial = |trial: &tripmeter_model::channel::ChannelTrial| TrialOverHandover {
         response: trial.response_ns.map(|latency| latency.less(handover)),
         service: trial.service_ns.map(|latency| latency.less(handover)),
+    };
+    let of_calls = |trial: &tripmeter_model::rpc::RpcTrial| TrialOverHandover {
+        response: trial.response_rtt_ns.map(|latency| latency.less(2.0 * handover)),
+        service: trial.service_rtt_ns.map(|latency| latency.less(2.0 * handover)),
     };
     let over = OverHandover {
         handover,
@@ -53,8 +61,10 @@ pub fn over(cell: &Cell) -> Option<OverHandover> {
         one_way: less(cell.one_way_ns),
         one_way_last: less(cell.one_way_last_ns),
         channel: cell.channel.iter().map(of_trial).collect(),
+        rpc: cell.rpc.iter().map(of_calls).collect(),
     };
-    (over.rtt_half.is_some() || !over.channel.is_empty()).then_some(over)
+    let has_any = over.rtt_half.is_some() || !over.channel.is_empty() || !over.rpc.is_empty();
+    has_any.then_some(over)
 }
 
 #[cfg(test)]
@@ -88,6 +98,8 @@ mod tests {
         assert_eq!((found.handover, found.rtt_half.unwrap().median, found.rtt_half.unwrap().stdev), (75.0, 425.0, 7.0));
         cell.handover_ns.before = None;
         assert_eq!(over(&cell).unwrap().handover, 100.0);
+        cell.handover_ns = probes((90.0, 14_000.0), (190.0, 200.0));
+        assert_eq!(over(&cell), None, "what was taken away is no hand-over");
         cell.handover_ns = Handovers::default();
         assert_eq!(over(&cell), None);
         assert_eq!(over(&Cell { handover_ns, ..Cell::default() }), None);

@@ -1,7 +1,10 @@
 //! How far figures can be trusted: over rounds, and within one.
 
+use crate::drift::drift;
 use crate::median;
+use crate::modes::{Groups, dip_test, two_groups};
 use crate::order::{median_interval, quantile_bounds};
+use crate::series::{DRIFT_CHANGE, MODES_RATIO};
 use tripmeter_model::channel::{Latency, Used};
 use tripmeter_model::manifest::{
     Bounds, Cell, FigureOverRounds, Figures, Manifest, OverRounds, OverRoundsFigure, WithinRun,
@@ -9,6 +12,32 @@ use tripmeter_model::manifest::{
 
 /// All intervals here are at 95 %.
 pub const ALPHA: f64 = 0.05;
+
+/// Fewest rounds that something is said of, and the p-value from which on it is.
+const FEWEST: usize = 6;
+const SHAPE_P: f64 = 0.01;
+
+/// Two groups of rounds, in the order of their medians, if the rounds have two modes: the dip test rejects one at 1 %, the
+/// groups are apart by [`MODES_RATIO`] or more, and each has two rounds or more. The median over all is of either then.
+pub fn modes_of_rounds(medians: &[f64]) -> Option<Groups> {
+    if medians.len() < FEWEST || dip_test(medians)?.p > SHAPE_P {
+        return None;
+    }
+    let apart = |groups: &Groups| groups.upper_median >= MODES_RATIO * groups.lower_median;
+    two_groups(medians).filter(|groups| groups.lower_count.min(groups.upper_count) >= 2 && apart(groups))
+}
+
+/// The change from the first round to the last, as a share of their median, if the rounds drift: the p-value by Mann and
+/// Kendall is 1 % or less, and the change by Theil and Sen's slope [`DRIFT_CHANGE`] or more.
+pub fn drift_of_rounds(medians: &[f64]) -> Option<f64> {
+    if medians.len() < FEWEST {
+        return None;
+    }
+    let found = drift(medians).filter(|found| found.p <= SHAPE_P)?;
+    let level = median(medians).filter(|level| *level > 0.0)?;
+    let change = found.slope * (medians.len() / found.batch - 1) as f64 / level;
+    (change.abs() >= DRIFT_CHANGE).then_some(change)
+}
 
 /// The figures of each sub-experiment and payload over all rounds that have them, in the order of the plan; empty if the
 /// plan has one round.
@@ -227,6 +256,36 @@ mod tests {
         for (figure, value) in expected {
             assert!(found.contains(&(figure.to_owned(), value)), "{figure} {found:?}");
         }
+    }
+
+    #[test]
+    fn rounds_of_two_modes_or_that_drift_are_told() {
+        let alternating: Vec<f64> = (0..10).map(|round| [2.55, 5.1][round % 2] + 0.01 * round as f64).collect();
+        let found = modes_of_rounds(&alternating).unwrap();
+        assert_eq!((found.lower_count, found.upper_count), (5, 5));
+        assert_eq!(drift_of_rounds(&alternating), None);
+        let rising: Vec<f64> = (0..12).map(|round| 1.05_f64.powi(round)).collect();
+        assert!(drift_of_rounds(&rising).is_some_and(|change| (0.4..0.8).contains(&change)));
+        assert_eq!(modes_of_rounds(&rising).map(|_| ()), None);
+        // Too small to matter, and too few to tell.
+        let close: Vec<f64> = alternating.iter().map(|value| 100.0 + value).collect();
+        assert_eq!((modes_of_rounds(&close).map(|_| ()), modes_of_rounds(&alternating[..5]).map(|_| ())), (None, None));
+        assert_eq!(drift_of_rounds(&rising[..5]), None);
+        let slow: Vec<f64> = (0..12).map(|round| 100.0 + 0.1 * f64::from(round)).collect();
+        assert_eq!(drift_of_rounds(&slow), None);
+    }
+
+    #[test]
+    fn steady_rounds_are_hardly_ever_told() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let (mut modes, mut drifts) = (0, 0);
+        for _ in 0..400 {
+            let rounds: Vec<f64> = (0..10).map(|_| 100.0 * (1.0 + random.f64())).collect();
+            modes += u32::from(modes_of_rounds(&rounds).is_some());
+            drifts += u32::from(drift_of_rounds(&rounds).is_some());
+        }
+        // 4 are expected of either; more than 12 come about once in a thousand times.
+        assert!(modes <= 12 && drifts <= 12, "{modes} {drifts}");
     }
 
     #[test]

@@ -212,6 +212,16 @@ impl ExperimentFolder {
             .then(|| format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
     }
 
+    /// Why the figures of a sub-experiment are no value of its history or limits: as [`distrust`](Self::distrust), or
+    /// as it failed, and what disturbed it may have begun before.
+    pub fn unfit(&self, name: &str) -> Option<String> {
+        let failed = || {
+            let result = self.result(name).filter(|result| result.status == Status::Failed)?;
+            Some(format!("it failed: {}", result.error.as_deref().unwrap_or("no reason was recorded")))
+        };
+        self.distrust(name).or_else(failed)
+    }
+
     /// What the latencies of a sub-experiment are the duration of, if a manifest says so.
     pub fn kind(&self, name: &str) -> Option<LatencyKind> {
         kind_of_name(name).or_else(|| kind_of(self.plan(name)?))

@@ -42,6 +42,7 @@ impl System for Mqtt {
             own_threads: true,
             fan_out: true,
             publishers: true,
+            broker: true,
             ..Variant::new(name, summary, Path::Tcp)
         };
         Description {

@@ -29,6 +29,8 @@ struct Options {
     follower_cpu: usize,
     /// `tcp`, `unix` or `shm`.
     over: String,
+    /// Whether what comes in pieces is copied together, as whoever needs it in one must.
+    joins: bool,
     /// Where the leader listens; given to the follower only.
     follow: Option<String>,
 }
@@ -41,6 +43,7 @@ fn parse() -> Result<Options> {
         leader_cpu: 0,
         follower_cpu: 1,
         over: "tcp".to_owned(),
+        joins: false,
         follow: None,
     };
     let mut words = std::env::args().skip(1);
@@ -53,6 +56,7 @@ fn parse() -> Result<Options> {
             "--leader-cpu" => options.leader_cpu = value.parse()?,
             "--follower-cpu" => options.follower_cpu = value.parse()?,
             "--over" => options.over = value,
+            "--joins" => options.joins = value.parse()?,
             "--follow" => options.follow = Some(value),
             _ => return Err(format!("unknown flag {flag}").into()),
         }
@@ -117,6 +121,8 @@ struct Ends {
     publisher: Publisher<'static>,
     subscriber: Subscriber<FifoChannelHandler<Sample>>,
     payload: Payload,
+    /// Where pieces are copied together.
+    room: Option<Vec<u8>>,
 }
 
 impl Ends {
@@ -131,23 +137,33 @@ impl Ends {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(Self { publisher, subscriber, payload: Payload::of(options)? })
+        let room = options.joins.then(|| Vec::with_capacity(options.payload));
+        Ok(Self { publisher, subscriber, payload: Payload::of(options)?, room })
     }
 
     fn send(&self, sequence: u64) -> Result<()> {
         self.publisher.put(self.payload.next(sequence)?).wait()
     }
 
-    fn receive(&self) -> Result<()> {
+    fn receive(&mut self) -> Result<()> {
         let sample = self.subscriber.recv_timeout(PATIENCE)?.ok_or("a message did not come")?;
-        std::hint::black_box(sample.payload().slices().next());
+        let payload = sample.payload();
+        let first = payload.slices().next().unwrap_or_default();
+        match &mut self.room {
+            Some(room) if first.len() < payload.len() => {
+                room.clear();
+                payload.slices().for_each(|piece| room.extend_from_slice(piece));
+                std::hint::black_box(room.as_slice());
+            }
+            _ => _ = std::hint::black_box(first),
+        }
         Ok(())
     }
 }
 
 fn follow(options: &Options, endpoint: &str) -> Result<()> {
     let session = open("connect", endpoint, &options.over)?;
-    let ends = Ends::new(&session, ["native/back", "native/out"], options)?;
+    let mut ends = Ends::new(&session, ["native/back", "native/out"], options)?;
     pin(options.follower_cpu)?;
     println!("ready");
     for sequence in 1..=(options.warmup + options.samples) as u64 {
@@ -168,7 +184,7 @@ fn lead(options: &Options) -> Result<Vec<u64>> {
     let session = open("listen", &endpoint, &options.over)?;
     let locators = session.info().locators().wait();
     let mut follower = start_follower(&locators.first().ok_or("zenoh listens nowhere")?.to_string())?;
-    let ends = Ends::new(&session, ["native/out", "native/back"], options)?;
+    let mut ends = Ends::new(&session, ["native/out", "native/back"], options)?;
     let mut line = String::new();
     BufReader::new(follower.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     pin(options.leader_cpu)?;

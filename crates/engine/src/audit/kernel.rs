@@ -1,6 +1,6 @@
 //! The kernel, and what it runs on.
 
-use super::root::Hidden;
+use super::root::{Hidden, Root};
 use super::{Check, Reading, Scene, parse};
 use tripmeter_model::audit::CheckInfo;
 
@@ -73,11 +73,16 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn hypervisor(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let flags = scene.root.parsed("proc/cpuinfo", |text| {
+/// Whether this is a virtual machine.
+pub(super) fn is_guest(root: &Root) -> Result<bool, Hidden> {
+    root.parsed("proc/cpuinfo", |text| {
         let line = text.lines().find(|line| line.starts_with("flags"))?;
         Some(line.split_once(':')?.1.split_whitespace().any(|flag| flag == "hypervisor"))
-    });
+    })
+}
+
+fn hypervisor(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let flags = is_guest(scene.root);
     let names = ["sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name", "sys/hypervisor/type"];
     let names = names.iter().filter_map(|file| scene.root.text(file).ok()).filter(|name| !name.is_empty());
     let names = names.collect::<Vec<_>>().join(", ");

@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
         info: CheckInfo {
             name: "affinity",
             source: "/proc/self/status: Cpus_allowed_list; the same of each process or thread that measured",
-            limit: "warn if there is one processor only, fail if a process could leave its own",
+            limit: "warn if there is one processor only or the kernel was to choose, fail if a process could leave its own",
             fix: "start it with more processors: taskset -pc 0-1 $$ (docker: --cpuset-cpus=0-1)",
         },
         read: affinity,
@@ -54,6 +54,7 @@ pub fn this_thread(who: &str, whose: Whose) -> ProcessActivity {
     ProcessActivity {
         who: who.to_owned(),
         cpus: allowed(&root, "proc/thread-self").ok(),
+        planned_cpus: None,
         policy: scheduling(&root, "proc/thread-self").ok().map(|(text, _)| text),
         cpu_time_ns: used.cpu_time_ns,
         voluntary_switches: used.voluntary_switches,
@@ -95,17 +96,26 @@ fn scheduling(root: &Root, folder: &str) -> Result<(String, bool), Hidden> {
 }
 
 fn affinity(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+    let fix = || format!("tripmeter run --leader-cpu N --follower-cpu M with two of {}", parse::written(scene.cpus));
     let elsewhere = |process: &&ProcessActivity| {
-        process.cpus.as_ref().is_some_and(|cpus| cpus.iter().any(|cpu| !scene.cpus.contains(cpu)))
+        let own = process.planned_cpus.as_deref().unwrap_or(scene.cpus);
+        process.cpus.iter().flatten().any(|cpu| !own.contains(cpu))
     };
     if let Some(process) = scene.processes.iter().find(elsewhere) {
         let cpus = parse::written(process.cpus.as_deref().unwrap_or_default());
-        let value = format!("{} could run on processors {cpus}", process.who);
-        let fix = format!("tripmeter run --leader-cpu N --follower-cpu M with two of {}", parse::written(scene.cpus));
-        return Ok(Reading::fail(value).mended_by(fix));
+        let planned =
+            process.planned_cpus.as_deref().map_or(String::new(), |own| format!(", not {}", parse::written(own)));
+        let value = format!("{} could run on processors {cpus}{planned}", process.who);
+        return Ok(Reading::fail(value).mended_by(fix()));
     }
     let allowed = allowed(scene.root, "proc/self")?;
     let value = format!("processors {} allowed, {} used", parse::written(&allowed), parse::written(scene.cpus));
+    let is_free = |process: &&ProcessActivity| {
+        process.planned_cpus.is_none() && process.cpus.as_ref().is_some_and(|cpus| cpus.len() > 1)
+    };
+    if let Some(process) = scene.processes.iter().find(is_free) {
+        return Ok(Reading::good_if(false, format!("{value}; the kernel could move {}", process.who)).mended_by(fix()));
+    }
     Ok(Reading::good_if(allowed.len() > 1, value))
 }
 

@@ -142,6 +142,22 @@ fn a_machine_that_hides_everything_is_never_assumed_fine() {
 }
 
 #[test]
+fn a_virtual_machine_shows_nothing_of_its_host() {
+    let changed = |(name, text): &(&'static str, &'static str)| match *name {
+        "proc/cpuinfo" => (*name, "processor\t: 0\nflags\t\t: fpu hypervisor tsc\n"),
+        "sys/devices/system/cpu/cpu0/topology/thread_siblings_list" => (*name, "0\n"),
+        "sys/devices/system/cpu/cpu1/topology/thread_siblings_list" => (*name, "1\n"),
+        _ => (*name, *text),
+    };
+    let files: Vec<(&str, &str)> = LAPTOP.iter().map(changed).collect();
+    let findings = audited(&files, &[0, 1], &quiet(&[0, 1]));
+    for check in ["smt-siblings", "numa"] {
+        let finding = of(&findings, check);
+        assert!(!finding.visible && finding.value.contains("a virtual machine does not show"), "{finding:?}");
+    }
+}
+
+#[test]
 fn nonsense_is_not_visible_either() {
     let nonsense: Vec<(&str, &str)> = LAPTOP.iter().map(|(name, _)| (*name, "\u{0}what? -1 ::: [\n")).collect();
     let findings = audited(&nonsense, &[0, 1], &quiet(&[0, 1]));
@@ -230,6 +246,17 @@ fn processes_that_left_their_processors_or_were_disturbed_are_named() {
     let bad = audited(&[process("leader of uds", &[0], 400, 3), process("follower of uds", &[0, 1, 2], 0, 0)]);
     assert_eq!(of(&bad, "affinity").level, Level::Fail);
     assert_eq!(of(&bad, "affinity").value, "follower of uds could run on processors 0-2");
+    let planned = |cpus: &[usize], own: Option<usize>| ProcessActivity {
+        planned_cpus: own.map(|cpu| vec![cpu]),
+        ..process("leader of uds", cpus, 0, 0)
+    };
+    let of_leader = |leader: ProcessActivity| of(&audited(&[leader]), "affinity").clone();
+    let left = of_leader(planned(&[0, 1], Some(0)));
+    assert_eq!((left.level, left.value.as_str()), (Level::Fail, "leader of uds could run on processors 0-1, not 0"));
+    assert_eq!(of_leader(planned(&[0], Some(0))).level, Level::Info);
+    let free = of_leader(planned(&[0, 1], None));
+    assert_eq!(free.level, Level::Warn);
+    assert!(free.value.ends_with("; the kernel could move leader of uds"), "{}", free.value);
     let switches = "400 involuntary, 0 voluntary; most: leader of uds, 200 involuntary per second";
     assert_eq!(
         (of(&bad, "context-switches").level, of(&bad, "context-switches").value.as_str()),

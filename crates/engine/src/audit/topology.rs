@@ -1,5 +1,6 @@
 //! Where the processors are, what shares them, and how they sleep.
 
+use super::kernel::is_guest;
 use super::root::{Hidden, cpu_folder};
 use super::{Check, Reading, Scene, of_each, parse, percent, share};
 use tripmeter_model::audit::CheckInfo;
@@ -60,7 +61,7 @@ fn siblings(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     }
     let siblings: Vec<usize> = lists.into_iter().flatten().collect();
     if siblings.is_empty() {
-        return Ok(Reading::good("none"));
+        return of_host(scene, "which of its processors share a core")?.map_or(Ok(Reading::good("none")), Err);
     }
     let busy_ns = scene.activity.cpus.iter().filter_map(|cpu| cpu.sibling_busy_ns).max();
     let files = siblings.iter().map(|cpu| format!("/{}/online", cpu_folder(*cpu))).collect::<Vec<_>>().join(" ");
@@ -107,6 +108,11 @@ fn isolation(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     Ok(if is_best { Reading::good(text) } else { Reading::note(text) })
 }
 
+/// What a virtual machine does not show of its host: what it shows may be made up.
+fn of_host(scene: &Scene<'_>, what: &str) -> Result<Option<Hidden>, Hidden> {
+    Ok(is_guest(scene.root)?.then(|| format!("a virtual machine does not show {what}")))
+}
+
 fn numa(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     let folder = "sys/devices/system/node";
     let names = scene.root.names(folder);
@@ -128,6 +134,11 @@ fn numa(scene: &Scene<'_>) -> Result<Reading, Hidden> {
         Err(_) => "not visible here",
     };
     let value = format!("{} of {} nodes; balancing {balancing}", used.join(", "), nodes.len());
+    if nodes.len() == 1
+        && let Some(hidden) = of_host(scene, "on which nodes of its host it is")?
+    {
+        return Err(hidden);
+    }
     Ok(match (used.len(), nodes.len()) {
         (1, 1) => Reading::good(value),
         (1, _) if balancing == "on" => {

@@ -1,5 +1,6 @@
 //! What one side saw of itself.
 
+use super::peer::Ends;
 use serde::{Deserialize, Serialize};
 use tripmeter_abi::Path;
 
@@ -36,6 +37,15 @@ pub struct Evidence {
     pub(super) received_messages: u64,
 }
 
+impl Evidence {
+    /// Both ends of the TCP connection that carried the most.
+    pub(super) fn busiest_tcp(&self) -> Option<&Ends> {
+        let connections = self.channels.as_ref()?.iter().filter(|channel| channel.path == Path::Tcp);
+        let bytes = |channel: &&Channel| channel.sent_bytes.unwrap_or(0) + channel.received_bytes.unwrap_or(0);
+        connections.max_by_key(bytes)?.ends.as_ref()
+    }
+}
+
 /// A descriptor that the transport opened and that can carry messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Channel {
@@ -46,6 +56,8 @@ pub(super) struct Channel {
     pub received_bytes: Option<u64>,
     /// Bytes that waited here while the first message did.
     pub parked_bytes: u64,
+    /// Of a TCP connection that bytes went over.
+    pub ends: Option<Ends>,
 }
 
 /// An object that the transport mapped as shared.

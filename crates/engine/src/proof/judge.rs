@@ -243,11 +243,33 @@ fn tcp(scene: &Scene) -> Finding {
         return not_visible("no message arrived");
     }
     let bytes = of(flow.least, expected);
-    if is_most(flow.least, expected) {
-        proven(format!("{bytes} over the processes' own TCP connections"))
-    } else {
-        failed(format!("only {bytes} went over TCP connections"))
+    if !is_most(flow.least, expected) {
+        return failed(format!("only {bytes} went over TCP connections"));
     }
+    let bytes = format!("{bytes} over the processes' own TCP connections");
+    if scene.claim.broker { between(scene, &bytes) } else { proven(bytes) }
+}
+
+/// Whether both sides are connected with one third process: each by the connection that carried the most.
+fn between(scene: &Scene, bytes: &str) -> Finding {
+    let (Some(leader), Some(follower)) = (scene.leader.busiest_tcp(), scene.follower.busiest_tcp()) else {
+        return not_visible(format!("{bytes}, but the addresses of a TCP connection could not be read"));
+    };
+    let at = leader.other;
+    if at != follower.other {
+        return failed(format!(
+            "no broker is between: the leader is connected with {at}, the follower with {}",
+            follower.other
+        ));
+    }
+    let processes = [scene.leader.process_id, scene.follower.process_id];
+    let holder = leader.holder.as_ref().or(follower.holder.as_ref());
+    if [leader.own, follower.own].contains(&at) || holder.is_some_and(|holder| processes.contains(&holder.process_id)) {
+        return failed(format!("no broker is between: {at} is the leader or the follower itself"));
+    }
+    // What this user's processes hold would have been found.
+    let who = holder.map_or("a process of another user".to_owned(), ToString::to_string);
+    proven(format!("{bytes}, through {who} at {at}"))
 }
 
 /// Unix sockets and pipes: bytes counted by `read` and `write`, and only this kind to carry them.

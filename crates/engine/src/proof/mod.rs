@@ -20,6 +20,7 @@
 //! | address of loan and message, as (device, inode, offset) | process | both are the same memory: nothing was copied |
 //! | `Referenced` in `smaps`, after `clear_refs` at the eighth message | process | how much of a shared mapping it touched |
 //! | `TCP_INFO` of the own sockets | socket | bytes over TCP, exactly |
+//! | both ends of these, and who holds the other one | socket | through which program a broker's messages went |
 //! | `rchar`, `wchar` | process | bytes by `read` and `write`, over anything; `send` and `mq_send` are not in it |
 //! | `FIONREAD`, `QSIZE` of the own descriptors | descriptor | where the first message waits, and so which object carries it |
 //! | loopback bytes, UDP datagrams | network namespace | an upper limit of what went over UDP |
@@ -47,6 +48,7 @@ mod judge;
 pub mod log;
 mod maps;
 mod observer;
+mod peer;
 mod refusal;
 mod scene;
 mod sys;
@@ -70,6 +72,8 @@ pub struct Claim {
     pub zero_copy: bool,
     /// Leader and follower are threads of one process.
     pub same_process: bool,
+    /// Messages go through a third process.
+    pub broker: bool,
     /// Messages sent, per direction.
     pub messages: u64,
     /// Bytes of every message.

@@ -2,6 +2,7 @@
 
 use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
 use super::maps::Maps;
+use super::peer;
 use super::sys::{self, Counters, Descriptor};
 use super::{FAULTING_MESSAGES, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,11 +155,14 @@ impl Observer {
         let before = self.passed.get(&object).copied().unwrap_or((Some(0), Some(0)));
         let now = passed(descriptor);
         let added = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        let (sent_bytes, received_bytes) = (added(now.0, before.0), added(now.1, before.1));
+        let is_used = descriptor.path == Path::Tcp && (sent_bytes, received_bytes) != (Some(0), Some(0));
         Channel {
             path: descriptor.path,
             object,
-            sent_bytes: added(now.0, before.0),
-            received_bytes: added(now.1, before.1),
+            sent_bytes,
+            received_bytes,
+            ends: is_used.then(|| peer::ends(descriptor.fd)).flatten(),
             parked_bytes: self.parked.as_ref().and_then(|parked| parked.get(&object).copied()).unwrap_or(0),
         }
     }

@@ -284,6 +284,7 @@ impl Team {
         match self.followers[index].last_word()? {
             FromFollower::Failed(why) => return Some(why),
             FromFollower::Used(mut activity) => {
+                activity.planned_cpus = planned_cpus(run, &self.plan, Some(index));
                 if self.plan.is_fan_out() {
                     activity.who = self.who(index);
                 }
@@ -320,7 +321,10 @@ impl Team {
             FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
             FromLeader::CellFinished(cell) => return self.note(run, cell, false),
             FromLeader::CellAgain(cell) => return self.note(run, cell, true),
-            FromLeader::Used(activity) => run.current().processes.push(activity),
+            FromLeader::Used(mut activity) => {
+                activity.planned_cpus = planned_cpus(run, &self.plan, None);
+                run.current().processes.push(activity);
+            }
             FromLeader::Done => return Some(Outcome::Done),
             FromLeader::Interrupted => return Some(Outcome::Interrupted),
             FromLeader::Failed(why) => return Some(Outcome::Failed(why)),
@@ -404,6 +408,24 @@ impl Team {
     }
 }
 
+/// The processor of each follower; `None` if the kernel chooses.
+fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
+    match plan.is_fan_out() {
+        true => (0..plan.followers as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect(),
+        false => vec![run.plan.follower_cpu],
+    }
+}
+
+/// Those that the leader or a follower is to use; `None` if the kernel chooses of all.
+fn planned_cpus(run: &Run<'_>, plan: &SubExperiment, follower: Option<usize>) -> Option<Vec<usize>> {
+    let bound = match follower {
+        None => run.plan.leader_cpu,
+        Some(index) => follower_cpus(run, plan).get(index).copied().flatten(),
+    };
+    let confined = Some(run.plan.cpus.clone()).filter(|cpus| !cpus.is_empty());
+    confined.or_else(|| bound.map(|cpu| vec![cpu]))
+}
+
 fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u32) -> Job {
     Job {
         sub_experiment: plan.clone(),
@@ -418,10 +440,7 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         attempts: run.plan.attempts,
         loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
         leader_cpu: run.plan.leader_cpu,
-        follower_cpus: match plan.is_fan_out() {
-            true => (0..plan.followers as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect(),
-            false => vec![run.plan.follower_cpu],
-        },
+        follower_cpus: follower_cpus(run, plan),
         cpus: run.plan.cpus.clone(),
     }
 }

@@ -196,6 +196,7 @@ fn verdict(variant: &Variant, plan: ProbePlan, leader: &Evidence, follower: &Evi
         path: variant.path,
         zero_copy: variant.zero_copy,
         same_process: variant.same_process,
+        broker: variant.broker,
         messages: plan.messages,
         payload_bytes: plan.payload_bytes,
     };

@@ -75,6 +75,7 @@ fn steps_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Step>, usize), Cl
                     name: past.name.clone(),
                     bytes: bytes.text().to_owned(),
                     figure: figure.column(),
+                    kind: past.kind.filter(|_| figure.is_latency()).map(LatencyKind::name),
                     since: points[point.index].experiment.to_owned(),
                     point,
                 }));
@@ -204,7 +205,7 @@ fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
         }
         folder.summarise(false)?;
         for measured in folder.measured()?.into_iter().filter(|measured| !measured.summary.rows.is_empty()) {
-            if let Some(why) = &measured.distrust {
+            if let Some(why) = folder.unfit(&measured.name) {
                 output::say(&format!("note: left out of the history: '{}' of '{}': {why}", measured.name, run.name));
                 continue;
             }

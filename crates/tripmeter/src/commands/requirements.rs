@@ -102,7 +102,7 @@ fn sources(runs: &[Run]) -> Result<Vec<RunSource>, CliError> {
             continue;
         }
         for source in &folder.sources {
-            if let Some(why) = folder.distrust(&source.name) {
+            if let Some(why) = folder.unfit(&source.name) {
                 output::say(&format!("note: left out: '{}' of run '{}': {why}", source.name, run.name));
                 continue;
             }

@@ -179,6 +179,7 @@ fn properties(variant: &Variant) -> String {
         (variant.same_process, "within one process"),
         (variant.fan_out, "fan-out"),
         (variant.publishers, "several publishers"),
+        (variant.broker, "through a broker"),
     ];
     properties.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }

@@ -2,6 +2,7 @@
 
 use super::claim;
 use crate::proof::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
+use crate::proof::peer::{Ends, Holder};
 use crate::proof::{Claim, MOST_PAYLOAD_BYTES, judge, messages_for};
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::Verdict;
@@ -48,7 +49,7 @@ fn both(change: impl Fn(&mut Evidence)) -> [Evidence; 2] {
 
 fn hold(path: Path, parked_bytes: u64) -> Channel {
     let object = Object { device: 9, inode: path.code().into() };
-    Channel { path, object, sent_bytes: Some(0), received_bytes: Some(0), parked_bytes }
+    Channel { path, object, sent_bytes: Some(0), received_bytes: Some(0), parked_bytes, ends: None }
 }
 
 fn map(side: &mut Evidence, touched_bytes: Option<u64>) {
@@ -341,4 +342,39 @@ fn zero_copy_beside_a_copy_over_a_socket_is_refuted() {
     let mut sides = zero_copy();
     sides.iter_mut().for_each(|side| read_and_write(side, all_bytes() / 2));
     assert_verdict(&claim(Path::SharedMemory, true, false, BYTES), &sides, Verdict::Failed, "by read and write");
+}
+
+/// Both sides sent everything over TCP, to these addresses, which these processes hold.
+fn over_tcp(others: [(u16, Option<u32>); 2]) -> [Evidence; 2] {
+    let mut sides = both(|side| {
+        let all = Some(all_bytes() / 2);
+        let channel = Channel { sent_bytes: all, received_bytes: all, ..hold(Path::Tcp, 0) };
+        side.channels = Some(vec![hold(Path::Tcp, 0), channel]);
+    });
+    for ((side, (port, process_id)), own) in sides.iter_mut().zip(others).zip([50_001, 50_002]) {
+        let at = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        let holder = process_id.map(|process_id| Holder { process_id, program: "between".to_owned() });
+        side.channels.as_mut().unwrap()[1].ends = Some(Ends { own: at(own), other: at(port), holder });
+    }
+    sides
+}
+
+#[test]
+fn a_broker_is_a_third_process_at_one_address() {
+    let claim = Claim { broker: true, ..of(Path::Tcp) };
+    let sides = over_tcp([(1883, Some(7)), (1883, Some(7))]);
+    assert_verdict(&claim, &sides, Verdict::Proven, "through 'between' (process 7) at 127.0.0.1:1883");
+    assert_verdict(&of(Path::Tcp), &sides, Verdict::Proven, "TCP connections;");
+    let unseen = over_tcp([(1883, None), (1883, None)]);
+    assert_verdict(&claim, &unseen, Verdict::Proven, "through a process of another user at 127.0.0.1:1883");
+    let two = over_tcp([(1883, Some(7)), (1884, Some(7))]);
+    assert_verdict(&claim, &two, Verdict::Failed, "the leader is connected with 127.0.0.1:1883, the follower with");
+    let direct = over_tcp([(50_002, Some(2)), (50_001, Some(1))]);
+    assert_verdict(&claim, &direct, Verdict::Failed, "no broker is between");
+    // The follower listens, and is connected with itself.
+    let disguised = over_tcp([(1883, Some(2)), (1883, Some(2))]);
+    assert_verdict(&claim, &disguised, Verdict::Failed, "127.0.0.1:1883 is the leader or the follower itself");
+    let mut dark = over_tcp([(1883, Some(7)), (1883, Some(7))]);
+    dark[1].channels.as_mut().unwrap()[1].ends = None;
+    assert_verdict(&claim, &dark, Verdict::NotVisible, "addresses of a TCP connection could not be read");
 }

@@ -34,6 +34,8 @@ const PAYLOAD: &str = "1k";
 const GUESSED_ROUNDS: f64 = 24.0;
 /// Longest time of a comparison whose rounds are computed, in seconds.
 const BUDGET_S: f64 = 60.0;
+/// The same in the quick form.
+const QUICK_BUDGET_S: f64 = 20.0;
 const LOG: &str = "comparisons.jsonl";
 const FIGURES: [&str; 2] = ["median", "p99"];
 
@@ -46,6 +48,7 @@ pub struct Campaign {
     lines: Vec<Value>,
     /// `rtt_half` of `uds` when it was measured last, in nanoseconds.
     reference_ns: Option<f64>,
+    budget_s: f64,
     /// Held until it is dropped; a kill gives it back, too.
     _lock: File,
 }
@@ -84,11 +87,14 @@ impl Campaign {
         } else if lines.remove(0) != header {
             return Err(wrong("is of a selftest with another seed, program or kernel"));
         }
-        Ok(Self { seed, phases: phases.to_vec(), log, lines, reference_ns: None, _lock: lock })
+        Ok(Self { seed, phases: phases.to_vec(), log, lines, reference_ns: None, budget_s: BUDGET_S, _lock: lock })
     }
 
     /// Makes what is missing; of each phase no more than begin in that time, but one.
     pub fn run(&mut self, bench: &Bench, most: Option<Duration>) -> Result<(), CliError> {
+        if most.is_some() {
+            self.budget_s = QUICK_BUDGET_S;
+        }
         let phases = self.phases.clone();
         let missing = |campaign: &Self, phase: &Phase| {
             (1..=phase.number).filter(|index| campaign.line(phase, *index).is_none()).count() as u32
@@ -169,7 +175,7 @@ impl Campaign {
         let folder = bench.folder.join(name.clone() + ".unfinished");
         remove(&folder)?;
         let seed = self.seed + phase.seeds + u64::from(index);
-        let args = arguments(phase, seed, &folder);
+        let args = arguments(phase, seed, &folder, self.budget_s);
         // A whole round trip is delayed once, and is twice the latency.
         let delay_ns = phase.injected.zip(self.reference_ns).map(|(share, ns)| (2.0 * share * ns).round() as u64);
         let begin = Instant::now();
@@ -243,7 +249,7 @@ fn measuring(seed: u64) -> MeasuringArgs {
     }
 }
 
-fn arguments(phase: &Phase, seed: u64, folder: &Path) -> AbArgs {
+fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
     AbArgs {
         a: phase.transport.to_owned(),
         b: None,
@@ -256,7 +262,7 @@ fn arguments(phase: &Phase, seed: u64, folder: &Path) -> AbArgs {
         effect: Share(phase.effect()),
         power: Share(0.95),
         rounds: phase.injected.is_none().then_some(ROUNDS),
-        budget: BUDGET_S,
+        budget: budget_s,
         output: Some(PathBuf::from(folder)),
         json: false,
         quiet: true,

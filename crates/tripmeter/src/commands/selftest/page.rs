@@ -74,6 +74,9 @@ fn comparison(one: &Value) -> String {
         _ => String::new(),
     };
     let what = one["what"].as_str().unwrap_or("-");
+    if one["comparisons"] == 0 {
+        return format!("  NOT MADE {what}\n");
+    }
     if one["at_least"].is_null() {
         return format!(
             "  {} {what}: of {made}, called changed: median {}, p99 {}; {} of either allowed{failed}\n",
@@ -83,12 +86,15 @@ fn comparison(one: &Value) -> String {
             one["at_most"]
         );
     }
+    let required = match one["at_least"].as_u64() {
+        Some(0) => "too few of them to require any".to_owned(),
+        _ => format!("{} required", one["at_least"]),
+    };
     let share = |value: &Value| value.as_f64().map_or("-".to_owned(), |share| format!("{:+.1} %", share * 100.0));
     format!(
-        "  {} {what}: of {made}, called regressed: median {}; {} required; injected {}, estimated {}, {} rounds{failed}\n",
+        "  {} {what}: of {made}, called regressed: median {}; {required}; injected {}, estimated {}, {} rounds{failed}\n",
         mark(one),
         rate("median"),
-        one["at_least"],
         share(&one["injected"]),
         share(&one["estimated"]),
         one["rounds"]
@@ -141,6 +147,10 @@ mod tests {
                 { "phase": "uds-plus-10", "what": "uds delayed", "comparisons": 3, "planned": 5, "failed": 0,
                   "called": { "median": 3, "p99": 0 }, "rate_interval": { "median": [0.3, 1.0], "p99": [0.0, 0.7] },
                   "at_most": null, "at_least": 2, "injected": 0.1, "estimated": 0.11, "rounds": 20.0, "good": true },
+                { "phase": "uds-plus-5", "what": "uds delayed less", "comparisons": 1, "planned": 5, "failed": 0,
+                  "called": { "median": 0, "p99": 0 }, "rate_interval": { "median": [0.0, 0.9], "p99": [0.0, 0.9] },
+                  "at_most": null, "at_least": 0, "injected": 0.05, "estimated": 0.04, "rounds": 9.0, "good": true },
+                { "phase": "uds-plus-1", "what": "uds hardly delayed", "comparisons": 0, "planned": 5, "at_least": 0 },
             ],
         });
         let text = page(&made, Some(Path::new("r")));
@@ -158,6 +168,11 @@ mod tests {
             text.contains("of 3 of 5, called regressed: median 3 (30.0 %..100.0 %); 2 required; injected +10.0 %"),
             "{text}"
         );
+        assert!(
+            text.contains("of 1 of 5, called regressed: median 0 (0.0 %..90.0 %); too few of them to require"),
+            "{text}"
+        );
+        assert!(text.contains("  NOT MADE uds hardly delayed\n"), "{text}");
         assert!(text.contains("1 of either allowed; in 1 a side failed in some rounds\n"), "{text}");
     }
 }

@@ -1,0 +1,134 @@
+//! Who is at the other end of a TCP connection.
+
+use super::sys::read_proc;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs;
+use std::mem::ManuallyDrop;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::{FromRawFd, RawFd};
+use std::path::Path;
+
+/// Both ends of a TCP connection of this process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ends {
+    pub own: SocketAddr,
+    pub other: SocketAddr,
+    /// Who holds the other end; `None`: not visible, as the process of another user or on another host.
+    pub holder: Option<Holder>,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Holder {
+    pub process_id: u32,
+    pub program: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "'{}' (process {})", self.program, self.process_id)
+    }
+}
+
+/// The ends of a connected TCP socket; `None` for one that is not connected.
+pub(super) fn ends(fd: RawFd) -> Option<Ends> {
+    // SAFETY: it is only asked for its addresses, and not closed; a descriptor closed meanwhile gives an error.
+    let stream = ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(fd) });
+    let (own, other) = (canonical(stream.local_addr().ok()?), canonical(stream.peer_addr().ok()?));
+    Some(Ends { own, other, holder: holder(own, other) })
+}
+
+/// IPv4 mapped into IPv6 as IPv4, so that both ends of a connection look the same.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Who holds the socket that is connected from `other` to `own`.
+fn holder(own: SocketAddr, other: SocketAddr) -> Option<Holder> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| read_proc(file).unwrap_or_default());
+    let inode = tables.iter().find_map(|table| inode(table, other, own))?;
+    let socket = format!("socket:[{inode}]");
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut processes = processes.filter_map(|entry| Some((entry.path(), entry.file_name().to_str()?.parse().ok()?)));
+    let (folder, process_id) = processes.find(|(folder, _): &(_, u32)| holds(folder, &socket))?;
+    Some(Holder { process_id, program: program(&folder) })
+}
+
+fn holds(process: &Path, socket: &str) -> bool {
+    let descriptors = fs::read_dir(process.join("fd"));
+    let mut links = descriptors.into_iter().flatten().flatten().map(|entry| fs::read_link(entry.path()));
+    links.any(|link| link.is_ok_and(|link| link.as_os_str() == socket))
+}
+
+fn program(process: &Path) -> String {
+    let name = fs::read_link(process.join("exe")).ok();
+    let name = name.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// The socket with these addresses.
+///
+/// # Source
+/// proc_pid_net(5): `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode`, addresses as
+/// hexadecimal words in the machine's byte order, ports as hexadecimal numbers
+fn inode(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u64> {
+    table.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_it = address(words.next()?)? == local && address(words.next()?)? == remote;
+        // Zero: nobody holds it any more.
+        words.nth(6).filter(|_| is_it)?.parse().ok().filter(|&inode| inode != 0)
+    })
+}
+
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let words: Option<Vec<u8>> = (0..ip.len() / 8)
+        .map(|word| Some(u32::from_str_radix(ip.get(8 * word..8 * word + 8)?, 16).ok()?.to_ne_bytes()))
+        .collect::<Option<Vec<_>>>()
+        .map(|words| words.concat());
+    let words = words?;
+    let ip = match words.len() {
+        4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(words).ok()?)),
+        _ => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(words).ok()?)),
+    };
+    Some(canonical(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn the_holder_of_the_other_end_is_found() -> std::io::Result<()> {
+        for listen in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+            let Ok(listener) = TcpListener::bind(listen) else { continue };
+            let (there, at) = (TcpStream::connect(listener.local_addr()?)?, canonical(listener.local_addr()?));
+            let (back, _) = listener.accept()?;
+            let found = ends(there.as_raw_fd()).unwrap();
+            assert_eq!((found.own, found.other), (canonical(there.local_addr()?), at));
+            let holder = found.holder.unwrap();
+            assert_eq!(holder.process_id, std::process::id());
+            assert!(std::env::current_exe()?.ends_with(&holder.program), "{holder}");
+            drop(back);
+            assert_eq!(ends(listener.as_raw_fd()), None, "it is connected with nobody");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn tables_of_the_kernel_are_read() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+                     0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 20 4 30 10 -1\n\
+                     1: 0100007F:1F90 0100007F:C351 06 00000000:00000000 03:00000000 00000000  0  0 0 3 0\n";
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        assert_eq!(inode(table, at(8080), at(50000)), Some(4711));
+        assert_eq!(inode(table, at(8080), at(50001)), None, "nobody holds it any more");
+        assert_eq!(inode(table, at(50000), at(8080)), None);
+        assert_eq!(address("0000000000000000FFFF00000100007F:0050"), Some(at(80)));
+        assert_eq!(address("rubbish"), None);
+        assert_eq!(address("0100007:0050"), None);
+    }
+}
