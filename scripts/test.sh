@@ -26,6 +26,8 @@ current=start
 # a test says it skipped.
 finish() {
     local code=$?
+    # The release build, if what runs beside it has failed.
+    jobs -p | xargs -r kill 2>/dev/null || true
     [[ $code -eq 0 ]] || echo "test.sh: failed: $current (exit code $code)" >&2
     awk '/SKIPPED: / { skipped++ }
          again && /^test .* \.\.\. ok$/ { failed--; passed++; print "unstable, passed when run again: " $2 }
@@ -127,8 +129,15 @@ check_preset() {
 }
 
 everything() {
-    step middleware
+    step middleware, and the release build beside it
+    # Both wait for others most of the time: packages for the network, the build for its largest crate.
+    cargo build --release --locked -p tripmeter >"$scratch/release.log" 2>&1 &
+    local release=$!
     scripts/install-middleware.sh
+    wait "$release" || {
+        cat "$scratch/release.log"
+        return 1
+    }
     step transports that are plugins
     OUT=$target/transports scripts/build-transports.sh
     lint_plugins
@@ -141,8 +150,6 @@ everything() {
     if grep 'SKIPPED: ' "$tests_log" "$again_log"; then
         return 1
     fi
-    step release build
-    cargo build --release --locked -p tripmeter
     step tools that check results
     python3 -m venv "$scratch/venv"
     "$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt

@@ -21,12 +21,12 @@ const CHANNEL_HEADER: &str = "\
 ";
 
 const CHANNEL_LEGEND: &str = "\
-AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Latency: one way, from the actual sending (service
-time), as AimRT takes it; times from the intended sending are in the table `all`. Loss: lost, late or damaged messages of
-those sent. CPU: publisher/subscriber, user and system, 100 = one core; a broker's is in neither. Offered: by each topic. !: the rate was
-missed. In brackets: intervals at
-95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most of a round, of one round or without a
-loss by Clopper and Pearson as if messages were lost one by one.
+AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Latency: one way,
+from the actual sending (service time), as AimRT takes it; times from the intended sending are in the table `all`. Loss:
+lost, late or damaged messages of those sent. CPU: publisher/subscriber, user and system, 100 = one core; a broker's is in
+neither. Offered: by each topic. !: the rate was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer
+than 6); of the loss from the least to the most of a round, of one round or without a loss by Clopper and Pearson as if
+messages were lost one by one.
 ";
 
 const RPC_HEADER: &str = "\
@@ -35,12 +35,13 @@ const RPC_HEADER: &str = "\
 ";
 
 const RPC_LEGEND: &str = "\
-AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Topic num: clients that call beside each other.
-Latency: whole round trips (rtt), not halved, from when a call was made (service time), as AimRT takes it; times from when it
-was to be made are in the table `all`. QPS: calls that succeeded, per second, of mode bench; -: mode fixed-freq, where the rate
-is given. Loss: calls of those made that timed out or failed. CPU: client/server, user and system, 100 = one core; a broker's is in
-neither. Offered: by each client. !: the rate was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most
-of a round, of one round or without a loss by Clopper and Pearson as if calls failed one by one.
+AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Topic num: clients
+that call beside each other. Latency: whole round trips (rtt), not halved, from when a call was made (service time), as
+AimRT takes it; times from when it was to be made are in the table `all`. QPS: calls that succeeded, per second, of mode
+bench; -: mode fixed-freq, where the rate is given. Loss: calls of those made that timed out or failed. CPU:
+client/server, user and system, 100 = one core; a broker's is in neither. Offered: by each client. !: the rate was missed.
+In brackets: intervals at 95 %, over rounds (n too small = fewer than 6); of the loss from the least to the most of a
+round, of one round or without a loss by Clopper and Pearson as if calls failed one by one.
 ";
 
 /// AimRT's tables of channel and RPC back ends, as far as they were measured: a row for each system, size and number of

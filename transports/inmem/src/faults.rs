@@ -154,7 +154,13 @@ pub(crate) fn settings() -> Vec<Setting> {
             "all, or an index from 0",
             "of several followers or publishers, the one that the faults hit",
         ),
-        Setting::new("lose", "", numbers, "messages that vanish"),
+        Setting::new(
+            "lose",
+            "",
+            numbers,
+            "messages that vanish; numbers count every message of the link, those of the path proof (256 KiB of them) and of \
+             the warm-up first",
+        ),
         Setting::new("duplicate", "", numbers, "messages that are delivered twice"),
         Setting::new("reorder", "", numbers, "messages held back, one at a time, until the next one was delivered"),
         Setting::new("damage", "", numbers, "messages with one bit flipped in their first 16 bytes"),
