@@ -81,9 +81,13 @@ fn the_floor_writes_to_a_file_and_a_pipe_and_its_table_is_aimrt_s() {
     let words = ["table".as_ref(), folder.path().as_os_str(), "--tables".as_ref(), "aimrt,all".as_ref()];
     let text = Tripmeter::new(words).run().with(exit::GOOD).stdout;
     assert!(text.ends_with(&finished.stdout), "{text}");
-    for part in
-        ["write/file\n", "write/pipe\n", "| epoch num | log data size (bytes) |", "| 300 | 32 | ", "pattern log"]
-    {
+    for part in [
+        "write/file, path proof: ok\n",
+        "write/pipe, path proof: ok\n",
+        "| epoch num | log data size (bytes) |",
+        "| 300 | 32 | ",
+        "pattern log",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     finished.clean();

@@ -263,7 +263,7 @@ fn steps_and_plots_of_the_history() {
     let plots = place.path().join("plots");
     let done = tripmeter(&["history", "--fail-on-change", "--svg"], &[("-e", &database), ("-p", &plots)]).with(1);
     for figure in ["Median", "99%", "Mean", "99.9%"] {
-        let begin = format!("x@service_1000hz {figure} 512 2026-01-09_12-00-00 ");
+        let begin = format!("x@service_1000hz one_way, service time {figure} 512 2026-01-09_12-00-00 ");
         assert!(lines(&done.stdout).iter().any(|line| line.starts_with(&begin)), "{figure}\n{}", done.stdout);
     }
     let svg = fs::read_to_string(plots.join("x@service_1000hz/history_Loss.svg")).unwrap();
@@ -271,6 +271,80 @@ fn steps_and_plots_of_the_history() {
     let svg = fs::read_to_string(plots.join("x@service_1000hz/512_bytes_Mean.svg")).unwrap();
     assert!(svg.contains("Latency, one_way, service time [us]"), "{svg}");
     assert!(plots.join("x@response_1000hz/history_99.9.svg").exists());
+}
+
+/// A database of sixteen experiments of six rounds each, made of the average service time of each.
+fn sixteen(place: &Path, service_us: impl Fn(usize) -> f64, change: impl Fn(usize, &mut Value)) -> PathBuf {
+    for day in 0..16 {
+        let mut manifest = in_rounds(&with(service_us(day), 0, 1000.0), 6);
+        change(day, &mut manifest);
+        write(&place.join(format!("2026-01-{:02}_12-00-00", day + 1)), &manifest);
+    }
+    place.to_owned()
+}
+
+#[test]
+fn rounds_of_one_experiment_are_one_value_of_its_history() {
+    let place = folder();
+    // What differs from day to day is the same in all rounds of a day: taken for runs, they would show steps.
+    let days = [10.0, 10.9, 9.6, 10.2, 10.8, 9.5, 10.3, 9.9, 10.7, 9.7, 10.4, 10.0, 9.6, 10.6, 10.1, 10.5];
+    let database = sixteen(&place.path().join("db"), |day| days[day], |_, _| ());
+    let done = tripmeter(&["history", "--fail-on-change"], &[("-e", &database)]).with(0);
+    assert!(done.stdout.starts_with("0 steps in "), "{}", done.stdout);
+}
+
+#[test]
+fn a_change_of_environment_parts_a_history_and_is_told() {
+    let place = folder();
+    let database = sixteen(
+        &place.path().join("db"),
+        |day| if day < 8 { 10.0 } else { 14.0 } + 0.01 * (day % 3) as f64,
+        |day, manifest| manifest["environment"]["kernel"] = json!(if day < 8 { "Linux 1" } else { "Linux 2" }),
+    );
+    let done = tripmeter(&["history", "--fail-on-change"], &[("-e", &database)]).with(0);
+    let line = done.stdout.lines().find(|line| line.starts_with("another environment since '2026-01-09_12-00-00'"));
+    assert!(line.is_some_and(|line| line.contains("Linux 1") && line.contains("Linux 2")), "{}", done.stdout);
+}
+
+#[test]
+fn failed_sub_experiments_are_no_part_of_a_history() {
+    let place = folder();
+    let database = sixteen(
+        &place.path().join("db"),
+        |day| if day < 8 { 10.0 } else { 14.0 } + 0.01 * (day % 3) as f64,
+        |day, manifest| {
+            for result in manifest["sub_experiments"].as_array_mut().unwrap().iter_mut().filter(|_| day >= 8) {
+                (result["status"], result["error"]) = (json!("failed"), json!("the follower ended"));
+            }
+        },
+    );
+    let done = tripmeter(&["history", "--fail-on-change"], &[("-e", &database)]).with(0);
+    assert!(done.stderr.contains("it failed: the follower ended"), "{}", done.stderr);
+}
+
+#[test]
+fn a_payload_that_was_not_answered_is_named_by_compare() {
+    let place = folder();
+    let [reference, silent] = ["a", "b"].map(|name| {
+        let mut manifest = in_rounds(&trips(), 10);
+        for result in manifest["sub_experiments"].as_array_mut().unwrap().iter_mut().filter(|_| name == "b") {
+            let cell = &mut result["cells"][1];
+            for figures in ["rtt_ns", "rtt_half_ns", "over_handover_ns", "series", "rtt_half_within_run_ns"] {
+                cell[figures] = Value::Null;
+            }
+            (cell["samples"], cell["counts"]["received"]) = (json!(0), json!(0));
+        }
+        write(&place.path().join(name), &manifest)
+    });
+    let done = compare(&["--method", "runs"], &reference, &silent).with(exit::PARTIAL);
+    let text = format!("{}{}", done.stdout, done.stderr);
+    assert!(text.contains("x at 1k, ") && text.contains(": no message was answered"), "{text}");
+}
+
+/// One sub-experiment `x` of round trips at two payloads.
+fn trips() -> Value {
+    static ONCE: OnceLock<Value> = OnceLock::new();
+    renamed(ONCE.get_or_init(|| measured(&["-t", "inmem", "--payloads", "512,1k", "-n", "20"])))
 }
 
 #[test]
