@@ -278,7 +278,8 @@ fn sixteen(place: &Path, service_us: impl Fn(usize) -> f64, change: impl Fn(usiz
     for day in 0..16 {
         let mut manifest = in_rounds(&with(service_us(day), 0, 1000.0), 6);
         change(day, &mut manifest);
-        write(&place.join(format!("2026-01-{:02}_12-00-00", day + 1)), &manifest);
+        let experiment = write(&place.join(format!("2026-01-{:02}_12-00-00", day + 1)), &manifest);
+        (1..=6).for_each(|round| fs::create_dir(experiment.join(format!("round-{round:02}"))).unwrap());
     }
     place.to_owned()
 }
