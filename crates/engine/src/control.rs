@@ -31,6 +31,8 @@ pub const PROTOCOL: u32 = 7;
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
 /// Phase in which it writes samples, many perhaps.
 pub const WRITING: &str = "write its samples";
+/// The leader's last phase.
+pub const CLOSING: &str = "close";
 
 /// From the supervisor to a leader: all that it is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -56,7 +56,7 @@ pub fn all(manifest: &Manifest) -> String {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
     }
     if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
-        parts.push(recording::caption(recording) + "\n" + &recording::table(&plays));
+        parts.push(recording::caption(recording) + "\n" + &recording::table(recording, &plays));
     }
     let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs)].concat();
     let others = [others, recording::notes(&plays, manifest)].concat();

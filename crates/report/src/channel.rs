@@ -9,7 +9,7 @@ use tripmeter_model::manifest::Counts;
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::losses::{Losses, gone};
 
-const HEADER: [&str; 20] = [
+const HEADER: [&str; 21] = [
     "transport",
     "wait",
     "touch",
@@ -26,6 +26,7 @@ const HEADER: [&str; 20] = [
     "p99.9\n[µs]",
     "max\n[µs]",
     "loss\n[%]",
+    "late/dup.\n[n]",
     "CPU\n[%]",
     "switches\n[/s]",
     "memory\n[MB]",
@@ -39,9 +40,10 @@ pub const LEGEND: &str = "\
 time: response = from when a message was to be sent until it came, service = from when it was sent; one way, two
 readings of one clock. publishers: of each topic. offered, achieved: messages per second of each of them, to be sent and
 sent; !: the rate was missed.
-loss: messages lost, late or damaged, of those sent. CPU: user and system, in per cent of one core; switches: context
-switches; memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These three are of the
-publishing process in the line of response, and of the subscribing one in the line of service.
+loss: messages lost, late or damaged, of those sent; late/dup.: those that came after the loss time-out, and those that came
+more than once. CPU: user and system, in per cent of one core; switches: context switches; memory: the most that was resident,
+our buffers of samples included, MB = 1000000 bytes. These three are of the publishing process in the line of response, and of
+the subscribing one in the line of service.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
 a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
@@ -92,7 +94,9 @@ impl Row<'_> {
             format!("{}{}", self.mark(|trial| trial.rate_missed, "!"), self.rate(|trial| trial.achieved_hz)),
         ];
         response[..NAMING].clone_from_slice(&naming);
-        response[HEADER.len() - 5] = share(&self.lost());
+        let counts = self.counts();
+        response[HEADER.len() - 6] = share(&self.lost());
+        response[HEADER.len() - 5] = format!("{}/{}", counts.late, counts.duplicated);
         response[HEADER.len() - 1] = proof(self.sub).to_owned();
         [
             response,
@@ -117,7 +121,8 @@ impl Row<'_> {
         let [mean, p50, p90, p99, p999, max] =
             latency_columns(&latencies, self.sub.rounds, self.trials.first().and_then(|trial| within(trial)));
         let [cpu, switches, memory] = used_columns(&used, self.sub.rounds);
-        let figures = [time.to_owned(), mean, p50, p90, p99, p999, max, String::new(), cpu, switches, memory];
+        let (loss, odd) = (String::new(), String::new());
+        let figures = [time.to_owned(), mean, p50, p90, p99, p999, max, loss, odd, cpu, switches, memory];
         let mut line = [const { String::new() }; HEADER.len()];
         line[NAMING..HEADER.len() - 1].clone_from_slice(&figures);
         line
@@ -242,8 +247,8 @@ pub mod tests {
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern channel\n"), "{text}");
         for line in [
-            "uds/stream poll none 1k 4 1 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 3.1 4002 12.3 ok",
-            "uds/stream poll none 1k 4 1 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 3.1 4002 12.3 ok",
+            "uds/stream poll none 1k 4 1 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 3.1 4002 12.3 ok",
+            "uds/stream poll none 1k 4 1 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 3.1 4002 12.3 ok",
             "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 4002 9.0",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
@@ -273,7 +278,7 @@ pub mod tests {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
         assert!(
-            lines.iter().any(|line| line.contains(" 4 1 *1000 !800 response ") && line.contains(" 0.4 ")),
+            lines.iter().any(|line| line.contains(" 4 1 *1000 !800 response ") && line.contains(" 0.4 0/2 ")),
             "{text}"
         );
     }

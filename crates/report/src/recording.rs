@@ -36,10 +36,10 @@ const NAMING: usize = 8;
 
 /// What the columns mean.
 pub const LEGEND: &str = "\
-time: response = from when a message was to be sent, as recorded, until it came; service = from when it was sent; one
-way, two readings of one clock. offered, achieved: messages per second from the first of a topic to its last, as recorded
-times the speed, and as sent; !: the rate was missed; (all): mean of the topics. loss: messages lost, late or damaged, of
-those sent. Sizes are as sent. What the processes used is in manifest.json.
+time: response = from when a message was to be sent, as recorded, until it came; service = from when it was sent; one way,
+two readings of one clock. offered, achieved: messages per second from the first of a topic to its last, as recorded times
+the speed, and as sent; -: all messages of a topic are of one instant; !: the rate was missed; (all): mean of the topics.
+loss: messages lost, late or damaged, of those sent. Sizes are as sent. What the processes used is in manifest.json.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
 a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
@@ -116,7 +116,7 @@ pub fn caption(recording: &Recording) -> String {
 }
 
 /// The table itself.
-pub fn table(plays: &[Play<'_>]) -> String {
+pub fn table(recording: &Recording, plays: &[Play<'_>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
     table.set_header(HEADER);
@@ -124,7 +124,7 @@ pub fn table(plays: &[Play<'_>]) -> String {
         if index > 0 {
             table.add_row([""; HEADER.len()]);
         }
-        table.add_rows(play.lines());
+        table.add_rows(play.lines(&recording.topics));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
@@ -136,7 +136,7 @@ pub fn table(plays: &[Play<'_>]) -> String {
 }
 
 impl Play<'_> {
-    fn lines(&self) -> Vec<[String; HEADER.len()]> {
+    fn lines(&self, recorded: &[RecordedTopic]) -> Vec<[String; HEADER.len()]> {
         let planned = self.sub.planned;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
         let (transport, wait) = (format!("{}{same_process}", planned.transport), planned.wait.to_string());
@@ -150,7 +150,12 @@ impl Play<'_> {
         for index in 0..topics {
             let trials: Vec<&TopicTrial> = self.trials.iter().filter_map(|trial| trial.topics.get(index)).collect();
             let Some(first) = trials.first() else { continue };
-            lines.extend(pair(of(&first.name, first.mean_bytes), &trials, self.sub.rounds));
+            let mut pair = pair(of(&first.name, first.mean_bytes), &trials, self.sub.rounds);
+            // Messages of one instant have no rate, one message neither.
+            if recorded.get(index).is_some_and(|topic| topic.first_ns == topic.last_ns) {
+                (pair[0][6], pair[0][7]) = ("-".to_owned(), "-".to_owned());
+            }
+            lines.extend(pair);
         }
         lines.extend(pair(of("(all)", self.mean_bytes()), &self.trials, self.sub.rounds));
         lines
@@ -268,7 +273,12 @@ pub mod tests {
     /// Two topics, played over one transport.
     pub fn played() -> Manifest {
         let mut manifest = measured("uds/stream", &[1000.0]);
-        let topic = |name: &str, padded| RecordedTopic { name: name.to_owned(), padded, ..RecordedTopic::default() };
+        let topic = |name: &str, padded| RecordedTopic {
+            name: name.to_owned(),
+            padded,
+            last_ns: 1_000_000,
+            ..RecordedTopic::default()
+        };
         manifest.plan.recording = Some(Recording {
             file: "drive.mcap".to_owned(),
             file_bytes: 1,
@@ -328,6 +338,14 @@ pub mod tests {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.contains(LEGEND) && !text.contains("pattern channel\n"), "{text}");
+    }
+
+    #[test]
+    fn messages_of_one_instant_have_no_rate() {
+        let mut manifest = played();
+        manifest.plan.recording.as_mut().unwrap().topics[1].last_ns = 0;
+        let lines = squeezed(&all(&manifest));
+        assert!(lines.iter().any(|line| line.contains("/switch 1000 16 - - response 66.000 ")), "{lines:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::host::Tray;
 use crate::order::Arrived;
 use crate::reason::reason;
 use crate::settings::Settings;
+use crate::tls::accept;
 use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, loopback};
 use bytes::Bytes;
 use std::convert::Infallible;
@@ -90,12 +91,7 @@ async fn serve(stream: TcpStream, tls: Option<&TlsAcceptor>, settings: &Settings
     stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
     let stream = match tls {
         None => Stream::new(stream),
-        Some(tls) => {
-            let stream = tls.accept(stream).await;
-            let refused =
-                |error: std::io::Error| Error::failed(format!("TLS with the leader failed: {}", reason(&error)));
-            Stream::new(stream.map_err(refused)?)
-        }
+        Some(tls) => Stream::new(accept(tls, stream).await?),
     };
     let service = tower::service_fn(move |request| {
         let desk = desk.clone();

@@ -1,6 +1,6 @@
 //! The leader's end: a client of the follower's service.
 
-use crate::reason::reason;
+use crate::reason::{reason, refused};
 use crate::settings::Settings;
 use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, loopback, name};
 use bytes::Bytes;
@@ -43,6 +43,7 @@ impl Caller {
         let stream = stream.map_err(|error| Error::os(&format!("connecting to the follower at {to}"), error))?;
         stream.set_nodelay(self.settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
         let stream = secure(stream, self.tls, to).await?;
+        let ended = stream.ended();
         let failed = |error: tonic::transport::Error| Error::failed(format!("no gRPC with {to}: {}", reason(&error)));
         let endpoint = Endpoint::from_shared(format!("http://{to}")).map_err(failed)?;
         let endpoint = endpoint
@@ -56,7 +57,7 @@ impl Caller {
         });
         let channel = endpoint.connect_with_connector(connector).await.map_err(failed)?;
         let greeted = call(channel.clone(), Bytes::new()).await;
-        greeted.map_err(|error| Error::failed(format!("{to} refused the leader: {error}")))?;
+        greeted.map_err(|error| refused(to, &error, ended.get()))?;
         Ok(channel)
     }
 }

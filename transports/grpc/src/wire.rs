@@ -1,11 +1,13 @@
 //! What goes over the wire, see `tripmeter.proto`, and the stream that it goes over.
 
 use crate::host::Body;
+use crate::reason::reason;
 use bytes::Bytes;
 use std::io::{IoSlice, Result as Io};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::ptr::null_mut;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -41,11 +43,19 @@ trait Both: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Both for T {}
 
 /// A connection in the clear or within TLS.
-pub(crate) struct Stream(Box<dyn Both>);
+pub(crate) struct Stream {
+    inner: Box<dyn Both>,
+    ended: Arc<OnceLock<String>>,
+}
 
 impl Stream {
     pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
-        Self(Box::new(stream))
+        Self { inner: Box::new(stream), ended: Arc::default() }
+    }
+
+    /// Where it is kept why nothing more could be read; tonic does not tell.
+    pub(crate) fn ended(&self) -> Arc<OnceLock<String>> {
+        self.ended.clone()
     }
 }
 
@@ -57,13 +67,17 @@ impl Connected for Stream {
 
 impl AsyncRead for Stream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<Io<()>> {
-        Pin::new(&mut self.0).poll_read(context, room)
+        let read = Pin::new(&mut self.inner).poll_read(context, room);
+        if let Poll::Ready(Err(error)) = &read {
+            let _ = self.ended.set(reason(error));
+        }
+        read
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Io<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.inner).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -71,19 +85,19 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<Io<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(context, bytes)
+        Pin::new(&mut self.inner).poll_write_vectored(context, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Io<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.inner).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Io<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }
 

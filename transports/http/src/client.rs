@@ -121,7 +121,7 @@ impl Link for Client {
             let mut requests = Requests::over(stream, tls, &settings).await?;
             // Only its answer says that the follower has accepted this end's certificate.
             let greeted = requests.send(Method::GET, Bytes::new(), rooms).await;
-            greeted.map_err(|error| Error::failed(format!("{to} refused the leader: {error}")))?;
+            greeted.map_err(|error| requests.refused(to, &error))?;
             Ok(requests)
         })?;
         match self.callback {

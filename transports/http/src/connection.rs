@@ -1,10 +1,10 @@
 //! A connection of either kind of HTTP, in the clear or not.
 
 use crate::errands::Call;
-use crate::reason::reason;
+use crate::reason::{reason, refused};
 use crate::rooms::{Arrival, Rooms};
 use crate::settings::Settings;
-use crate::tls::HOST;
+use crate::tls::{HOST, accept};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -16,6 +16,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -43,6 +44,8 @@ pub(crate) struct Requests {
     sender: Sender,
     uri: Uri,
     host: Option<HeaderValue>,
+    /// Why the connection has ended; a request that it took along does not always tell.
+    ended: Arc<OnceLock<String>>,
 }
 
 enum Sender {
@@ -70,16 +73,16 @@ impl Requests {
     async fn handshake(stream: impl Stream, to: SocketAddr, settings: &Settings) -> Result<Self> {
         let failed = |error: hyper::Error| Error::failed(format!("no HTTP with {to}: {}", reason(&error)));
         let stream = TokioIo::new(stream);
+        let ended = Arc::new(OnceLock::new());
         let sender = if settings.is_http2 {
             let mut builder = client2::Builder::new(TokioExecutor::new());
             builder.initial_stream_window_size(settings.window).initial_connection_window_size(settings.window);
             let (sender, connection) = builder.handshake(stream).await.map_err(failed)?;
-            // How it ends, whoever sends or waits is told.
-            tokio::spawn(connection);
+            tokio::spawn(keep(connection, ended.clone()));
             Sender::Http2(sender)
         } else {
             let (sender, connection) = client1::handshake(stream).await.map_err(failed)?;
-            tokio::spawn(connection);
+            tokio::spawn(keep(connection, ended.clone()));
             Sender::Http1(sender)
         };
         // HTTP/2 has scheme and host in the address, HTTP/1.1 the host in a header.
@@ -90,7 +93,12 @@ impl Requests {
         let invalid = |error: &dyn std::error::Error| Error::failed(format!("address {to}: {error}"));
         let uri = uri.parse().map_err(|error: hyper::http::uri::InvalidUri| invalid(&error))?;
         let host = host.map(HeaderValue::try_from).transpose().map_err(|error| invalid(&error))?;
-        Ok(Self { sender, uri, host })
+        Ok(Self { sender, uri, host, ended })
+    }
+
+    /// Says that the follower did not let this end in.
+    pub(crate) fn refused(&self, to: SocketAddr, error: &Error) -> Error {
+        refused(to, error, self.ended.get())
     }
 
     /// Begins a request; what comes back is an answer, put together in one of `rooms`.
@@ -133,6 +141,13 @@ impl Requests {
     }
 }
 
+/// Waits for the end of a connection, and keeps why.
+async fn keep(connection: impl Future<Output = hyper::Result<()>>, ended: Arc<OnceLock<String>>) {
+    if let Err(error) = connection.await {
+        let _ = ended.set(reason(&error));
+    }
+}
+
 async fn answer(
     sent: impl Future<Output = hyper::Result<Response<Incoming>>>,
     rooms: Rooms,
@@ -165,12 +180,7 @@ where
     stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
     match tls {
         None => spawn(stream, settings, answer),
-        Some(tls) => {
-            let stream = tls.accept(stream).await;
-            let refused =
-                |error: std::io::Error| Error::failed(format!("TLS with the leader failed: {}", reason(&error)));
-            spawn(stream.map_err(refused)?, settings, answer);
-        }
+        Some(tls) => spawn(accept(tls, stream).await?, settings, answer),
     }
     Ok(())
 }

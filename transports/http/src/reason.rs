@@ -1,5 +1,8 @@
 //! Errors of several libraries.
 
+use std::net::SocketAddr;
+use tripmeter_abi::Error;
+
 /// An error and what it comes from, in one line.
 pub(crate) fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -12,4 +15,20 @@ pub(crate) fn reason(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// What rustls says of an alert of the other side.
+const ALERT: &str = "received fatal alert: ";
+
+/// The follower did not let the leader in: the greeting failed with `error`, and the connection `ended` for this reason.
+pub(crate) fn refused(to: SocketAddr, error: &Error, ended: Option<&String>) -> Error {
+    let text = error.to_string();
+    let why = ended.filter(|why| !text.contains(why.as_str())).map_or(text.clone(), |why| format!("{text}: {why}"));
+    // In TLS 1.3 the certificate is all that a client can be refused for once it has finished its handshake.
+    match why.split_once(ALERT) {
+        Some((_, alert)) => {
+            Error::failed(format!("{to} refused the leader's certificate, or that it has none: {ALERT}{alert}"))
+        }
+        None => Error::failed(format!("{to} refused the leader: {why}")),
+    }
 }

@@ -1,5 +1,6 @@
 //! TLS: an authority made for the run, and the certificate that it issued to both ends, who ask each other for it.
 
+use crate::reason::reason;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -7,20 +8,44 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, Intruder, NodeOptions, Result};
 
 /// The only address that a certificate is good for.
 pub(crate) const HOST: &str = "127.0.0.1";
 
+/// How long one that was refused is heard.
+const HEARING_TIME: Duration = Duration::from_millis(200);
+
 /// Files in the run's folder, in DER.
 const AUTHORITY: &str = "authority.der";
 const CERTIFICATE: &str = "certificate.der";
 const KEY: &str = "key.der";
+
+/// Accepts a leader. One that is refused is heard for a moment, without an answer: a connection that is closed over what
+/// was sent is reset, and why it was refused is lost.
+pub(crate) async fn accept(tls: &TlsAcceptor, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
+    let (error, mut refused) = match tls.accept(stream).into_fallible().await {
+        Ok(stream) => return Ok(stream),
+        Err(refused) => refused,
+    };
+    let hear = async {
+        let _ = refused.shutdown().await;
+        let mut rest = [0; 1024];
+        while refused.read(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
+    };
+    // That it does not end is its own affair.
+    let _ = tokio::time::timeout(HEARING_TIME, hear).await;
+    Err(Error::failed(format!("TLS with the leader failed: {}", reason(&error))))
+}
 
 /// Whom an end trusts, and what it shows of itself. Both ends show the same: a second certificate would change nothing
 /// of what is measured.

@@ -2,7 +2,7 @@
 
 use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
-use crate::control::{FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
+use crate::control::{CLOSING, FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
 use crate::files::append_log_row;
 use crate::registry::Entry;
 use crate::scratch::Part;
@@ -275,6 +275,11 @@ impl Team {
         let (who, transport, phase) = (self.who(*index), &self.transport, &self.phase);
         Some(Outcome::Killed(match word {
             Some(why) => format!("transport '{transport}' failed to {phase}: {who} failed: {why}"),
+            None if phase == CLOSING && !self.followers[*index].was_signalled() => format!(
+                "the leader of '{transport}' does not come back from closing, {} s after {who} had ended as it should; it \
+                 was killed; what was measured before is kept",
+                ended.elapsed().as_secs()
+            ),
             None => format!("{who} ended while the leader was to {phase}"),
         }))
     }

@@ -7,7 +7,9 @@ use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, co
 use crate::any::AnySystem;
 use crate::audit;
 use crate::clock::{Clock, Source};
-use crate::control::{Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, send};
+use crate::control::{
+    CLOSING, Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, send,
+};
 use crate::files::{Files, Kind, StampFiles, TrialFile};
 use crate::handover::Page;
 use crate::measure::alarm::Alarm;
@@ -408,7 +410,7 @@ impl Leader {
                 self.payload(&mut session, payload_bytes)?;
             }
         }
-        self.phase("close");
+        self.phase(CLOSING);
         self.tell(&ToFollower::Bye)
     }
 

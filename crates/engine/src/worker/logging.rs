@@ -6,7 +6,7 @@ use super::crew::Window;
 use super::leader::{Leader, Output};
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::{Clock, monotonic_ns};
-use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
+use crate::control::{CLOSING, FromFollower, FromLeader, ToFollower, WRITING};
 use crate::handover::Page;
 use crate::lines::Text;
 use crate::measure::logging::Calls;
@@ -76,7 +76,7 @@ impl Leader {
             self.check_stop()?;
             self.measure_log(system, clock, payload_bytes, limits.packet_bytes)?;
         }
-        self.phase("close");
+        self.phase(CLOSING);
         self.tell(&ToFollower::Bye)
     }
 
