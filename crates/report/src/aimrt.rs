@@ -84,11 +84,7 @@ fn notes(subs: &[Merged<'_>]) -> String {
         let is_topic = plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_none()) && plan.publishers() == 1;
         is_topic || plan.rpc.is_some() || log::is_of(sub)
     };
-    let own: Vec<&Merged<'_>> = subs.iter().filter(is_of).collect();
-    let mut lines: Vec<String> = own.iter().filter_map(|sub| notes::failed_proof(sub)).collect();
-    lines.extend(own.iter().filter_map(|sub| notes::doubtful_security(sub)));
-    lines.extend(own.iter().flat_map(|sub| notes::unfinished(sub)));
-    lines.iter().map(|line| line.clone() + "\n").collect()
+    notes::outcomes(subs.iter().filter(is_of)).iter().map(|line| line.clone() + "\n").collect()
 }
 
 /// AimRT's page has figures of so many cores.
@@ -118,8 +114,12 @@ fn cores(manifest: &Manifest) -> String {
 
 /// The same of loggers.
 fn logging_cores(manifest: &Manifest) -> String {
-    let here = counted(manifest.environment.cpus.len(), "processor");
+    let processors = manifest.environment.cpus.len();
+    let here = counted(processors, "processor");
     let bound = match manifest.plan.leader_cpu {
+        None if processors == PUBLISHED_CORES => {
+            return format!("Cores: the kernel chooses of {PUBLISHED_CORES} processors, as published.\n");
+        }
         Some(cpu) => format!("the thread that logs is bound to processor {cpu}"),
         None => "the kernel chooses the processors".to_owned(),
     };

@@ -119,9 +119,7 @@ fn notes(
 ) -> String {
     let cells: Vec<(&Merged<'_>, &MergedCell<'_>)> =
         rows.iter().map(|row| (row.sub, &row.cell)).chain(fans.iter().map(|fan| (fan.sub(), &fan.cell))).collect();
-    let mut lines: Vec<String> = subs.iter().filter_map(notes::failed_proof).collect();
-    lines.extend(subs.iter().filter_map(notes::doubtful_security));
-    lines.extend(subs.iter().flat_map(notes::unfinished));
+    let mut lines = notes::outcomes(subs.iter());
     let mut reasons: Vec<&str> = Vec::new();
     for reason in cells.iter().flat_map(|(_, cell)| cell.shortfalls()) {
         if !reasons.contains(&reason) {

@@ -35,12 +35,18 @@ pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
 }
 
 /// A line if it was to be shown that intruders are refused, and could not be.
-pub fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
+fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::NotVisible)?;
     let is_secured = !proof.intruders.is_empty();
     let Merged { planned, .. } = sub;
     let place = in_round(sub, round);
     is_secured.then(|| format!("NOT PROVEN: {} ({}){place}: {}", planned.name, planned.transport, proof.evidence))
+}
+
+/// What keeps sub-experiments as a whole from being good: failed proofs first, then what is missing.
+pub fn outcomes<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Vec<String> {
+    let proofs = subs.clone().filter_map(failed_proof).chain(subs.clone().filter_map(doubtful_security));
+    proofs.chain(subs.flat_map(unfinished)).collect()
 }
 
 /// A line for each round that failed, was interrupted or not run.

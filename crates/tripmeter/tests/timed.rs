@@ -284,6 +284,12 @@ fn sixteen(place: &Path, service_us: impl Fn(usize) -> f64, change: impl Fn(usiz
     place.to_owned()
 }
 
+/// A step in the middle of sixteen.
+fn stepped(day: usize) -> f64 {
+    let level = if day < 8 { 10.0 } else { 14.0 };
+    level + 0.01 * (day % 3) as f64
+}
+
 #[test]
 fn rounds_of_one_experiment_are_one_value_of_its_history() {
     let place = folder();
@@ -297,11 +303,9 @@ fn rounds_of_one_experiment_are_one_value_of_its_history() {
 #[test]
 fn a_change_of_environment_parts_a_history_and_is_told() {
     let place = folder();
-    let database = sixteen(
-        &place.path().join("db"),
-        |day| if day < 8 { 10.0 } else { 14.0 } + 0.01 * (day % 3) as f64,
-        |day, manifest| manifest["environment"]["kernel"] = json!(if day < 8 { "Linux 1" } else { "Linux 2" }),
-    );
+    let database = sixteen(&place.path().join("db"), stepped, |day, manifest| {
+        manifest["environment"]["kernel"] = json!(if day < 8 { "Linux 1" } else { "Linux 2" })
+    });
     let done = tripmeter(&["history", "--fail-on-change"], &[("-e", &database)]).with(0);
     let line = done.stdout.lines().find(|line| line.starts_with("another environment since '2026-01-09_12-00-00'"));
     assert!(line.is_some_and(|line| line.contains("Linux 1") && line.contains("Linux 2")), "{}", done.stdout);
@@ -310,15 +314,11 @@ fn a_change_of_environment_parts_a_history_and_is_told() {
 #[test]
 fn failed_sub_experiments_are_no_part_of_a_history() {
     let place = folder();
-    let database = sixteen(
-        &place.path().join("db"),
-        |day| if day < 8 { 10.0 } else { 14.0 } + 0.01 * (day % 3) as f64,
-        |day, manifest| {
-            for result in manifest["sub_experiments"].as_array_mut().unwrap().iter_mut().filter(|_| day >= 8) {
-                (result["status"], result["error"]) = (json!("failed"), json!("the follower ended"));
-            }
-        },
-    );
+    let database = sixteen(&place.path().join("db"), stepped, |day, manifest| {
+        for result in manifest["sub_experiments"].as_array_mut().unwrap().iter_mut().filter(|_| day >= 8) {
+            (result["status"], result["error"]) = (json!("failed"), json!("the follower ended"));
+        }
+    });
     let done = tripmeter(&["history", "--fail-on-change"], &[("-e", &database)]).with(0);
     assert!(done.stderr.contains("it failed: the follower ended"), "{}", done.stderr);
 }

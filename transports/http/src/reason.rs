@@ -27,6 +27,7 @@ pub(crate) fn refused(to: SocketAddr, error: &Error, ended: Option<&String>) -> 
     // In TLS 1.3 the certificate is all that a client can be refused for once it has finished its handshake.
     match why.split_once(ALERT) {
         Some((_, alert)) => {
+            let alert = alert.split(':').next().unwrap_or(alert);
             Error::failed(format!("{to} refused the leader's certificate, or that it has none: {ALERT}{alert}"))
         }
         None => Error::failed(format!("{to} refused the leader: {why}")),

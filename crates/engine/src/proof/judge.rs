@@ -267,8 +267,8 @@ fn between(scene: &Scene, bytes: &str) -> Finding {
     if [leader.own, follower.own].contains(&at) || holder.is_some_and(|holder| processes.contains(&holder.process_id)) {
         return failed(format!("no broker is between: {at} is the leader or the follower itself"));
     }
-    // What this user's processes hold would have been found.
-    let who = holder.map_or("a process of another user".to_owned(), ToString::to_string);
+    // This user's own processes are visible.
+    let who = holder.map_or("a process that is not visible here".to_owned(), ToString::to_string);
     proven(format!("{bytes}, through {who} at {at}"))
 }
 

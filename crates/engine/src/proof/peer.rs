@@ -14,7 +14,7 @@ use std::path::Path;
 pub(super) struct Ends {
     pub own: SocketAddr,
     pub other: SocketAddr,
-    /// Who holds the other end; `None`: not visible, as the process of another user or on another host.
+    /// Who holds the other end; `None`: not visible, as a process of another user.
     pub holder: Option<Holder>,
 }
 

@@ -366,7 +366,7 @@ fn a_broker_is_a_third_process_at_one_address() {
     assert_verdict(&claim, &sides, Verdict::Proven, "through 'between' (process 7) at 127.0.0.1:1883");
     assert_verdict(&of(Path::Tcp), &sides, Verdict::Proven, "TCP connections;");
     let unseen = over_tcp([(1883, None), (1883, None)]);
-    assert_verdict(&claim, &unseen, Verdict::Proven, "through a process of another user at 127.0.0.1:1883");
+    assert_verdict(&claim, &unseen, Verdict::Proven, "through a process that is not visible here at 127.0.0.1:1883");
     let two = over_tcp([(1883, Some(7)), (1884, Some(7))]);
     assert_verdict(&claim, &two, Verdict::Failed, "the leader is connected with 127.0.0.1:1883, the follower with");
     let direct = over_tcp([(50_002, Some(2)), (50_001, Some(1))]);
