@@ -12,7 +12,7 @@ pub struct Series {
     pub samples: u64,
     /// Where a warm-up ends, by MSER-5.
     pub warm_up: Option<WarmUp>,
-    /// How much a sample is like those before it; absent if not every sample was looked at, or all are equal.
+    /// How much a sample is like those before it, by the first 16,384 of them; absent if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autocorrelation: Option<Correlation>,
     /// Whether samples get slower or faster.
@@ -41,7 +41,7 @@ pub struct WarmUp {
 pub struct Correlation {
     /// The coefficient of a sample and the one before.
     pub lag_1: f64,
-    /// How many independent samples are worth as much for a mean.
+    /// How many independent samples all samples are worth for a mean.
     pub effective_samples: f64,
     /// Whether correlation dies out within 100 samples; if not, the number is too large.
     pub is_complete: bool,
@@ -50,7 +50,7 @@ pub struct Correlation {
 /// A monotonic trend of the medians of 50 pieces of the series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trend {
-    /// Change from the first piece to the last as a share of the median, by Theil and Sen's slope.
+    /// From the median of the first tenth of the pieces to that of the last, as a share of the former.
     pub change: f64,
     /// Two-sided p-value of "no trend", by Mann and Kendall.
     pub p: f64,

@@ -11,7 +11,7 @@
 //! | [`checks()`] | an experiment against its requirements |
 //! | [`comparison()`], [`runs_comparison()`] | an experiment against a reference, by one run or by several |
 //! | [`requirements()`] | limits |
-//! | [`steps()`] | steps in the history of figures |
+//! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
 //! The tables end with a line break.
@@ -22,6 +22,7 @@ mod aimrt;
 mod aimrt_log;
 mod all;
 mod audit;
+mod changes;
 mod channel;
 mod checks;
 mod comparison;
@@ -43,7 +44,6 @@ mod requirements;
 mod rpc;
 mod runs_comparison;
 mod series;
-mod steps;
 mod throughput;
 mod trips;
 mod verdicts;
@@ -52,6 +52,7 @@ pub use ab::{Ab, ab};
 pub use aimrt::aimrt;
 pub use all::all;
 pub use audit::{audit, audit_checks};
+pub use changes::{Change, changes};
 pub use checks::checks;
 pub use comparison::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
 pub use ecal::ecal;
@@ -60,7 +61,6 @@ pub use iceperf::iceperf;
 pub use number::two_digits;
 pub use requirements::requirements;
 pub use runs_comparison::{RunsComparison, runs_comparison};
-pub use steps::{Step, steps};
 pub use verdicts::percent;
 
 /// The system whose transport is the floor: the distance of all others is shown against it.

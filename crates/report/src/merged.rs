@@ -1,5 +1,6 @@
 //! Sub-experiments with their rounds put together.
 
+use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
     Cell, Counts, Figures, Manifest, ModeChange, OverHandover, PathProof, Status, SubExperimentResult, Verdict,
 };
@@ -52,6 +53,13 @@ impl<'a> Merged<'a> {
     pub fn payload(&self, bytes: u64) -> MergedCell<'a> {
         let cells = self.results.iter().flat_map(|result| &result.cells);
         MergedCell { payload_bytes: bytes, cells: cells.filter(|cell| cell.payload_bytes == bytes).collect() }
+    }
+
+    /// The medians of `rtt_half` at one payload in nanoseconds, by round.
+    pub fn medians_by_round(&self, bytes: u64) -> BTreeMap<u32, f64> {
+        let cells = self.results.iter().flat_map(|result| result.cells.iter().map(|cell| (result.round, cell)));
+        let of_payload = cells.filter(|(_, cell)| cell.payload_bytes == bytes);
+        of_payload.filter_map(|(round, cell)| Some((round, cell.rtt_half_ns?.median))).collect()
     }
 
     /// The rounds that did not end as they should, with their state and error; a round of which nothing is known was

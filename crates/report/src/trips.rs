@@ -55,7 +55,7 @@ one_way: from sending to the arrival at the follower, two readings of one clock.
 const LEGEND: &str = "\
 rtt_half: half of a round trip, what the published tables call latency; rtt: the whole of it. k = 1024 bytes.
 wait: how both sides wait. touch: none = only our 16-byte header, header = the first cache line, full = every byte.
-floor: shm at the same payload, wait and touch, compared by rtt_half median; - = not measured.
+floor: shm at the same payload, wait and touch, compared by rtt_half median, round by round; - = not measured.
 n: samples; lost: messages never answered, which are not among them.
 ";
 
@@ -97,10 +97,6 @@ pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
 }
 
 impl Row<'_> {
-    fn rtt_half_median(&self) -> Option<f64> {
-        median(&self.cell.rtt_half(|figures| figures.median))
-    }
-
     /// With its interval: over the rounds, or within the only one.
     fn figure(&self, values: &[f64], within: Option<Bounds>) -> String {
         interval::figure(values, self.sub.rounds, within, micros)
@@ -264,18 +260,28 @@ fn same_factors(other: &SubExperiment, sub: &Merged<'_>) -> bool {
     (other.wait, other.touch) == (sub.planned.wait, sub.planned.touch)
 }
 
-/// `x 2.4` from the floor, `floor` for the floor itself, `-` where there is none.
+/// The distance from the floor in each round that has both; `floor` for the floor itself, `-` where there is none.
 fn distance(row: &Row<'_>, subs: &[Merged<'_>]) -> String {
-    let Some((floor, floor_ns)) = floor(row, subs) else { return "-".to_owned() };
-    match row.rtt_half_median() {
-        _ if floor.planned.name == row.sub.planned.name => "floor".to_owned(),
-        Some(ns) if floor_ns > 0.0 => ratio(ns / floor_ns),
-        _ => "-".to_owned(),
+    let Some(floor) = floor(row, subs) else { return "-".to_owned() };
+    if floor.planned.name == row.sub.planned.name {
+        return "floor".to_owned();
     }
+    let bytes = row.cell.payload_bytes;
+    let of_floor = floor.medians_by_round(bytes);
+    let over =
+        |(round, ns): (&u32, &f64)| of_floor.get(round).filter(|floor_ns| **floor_ns > 0.0).map(|floor| ns / floor);
+    let ratios: Vec<f64> = row.sub.medians_by_round(bytes).iter().filter_map(over).collect();
+    // If the errors of both are independent, the ratio of their ends holds at least as often as each.
+    let ends = row.within().zip(Row { sub: floor, cell: floor.payload(bytes) }.within());
+    let within = ends.map(|(ours, floors)| Bounds {
+        low: ours.median.low.zip(floors.median.high).map(|(ours, floors)| ours / floors),
+        high: ours.median.high.zip(floors.median.low).map(|(ours, floors)| ours / floors),
+    });
+    interval::figure(&ratios, row.sub.rounds, within, ratio)
 }
 
-/// The floor of a row and its median; one with default settings is preferred, one whose path proof failed is none.
-fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<(&'a Merged<'a>, f64)> {
+/// The floor of a row; one with default settings is preferred, one whose path proof failed is none.
+fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<&'a Merged<'a>> {
     let fits = |sub: &&Merged<'_>| {
         sub.planned.transport.system == FLOOR
             && sub.planned.pattern == row.sub.planned.pattern
@@ -284,11 +290,8 @@ fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<(&'a Merged<'a>, f
             && !sub.same_process()
             && notes::failed_proof(sub).is_none()
     };
-    let with_median = |sub: &'a Merged<'a>| {
-        Some((sub, median(&sub.payload(row.cell.payload_bytes).rtt_half(|figures| figures.median))?))
-    };
-    let candidates = subs.iter().filter(fits).filter_map(with_median);
-    candidates.min_by_key(|(sub, _)| sub.planned.transport.given.len())
+    let has_median = |sub: &&Merged<'_>| !sub.medians_by_round(row.cell.payload_bytes).is_empty();
+    subs.iter().filter(fits).filter(has_median).min_by_key(|sub| sub.planned.transport.given.len())
 }
 
 #[cfg(test)]

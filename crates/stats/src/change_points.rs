@@ -105,7 +105,7 @@ fn places(what: &'static str, indices: &[usize], count: usize) -> Result<Vec<usi
 }
 
 /// The parts, from and to, of a range that is divided at sorted places.
-fn parts(from: usize, to: usize, at: &[usize]) -> Vec<(usize, usize)> {
+pub(crate) fn parts(from: usize, to: usize, at: &[usize]) -> Vec<(usize, usize)> {
     let starts = std::iter::once(from).chain(at.iter().copied());
     let ends = at.iter().copied().chain(std::iter::once(to));
     starts.zip(ends).collect()

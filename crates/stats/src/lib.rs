@@ -31,6 +31,7 @@ pub mod runs;
 mod select;
 pub mod series;
 pub mod shift;
+pub mod slow_drift;
 pub mod timed;
 pub mod verdict;
 

@@ -37,13 +37,15 @@ pub const EFFECTIVE_SHARE: f64 = 0.1;
 #[derive(Clone, Debug)]
 pub struct Thinned {
     kept: Vec<u64>,
+    /// The first samples, none left out, once others are.
+    head: Vec<u64>,
     every: u64,
     count: u64,
 }
 
 impl Default for Thinned {
     fn default() -> Self {
-        Self { kept: Vec::new(), every: 1, count: 0 }
+        Self { kept: Vec::new(), head: Vec::new(), every: 1, count: 0 }
     }
 }
 
@@ -52,6 +54,9 @@ impl Thinned {
     pub fn push(&mut self, ns: u64) {
         if self.count.is_multiple_of(self.every) {
             if self.kept.len() == MOST_KEPT {
+                if self.every == 1 {
+                    self.head = self.kept.clone();
+                }
                 let mut index = 0;
                 self.kept.retain(|_| (index += 1, index % 2 == 1).1);
                 self.every *= 2;
@@ -74,7 +79,7 @@ impl Thinned {
             every: self.every,
             samples: self.kept.len() as u64,
             warm_up: self.warm_up(&samples),
-            autocorrelation: if self.every == 1 { correlation(&samples) } else { None },
+            autocorrelation: correlation(if self.head.is_empty() { &self.kept } else { &self.head }, self.count),
             drift: trend(&samples),
             modes: modes(&samples, granularity_ns),
         })
@@ -99,12 +104,14 @@ impl Thinned {
     }
 }
 
-fn correlation(samples: &[f64]) -> Option<Correlation> {
-    let mut found = Autocorrelation::new(LAGS.min(samples.len() / 4));
-    samples.iter().for_each(|&sample| found.push(sample));
+/// Of the first samples of so many.
+fn correlation(first: &[u64], count: u64) -> Option<Correlation> {
+    let mut found = Autocorrelation::new(LAGS.min(first.len() / 4));
+    first.iter().for_each(|&ns| found.push(ns as f64));
     let coefficients = found.coefficients()?;
     let size = effective_size(found.count(), &coefficients);
-    Some(Correlation { lag_1: coefficients[0], effective_samples: size.samples, is_complete: size.is_complete })
+    let effective_samples = size.samples * count as f64 / first.len() as f64;
+    Some(Correlation { lag_1: coefficients[0], effective_samples, is_complete: size.is_complete })
 }
 
 /// Of medians: the means of pieces show outliers, and not what becomes of the median.
@@ -112,8 +119,11 @@ fn trend(samples: &[f64]) -> Option<Trend> {
     let piece = samples.len().div_ceil(MOST_POINTS);
     let medians: Vec<f64> = samples.chunks_exact(piece).filter_map(median).collect();
     let found = drift(&medians)?;
-    let level = median(&medians).filter(|level| *level > 0.0)?;
-    Some(Trend { change: found.slope * (medians.len() - 1) as f64 / level, p: found.p })
+    // A straight line may be no likeness of it, and end below 0.
+    let tenth = medians.len().div_ceil(10);
+    let level = |pieces: &[f64]| median(pieces).filter(|level| *level > 0.0);
+    let (begin, end) = (level(&medians[..tenth])?, level(&medians[medians.len() - tenth..])?);
+    Some(Trend { change: end / begin - 1.0, p: found.p })
 }
 
 fn modes(samples: &[f64], granularity_ns: f64) -> Option<Modes> {
@@ -164,7 +174,8 @@ pub fn has_modes(series: &Series) -> Option<Modes> {
 
 /// The autocorrelation, if samples are worth far less than their number.
 pub fn is_correlated(series: &Series) -> Option<Correlation> {
-    series.autocorrelation.filter(|found| found.effective_samples <= EFFECTIVE_SHARE * series.samples as f64)
+    let samples = series.samples * series.every;
+    series.autocorrelation.filter(|found| found.effective_samples <= EFFECTIVE_SHARE * samples as f64)
 }
 
 #[cfg(test)]
@@ -223,7 +234,15 @@ mod tests {
         let found = coarse.audit(10.0).unwrap();
         assert!(has_modes(&found).is_none(), "{found:?}");
         assert_eq!((found.every, found.samples), (8, 12_500));
-        assert!(found.autocorrelation.is_none());
+        let size = found.autocorrelation.unwrap().effective_samples;
+        assert!(size > 80_000.0 && is_correlated(&found).is_none(), "{size}");
+    }
+
+    #[test]
+    fn of_many_samples_the_first_tell_their_correlation() {
+        let waves = audited(100_000, |index, ns| ns + 40.0 * (index as f64 / 60.0).sin());
+        assert_eq!(waves.every, 8);
+        assert!(is_correlated(&waves).is_some(), "{waves:?}");
     }
 
     #[test]

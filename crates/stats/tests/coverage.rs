@@ -1,18 +1,19 @@
 //! How often intervals cover, and verdicts are wrong, on runs as latencies are: samples that depend on each other, in two
 //! modes, or with a heavy tail, and runs that differ from each other.
 //!
-//! `cargo test --release -p tripmeter-stats --test coverage -- --ignored --nocapture` prints a table with
-//! many more trials.
+//! With many more trials, as the table of docs/method.md:
+//! `cargo test --release -p tripmeter-stats --test coverage -- --ignored --nocapture | grep '^|' > docs/results/coverage.md`
 
 use fastrand::Rng;
 use std::f64::consts::TAU;
 use tripmeter_stats::autocorrelation::{Autocorrelation, effective_size};
 use tripmeter_stats::change::{Control, Judged, Verdict, judge_all};
-use tripmeter_stats::change_points::{Options, change_points};
+use tripmeter_stats::change_points::Options;
 use tripmeter_stats::drift::drift;
 use tripmeter_stats::modes::dip_test;
 use tripmeter_stats::power::{Design, Layout};
 use tripmeter_stats::shift::Shift;
+use tripmeter_stats::slow_drift::{Changes, changes};
 use tripmeter_stats::{binomial, order};
 
 const SAMPLES: usize = 101;
@@ -273,9 +274,9 @@ fn histories(trials: usize) -> Vec<Row> {
         let options = Options { min_change, ..Options::default() };
         let outcomes = (0..trials).map(|_| {
             let values: Vec<f64> = (0..300).map(|_| (noise * normal(&mut random)).exp()).collect();
-            share(change_points(&values, &[], &[], &options).is_ok_and(|points| !points.is_empty()))
+            share(changes(&values, &[], &[], &options).is_ok_and(|found| found != Changes::default()))
         });
-        let what = format!("history: false step in 300 values, noise {noise}, smallest step {min_change}");
+        let what = format!("history: false step or drift in 300 values, noise {noise}, smallest step {min_change}");
         rows.push(row(what, Limit::None, outcomes));
     }
     for after in [5, 10, 20] {
@@ -283,10 +284,25 @@ fn histories(trials: usize) -> Vec<Row> {
             let level = |index| if index < 60 { 1.0 } else { 1.1 };
             let values: Vec<f64> =
                 (0..60 + after).map(|index| level(index) * (0.03 * normal(&mut random)).exp()).collect();
-            let points = change_points(&values, &[], &[], &Options::default()).unwrap_or_default();
-            share(points.iter().any(|point| point.index.abs_diff(60) <= 2))
+            let found = changes(&values, &[], &[], &Options::default()).unwrap_or_default();
+            share(found.steps.iter().any(|step| step.index.abs_diff(60) <= 2))
         });
         rows.push(row(format!("history: step of 10 % found {after} values later, noise 0.03"), Limit::None, outcomes));
+    }
+    for count in [20, 60, 120] {
+        let found: Vec<Changes> = (0..trials)
+            .map(|_| {
+                let level = |index| 1.0 + 0.2 * f64::from(index) / f64::from(count - 1);
+                let values: Vec<f64> =
+                    (0..count).map(|index| level(index) * (0.03 * normal(&mut random)).exp()).collect();
+                changes(&values, &[], &[], &Options::default()).unwrap_or_default()
+            })
+            .collect();
+        let what = format!("history: drift by 20 % over {count} values, noise 0.03");
+        let drifts = found.iter().map(|found| share(!found.drifts.is_empty()));
+        rows.push(row(format!("{what}, told as drift"), Limit::None, drifts));
+        let steps = found.iter().map(|found| share(!found.steps.is_empty()));
+        rows.push(row(format!("{what}, told as steps"), Limit::None, steps));
     }
     for memory in [0.0, 0.5, 0.9] {
         let outcomes = (0..trials).map(|_| {
@@ -331,7 +347,7 @@ fn verdicts_are_seldom_wrong() {
     [verdicts(40), power(100), assumptions(60), histories(30)].iter().flatten().for_each(assert_keeps_its_limit);
 }
 
-/// The table of the documentation; a minute in a release build.
+/// The table of docs/results/coverage.md; minutes in a release build.
 #[test]
 #[ignore = "the full number of trials: add --ignored, in a release build"]
 fn full_table() {

@@ -424,10 +424,15 @@ fn a_step_in_the_history_fails_until_it_is_known() {
     let done = history(&["--fail-on-change"]).with(1);
     let line = done.stdout.lines().find(|line| line.starts_with("uds ")).unwrap();
     assert!(["Median", "16", "2026-01-09_12-00-00", "<0.001"].iter().all(|part| line.contains(part)), "{line}");
-    assert!(done.stdout.contains("1 step in 2 figures"), "{}", done.stdout);
+    assert!(done.stdout.contains("1 step and 0 slow drifts in 2 figures"), "{}", done.stdout);
     let done = history(&["--fail-on-change", "--known", "2026-01-09_12-00-00"]).with(0);
-    assert!(done.stdout.contains(" known\n") && done.stdout.contains("0 steps in 2 figures"), "{}", done.stdout);
+    assert!(
+        done.stdout.contains(" known\n") && done.stdout.contains("0 steps and 0 slow drifts in 2 figures"),
+        "{}",
+        done.stdout
+    );
     history(&["--fail-on-change", "--min-change", "50%"]).with(0);
+    assert!(["step", "uds"].iter().all(|part| line.contains(part)), "{line}");
     history(&["--fail-on-change", "--known", "2025"]).with(64).one_line(&["'2025'", "--known"]);
     history(&[]).with(64).one_line(&["--plots-directory"]);
 }

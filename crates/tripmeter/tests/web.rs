@@ -177,11 +177,11 @@ fn a_run_over_tls_proves_that_intruders_are_refused() {
 fn messages_of_64_mb_go_whole_and_one_way_too() {
     let _alone = alone();
     for (system, transports, pattern, wait) in [
-        ("http", "http/http1,http/http2,http/http2?window=8388608,http/http1?tls=on", "pingpong", "block"),
+        ("http", "http/http1,http/http2,http/http2?stream_window=8388608,http/http1?tls=on", "pingpong", "block"),
         ("http", "http/http1?tls=on,http/http2", "pingpong", "callback"),
         ("http", "http/http1,http/http2?in_flight=3&nodelay=off", "throughput", "block"),
         ("http", "http/http1,http/http2?in_flight=3", "throughput", "callback"),
-        ("grpc", "grpc/unary,grpc/stream?tls=on&window=8388608", "pingpong", "block"),
+        ("grpc", "grpc/unary,grpc/stream?tls=on&connection_window=8388608", "pingpong", "block"),
         ("grpc", "grpc/unary?tls=on,grpc/stream", "pingpong", "callback"),
         ("grpc", "grpc/unary?in_flight=3,grpc/stream", "throughput", "block"),
         ("grpc", "grpc/unary?in_flight=3,grpc/stream", "throughput", "callback"),
@@ -206,10 +206,10 @@ fn settings_that_cannot_be_or_would_do_nothing_are_refused_by_the_plan() {
     let folder = folder();
     let output = folder.path().join("results").display().to_string();
     for (transport, part) in [
-        ("http/http1?window=65536", "'window' does nothing over http1"),
+        ("http/http1?stream_window=65536", "'stream_window' does nothing over http1"),
         ("http/http1?in_flight=2", "'in_flight' does nothing over http1"),
         ("http/http2?in_flight=0", "'in_flight=0' is outside 1 to 100"),
-        ("http/http2?window=65534", "'window=65534' is outside 65535 to 2147483647"),
+        ("http/http2?stream_window=65534", "'stream_window=65534' is outside 65535 to 2147483647"),
         ("http/http2?tls=perhaps", "'tls=perhaps' is neither on nor off"),
         ("grpc/stream?in_flight=101", "'in_flight=101' is outside 1 to 100"),
         ("grpc/unary?nodelay=1", "'nodelay=1' is neither on nor off"),

@@ -100,8 +100,8 @@ async fn serve(stream: TcpStream, tls: Option<&TlsAcceptor>, settings: &Settings
         async move { Ok::<_, Infallible>(dispatch(desk, number, request).await) }
     });
     let served = Server::builder()
-        .initial_stream_window_size(settings.window)
-        .initial_connection_window_size(settings.window)
+        .initial_stream_window_size(settings.stream_window)
+        .initial_connection_window_size(settings.connection_window)
         .serve_with_incoming(service, tokio_stream::once(Ok::<_, std::io::Error>(stream)))
         .await;
     served.map_err(|error| Error::failed(format!("serving the leader failed: {}", reason(&error))))

@@ -47,8 +47,8 @@ impl Caller {
         let failed = |error: tonic::transport::Error| Error::failed(format!("no gRPC with {to}: {}", reason(&error)));
         let endpoint = Endpoint::from_shared(format!("http://{to}")).map_err(failed)?;
         let endpoint = endpoint
-            .initial_stream_window_size(self.settings.window)
-            .initial_connection_window_size(self.settings.window);
+            .initial_stream_window_size(self.settings.stream_window)
+            .initial_connection_window_size(self.settings.connection_window);
         // There is one connection; tonic would make another where it ends.
         let mut stream = Some(TokioIo::new(stream));
         let connector = tower::service_fn(move |_| {

@@ -76,7 +76,8 @@ impl Requests {
         let ended = Arc::new(OnceLock::new());
         let sender = if settings.is_http2 {
             let mut builder = client2::Builder::new(TokioExecutor::new());
-            builder.initial_stream_window_size(settings.window).initial_connection_window_size(settings.window);
+            builder.initial_stream_window_size(settings.stream_window);
+            builder.initial_connection_window_size(settings.connection_window);
             let (sender, connection) = builder.handshake(stream).await.map_err(failed)?;
             tokio::spawn(keep(connection, ended.clone()));
             Sender::Http2(sender)
@@ -198,7 +199,8 @@ where
     // However a connection ends, its service is dropped, and so the host is told.
     if settings.is_http2 {
         let mut builder = server2::Builder::new(TokioExecutor::new());
-        builder.initial_stream_window_size(settings.window).initial_connection_window_size(settings.window);
+        builder.initial_stream_window_size(settings.stream_window);
+        builder.initial_connection_window_size(settings.connection_window);
         tokio::spawn(builder.serve_connection(stream, service));
     } else {
         tokio::spawn(server1::Builder::new().serve_connection(stream, service));

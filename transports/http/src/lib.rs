@@ -73,11 +73,18 @@ impl System for Http {
             settings: vec![
                 Setting::new("tls", "off", "on | off", "TLS 1.3, both ends with certificates made for the run"),
                 Setting::new("nodelay", "on", "on | off", "TCP_NODELAY: send at once, without Nagle's algorithm"),
+                // The windows are those that hyper's clients have.
                 Setting::new(
-                    "window",
-                    "default",
-                    "default | bytes, 65535 to 2147483647",
-                    "http2: flow-control windows of stream and connection at both ends; default: hyper's",
+                    "stream_window",
+                    "2097152",
+                    "bytes, 65535 to 2147483647",
+                    "http2: initial flow-control window of a stream at both ends",
+                ),
+                Setting::new(
+                    "connection_window",
+                    "5242880",
+                    "bytes, 65535 to 2147483647",
+                    "http2: initial flow-control window of the connection at both ends",
                 ),
                 Setting::new(
                     "in_flight",

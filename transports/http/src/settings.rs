@@ -11,14 +11,18 @@ const IN_FLIGHT: u64 = 16;
 /// Bytes of all requests under way; a larger message goes alone.
 const MOST_BYTES_IN_FLIGHT: u64 = 64 << 20;
 
+/// From HTTP/2's own initial window to its largest one.
+const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 65_535..=(1 << 31) - 1;
+
 /// Everything that was set, understood.
 #[derive(Clone, Copy)]
 pub(crate) struct Settings {
     pub is_http2: bool,
     pub tls: bool,
     pub nodelay: bool,
-    /// Bytes of both flow-control windows; `None`: as hyper has them.
-    pub window: Option<u32>,
+    /// Initial flow-control windows in bytes, at both ends.
+    pub stream_window: u32,
+    pub connection_window: u32,
     /// Requests that may be without a response.
     pub in_flight: usize,
 }
@@ -29,10 +33,11 @@ impl Settings {
     pub(crate) fn read(description: &Description, options: &NodeOptions) -> Result<Self> {
         os::check(description, options)?;
         let is_http2 = options.variant == HTTP2;
-        let window = os::number_or(options, "window", "default", 65_535..=(1 << 31) - 1)?;
         let in_flight = os::number_or(options, "in_flight", "default", 1..=100)?;
-        for (name, is_set) in [("window", window.is_some()), ("in_flight", in_flight.is_some())] {
-            if is_set && !is_http2 {
+        for setting in &description.settings {
+            let name = setting.name.as_str();
+            let is_of_http2 = ["stream_window", "connection_window", "in_flight"].contains(&name);
+            if is_of_http2 && !is_http2 && options.setting(name) != setting.default {
                 let text = format!("setting '{name}' does nothing over {HTTP1}; leave it out, or use {HTTP2}");
                 return Err(Error::new(Status::Invalid, text));
             }
@@ -43,7 +48,8 @@ impl Settings {
             is_http2,
             tls: is_on(options, "tls", false)?,
             nodelay: is_on(options, "nodelay", true)?,
-            window: window.map(|bytes| bytes as u32),
+            stream_window: options.number("stream_window", WINDOW_BYTES)? as u32,
+            connection_window: options.number("connection_window", WINDOW_BYTES)? as u32,
             in_flight: in_flight as usize,
         })
     }

@@ -181,13 +181,13 @@ experiments, a line for each payload, as history_{Min,Median,Max,99}_by_date.png
 
 Of patterns channel, rpc and log there are plots of Mean, 99.9, Loss, Rate and QPS, too.
 
-With --fail-on-change, looks for steps of the median and the 99th percentile of each payload (of those
-patterns also of Mean, 99.9%, Rate and QPS):
-change points as Apache Otava finds them (E-divisive, p 0.001), of --min-change or more, with three
-runs after them at least. Rounds are runs. Nothing is compared across a change of processor or
-kernel.
+With --fail-on-change, looks for changes of the median and the 99th percentile of each payload (of
+those patterns also of Mean, 99.9%, Rate and QPS), of --min-change or more: steps, which are change
+points as Apache Otava finds them (E-divisive, p 0.001) with three experiments after them at least,
+and slow drifts over ten experiments or more. The median of an experiment's rounds counts. Nothing
+is compared across a change of processor or kernel. What a known step ends is known, too.
 
-Exit codes: 0 good, 1 a step that is not marked as known, 64 wrong usage, 65 wrong data or nothing to
+Exit codes: 0 good, 1 a step or drift that is not marked as known, 64 wrong usage, 65 wrong data or nothing to
 plot, 66 no such file, 73 cannot create.")]
 pub struct HistoryArgs {
     /// Limits to draw beside the results
@@ -199,13 +199,13 @@ pub struct HistoryArgs {
     /// Where plots go
     #[arg(short, long, value_name = "DIR", alias = "plots_directory", required_unless_present = "fail_on_change")]
     pub plots_directory: Option<PathBuf>,
-    /// Tell steps, and end with exit code 1 if there are some
+    /// Tell steps and slow drifts, and end with exit code 1 if there are some
     #[arg(long)]
     pub fail_on_change: bool,
     /// The first experiment after a step that is known; may be repeated
     #[arg(long, value_name = "NAME", requires = "fail_on_change")]
     pub known: Vec<String>,
-    /// The smallest step
+    /// The smallest step or drift
     #[arg(long, value_name = "SHARE", default_value = "5%", allow_hyphen_values = true)]
     pub min_change: Share,
     /// No progress on standard error

@@ -1,4 +1,4 @@
-//! `tripmeter history`: how experiments developed over time, as plots and as steps.
+//! `tripmeter history`: how experiments developed over time, as plots, and by steps and slow drifts.
 
 use super::check::requirements;
 use crate::args::HistoryArgs;
@@ -15,9 +15,9 @@ use tripmeter_model::requirements::Requirements;
 use tripmeter_model::summary::Summary;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::latency::{self, LatencyKind, Named};
-use tripmeter_report::{Step, counted, steps};
-use tripmeter_stats::change_points::{Options as StepOptions, change_points};
-use tripmeter_stats::median;
+use tripmeter_report::{Change, changes, counted};
+use tripmeter_stats::change_points::Options as StepOptions;
+use tripmeter_stats::{median, slow_drift};
 
 /// One sub-experiment in every experiment that has it, oldest first.
 struct Past {
@@ -38,13 +38,13 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     if !args.fail_on_change {
         return Ok(exit::GOOD);
     }
-    let (found, series) = steps_of(&pasts, args)?;
-    output::print(&format!("{}{}", steps(&found, series), changes_of_environment(&pasts)))?;
-    Ok(if found.iter().all(|step| step.point.is_known) { exit::GOOD } else { exit::FINDING })
+    let (found, series) = changes_of(&pasts, args)?;
+    output::print(&format!("{}{}", changes(&found, series), changes_of_environment(&pasts)))?;
+    Ok(if found.iter().all(|change| change.is_known) { exit::GOOD } else { exit::FINDING })
 }
 
-/// The steps of every figure, and in how many series they were looked for.
-fn steps_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Step>, usize), CliError> {
+/// The steps and slow drifts of every figure, and in how many series they were looked for.
+fn changes_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Change>, usize), CliError> {
     let names = || pasts.iter().flat_map(|past| past.experiments.iter().map(|(name, _)| name));
     if let Some(unknown) = args.known.iter().find(|known| !names().any(|name| is_of(name, known))) {
         let text =
@@ -55,7 +55,7 @@ fn steps_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Step>, usize), Cl
     let (mut found, mut series) = (Vec::new(), 0);
     for past in pasts {
         for bytes in payloads(past) {
-            for figure in stepped(past) {
+            for figure in watched(past) {
                 let points = points_of(past, bytes, figure);
                 let places =
                     |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
@@ -68,17 +68,27 @@ fn steps_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Step>, usize), Cl
                 if values.is_empty() {
                     continue;
                 }
-                let changed = change_points(&values, &breaks, &known, &options)
+                let changed = slow_drift::changes(&values, &breaks, &known, &options)
                     .map_err(|error| CliError::new(exit::DATA, format!("'{}': {error}", past.name)))?;
                 series += 1;
-                found.extend(changed.into_iter().map(|point| Step {
+                let change = |since: usize, until: Option<usize>, [before, after, p]: [f64; 3], is_known| Change {
                     name: past.name.clone(),
                     bytes: bytes.text().to_owned(),
-                    figure: figure.column(),
+                    figure: figure.column().to_owned() + if figure.is_latency() { " [µs]" } else { "" },
                     kind: past.kind.filter(|_| figure.is_latency()).map(LatencyKind::name),
-                    since: points[point.index].experiment.to_owned(),
-                    point,
-                }));
+                    since: points[since].experiment.to_owned(),
+                    until: until.map(|at| points[at].experiment.to_owned()),
+                    before,
+                    after,
+                    p,
+                    is_known,
+                };
+                let steps = changed.steps.iter();
+                found.extend(steps.map(|one| change(one.index, None, [one.before, one.after, one.p], one.is_known)));
+                let drifts = changed.drifts.iter();
+                found.extend(
+                    drifts.map(|one| change(one.first, Some(one.last), [one.begin, one.end, one.p], one.is_known)),
+                );
             }
         }
     }
@@ -127,7 +137,7 @@ fn changes_of_environment(pasts: &[Past]) -> String {
             let name = |machine: &Option<String>| machine.clone().unwrap_or_else(|| "not known".to_owned());
             let since = past.experiments.get(at + 1).map_or("", |(run, _)| experiment_of(run));
             told.push(format!(
-                "another environment since '{since}', across which no steps are looked for: {} -> {}\n",
+                "another environment since '{since}', across which no changes are looked for: {} -> {}\n",
                 name(&pair[0]),
                 name(&pair[1])
             ));
@@ -138,8 +148,8 @@ fn changes_of_environment(pasts: &[Past]) -> String {
     told.concat()
 }
 
-/// The figures that steps are looked for in. Losses are mostly 0, and what is 0 has no ratio.
-fn stepped(past: &Past) -> Vec<Magnitude> {
+/// The figures that changes are looked for in. Losses are mostly 0, and what is 0 has no ratio.
+fn watched(past: &Past) -> Vec<Magnitude> {
     let figures = figures(past).into_iter();
     figures.filter(|figure| !matches!(figure, Magnitude::Min | Magnitude::Max | Magnitude::Loss)).collect()
 }
