@@ -72,6 +72,22 @@ def selftest(folder):
         print(f"- truth, {one['what']}: {mark(one)}")
     print()
     print_machine(made["ended"], made["environment"], made["tripmeter_version"])
+    for file in sorted(folder.glob("abandoned-*.jsonl")):
+        print_abandoned(file)
+
+
+def print_abandoned(file):
+    """A line for a campaign that was ended before it was whole: its verdicts are kept, too."""
+    phases = {}
+    for line in [json.loads(line) for line in file.read_text().splitlines()[1:]]:
+        phases.setdefault(line["phase"], []).append(line["verdicts"])
+
+    def called(verdicts, figure):
+        return sum(one.get(figure, {}).get("verdict") in ("regressed", "improved") for one in verdicts)
+
+    parts = [f"`{phase}` {len(verdicts)} made, {called(verdicts, 'median')} called by the median, {called(verdicts, 'p99')} "
+             "by the p99" for phase, verdicts in phases.items()]
+    print(f"\nAn earlier campaign, ended before it was whole (`{file.name}`): {'; '.join(parts)}.")
 
 
 def mark(one):

@@ -202,7 +202,7 @@ pub fn lock_file_to_start(file: &fs::File) -> io::Result<bool> {
 }
 
 /// Whose use of the machine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// All threads of this process.
     Process,

@@ -397,8 +397,18 @@ impl<'a> Run<'a> {
         let results = self.manifest.sub_experiments.iter();
         let processes = results.flat_map(|result| result.processes.iter().map(move |process| of(result, process)));
         let processes: Vec<ProcessActivity> = processes.collect();
-        let clock = &self.manifest.environment.clock;
-        audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, self.meeting.is_some())
+        let clock = (&self.manifest.environment.clock, &self.calibration.timebase);
+        let (by_hand, spin) = (self.meeting.is_some(), !self.options.stop.load(Relaxed));
+        audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, by_hand, spin)
+    }
+
+    /// Adds what a process of the running sub-experiment did.
+    fn add_process(&mut self, mut activity: ProcessActivity) {
+        // Which libraries are loaded is asked where sides may differ in it.
+        if self.manifest.plan.sub_experiments.iter().all(|plan| plan.environment.is_empty()) {
+            activity.libraries.clear();
+        }
+        self.current().processes.push(activity);
     }
 
     /// The result of the running sub-experiment.

@@ -105,6 +105,9 @@ pub struct ProcessActivity {
     pub minor_faults: u64,
     /// Page faults that waited for a disk.
     pub major_faults: u64,
+    /// Files of the libraries that it had loaded at its end; only where a sub-experiment has an environment of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<String>,
 }
 
 /// What happened on the machine over a time: differences of the kernel's counters. Those not visible are absent.
@@ -191,7 +194,7 @@ pub struct Audit {
     pub findings: Vec<Finding>,
     /// What happened meanwhile: before an experiment, during the hiccup spin; after it, since its start.
     pub activity: Activity,
-    /// The noise floor of each processor, all at the same time; empty after an experiment.
+    /// The noise floor of each processor, all at the same time; after an experiment only if that took four seconds or more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hiccups: Vec<Hiccups>,
     /// The threads that saw them; processes that measured stand at their sub-experiment.

@@ -6,6 +6,7 @@ use crate::merged::Merged;
 use crate::notes::{failed_proof, mishaps, proof};
 use crate::series;
 use crate::verdicts;
+use std::collections::BTreeSet;
 use tripmeter_model::manifest::{Counts, Manifest, Status};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::handover::change_of;
@@ -40,6 +41,7 @@ pub fn ab(ab: &Ab<'_>) -> String {
     let merged = Merged::of(ab.manifest);
     let sides = LETTERS.iter().zip(&merged).zip(ab.plugins);
     let mut text: String = sides.map(|((letter, side), plugin)| described(letter, side, plugin)).collect();
+    text += &libraries(&merged);
     text += "\n";
     if ab.comparisons.is_empty() {
         text += "No pair was measured.\n";
@@ -87,6 +89,31 @@ fn described(letter: &str, merged: &Merged<'_>, plugin: Option<&str>) -> String 
     text += &plugin.map(|file| format!(", plugin '{file}'")).unwrap_or_default();
     text += &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>();
     text + "\n"
+}
+
+/// The libraries that only one side has loaded; and loudly if there are none, but the loader was told to look elsewhere.
+fn libraries(sides: &[Merged<'_>]) -> String {
+    let loaded = |side: &Merged<'_>| -> BTreeSet<String> {
+        let processes = side.results.iter().flat_map(|result| &result.processes);
+        processes.flat_map(|process| process.libraries.iter().cloned()).collect()
+    };
+    let [a, b] = sides else { return String::new() };
+    let (of_a, of_b) = (loaded(a), loaded(b));
+    if of_a.is_empty() || of_b.is_empty() {
+        return String::new();
+    }
+    let only = |letter, own: &BTreeSet<String>, other: &BTreeSet<String>| {
+        own.difference(other).map(|file| format!("only {letter} loaded '{file}'\n")).collect::<String>()
+    };
+    let told = |side: &Merged<'_>| -> Vec<(String, String)> {
+        let environment = side.planned.environment.iter().filter(|(key, _)| key.starts_with("LD_"));
+        environment.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    if of_a == of_b && told(a) != told(b) {
+        let count = counted(of_a.len(), "library file");
+        return format!("SAME LIBRARIES: both sides loaded the same {count}, whatever their LD_... says\n");
+    }
+    only(LETTERS[0], &of_a, &of_b) + &only(LETTERS[1], &of_b, &of_a)
 }
 
 /// A line for each side and payload of which messages are missing, or samples fewer than planned.

@@ -221,7 +221,8 @@ fn drops(sub: &Merged<'_>) -> String {
         }
     }
     let SubExperiment { transport, wait, touch, .. } = sub.planned;
-    format!("{} ({transport}, wait {wait}, touch {touch}): {line}", title(sub.planned))
+    let (title, proven) = (title(sub.planned), notes::proof(sub));
+    format!("{title} ({transport}, wait {wait}, touch {touch}, path proof {proven}): {line}")
 }
 
 /// What must be said of a column besides.
@@ -288,13 +289,13 @@ mod tests {
         );
         assert!(
             text.contains(
-                "\n[1] eCAL SHM (ecal/shm, wait poll, touch none): 1 DROPS, 21997 of 22000 messages answered in time, 2 late\n"
+                "\n[1] eCAL SHM (ecal/shm, wait poll, touch none, path proof ok): 1 DROPS, 21997 of 22000 messages answered in time, 2 late\n"
             ),
             "{text}"
         );
         assert!(
             text.contains(
-                "(iceoryx/cpp, wait poll, touch none): zero drops, 11000 of 11000 messages answered in time\n"
+                "(iceoryx/cpp, wait poll, touch none, path proof ok): zero drops, 11000 of 11000 messages answered in time\n"
             ),
             "{text}"
         );

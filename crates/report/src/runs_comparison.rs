@@ -105,12 +105,15 @@ mod tests {
         let text = runs_comparison(&made, false);
         let rows: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!((rows[0].as_str(), rows[6].as_str()), ("uds", "tcp"), "{text}");
+        assert_eq!((rows[0].as_str(), rows[8].as_str()), ("uds", "tcp"), "{text}");
         assert!(
             rows[3].starts_with("1k median 8+8 1.007 1.007 1.000 0.9") && rows[3].ends_with("equivalent"),
             "{text}"
         );
-        assert!(rows[9].starts_with("1k median 8+8 1.007 2.014 2.000 1.9") && rows[9].ends_with("REGRESSED"), "{text}");
+        assert!(
+            rows[11].starts_with("1k median 8+8 1.007 2.014 2.000 1.9") && rows[11].ends_with("REGRESSED"),
+            "{text}"
+        );
         assert!(text.contains("FAILED: uds, round 3 of the results: it hangs; it is not in the verdicts\n"), "{text}");
         assert!(text.contains("FAILED: 1 sub-experiment missing in the results: mq\n"), "{text}");
         assert!(!made.passed(false));

@@ -1,11 +1,12 @@
 //! Comparisons of several runs with their verdicts.
 
 use crate::grid::grid;
+use crate::interval::TOO_SMALL;
 use crate::number::micros;
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::change::{Control, Verdict};
 use tripmeter_stats::power::Layout;
-use tripmeter_stats::runs::{Comparison, Figure, Question, runs_needed};
+use tripmeter_stats::runs::{Comparison, Question, runs_needed};
 
 /// What figures are the duration of where both sides are measured by round trips.
 pub const RTT_HALF: &str = "rtt_half, half of a round trip";
@@ -18,7 +19,7 @@ pub fn legend(question: &Question, sides: [&str; 2], latency: &str) -> String {
         Layout::Independent => ("of all pairs of runs", "runs of either side"),
     };
     format!(
-        "{reference}, {result}: median over runs of {latency}. k = 1024 bytes.\n\
+        "{reference}, {result}: median over runs of {latency}, and its interval at 95 %. k = 1024 bytes.\n\
          ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}.\n\
          interval: exact, of ranks, as wide as the number of comparisons asks for.\n\
          p: of no change beyond the margin, adjusted for the number of comparisons.\n\
@@ -61,22 +62,25 @@ fn row(one: &Comparison, layout: Layout) -> [String; 10] {
             Layout::Paired => one.runs[0].to_string(),
             Layout::Independent => format!("{}+{}", one.runs[0], one.runs[1]),
         },
-        side(one.figure, one.sides[0]),
-        side(one.figure, one.sides[1]),
+        side(one, 0),
+        side(one, 1),
         format!("{:.3}", judged.ratio),
-        interval.unwrap_or_else(|| "n too small".to_owned()),
+        interval.unwrap_or_else(|| TOO_SMALL.to_owned()),
         p_value(judged.p_changed),
         one.detectable.map_or("-".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0)),
         verdict.to_owned(),
     ]
 }
 
-/// A figure of a side: a time in microseconds, or with its unit.
-fn side(figure: Figure, value: f64) -> String {
-    match figure.unit() {
-        "ns" => micros(value),
-        unit => format!("{value:.3} {unit}"),
-    }
+/// The figure of a side, a time in microseconds or with its unit, and below it its interval.
+fn side(one: &Comparison, side: usize) -> String {
+    let figure = match one.figure.unit() {
+        "ns" => micros(one.sides[side]),
+        unit => format!("{:.3} {unit}", one.sides[side]),
+    };
+    let written = |value: f64| if one.figure.unit() == "ns" { micros(value) } else { format!("{value:.3}") };
+    let interval = one.side_intervals[side].map(|[low, high]| format!("{}..{}", written(low), written(high)));
+    format!("{figure}\n{}", interval.unwrap_or_else(|| TOO_SMALL.to_owned()))
 }
 
 fn p_value(p: f64) -> String {

@@ -8,6 +8,7 @@ use crate::change::{Control, Judged, Verdict, judge_all};
 use crate::error::Error;
 use crate::median;
 use crate::power::{Design, Layout, sample_deviation};
+use crate::rounds::figure_over_rounds;
 use crate::shift::Shift;
 use tripmeter_model::magnitude::Magnitude;
 use tripmeter_model::manifest::Figures;
@@ -178,6 +179,8 @@ pub struct Comparison {
     pub runs: [usize; 2],
     /// Median over the runs of the reference, and over those of the results, in the figure's unit.
     pub sides: [f64; 2],
+    /// The intervals of those medians at 95 %; `None` below six runs.
+    pub side_intervals: [Option<[f64; 2]>; 2],
     /// The ratio results / reference and what it says.
     pub judged: Judged,
     /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs.
@@ -218,6 +221,7 @@ pub fn compare(runs: &[Runs], question: &Question) -> Result<Vec<Comparison>, Er
             figure,
             runs: count,
             sides: sides.each_ref().map(|values| median(values).expect("a shift has values on both sides")),
+            side_intervals: sides.each_ref().map(|values| figure_over_rounds(values)?.interval),
             judged,
             deviation,
             detectable,

@@ -1,9 +1,9 @@
 //! Changes in a history of a statistic: steps, and slow drifts, which E-divisive alone would tell as a flight of steps.
 //!
-//! A stretch drifts if Mann and Kendall's p-value of a trend is small enough, the line by
-//! Theil and Sen's slope changes enough from its first value to its last, and that line, with two parameters, describes the
-//! logarithms better than their steps do, with a level for each part and a place for each step, by Schwarz's criterion. The
-//! steps within it are then not told. Of stretches between breaks, known steps and found ones the longest that drifts counts.
+//! A stretch drifts if Mann and Kendall's p-value of a trend is small enough, the line by Theil and Sen's slope changes enough
+//! from its first value to its last, and that line, with two parameters, describes the logarithms better than their steps do,
+//! with a level for each part and a place for each step, by Schwarz's criterion. The steps within it are then not told.
+//! Stretches begin and end at breaks, known steps and found ones; from left to right, the longest that drifts counts.
 //!
 //! # Source
 //! Schwarz (1978), doi:10.1214/aos/1176344136; slope and p-value: see [`crate::drift`].
@@ -29,8 +29,6 @@ pub struct SlowDrift {
     pub end: f64,
     /// The p-value of "no trend".
     pub p: f64,
-    /// Whether it ends at a step that was marked as known.
-    pub is_known: bool,
 }
 
 /// What changed in a series.
@@ -66,7 +64,7 @@ pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &Opti
             let mut drifting =
                 stretches.filter_map(|stretch| Some((stretch.len() - 1, drift_of(&logarithms, stretch, options)?)));
             let (parts, found) = drifting.next().map_or((1, None), |(parts, found)| (parts, Some(found)));
-            drifts.extend(found.map(|found| SlowDrift { is_known: known.contains(&(found.last + 1)), ..found }));
+            drifts.extend(found);
             at += parts;
         }
     }
@@ -87,7 +85,6 @@ fn drift_of(logarithms: &[f64], stretch: &[usize], options: &Options) -> Option<
         begin: line.begin.exp(),
         end: line.end.exp(),
         p: line.p,
-        is_known: false,
     })
 }
 
@@ -160,8 +157,8 @@ mod tests {
             assert!(!change_points(&values, &[], &[], &Options::default()).unwrap().is_empty());
             let Changes { steps, drifts } = changes(&values, &[], &[], &Options::default()).unwrap();
             assert!(steps.is_empty() && drifts.len() == 1, "{steps:?} {drifts:?}");
-            let SlowDrift { first, last, begin, end, p, is_known } = drifts[0];
-            assert_eq!((first, last, is_known), (0, 79, false));
+            let SlowDrift { first, last, begin, end, p } = drifts[0];
+            assert_eq!((first, last), (0, 79));
             assert!((begin / 10.0 - 1.0).abs() < 0.01 && (end / begin / by.powi(79) - 1.0).abs() < 0.02 && p < 1e-6);
         }
     }
@@ -179,12 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn breaks_and_known_steps_part_a_drift_and_it_is_known_if_it_ends_at_one() {
+    fn breaks_and_known_steps_part_a_drift() {
         let values = noisy(slope(80, 10.0, 1.004).chain(level(30, 13.8)));
         let (steps, drifts) = found(&values, &[80], &[]);
         assert_eq!((steps, drifts), (vec![], vec![(0, 79)]));
-        let Changes { steps, drifts } = changes(&values, &[], &[80], &Options::default()).unwrap();
-        assert!(steps.len() == 1 && steps[0].is_known && drifts.len() == 1 && drifts[0].is_known, "{drifts:?}");
+        assert_eq!(found(&values, &[], &[80]), (vec![80], vec![(0, 79)]));
     }
 
     #[test]

@@ -228,17 +228,49 @@ impl ExperimentFolder {
     }
 
     /// What figures of other experiments must share to be compared over time; nothing without a manifest.
-    pub fn machine(&self) -> Option<String> {
-        let environment = &self.manifest.as_ref()?.environment;
-        let (processors, clock) = (environment.cpus.len(), &environment.clock.source);
-        let (cpu, kernel) = (&environment.cpu_model, &environment.kernel);
-        Some(format!("{processors} processors {cpu}, kernel {kernel}, clock {clock}"))
+    pub fn machine(&self) -> Option<Machine> {
+        self.manifest.as_ref().map(machine)
     }
 
     /// A file in it.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
+}
+
+/// What a machine is and how it is set, by name.
+pub type Machine = BTreeMap<String, String>;
+
+/// The checks of the audit that say how a machine is set, and not what happened on it.
+const SETTINGS: [&str; 7] = [
+    "frequency-governor",
+    "turbo",
+    "isolation",
+    "hypervisor",
+    "kernel-command-line",
+    "mitigations",
+    "transparent-hugepages",
+];
+
+/// Where an experiment was made.
+pub fn machine(manifest: &Manifest) -> Machine {
+    let environment = &manifest.environment;
+    let mut machine = Machine::from([
+        ("processors".to_owned(), environment.cpus.len().to_string()),
+        ("processor".to_owned(), environment.cpu_model.clone()),
+        ("kernel".to_owned(), environment.kernel.clone()),
+        ("clock".to_owned(), environment.clock.source.clone()),
+    ]);
+    let findings = environment.audit_before.iter().flat_map(|audit| &audit.findings);
+    let settings = findings.filter(|finding| SETTINGS.contains(&finding.check.as_str()));
+    machine.extend(settings.map(|finding| (finding.check.clone(), finding.value.clone())));
+    machine
+}
+
+/// What differs between two machines, as far as it is known of both: name, one, other.
+pub fn differences<'a>(one: &'a Machine, other: &'a Machine) -> impl Iterator<Item = [&'a str; 3]> {
+    let pairs = one.iter().filter_map(|(name, value)| Some([name, value, other.get(name)?].map(String::as_str)));
+    pairs.filter(|[_, one, other]| one != other)
 }
 
 /// What the latencies are the duration of, if a name of figures says it.

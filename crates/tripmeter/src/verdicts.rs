@@ -44,8 +44,10 @@ pub fn comparison_json(one: &Comparison) -> Value {
         "verdict": judged.verdict.name(),
     });
     // What is no time has no unit in its names, but beside them.
-    for (name, side) in names.into_iter().zip(one.sides) {
+    for ((name, side), interval) in names.into_iter().zip(one.sides).zip(one.side_intervals) {
         value[name] = json!(side);
+        let (of, unit) = name.split_once('_').unwrap_or((name, ""));
+        value[[of, "interval", unit].join("_").trim_end_matches('_')] = json!(interval);
     }
     value
 }

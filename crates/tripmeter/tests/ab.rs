@@ -305,6 +305,33 @@ fn each_side_has_its_own_plugins_and_environment() {
 }
 
 #[test]
+fn libraries_that_only_one_side_loaded_are_told_and_a_search_path_without_effect_is_loud() {
+    let _alone = alone();
+    let place = folder();
+    let other = place.path().join("other");
+    fs::create_dir(&other).unwrap();
+    // Which every program made by rustc loads.
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let mut files = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let copy = other.join("libgcc_s.so.1");
+    fs::copy(files.find(|file| file.contains("/libgcc_s.so")).unwrap(), &copy).unwrap();
+    let run = |folder: &Path, output: &str| {
+        let variable = format!("LD_LIBRARY_PATH={}", folder.display());
+        let sides = ["uds", "--env-b", &variable, "--rounds", "6", "-o", output];
+        let done = ab(&place, &[&sides[..], &SMALL].concat()).run();
+        assert!(matches!(done.code, Some(0 | 1)), "{done:?}");
+        done.stdout
+    };
+    let told = run(&other, "other-libraries");
+    assert!(
+        told.contains(&format!("only B loaded '{}'", copy.display())) && told.contains("only A loaded '"),
+        "{told}"
+    );
+    let told = run(&place.path().join("nowhere"), "same-libraries");
+    assert!(told.contains("SAME LIBRARIES: both sides loaded the same"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_judged_is_refused_before_anything_runs() {
     let place = folder();
     let refused = |words: &[&str], parts: &[&str]| {

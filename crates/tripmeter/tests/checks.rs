@@ -438,6 +438,33 @@ fn a_step_in_the_history_fails_until_it_is_known() {
 }
 
 #[test]
+fn a_slow_drift_in_the_history_is_no_flight_of_steps_and_fails_until_it_is_known() {
+    let place = folder();
+    let database = place.path().join("db");
+    let name = |at: i32| format!("2026-{:02}-{:02}_12-00-00", 1 + at / 28, 1 + at % 28);
+    for at in 0..50 {
+        // Up to the 40th, and from there on as it is.
+        let median = 2.0 * 1.01_f64.powi(at.min(40)) * (1.0 + 0.003 * f64::from(at % 3));
+        let run = database.join(name(at));
+        fs::create_dir_all(&run).unwrap();
+        let rows = row(16, [median, median, 3.0, 9.0]);
+        fs::write(run.join("measurements_uds_summary.csv"), format!("{SUMMARY}{rows}")).unwrap();
+    }
+    let history = |flags: &[&str]| command(&[&["history", "--fail-on-change"], flags].concat(), &[("-e", &database)]);
+    let done = history(&[]).with(1);
+    let drift = done.stdout.lines().find(|line| line.contains(" drift ")).unwrap();
+    assert!(drift.contains("Median [µs]") && drift.contains(&name(0)), "{}", done.stdout);
+    assert!(done.stdout.contains("0 steps and 1 slow drift in 2 figures"), "{}", done.stdout);
+    let known = history(&["--known-drift", &name(49)]).with(0);
+    assert!(known.stdout.lines().any(|line| line.contains(" drift ") && line.ends_with(" known")), "{}", known.stdout);
+    history(&["--known-drift", &format!("{}:uds", name(49))]).with(0);
+    history(&["--known-drift", &format!("{}:tcp", name(49))]).with(64).one_line(&["of 'tcp'", "--known-drift"]);
+    // It goes on after what is known; and a known step is no excuse for a drift before it.
+    history(&["--known-drift", &name(20)]).with(1);
+    history(&["--known", &name(40)]).with(1);
+}
+
+#[test]
 fn prune_keeps_the_newest_and_the_named_ones() {
     let place = folder();
     let database = place.path().join("db");

@@ -263,7 +263,7 @@ fn steps_and_plots_of_the_history() {
     let plots = place.path().join("plots");
     let done = tripmeter(&["history", "--fail-on-change", "--svg"], &[("-e", &database), ("-p", &plots)]).with(1);
     for figure in ["Median", "99%", "Mean", "99.9%"] {
-        let begin = format!("x@service_1000hz one_way, service time {figure} 512 2026-01-09_12-00-00 ");
+        let begin = format!("x@service_1000hz one_way, service time {figure} [µs] 512 step 2026-01-09_12-00-00 ");
         assert!(lines(&done.stdout).iter().any(|line| line.starts_with(&begin)), "{figure}\n{}", done.stdout);
     }
     let svg = fs::read_to_string(plots.join("x@service_1000hz/history_Loss.svg")).unwrap();
@@ -297,7 +297,7 @@ fn rounds_of_one_experiment_are_one_value_of_its_history() {
     let days = [10.0, 10.9, 9.6, 10.2, 10.8, 9.5, 10.3, 9.9, 10.7, 9.7, 10.4, 10.0, 9.6, 10.6, 10.1, 10.5];
     let database = sixteen(&place.path().join("db"), |day| days[day], |_, _| ());
     let done = tripmeter(&["history", "--fail-on-change"], &[("-e", &database)]).with(0);
-    assert!(done.stdout.starts_with("0 steps in "), "{}", done.stdout);
+    assert!(done.stdout.starts_with("0 steps and 0 slow drifts in "), "{}", done.stdout);
 }
 
 #[test]
@@ -340,6 +340,32 @@ fn a_payload_that_was_not_answered_is_named_by_compare() {
     let done = compare(&["--method", "runs"], &reference, &silent).with(exit::PARTIAL);
     let text = format!("{}{}", done.stdout, done.stderr);
     assert!(text.contains("x at 1k, ") && text.contains(": no message was answered"), "{text}");
+}
+
+#[test]
+fn rounds_of_a_channel_in_which_nothing_arrived_are_named_by_compare_and_not_averaged_away() {
+    let place = folder();
+    let [reference, silent, short] = ["a", "b", "c"].map(|name| {
+        let mut manifest = in_rounds(&with(10.0, 0, 1000.0), 10);
+        let results = manifest["sub_experiments"].as_array_mut().unwrap();
+        for result in results.iter_mut().take(3).filter(|_| name == "b") {
+            for cell in result["cells"].as_array_mut().unwrap() {
+                let trial = &mut cell["channel"][0];
+                (trial["service_ns"], trial["response_ns"]) = (Value::Null, Value::Null);
+                trial["counts"]["lost"] = json!(20);
+            }
+        }
+        results.truncate(if name == "c" { 8 } else { 10 });
+        write(&place.path().join(name), &manifest)
+    });
+    let done = compare(&["--method", "runs"], &reference, &silent).with(exit::PARTIAL);
+    for round in 1..=3 {
+        let line = format!("round {round} of the results: no message was answered or arrived");
+        assert!(done.stdout.contains(&line), "{}", done.stdout);
+    }
+    assert!(!done.stdout.contains("round 4 of the results"), "{}", done.stdout);
+    let done = compare(&["--method", "runs"], &reference, &short).with(exit::PARTIAL);
+    assert!(done.stdout.contains("x, round 9 of the results: it was not run"), "{}", done.stdout);
 }
 
 /// One sub-experiment `x` of round trips at two payloads.

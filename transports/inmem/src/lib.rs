@@ -5,7 +5,6 @@
 //! [`FakeClock`].
 
 mod faults;
-mod futex;
 mod link;
 mod log;
 mod queue;
@@ -17,8 +16,7 @@ pub use log::LogLink;
 pub use scripted::{FakeClock, Script, ScriptedLink, scripted};
 
 use faults::{Faults, FaultsAt};
-use futex::Bed;
-use queue::Line;
+use queue::{Bed, Line};
 use std::sync::Arc;
 use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern, Result, Role,

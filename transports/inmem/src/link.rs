@@ -1,8 +1,7 @@
 //! A link between two nodes of one process.
 
 use crate::faults::{Faults, FaultsAt, direction_of};
-use crate::futex::Bed;
-use crate::queue::{Direction, Line, Receiver, Sender, now_ns};
+use crate::queue::{Bed, Direction, Line, Receiver, Sender, now_ns};
 use crate::stage::{Next, Parcel, Source, Stage};
 use std::collections::BTreeMap;
 use std::ptr;

@@ -1,12 +1,15 @@
 //! One direction of a link: buffers that travel to the receiver by one queue and back by another.
 
-use crate::futex::{Awoken, Bed};
 use crate::stage::{Parcel, Source};
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tripmeter_abi::os::{self, Awoken};
 use tripmeter_abi::{Error, Result, Status};
+
+/// Of a thread.
+pub(crate) type Bed = os::Bed<false>;
 
 const CACHE_LINE: usize = 64;
 /// Spins between two looks at the clock.

@@ -4,7 +4,6 @@
 //! copied, and with wait `poll` nothing is asked of the kernel. See `ring` for how.
 
 mod fan;
-mod futex;
 mod link;
 mod ring;
 mod segment;

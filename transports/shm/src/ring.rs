@@ -3,11 +3,14 @@
 //! The word that hands a chunk over lies in the same cache line as the first bytes of its message, so that one line
 //! travels per message. `depth` messages may be on their way; the ring has one chunk more, so that a loan never waits.
 
-use crate::futex::{Awoken, Bed};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tripmeter_abi::os::{self, Awoken};
 use tripmeter_abi::{Loan, Message};
+
+/// Of a process.
+pub(crate) type Bed = os::Bed<true>;
 
 /// Bytes of a chunk in front of its message.
 pub(crate) const HEAD_BYTES: usize = size_of::<Head>();

@@ -1,7 +1,6 @@
 //! The shared segment of one link: a front page, then the chunks of both directions.
 
-use crate::futex::Bed;
-use crate::ring::{Control, HEAD_BYTES, Place};
+use crate::ring::{Bed, Control, HEAD_BYTES, Place};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

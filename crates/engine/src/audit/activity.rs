@@ -1,6 +1,7 @@
 //! What others did to the processors meanwhile.
 
 use super::counters::control_groups;
+use super::kernel::is_guest;
 use super::parse::TICK_NS;
 use super::root::Hidden;
 use super::{Check, Reading, Scene, percent, share};
@@ -62,9 +63,21 @@ pub(super) const CHECKS: &[Check] = &[
 fn steal(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     let stolen: Option<Vec<u64>> = scene.activity.cpus.iter().map(|cpu| cpu.steal_ns).collect();
     let most_ns = stolen.ok_or("/proc/stat does not show the processors")?.into_iter().max().unwrap_or(0);
+    let never = || scene.root.parsed("proc/stat", steal_since_boot).is_ok_and(|ticks| ticks == 0);
+    if is_guest(scene.root).unwrap_or(false) && never() {
+        return Err("the hypervisor has told none since the start, and may not tell any".to_owned());
+    }
     let value = format!("{} of the time", percent(most_ns, scene.activity.duration_ns));
     let share = if most_ns > BLUR_NS { share(most_ns, scene.activity.duration_ns) } else { 0.0 };
     Ok(Reading::by_limits(share, 0.01, 0.1, value))
+}
+
+/// In ticks, of all processors.
+///
+/// # Source
+/// The first line of proc_stat(5).
+fn steal_since_boot(stat: &str) -> Option<u64> {
+    stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().nth(7)?.parse().ok()
 }
 
 fn pressure(scene: &Scene<'_>) -> Result<Reading, Hidden> {
@@ -88,7 +101,11 @@ fn throttling(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     }
     let quotas = groups.iter().filter_map(|group| Some((group.quota?, group.name.as_str())));
     let least = quotas.min_by(|one, other| one.0.total_cmp(&other.0));
-    let quota = least.map_or("no quota".to_owned(), |(cpus, name)| format!("quota of {cpus:.2} processors ({name})"));
+    // The uppermost group of all has no such file.
+    let is_inside = scene.root.text("sys/fs/cgroup/cgroup.events").is_ok();
+    let none =
+        if is_inside { "no quota; those of groups outside of the container are not visible here" } else { "no quota" };
+    let quota = least.map_or(none.to_owned(), |(cpus, name)| format!("quota of {cpus:.2} processors ({name})"));
     let throttled = scene.activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
     let (periods, time_ns) = (throttled.periods, throttled.time_ns);
     if periods > 0 {

@@ -21,9 +21,10 @@ pub use parse::cpu_list;
 pub use process::this_thread;
 pub use root::Root;
 
-use crate::clock::Calibration;
+use crate::clock::{Calibration, Timebase};
 use crate::os;
 use root::Hidden;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use tripmeter_model::audit::{Activity, Audit, CheckInfo, Finding, Hiccups, Level, NOT_VISIBLE, ProcessActivity};
 use tripmeter_model::manifest::ClockInfo;
@@ -138,18 +139,29 @@ pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Du
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes }
 }
 
-/// Audits after an experiment that began at `start`, whose processes are given.
+/// The spin after an experiment is so much shorter than it,
+const SPIN_AFTER: u32 = 20;
+/// and has one of these lengths.
+const SPINS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(1);
+
+/// Audits after an experiment that began at `start`, whose processes are given; with a hiccup spin if `spin` is wanted and
+/// the experiment took long enough for one.
 pub fn after(
     root: &Root,
     cpus: &[usize],
-    clock: &ClockInfo,
+    (clock, timebase): (&ClockInfo, &Timebase),
     start: &Snapshot,
     processes: &[ProcessActivity],
     by_hand: bool,
+    spin: bool,
 ) -> Audit {
     let activity = start.until(&Snapshot::take(root, cpus), cpus);
-    let findings = findings(&Scene { root, cpus, clock, activity: &activity, hiccups: None, processes, by_hand });
-    Audit { cpus: cpus.to_vec(), findings, activity, hiccups: Vec::new(), processes: Vec::new() }
+    let length = (Duration::from_nanos(activity.duration_ns) / SPIN_AFTER).min(*SPINS.end());
+    let (hiccups, spun) =
+        if spin && SPINS.contains(&length) { spin::spin(cpus, length, timebase, clock) } else { Default::default() };
+    let seen = Some(hiccups.as_slice()).filter(|hiccups| !hiccups.is_empty());
+    let findings = findings(&Scene { root, cpus, clock, activity: &activity, hiccups: seen, processes, by_hand });
+    Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes: spun }
 }
 
 fn findings(scene: &Scene<'_>) -> Vec<Finding> {

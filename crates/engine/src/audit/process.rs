@@ -3,6 +3,7 @@
 use super::root::{Hidden, Root};
 use super::{Check, Reading, Scene, parse};
 use crate::os::{self, Whose};
+use std::collections::BTreeSet;
 use tripmeter_model::audit::{CheckInfo, ProcessActivity};
 
 /// Per second of processor time. Now and then the kernel itself has something to do.
@@ -61,7 +62,20 @@ pub fn this_thread(who: &str, whose: Whose) -> ProcessActivity {
         involuntary_switches: used.involuntary_switches,
         minor_faults: used.minor_faults,
         major_faults: used.major_faults,
+        libraries: if whose == Whose::Process { libraries(&root) } else { Vec::new() },
     }
+}
+
+/// Of this process, in the order of their names.
+///
+/// # Source
+/// proc_pid_maps(5): the mappings that may be executed, of files.
+fn libraries(root: &Root) -> Vec<String> {
+    let maps = root.text("proc/self/maps").unwrap_or_default();
+    let code = maps.lines().filter(|line| line.split_ascii_whitespace().nth(1).is_some_and(|may| may.contains('x')));
+    let files = code.filter_map(|line| line.find('/').map(|at| line[at..].to_owned()));
+    let libraries: BTreeSet<String> = files.filter(|file| file.contains(".so")).collect();
+    libraries.into_iter().collect()
 }
 
 /// # Source

@@ -149,8 +149,13 @@ fn a_virtual_machine_shows_nothing_of_its_host() {
         "sys/devices/system/cpu/cpu1/topology/thread_siblings_list" => (*name, "1\n"),
         _ => (*name, *text),
     };
-    let files: Vec<(&str, &str)> = LAPTOP.iter().map(changed).collect();
+    let mut files: Vec<(&str, &str)> = LAPTOP.iter().map(changed).collect();
+    files.push(("proc/stat", "cpu  50 0 40 900 3 0 2 0 0 0\n"));
     let findings = audited(&files, &[0, 1], &quiet(&[0, 1]));
+    assert!(!of(&findings, "steal").visible, "{:?}", of(&findings, "steal"));
+    files.retain(|(name, _)| *name != "proc/stat");
+    files.push(("proc/stat", "cpu  50 0 40 900 3 0 2 7 0 0\n"));
+    assert!(of(&audited(&files, &[0, 1], &quiet(&[0, 1])), "steal").visible);
     for check in ["smt-siblings", "numa"] {
         let finding = of(&findings, check);
         assert!(!finding.visible && finding.value.contains("a virtual machine does not show"), "{finding:?}");
@@ -304,7 +309,8 @@ fn this_machine_can_be_audited() {
     }
     let begin = Snapshot::take(&Root::machine(), &cpus);
     let own = [this_thread("test", os::Whose::Thread)];
-    let later = after(&Root::machine(), &cpus, &calibration.info(), &begin, &own, true);
+    let clock = (&calibration.info(), &calibration.timebase);
+    let later = after(&Root::machine(), &cpus, clock, &begin, &own, true, true);
     assert!(!later.findings.iter().any(|finding| finding.check == "hiccups"));
     assert!(!of(&later.findings, "load").visible);
 }

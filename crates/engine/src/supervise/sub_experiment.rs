@@ -293,7 +293,7 @@ impl Team {
                 if self.plan.is_fan_out() {
                     activity.who = self.who(index);
                 }
-                run.current().processes.push(activity);
+                run.add_process(activity);
             }
             _ => {}
         }
@@ -328,7 +328,7 @@ impl Team {
             FromLeader::CellAgain(cell) => return self.note(run, cell, true),
             FromLeader::Used(mut activity) => {
                 activity.planned_cpus = planned_cpus(run, &self.plan, None);
-                run.current().processes.push(activity);
+                run.add_process(activity);
             }
             FromLeader::Done => return Some(Outcome::Done),
             FromLeader::Interrupted => return Some(Outcome::Interrupted),

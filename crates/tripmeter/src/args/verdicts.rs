@@ -185,7 +185,7 @@ With --fail-on-change, looks for changes of the median and the 99th percentile o
 those patterns also of Mean, 99.9%, Rate and QPS), of --min-change or more: steps, which are change
 points as Apache Otava finds them (E-divisive, p 0.001) with three experiments after them at least,
 and slow drifts over ten experiments or more. The median of an experiment's rounds counts. Nothing
-is compared across a change of processor or kernel. What a known step ends is known, too.
+is compared across a change of processor or kernel. With :SUB a mark is of that sub-experiment only.
 
 Exit codes: 0 good, 1 a step or drift that is not marked as known, 64 wrong usage, 65 wrong data or nothing to
 plot, 66 no such file, 73 cannot create.")]
@@ -203,8 +203,11 @@ pub struct HistoryArgs {
     #[arg(long)]
     pub fail_on_change: bool,
     /// The first experiment after a step that is known; may be repeated
-    #[arg(long, value_name = "NAME", requires = "fail_on_change")]
+    #[arg(long, value_name = "NAME[:SUB]", requires = "fail_on_change")]
     pub known: Vec<String>,
+    /// Drifts up to this experiment are known; may be repeated
+    #[arg(long, value_name = "NAME[:SUB]", requires = "fail_on_change")]
+    pub known_drift: Vec<String>,
     /// The smallest step or drift
     #[arg(long, value_name = "SHARE", default_value = "5%", allow_hyphen_values = true)]
     pub min_change: Share,

@@ -4,7 +4,7 @@ use super::compare::{DIFFERENT, same_kind};
 use super::table;
 use crate::args::CompareArgs;
 use crate::error::CliError;
-use crate::summaries::figures;
+use crate::summaries::{differences, figures, machine};
 use crate::{output, verdicts};
 use serde_json::json;
 use std::path::Path;
@@ -186,35 +186,40 @@ fn summaries_of(plan: &SubExperiment, result: &SubExperimentResult) -> Vec<(Stri
     }
 }
 
-/// Rounds of a side that do not count, and payloads of others that were not answered, for people.
+/// Rounds of a side that do not count, and payloads of others that have no latency, for people.
 fn failures(manifest: &Manifest, side: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    for one in &manifest.sub_experiments {
-        let place = format!("round {} of the {side}", one.round);
-        if let Some(why) = trouble(one) {
-            lines.push(format!("{}, {place}: {why}", one.name));
-            continue;
-        }
-        let planned = manifest.plan.sub_experiments.iter().find(|plan| plan.name == one.name);
-        for &bytes in
-            planned.into_iter().filter(|plan| plan.pattern == Pattern::PingPong).flat_map(|plan| &plan.payloads)
-        {
-            let cell = one.cells.iter().find(|cell| cell.payload_bytes == bytes);
-            if cell.is_none_or(|cell| cell.rtt_half_ns.is_none()) {
-                lines.push(format!("{} at {}, {place}: no message was answered", one.name, display_size(bytes)));
-            }
+    for (round, plan) in
+        (1..=manifest.plan.rounds).flat_map(|round| manifest.plan.sub_experiments.iter().map(move |plan| (round, plan)))
+    {
+        let place = format!("round {round} of the {side}");
+        let made = manifest.sub_experiments.iter().find(|one| one.name == plan.name && one.round == round);
+        match made.map(|one| (one, trouble(one))) {
+            None => lines.push(format!("{}, {place}: it was not run", plan.name)),
+            Some((_, Some(why))) => lines.push(format!("{}, {place}: {why}", plan.name)),
+            Some((one, None)) => lines.extend(silent(plan, one).into_iter().map(|(name, bytes)| {
+                format!("{name} at {}, {place}: no message was answered or arrived", display_size(bytes))
+            })),
         }
     }
     lines
 }
 
+/// The payloads of a round without a latency, by the names that their figures have.
+fn silent(plan: &SubExperiment, result: &SubExperimentResult) -> Vec<(String, u64)> {
+    let has_row = |summary: &Summary, bytes: u64| summary.row(&Bytes::from(bytes)).is_some();
+    let lacking = |(name, summary): (String, Summary)| {
+        let payloads = plan.payloads.iter().copied().filter(move |bytes| !has_row(&summary, *bytes));
+        payloads.map(move |bytes| (name.clone(), bytes)).collect::<Vec<_>>()
+    };
+    // Under throughput there are none.
+    let summaries = if plan.pattern == Pattern::Throughput { Vec::new() } else { summaries_of(plan, result) };
+    summaries.into_iter().flat_map(lacking).collect()
+}
+
 /// Says so where what was measured on is not the same.
 fn note_machines([reference, results]: &[Manifest; 2]) {
-    let of = |manifest: &Manifest| {
-        let environment = &manifest.environment;
-        [("kernel", environment.kernel.clone()), ("processor", environment.cpu_model.clone())]
-    };
-    for ((what, one), (_, other)) in of(reference).into_iter().zip(of(results)).filter(|(one, other)| one != other) {
+    for [what, one, other] in differences(&machine(reference), &machine(results)) {
         output::say(&format!("note: {what} {one} in the reference, {other} in the results"));
     }
 }

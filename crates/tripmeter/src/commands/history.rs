@@ -5,7 +5,7 @@ use crate::args::HistoryArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{Job, draw_all};
-use crate::summaries::{ExperimentFolder, runs};
+use crate::summaries::{ExperimentFolder, Machine, differences, runs};
 use std::path::Path;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::check::Check;
@@ -25,7 +25,7 @@ struct Past {
     kind: Option<LatencyKind>,
     experiments: Vec<(String, Summary)>,
     /// What each experiment was measured on, as far as it is known.
-    machines: Vec<Option<String>>,
+    machines: Vec<Option<Machine>>,
 }
 
 /// `tripmeter history`
@@ -45,11 +45,10 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
 
 /// The steps and slow drifts of every figure, and in how many series they were looked for.
 fn changes_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Change>, usize), CliError> {
-    let names = || pasts.iter().flat_map(|past| past.experiments.iter().map(|(name, _)| name));
-    if let Some(unknown) = args.known.iter().find(|known| !names().any(|name| is_of(name, known))) {
-        let text =
-            format!("there is no experiment '{unknown}' with figures; name one as its folder is called (--known)");
-        return Err(CliError::new(exit::USAGE, text));
+    let marks: Vec<Mark> = args.known.iter().map(|name| Mark::of(name, false)).collect();
+    let drift_marks: Vec<Mark> = args.known_drift.iter().map(|name| Mark::of(name, true)).collect();
+    for mark in marks.iter().chain(&drift_marks) {
+        mark.check(pasts)?;
     }
     let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
     let (mut found, mut series) = (Vec::new(), 0);
@@ -59,11 +58,8 @@ fn changes_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Change>, usize)
                 let points = points_of(past, bytes, figure);
                 let places =
                     |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
-                let breaks = places(&|at| points[at].machine != points[at - 1].machine);
-                let is_known = |at: usize, known: &String| {
-                    is_of(points[at].experiment, known) && !is_of(points[at - 1].experiment, known)
-                };
-                let known = places(&|at| args.known.iter().any(|known| is_known(at, known)));
+                let breaks = places(&|at| is_other(points[at - 1].machine, points[at].machine));
+                let known = places(&|at| marks.iter().any(|mark| mark.first(past, &points) == Some(at)));
                 let values: Vec<f64> = points.iter().map(|point| point.value).collect();
                 if values.is_empty() {
                     continue;
@@ -85,20 +81,63 @@ fn changes_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Change>, usize)
                 };
                 let steps = changed.steps.iter();
                 found.extend(steps.map(|one| change(one.index, None, [one.before, one.after, one.p], one.is_known)));
-                let drifts = changed.drifts.iter();
-                found.extend(
-                    drifts.map(|one| change(one.first, Some(one.last), [one.begin, one.end, one.p], one.is_known)),
-                );
+                let known_up_to = drift_marks.iter().filter_map(|mark| mark.last(past, &points)).max();
+                found.extend(changed.drifts.iter().map(|one| {
+                    let is_known = known_up_to.is_some_and(|last| one.last <= last);
+                    change(one.first, Some(one.last), [one.begin, one.end, one.p], is_known)
+                }));
             }
         }
     }
     Ok((found, series))
 }
 
+/// What people have marked as known: an experiment, of all sub-experiments or of one.
+struct Mark<'a> {
+    experiment: &'a str,
+    sub_experiment: Option<&'a str>,
+    flag: &'static str,
+}
+
+impl<'a> Mark<'a> {
+    fn of(text: &'a str, is_drift: bool) -> Self {
+        let (experiment, sub_experiment) = text.split_once(':').map_or((text, None), |(one, sub)| (one, Some(sub)));
+        Self { experiment, sub_experiment, flag: if is_drift { "--known-drift" } else { "--known" } }
+    }
+
+    fn is_of(&self, past: &Past) -> bool {
+        self.sub_experiment.is_none_or(|name| name == past.name)
+    }
+
+    /// That there is such an experiment.
+    fn check(&self, pasts: &[Past]) -> Result<(), CliError> {
+        let Self { experiment, sub_experiment, flag } = self;
+        let mut names = pasts.iter().filter(|past| self.is_of(past)).flat_map(|past| &past.experiments);
+        if names.any(|(name, _)| is_of(name, experiment)) {
+            return Ok(());
+        }
+        let of = sub_experiment.map_or(String::new(), |name| format!(" of '{name}'"));
+        let text = format!(
+            "there is no experiment '{experiment}' with figures{of}; name one as its folder is called ({flag})"
+        );
+        Err(CliError::new(exit::USAGE, text))
+    }
+
+    /// Its place among the points of a figure.
+    fn first(&self, past: &Past, points: &[Point<'_>]) -> Option<usize> {
+        points.iter().position(|point| self.is_of(past) && is_of(point.experiment, self.experiment))
+    }
+
+    /// The place of its last round.
+    fn last(&self, past: &Past, points: &[Point<'_>]) -> Option<usize> {
+        points.iter().rposition(|point| self.is_of(past) && is_of(point.experiment, self.experiment))
+    }
+}
+
 /// A figure of one experiment.
 struct Point<'a> {
     experiment: &'a str,
-    machine: Option<&'a str>,
+    machine: Option<&'a Machine>,
     /// Of several rounds the median: what differs from one experiment to the next is the same for all rounds of one, so
     /// that they are no runs of their own.
     value: f64,
@@ -112,7 +151,7 @@ fn points_of<'a>(past: &'a Past, bytes: &Bytes, figure: Magnitude) -> Vec<Point<
         .zip(&past.machines)
         .filter_map(|((run, summary), machine)| {
             let value = figure.of(summary.row(bytes)?);
-            (value > 0.0 && value.is_finite()).then_some((experiment_of(run), machine.as_deref(), value))
+            (value > 0.0 && value.is_finite()).then_some((experiment_of(run), machine.as_ref(), value))
         })
         .collect();
     runs.chunk_by(|one, next| one.0 == next.0)
@@ -129,18 +168,32 @@ fn experiment_of(run: &str) -> &str {
     run.rsplit_once('/').map_or(run, |(experiment, _)| experiment)
 }
 
+/// Whether figures of two experiments cannot be compared: something is known to differ, or nothing is known of one.
+fn is_other(one: Option<&Machine>, other: Option<&Machine>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => differences(one, other).next().is_some(),
+        _ => one.is_some() != other.is_some(),
+    }
+}
+
 /// A line for each experiment from which on another environment was measured in.
 fn changes_of_environment(pasts: &[Past]) -> String {
     let mut told: Vec<String> = Vec::new();
     for past in pasts {
-        for (at, pair) in past.machines.windows(2).enumerate().filter(|(_, pair)| pair[0] != pair[1]) {
-            let name = |machine: &Option<String>| machine.clone().unwrap_or_else(|| "not known".to_owned());
+        for (at, pair) in past.machines.windows(2).enumerate() {
+            let [one, other] = [pair[0].as_ref(), pair[1].as_ref()];
+            if !is_other(one, other) {
+                continue;
+            }
+            let what = match one.zip(other) {
+                Some((one, other)) => {
+                    let changed = differences(one, other).map(|[name, one, other]| format!("{name} {one} -> {other}"));
+                    changed.collect::<Vec<_>>().join("; ")
+                }
+                None => "of one side it is not known".to_owned(),
+            };
             let since = past.experiments.get(at + 1).map_or("", |(run, _)| experiment_of(run));
-            told.push(format!(
-                "another environment since '{since}', across which no changes are looked for: {} -> {}\n",
-                name(&pair[0]),
-                name(&pair[1])
-            ));
+            told.push(format!("another environment since '{since}', across which no changes are looked for: {what}\n"));
         }
     }
     told.sort();

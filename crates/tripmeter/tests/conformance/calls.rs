@@ -24,7 +24,7 @@ fn rpc_experiment(variants: &[&Here<'_>]) -> String {
         for wait in &variant.declared.waits {
             let entry =
                 format!("[[sub_experiment]]\ntransport = \"{name}\"\nwait = \"{wait}\"\npayloads = \"{payloads}\"\n");
-            writeln!(text, "{entry}{entry}mode = \"fixed-freq\"\nrate = \"200\"").unwrap();
+            writeln!(text, "{entry}{entry}mode = \"fixed-freq\"\nrate = \"500\"").unwrap();
         }
     }
     text

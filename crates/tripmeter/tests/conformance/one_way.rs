@@ -14,7 +14,7 @@ fn one_way_experiment(variants: &[&Here<'_>]) -> String {
     let may_lose = variants.iter().any(|variant| variant.declared.lossy);
     writeln!(text, "loss_timeout_s = {}", if may_lose { "2.0" } else { "15.0" }).unwrap();
     for variant in variants {
-        let payloads = variant.payloads(&[16, 4097, 65_537, 1 << 20]);
+        let payloads = variant.payloads(&[16, 4097, 1 << 20]);
         let rate = if variant.declared.lossy { "500" } else { "max" };
         for wait in &variant.declared.waits {
             let name = variant.name();

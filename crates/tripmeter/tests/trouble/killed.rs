@@ -111,23 +111,22 @@ fn a_killed_leader_ends_its_sub_experiment_only() {
 #[test]
 fn workers_that_are_killed_while_they_start_leave_nothing() {
     let _alone = alone();
-    for (transport, wait) in variants(&transports()) {
-        for role in ["leader", "follower"] {
-            let folder = folder();
-            let results = folder.path().join("results");
-            let mut run = run_file(&long_and_after(folder.path(), &transport, wait), &results).start();
-            let mut victim = None;
-            run.until("a worker", |run| {
-                let found = workers(run.pid());
-                victim = if role == "leader" { found.leader } else { found.leader.and(found.follower) };
-                victim.is_some()
-            });
-            signal(victim.unwrap(), "KILL");
-            let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["1/2 long", role]);
-            assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
-            finished.clean();
-            assert_eq!(result(&manifest(&results), "after").status, Status::Complete);
-        }
+    for ((transport, wait), role) in variants(&transports()).into_iter().zip(["leader", "follower"].into_iter().cycle())
+    {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let mut run = run_file(&long_and_after(folder.path(), &transport, wait), &results).start();
+        let mut victim = None;
+        run.until("a worker", |run| {
+            let found = workers(run.pid());
+            victim = if role == "leader" { found.leader } else { found.leader.and(found.follower) };
+            victim.is_some()
+        });
+        signal(victim.unwrap(), "KILL");
+        let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["1/2 long", role]);
+        assert_eq!(finished.stderr.lines().count(), 1, "{transport}: {}", finished.stderr);
+        finished.clean();
+        assert_eq!(result(&manifest(&results), "after").status, Status::Complete, "{transport}");
     }
 }
 

@@ -96,20 +96,16 @@ impl Campaign {
             self.budget_s = QUICK_BUDGET_S;
         }
         let phases = self.phases.clone();
-        let missing = |campaign: &Self, phase: &Phase| {
-            (1..=phase.number).filter(|index| campaign.line(phase, *index).is_none()).count() as u32
-        };
-        let mut left: u32 = phases.iter().map(|phase| missing(self, phase)).sum();
+        let mut left: u32 = phases.iter().map(|phase| phase.number - self.made(phase).count() as u32).sum();
         if left == 0 || bench.stopped() {
             return Ok(());
         }
         let mut each = self.calibrate(bench)?;
         let all: u32 = phases.iter().map(|phase| phase.number).sum();
-        let seconds: f64 = phases.iter().map(|phase| f64::from(missing(self, phase)) * guess(phase, each)).sum();
         let bound = most.map_or(String::new(), |most| format!(", {} s for each kind at most", most.as_secs()));
         bench.say(&format!(
             "{left} of {all} comparisons to be made: about {:#} ({:.1} s for one with {ROUNDS} rounds{bound})",
-            HumanDuration(Duration::from_secs_f64(seconds)),
+            HumanDuration(self.time_left(each)),
             guess(&phases[0], each)
         ));
         for phase in &phases {
@@ -127,7 +123,6 @@ impl Campaign {
                 (made, left) = (made + 1, left - 1);
                 let runs = 2.0 * line["rounds"].as_f64().unwrap_or(1.0);
                 each = line["seconds"].as_f64().unwrap_or(0.0) / runs;
-                let rest: f64 = phases.iter().map(|phase| f64::from(missing(self, phase)) * guess(phase, each)).sum();
                 let verdict = |figure: &str| line["verdicts"][figure]["verdict"].as_str().unwrap_or("none").to_owned();
                 bench.say(&format!(
                     "{} {index}/{}: median {}, p99 {}; {:.1} s; about {:#} left",
@@ -136,11 +131,26 @@ impl Campaign {
                     verdict("median"),
                     verdict("p99"),
                     line["seconds"].as_f64().unwrap_or(0.0),
-                    HumanDuration(Duration::from_secs_f64(rest))
+                    HumanDuration(self.time_left(each))
                 ));
             }
         }
         Ok(())
+    }
+
+    /// What is missing, if it takes as long as others of its phase did; where there are none, as guessed.
+    fn time_left(&self, each: f64) -> Duration {
+        let of_phase = |phase: &Phase| {
+            let seconds: Vec<f64> = self.made(phase).filter_map(|line| line["seconds"].as_f64()).collect();
+            let (sum, made) = (seconds.iter().sum::<f64>(), seconds.len() as f64);
+            (f64::from(phase.number) - made) * if made > 0.0 { sum / made } else { guess(phase, each) }
+        };
+        Duration::from_secs_f64(self.phases.iter().map(of_phase).sum())
+    }
+
+    /// The lines of a phase.
+    fn made<'a>(&'a self, phase: &Phase) -> impl Iterator<Item = &'a Value> {
+        (1..=phase.number).filter_map(|index| self.line(phase, index))
     }
 
     fn line(&self, phase: &Phase, index: u32) -> Option<&Value> {
@@ -229,8 +239,7 @@ impl Campaign {
     /// What came of a phase so far; the campaign's numbers are required as they are, others as far as so few comparisons
     /// can tell.
     pub fn outcome(&self, phase: &Phase, full: bool) -> Outcome {
-        let lines: Vec<&Value> = (1..=phase.number).filter_map(|index| self.line(phase, index)).collect();
-        Outcome::of(phase, &lines, full)
+        Outcome::of(phase, &self.made(phase).collect::<Vec<_>>(), full)
     }
 }
 
