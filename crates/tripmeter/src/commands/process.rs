@@ -86,10 +86,8 @@ fn process_all(mut jobs: Vec<Job>, options: Option<Options>) -> u8 {
     let reader = Reader::new(threads);
     let next = AtomicUsize::new(0);
     let work = || {
-        let mine = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < jobs.len()));
-        // The last ones keep all processors busy, whichever ends first.
-        let threads_of = |at| if jobs.len() - at <= workers { threads } else { threads / workers };
-        let each = |at: usize| process_one(&reader, threads_of(at), &jobs[at], options.unwrap_or_default()).err();
+        let mine = std::iter::from_fn(|| jobs.get(next.fetch_add(1, Ordering::Relaxed)));
+        let each = |job| process_one(&reader, threads / workers, job, options.unwrap_or_default()).err();
         mine.filter_map(each).collect::<Vec<_>>()
     };
     let mut failed: Vec<CliError> = thread::scope(|scope| {
