@@ -10,6 +10,7 @@ use crate::proof::Evidence;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -284,6 +285,8 @@ pub enum FromFollower {
         arrived: Vec<Arrived>,
         /// What its process used until the last message was sent.
         used: Used,
+        /// Why it could not go on, if so: what came until then is told nevertheless.
+        failed: Option<String>,
     },
     /// What has come of the calls of a logger.
     Lines {
@@ -373,6 +376,12 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
     /// If the other side has gone.
     pub fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         send(&mut self.writer, message)
+    }
+
+    /// Says no more, and hears no more; the other side sees that this one has gone.
+    pub fn hang_up(&self) {
+        // One that is closed needs no closing.
+        let _ = self.writer.shutdown(Shutdown::Both);
     }
 
     /// The next message, if it comes within `time`.

@@ -58,6 +58,32 @@ fn check(settings: &str, wait: &str, expected: Counts) -> String {
 
 const WAITS: [&str; 3] = ["poll", "block", "callback"];
 
+/// Ten messages in a row without an answer end a sub-experiment; what was measured before is kept, to the last sample.
+#[test]
+fn a_payload_that_breaks_off_keeps_its_samples() {
+    let _alone = alone();
+    let numbers: Vec<String> = (HIT..HIT + 10).map(|number| number.to_string()).collect();
+    let (transport, payload) = (format!("inmem?lose={}", numbers.join(",")), PAYLOAD.to_string());
+    for (wait, pattern) in WAITS.iter().flat_map(|wait| [(wait, "pingpong"), (wait, "rpc")]) {
+        let folder = folder();
+        let output = folder.path().display().to_string();
+        let words = ["run", "-q", "--no-floor", "-t", &transport, "--wait", wait, "--loss-timeout", "0.1"];
+        let rest = ["-n", "100", "--warmup", "10", "--payloads", &payload, "--pattern", pattern, "-o", &output];
+        Tripmeter::new(words.iter().chain(&rest)).run().with(exit::PARTIAL).says(&["no answer to 10 messages"]).clean();
+        let manifest = manifest(folder.path());
+        let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
+        let [cell] = &result.cells[..] else { panic!("{pattern} {wait}: {result:?}") };
+        let (samples, why) = (HIT - PROOF - WARMUP - 1, cell.cut_short.clone().unwrap());
+        assert_eq!((cell.samples, cell.counts.lost), (samples, 10), "{pattern} {wait}: {:?}", cell.counts);
+        assert!(why.contains("no answer to 10 messages"), "{why}");
+        let kind = if pattern == "rpc" { "rpc" } else { "measurements" };
+        let text = std::fs::read_to_string(folder.path().join(format!("{kind}_{}.csv", result.name))).unwrap();
+        // A header, and of calls those that failed, too.
+        let rows = samples as usize + 1 + if pattern == "rpc" { 10 } else { 0 };
+        assert_eq!(text.lines().count(), rows, "{pattern} {wait}");
+    }
+}
+
 #[test]
 fn lost_messages_are_counted_and_are_no_failure() {
     let _alone = alone();

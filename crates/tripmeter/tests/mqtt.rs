@@ -75,6 +75,37 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
 }
 
 #[test]
+fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
+    let _alone = alone();
+    for transport in variants() {
+        for pattern in [["pingpong", "-n", "1000000"], ["channel", "-n", "4000"], ["rpc", "-n", "1000000"]] {
+            let folder = folder();
+            let results = folder.path().join("results");
+            let more = ["--payloads", "1k,2k", "--warmup", "100", "--time-cap", "4", "--attempts", "1", "--pattern"];
+            let mut run = run(&transport, "block", &[&more[..], &pattern].concat(), &results).start();
+            run.until("a first cell", |_| has_cell(&results));
+            std::thread::sleep(Duration::from_secs(2));
+            signal(broker_of(&run).unwrap(), "KILL");
+            run.wait(LONGEST).with(exit::PARTIAL).says(&["has ended"]).clean();
+            let manifest = manifest(&results);
+            let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
+            assert_eq!((result.status, result.cells.len()), (Status::Failed, 2), "{transport} {pattern:?}");
+            let (cell, error) = (&result.cells[1], result.error.clone().unwrap());
+            let why = cell.cut_short.clone().unwrap();
+            assert!(why.contains("has ended") && error.contains(&why), "{transport} {pattern:?}: {why}: {error}");
+            let Counts { sent, received, .. } = cell.counts;
+            aloud(&format!("{transport} {}: {} samples, of {sent} sent", pattern[0], cell.samples));
+            // One message may be under way, and, of those at a fixed rate, some, as the broker ends.
+            assert!(cell.samples >= 100 && received + 100 >= sent, "{transport} {pattern:?}: {:?}", cell.counts);
+            let kind = if pattern[0] == "pingpong" { "measurements" } else { pattern[0] };
+            let text = std::fs::read_to_string(results.join(format!("{kind}_{}.csv", result.name))).unwrap();
+            let of_second = text.lines().filter(|line| line.split(',').any(|word| word == "2048")).count() as u64;
+            assert!(of_second >= cell.samples, "{transport} {pattern:?}: {of_second} rows of {}", cell.samples);
+        }
+    }
+}
+
+#[test]
 fn every_quality_of_service_carries_large_messages_whole() {
     let _alone = alone();
     for transport in variants() {

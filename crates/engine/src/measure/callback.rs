@@ -3,7 +3,7 @@
 use super::answers::{Answers, Step};
 use super::echo;
 use super::stamps::Stamps;
-use super::trips::Trips;
+use super::trips::{Stored, Trips};
 use super::{End, Failure, Shared, Watch};
 use crate::clock::Clock;
 use crate::message::TouchKind;
@@ -174,17 +174,14 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
 }
 
 /// As [`Trips::run`], under wait `callback`.
-///
-/// # Errors
-/// As there.
 pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
     inbox: &Inbox,
     trips: &mut Trips<'_, L, C, A, ON>,
     samples: &mut [u64],
     deadline: u64,
-) -> Result<(usize, End), Failure> {
+) -> Stored {
     if samples.is_empty() {
-        return Ok((0, End::Full));
+        return (0, Ok(End::Full));
     }
     let shared = trips.shared;
     let pause = Duration::from_nanos(trips.loss_timeout_ns / 4);
@@ -197,7 +194,7 @@ pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
         loop {
             let ended = turns.with(|chain| {
                 chain.watch::<T>(shared);
-                chain.end.take().map(|end| end.map(|end| (chain.stored, end)))
+                chain.end.take().map(|end| (chain.stored, end))
             });
             match ended {
                 Some(end) => return end,

@@ -114,6 +114,19 @@ impl<C: Clock, R: Rest> Client<'_, C, R> {
     }
 }
 
+impl<C, R> Client<'_, C, R> {
+    /// Calls made until the failure that ended [`Client::run`]; the last one has failed with it, or timed out, too.
+    pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
+        let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
+        if let Some(last) = calls.checked_sub(1).filter(|last| made.answered[*last] == NEVER) {
+            let timed_out = matches!(failure, Failure::Silent { .. } | Failure::Full { .. });
+            made.marks[last] = if timed_out { 0 } else { DAMAGED };
+            made.until = made.until.max(made.sent[last]);
+        }
+        calls
+    }
+}
+
 impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
     /// Makes one call, waiting by `poll` or `block`.
     ///
@@ -121,9 +134,7 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
     /// If the link is closed, or so many calls in a row have not succeeded that nothing else is to be expected.
     #[inline(always)]
     pub fn call<T: TouchKind>(&mut self, begun: u64) -> Result<Ended, Failure> {
-        let sent = self.send::<T>();
-        let trip = sent.and_then(|sent| if sent { self.receive::<T>(begun) } else { self.unsent() });
-        match trip {
+        match self.trip::<T>(begun) {
             Ok(Trip::Answered) => Ok(Ended::Answered(self.clock.now())),
             Ok(Trip::Unanswered) => Ok(Ended::TimedOut),
             Ok(Trip::Damaged) => Ok(Ended::Failed),

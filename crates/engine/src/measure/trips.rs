@@ -31,6 +31,9 @@ pub struct Trips<'a, L, C, A, const ON: bool> {
     pub began: u64,
 }
 
+/// Samples stored, and why no more are.
+pub type Stored = (usize, Result<End, Failure>);
+
 /// Tries to receive between two looks at the clock under `poll`; a look costs as much as a few tries.
 pub const POLL_IDLE_MASK: u32 = 0x3ff;
 
@@ -71,18 +74,18 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
 
     /// Makes round trips and stores the ticks of each, until `samples` is full or the clock passes `deadline`.
     ///
-    /// Returns the number of samples stored, and why it ended.
-    ///
-    /// # Errors
-    /// If the transport fails, the other side has gone, or it has not answered [`MOST_SILENT`] messages in a row.
+    /// Returns the number of samples stored, and why it ended: with a failure if the transport fails, the other side has
+    /// gone, or it has not answered [`MOST_SILENT`] messages in a row.
     #[inline(never)]
-    pub fn run<T: TouchKind>(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, End), Failure> {
+    pub fn run<T: TouchKind>(&mut self, samples: &mut [u64], deadline: u64) -> Stored {
         let mut stored = 0;
         let mut previous = self.clock.now();
         self.began = previous;
         while stored < samples.len() {
-            let sent = self.send::<T>()?;
-            let trip = if sent { self.receive::<T>(previous)? } else { self.unsent()? };
+            let trip = match self.trip::<T>(previous) {
+                Ok(trip) => trip,
+                Err(failure) => return (stored, Err(failure)),
+            };
             let stamp = self.clock.now();
             match trip {
                 Trip::Answered => {
@@ -92,15 +95,21 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
                 Trip::Unanswered | Trip::Damaged => {}
                 Trip::Stopped => {
                     self.answers.abandon(self.sequence);
-                    return Ok((stored, End::Stopped));
+                    return (stored, Ok(End::Stopped));
                 }
             }
             previous = stamp;
             if stamp >= deadline {
-                return Ok((stored, End::Deadline));
+                return (stored, Ok(End::Deadline));
             }
         }
-        Ok((stored, End::Full))
+        (stored, Ok(End::Full))
+    }
+
+    /// Sends a message and waits for its answer.
+    #[inline(always)]
+    pub(super) fn trip<T: TouchKind>(&mut self, begun: u64) -> Result<Trip, Failure> {
+        if self.send::<T>()? { self.receive::<T>(begun) } else { self.unsent() }
     }
 
     #[inline(always)]

@@ -263,7 +263,8 @@ impl Team {
             let word = self.hear_out(run, index);
             self.follower_ended = Some((index, Instant::now(), word));
         }
-        let (index, ended, word) = self.follower_ended.as_ref()?;
+        // It writes what was measured before, or until then.
+        let (index, ended, word) = self.follower_ended.as_ref().filter(|_| self.phase != WRITING)?;
         let limit = match word {
             Some(_) => EXPLAINING_TIME,
             None if self.followers[*index].was_signalled() => EXPLAINING_TIME + loss_timeout,

@@ -70,21 +70,24 @@ impl Leader {
         Ok(())
     }
 
-    /// Reports a cell that is measured and written, and decides whether it is to be measured again.
-    pub(super) fn finish_cell(&mut self, mut cell: Cell, stopped: bool) -> Result<()> {
+    /// Reports a cell that is measured and written, and decides whether it is to be measured again; an error if it is the
+    /// last one, as `ending` says why.
+    pub(super) fn finish_cell(&mut self, mut cell: Cell, ending: Option<Error>) -> Result<()> {
         let probes = [cell.handover_ns.before, cell.handover_ns.after];
-        let unanswered = self.has_handover() && probes.iter().any(Option::is_none);
+        let is_broken = matches!(ending, Some(Error::Failed(_)));
+        let unanswered = self.has_handover() && !is_broken && probes.iter().any(Option::is_none);
         cell.handover_changed = if unanswered { Some(ModeChange::NoAnswer) } else { change(&cell.handover_ns) };
         cell.over_handover_ns = over(&cell);
         let attempts = &self.attempts;
         let [payload, attempt] = attempts.begun.map(|begun| begun.elapsed());
         let cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
         let has_time = cap.is_none_or(|cap| payload + attempt <= cap);
-        let again = cell.handover_changed.is_some() && !stopped && has_time && attempts.number < self.job.attempts;
+        let again =
+            cell.handover_changed.is_some() && ending.is_none() && has_time && attempts.number < self.job.attempts;
         let cell = Box::new(cell);
         self.report(&if again { FromLeader::CellAgain(cell) } else { FromLeader::CellFinished(cell) });
         self.await_noted()?;
         self.attempts.again = again;
-        if stopped { Err(Error::Interrupted) } else { Ok(()) }
+        ending.map_or(Ok(()), Err)
     }
 }

@@ -33,6 +33,8 @@ struct Outcome {
     warmup: u64,
     duration_ns: u64,
     end: End,
+    /// What ended it, if something failed.
+    broken: Option<Error>,
     stamped: Option<Stamped>,
 }
 
@@ -109,12 +111,13 @@ impl Leader {
                 let pause = deadline.min(base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
                 let (stored, end) = match wait {
                     Wait::Callback => {
-                        callback::trips::<L, C, A, T, false>(session.inbox, trips, recorder.free(), pause)?
+                        callback::trips::<L, C, A, T, false>(session.inbox, trips, recorder.free(), pause)
                     }
-                    Wait::Poll | Wait::Block => trips.run::<T>(recorder.free(), pause)?,
+                    Wait::Poll | Wait::Block => trips.run::<T>(recorder.free(), pause),
                 };
                 rows.push(Row { first_sample: recorder.count() as usize, began: trips.began });
                 recorder.advance(stored);
+                let end = end?;
                 match end {
                     End::Full => {}
                     End::Deadline if shared.stop.load(Relaxed) => return Ok(End::Stopped),
@@ -142,23 +145,30 @@ impl Leader {
         let abandoned = trips.answers.abandoned();
         let (sent, tracked) = (trips.sequence - first - abandoned, trips.answers.counts());
         let at_followers = trips.answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts }).collect();
-        let end = result.map_err(|failure| self.blame(failure))?;
+        let (end, broken) = match result {
+            Ok(end) => (end, None),
+            Err(failure) => (End::Stopped, Some(self.blame(failure))),
+        };
         if end == End::Stopped {
             self.shared.stop.store(false, Relaxed);
         }
-        if recorder.count() > MANY_SAMPLES {
+        if recorder.count() > MANY_SAMPLES || broken.is_some() {
             self.phase(WRITING);
         }
         // A message without an answer would move all that follow.
         let is_whole = trips.sequence - abandoned == warmed + recorder.count();
-        let stamped = (self.job.sub_experiment.one_way && is_whole).then(|| {
+        let stamped = (self.job.sub_experiment.one_way && is_whole && broken.is_none()).then(|| {
             let (ticks, before) = (recorder.ticks().to_vec(), (warmed - first) as usize);
             Stamped { rows, ticks, before }
         });
         let (recorded, warmup) = (recorder.finish(), warm.count());
-        let counts = Counts { sent, received: warmup + recorded.count, ..tracked };
-        let outcome = Outcome { recorded, counts, at_followers, warmup, duration_ns, end, stamped };
-        self.finish(session, payload_bytes, before, &outcome)
+        let mut counts = Counts { sent, received: warmup + recorded.count, ..tracked };
+        if broken.is_some() {
+            // With what was under way.
+            counts.lost = sent.saturating_sub(counts.received + counts.damaged);
+        }
+        let outcome = Outcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, stamped };
+        self.finish(session, payload_bytes, before, outcome)
     }
 
     /// Makes the follower ready; returns the hand-over probe before the cell.
@@ -178,18 +188,27 @@ impl Leader {
         session: &Session<'_, L, C>,
         payload_bytes: u64,
         before: Option<Handover>,
-        outcome: &Outcome,
+        mut outcome: Outcome,
     ) -> Result<()> {
-        self.tell(&ToFollower::Stop)?;
-        if !self.hear(ANSWER_TIMEOUT)?.iter().all(|heard| matches!(heard, FromFollower::Stopped)) {
-            return Err(Error::Failed("the follower's messages are out of order".to_owned()));
+        let mut after = None;
+        if outcome.broken.is_none() {
+            self.tell(&ToFollower::Stop)?;
+            if !self.hear(ANSWER_TIMEOUT)?.iter().all(|heard| matches!(heard, FromFollower::Stopped)) {
+                return Err(Error::Failed("the follower's messages are out of order".to_owned()));
+            }
+            after = self.handover(session)?;
         }
-        let after = self.handover(session)?;
-        if outcome.end == End::Stopped && outcome.recorded.count == 0 {
-            return Err(Error::Interrupted);
+        let cut_short = self.cut_short(&outcome);
+        let ending = outcome.broken.take().or((outcome.end == End::Stopped).then_some(Error::Interrupted));
+        if outcome.recorded.count == 0
+            && let Some(ending) = ending
+        {
+            return Err(ending);
         }
+        let outcome = &outcome;
         let one_way = self.one_way(outcome)?;
         let mut cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
+        cell.cut_short = cut_short;
         let figures = |of: &Latency| one_way.iter().find(|one| one.0 == *of).and_then(|one| one.1.figures);
         let within_run = |of: &Latency| {
             one_way.iter().find(|one| one.0 == *of).filter(|one| one.1.figures.is_some()).map(|one| one.1.within_run)
@@ -213,7 +232,7 @@ impl Leader {
             let appended = files.append(payload_bytes, &outcome.recorded, &others, duration);
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
-        self.finish_cell(cell, outcome.end == End::Stopped)
+        self.finish_cell(cell, ending)
     }
 
     /// Latencies one way, from our stamps and the followers'; none if a message was not answered.
@@ -239,19 +258,26 @@ impl Leader {
         Ok(each.chain([last]).collect())
     }
 
+    /// Why the payload ended before its time, for people.
+    fn cut_short(&self, outcome: &Outcome) -> Option<String> {
+        match (&outcome.broken, outcome.end) {
+            (Some(error), _) => Some(error.to_string()),
+            (None, End::Full) => None,
+            (None, End::Stopped) => Some("interrupted".to_owned()),
+            (None, End::Deadline) => {
+                let cap = self.job.sub_experiment.time_cap_ns;
+                cap.map(|cap| format!("time cap of {} s", cap as f64 / 1e9))
+            }
+        }
+    }
+
     fn cell(&self, payload_bytes: u64, packet_bytes: u64, outcome: &Outcome, handover_ns: Handovers) -> Cell {
         let plan = &self.job.sub_experiment;
-        let cut_short = match outcome.end {
-            End::Full => None,
-            End::Stopped => Some("interrupted".to_owned()),
-            End::Deadline => plan.time_cap_ns.map(|cap| format!("time cap of {} s", cap as f64 / 1e9)),
-        };
         Cell {
             payload_bytes,
             samples: outcome.recorded.count,
             samples_planned: plan.samples_of(payload_bytes),
             warmup: outcome.warmup,
-            cut_short,
             packet_bytes,
             counts: outcome.counts,
             rtt_ns: outcome.recorded.figures,

@@ -1,9 +1,9 @@
 //! The leader's threads that measure beside each other: their start, and what happens until all have ended.
 
-use super::crew::{Crew, Window};
+use super::crew::{Crew, Made, Window};
 use super::leader::Leader;
 use super::load::{LONGEST_TAKING, SIGN_OF_LIFE};
-use super::{Error, Result};
+use super::{ANSWER_TIMEOUT, Error, Result};
 use crate::control::{FromFollower, FromLeader, ToFollower};
 use crate::measure::Failure;
 use crate::measure::arrivals::Arrived;
@@ -30,6 +30,17 @@ pub(super) struct Conducted<R> {
     pub used: Used,
     /// What each thread made of it; `None` if it was not begun any more.
     pub ended: Vec<Option<R>>,
+    /// Why a thread could not go on, which ended the others, too.
+    pub failure: Option<Failure>,
+}
+
+/// What the follower says of what was sent.
+pub(super) struct Heard {
+    /// What has come of it; `None` if it cannot say any more.
+    pub arrived: Option<Vec<Arrived>>,
+    pub used: Used,
+    /// What has failed.
+    pub broken: Option<Error>,
 }
 
 impl Leader {
@@ -43,7 +54,7 @@ impl Leader {
         works: Vec<W>,
     ) -> Result<Conducted<R>>
     where
-        W: FnOnce(u64) -> std::result::Result<R, Failure> + Send,
+        W: FnOnce(u64) -> Made<R> + Send,
         R: Send,
     {
         let (base, start, count) = (self.job.timebase, &AtomicU64::new(0), works.len() as u64);
@@ -54,7 +65,11 @@ impl Leader {
                 let run = move || {
                     member.begin(index);
                     let begin = await_start(start, crew, index);
-                    begin.map(work).transpose().inspect_err(|_| crew.stop())
+                    let made = begin.map(work);
+                    if made.as_ref().is_some_and(|(_, ended)| ended.is_err()) {
+                        crew.stop();
+                    }
+                    made
                 };
                 match Builder::new().name(format!("link-{index}")).spawn_scoped(scope, run) {
                     Ok(thread) => threads.push(thread),
@@ -74,12 +89,14 @@ impl Leader {
             threads.iter().for_each(|thread| thread.thread().unpark());
             self.look_after(crew, sending);
             let used = window.close();
-            let ended: Vec<std::result::Result<Option<R>, Failure>> = threads
-                .into_iter()
-                .map(|thread| thread.join().map_err(|_| Error::Failed("a measuring thread panicked".to_owned())))
-                .collect::<Result<_>>()?;
-            let ended: std::result::Result<Vec<_>, Failure> = ended.into_iter().collect();
-            Ok(Conducted { begin, used, ended: ended.map_err(|failure| self.blame(failure))? })
+            let (mut ended, mut failure) = (Vec::new(), None);
+            for thread in threads {
+                let made = thread.join().map_err(|_| Error::Failed("a measuring thread panicked".to_owned()))?;
+                let (made, result) = made.map_or((None, Ok(())), |(made, result)| (Some(made), result));
+                ended.push(made);
+                failure = failure.or(result.err());
+            }
+            Ok(Conducted { begin, used, ended, failure })
         })
     }
 
@@ -120,16 +137,40 @@ impl Leader {
         }
     }
 
-    /// Tells the follower the number of the last message over each link, and hears what has come of them.
-    pub(super) fn hear_received(&mut self, last: Vec<u64>) -> Result<(Vec<Arrived>, Used)> {
-        self.tell(&ToFollower::Sent { last })?;
-        let deadline = Instant::now() + LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns);
+    /// Tells the follower the number of the last message over each link, and hears what has come of them. After a failure
+    /// that is what it had noted until then, if it can still tell.
+    pub(super) fn hear_received(&mut self, last: Vec<u64>, failure: Option<Failure>) -> Result<Heard> {
+        let told = self.tell(&ToFollower::Sent { last });
+        if failure.is_none() {
+            // One that failed has said what it knows, and gone.
+            told?;
+        }
+        let patience = if failure.is_some() { ANSWER_TIMEOUT } else { LONGEST_TAKING };
+        let patience = patience + Duration::from_nanos(self.job.loss_timeout_ns);
+        match (self.await_received(patience), failure) {
+            (Ok((arrived, used, None)), None) => Ok(Heard { arrived: Some(arrived), used, broken: None }),
+            (Ok((arrived, used, Some(why))), _) => {
+                let broken = Some(self.failed(&format!("{} failed: {why}", self.who(0))));
+                Ok(Heard { arrived: Some(arrived), used, broken })
+            }
+            (Ok((arrived, used, None)), Some(failure)) => {
+                Ok(Heard { arrived: Some(arrived), used, broken: Some(self.blame(failure)) })
+            }
+            (Err(_), Some(failure)) => {
+                Ok(Heard { arrived: None, used: Used::default(), broken: Some(self.blame(failure)) })
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    fn await_received(&mut self, patience: Duration) -> Result<(Vec<Arrived>, Used, Option<String>)> {
+        let deadline = Instant::now() + patience;
         loop {
             match self.hear_within(0, SIGN_OF_LIFE)? {
-                Some(FromFollower::Received { arrived, used }) => return Ok((arrived, used)),
+                Some(FromFollower::Received { arrived, used, failed }) => return Ok((arrived, used, failed)),
                 Some(_) => return Err(Error::Failed("the follower's messages are out of order".to_owned())),
                 None if Instant::now() > deadline => {
-                    let seconds = LONGEST_TAKING.as_secs();
+                    let seconds = patience.as_secs();
                     let why = format!("the follower was still taking messages {seconds} s after the last was sent");
                     return Err(Error::Failed(why));
                 }

@@ -70,6 +70,8 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
     let led = prepare(job, stream, built_in).and_then(|(system, mut leader, threads)| {
         let result = system.lead(&mut leader);
+        // Followers that are threads do not see this process end.
+        leader.controls.iter().for_each(Channel::hang_up);
         drop(leader);
         for thread in threads {
             // Its errors have come over the control channel.
@@ -188,7 +190,7 @@ impl Leader {
     }
 
     /// A follower, for people.
-    fn who(&self, follower: usize) -> String {
+    pub(super) fn who(&self, follower: usize) -> String {
         match self.controls.len() {
             1 => "the follower".to_owned(),
             count => format!("follower {follower} (of 0 to {})", count - 1),
@@ -403,15 +405,22 @@ impl Leader {
         let variant = self.variant.clone();
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
         self.report(&FromLeader::Proof(proof::with_intruders(proof, trials)));
+        let measured = self.payloads(&mut session);
+        self.phase(CLOSING);
+        measured?;
+        self.tell(&ToFollower::Bye)
+    }
+
+    /// All payloads, one after the other.
+    fn payloads<L: Link, C: Clock + Copy>(&mut self, session: &mut Session<'_, L, C>) -> Result<()> {
         for payload_bytes in self.job.sub_experiment.payloads.clone() {
             self.attempts.begin()?;
-            self.payload(&mut session, payload_bytes)?;
+            self.payload(session, payload_bytes)?;
             while self.attempts.next() {
-                self.payload(&mut session, payload_bytes)?;
+                self.payload(session, payload_bytes)?;
             }
         }
-        self.phase(CLOSING);
-        self.tell(&ToFollower::Bye)
+        Ok(())
     }
 
     /// One attempt at one payload.

@@ -65,22 +65,27 @@ impl Leader {
         let before = self.handover(session)?;
         let mut cell = Progress { begun: Instant::now(), capped, trials: Vec::new() };
         let warm = self.warm_up::<L, C, T>(session, payload_bytes, &load, warmup)?;
+        let mut broken = None;
         for offer in &load.offers {
-            if self.shared.stop.load(Relaxed) || base.now() >= capped {
+            if self.shared.stop.load(Relaxed) || base.now() >= capped || broken.is_some() {
                 break;
             }
-            let trial = self.offer::<L, C, T>(session, payload_bytes, &load, *offer, &cell)?;
-            cell.trials.push(trial);
+            match self.offer::<L, C, T>(session, payload_bytes, &load, *offer, &cell) {
+                Ok(trial) => cell.trials.push(trial),
+                // The trials before are whole.
+                Err(error) if !cell.trials.is_empty() => broken = Some(error),
+                Err(error) => return Err(error),
+            }
         }
-        let after = self.handover(session)?;
-        let stopped = self.shared.stop.swap(false, Relaxed);
+        let (after, ending) = self.after_trials(session, broken)?;
         self.make_room()?;
         if let Output::Trials(file) = &mut self.files {
             let appended = file.append(payload_bytes, &cell.trials);
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
-        let cell = self.load_cell(session, payload_bytes, &load, cell, warm, Handovers { before, after }, stopped);
-        self.finish_cell(cell, stopped)
+        let handover_ns = Handovers { before, after };
+        let cell = self.load_cell(session, payload_bytes, &load, cell, warm, handover_ns, ending.as_ref());
+        self.finish_cell(cell, ending)
     }
 
     /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing.
@@ -246,15 +251,15 @@ impl Leader {
         cell: Progress,
         warmup: u64,
         handover_ns: Handovers,
-        stopped: bool,
+        ending: Option<&Error>,
     ) -> Cell {
         let Progress { begun, trials, .. } = cell;
         let counts = trials.iter().map(counts).fold(Counts::default(), |sum, counts| sum + counts);
         let planned = load.offers.len();
-        let cut_short = match (stopped, trials.len() < planned) {
-            (true, _) => Some("interrupted".to_owned()),
-            (false, true) => Some(format!("time cap: {} of {planned} trials", trials.len())),
-            (false, false) => trials.iter().find_map(|trial| trial.cut_short.clone()),
+        let cut_short = match (ending, trials.len() < planned) {
+            (Some(error), _) => Some(error.to_string()),
+            (None, true) => Some(format!("time cap: {} of {planned} trials", trials.len())),
+            (None, false) => trials.iter().find_map(|trial| trial.cut_short.clone()),
         };
         Cell {
             payload_bytes,

@@ -145,11 +145,11 @@ fn exchange<L: Link, C: Clock + Copy, A: Answers>(
             Wait::Poll | Wait::Block => trips.run::<TouchFull>(part, deadline),
         };
         match result {
-            Ok((count, End::Deadline)) if answered + count < ticks.len() => {
+            (count, Ok(End::Deadline)) if answered + count < ticks.len() => {
                 answered += count;
                 sign_of_life(leader);
             }
-            result => break result,
+            (_, result) => break result,
         }
     };
     leader.disarm();

@@ -1,6 +1,6 @@
 //! What is published on many topics at once, and what came of it.
 
-use super::conduct::Conducted;
+use super::conduct::{Conducted, Heard};
 use super::crew::{Crew, look_ns};
 use super::leader::{Leader, Session};
 use super::trials::end_of;
@@ -27,6 +27,11 @@ pub(super) trait Programme: Copy + Send + Sync {
     /// Messages of a topic.
     fn messages(&self, topic: usize) -> u64;
 
+    /// Which of several publishers of one topic sends them; else 0.
+    fn publisher(&self, _topic: usize) -> u32 {
+        0
+    }
+
     /// Bytes of a topic's messages, or of the largest of them.
     fn length(&self, topic: usize) -> usize;
 
@@ -38,12 +43,15 @@ pub(super) trait Programme: Copy + Send + Sync {
 pub(super) struct Played<S> {
     pub topics: Vec<Topic<S>>,
     pub arrived: Vec<Arrived>,
+    /// How often the transport was full.
     pub refused: u64,
     pub end: End,
+    /// What ended it, if something failed.
+    pub broken: Option<Error>,
     /// When the first message was due, in ticks.
     pub begin: u64,
-    /// From then until the last was sent, in nanoseconds.
-    pub duration_ns: u64,
+    /// When the last was sent, in ticks.
+    pub until: u64,
     /// What the leader's process used.
     pub own: Used,
     /// What the follower's used.
@@ -78,24 +86,32 @@ impl Leader {
                     schedule,
                     length,
                     sequence,
-                    publisher: 0,
+                    publisher: programme.publisher(topic),
                     shared,
                     sending,
                     timeout_ns,
                     refused,
                 };
-                let ended = publisher.run::<T>(sent, programme.capped())?;
-                Ok((ended.0, ended.1, publisher.refused))
+                let ended = publisher.run::<T>(sent, programme.capped());
+                let (refused, sequence_now) = (publisher.refused, publisher.sequence);
+                match ended {
+                    Ok((count, end)) => ((count, end, refused), Ok(())),
+                    Err(failure) => (((sequence_now - sequence) as usize, End::Stopped, refused), Err(failure)),
+                }
             }
         });
         let ready = ToFollower::Receive { first, messages: messages.clone() };
-        let Conducted { begin, used: own, ended } = self.conduct(crew, &sending, &ready, works.collect())?;
+        let Conducted { begin, used: own, ended, failure } = self.conduct(crew, &sending, &ready, works.collect())?;
         let ended: Vec<(usize, End, u64)> =
             ended.into_iter().map(|ended| ended.unwrap_or((0, End::Stopped, 0))).collect();
         sent.iter_mut().zip(&ended).for_each(|(sent, (count, ..))| sent.truncate(*count));
         let last: Vec<u64> = ended.iter().map(|(count, ..)| sequence + *count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
-        let (arrived, others) = self.hear_received(last)?;
+        let Heard { arrived, used: others, broken } = self.hear_received(last, failure)?;
+        let Some(arrived) = arrived else {
+            // What came, and when, only the follower knew.
+            return Err(broken.unwrap_or_else(|| self.failed("the follower does not say what came")));
+        };
         let file = arrivals_file(&self.job.scratch_dir, 0);
         let bytes = std::fs::read(&file).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
         let noted = notes::from_bytes(&bytes, &messages)
@@ -109,7 +125,6 @@ impl Leader {
         });
         let refused = ended.iter().map(|(.., refused)| refused).sum();
         let end = end_of(ended.iter().map(|(_, end, _)| *end));
-        let duration_ns = self.job.timebase.to_ns(until.saturating_sub(begin));
-        Ok(Played { topics: topics.collect(), arrived, refused, end, begin, duration_ns, own, others })
+        Ok(Played { topics: topics.collect(), arrived, refused, end, broken, begin, until, own, others })
     }
 }

@@ -1,7 +1,7 @@
 //! The follower under pattern `channel`: a thread for each topic, or one that polls all of them, or takes from all
 //! publishers of one.
 
-use super::crew::{Crew, PAUSE, Window, look_ns};
+use super::crew::{Crew, Made, PAUSE, Window, look_ns};
 use super::follower::Follower;
 use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
 use crate::clock::Clock;
@@ -14,10 +14,18 @@ use crate::measure::sink::{Sink, take_turns};
 use crate::measure::{Failure, Watch};
 use crate::message::TouchKind;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::thread::{Builder, ScopedJoinHandle};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::channel::Used;
+
+/// How the threads of the links ended.
+pub(super) struct Taken {
+    /// What the process used until the last message was sent.
+    used: Used,
+    /// Why one of them could not go on, which ended the others, too.
+    failure: Option<Failure>,
+}
 
 /// Between two interruptions of threads that wait for what does not come any more.
 const REMINDER: Duration = Duration::from_millis(2);
@@ -26,8 +34,8 @@ const REMINDER: Duration = Duration::from_millis(2);
 type Received<C> = (Arrived, Arrival<C>);
 
 impl Follower {
-    /// Notes the messages of every topic until the leader says how many there are, and they have come, or it has gone; and
-    /// says so.
+    /// Notes the messages of every topic until the leader says how many there are, and they have come, or it has gone, or
+    /// the transport fails; and says so.
     pub(super) fn receive<L: Link, C: Clock + Copy, T: TouchKind>(
         &mut self,
         links: &mut [L],
@@ -45,19 +53,19 @@ impl Follower {
         }
         let mut watches: Vec<_> = links.iter_mut().map(Watch::off).collect();
         let places = watches.iter_mut().zip(&crew.shared);
-        let (used, received, nobodys) = if has_publishers {
+        let (taken, received, nobodys) = if has_publishers {
             let ledger = || Several::new(clock, first, messages, &crew.shared);
             let sinks = places.map(|(watch, shared)| Sink::keeping(watch, clock, shared, ledger())).collect();
-            let (used, ledgers) = self.take_all::<L, C, T, _>(crew, sinks, inboxes)?;
+            let (taken, ledgers) = self.take_all::<L, C, T, _>(crew, sinks, inboxes)?;
             let (received, nobodys): (Vec<_>, Vec<_>) = ledgers.into_iter().map(Several::into_parts).unzip();
-            (used, received.into_iter().flatten().collect(), nobodys)
+            (taken, received.into_iter().flatten().collect(), nobodys)
         } else {
             let sinks = places.zip(messages).map(|((watch, shared), count)| {
                 let notes = Arrival::new(clock, first, *count);
                 Sink::keeping(watch, clock, shared, Single::new(first, shared, notes))
             });
-            let (used, ledgers) = self.take_all::<L, C, T, _>(crew, sinks.collect(), inboxes)?;
-            (used, ledgers.into_iter().map(|ledger| (ledger.counts(), ledger.notes)).collect(), Vec::new())
+            let (taken, ledgers) = self.take_all::<L, C, T, _>(crew, sinks.collect(), inboxes)?;
+            (taken, ledgers.into_iter().map(|ledger| (ledger.counts(), ledger.notes)).collect(), Vec::new())
         };
         let received: Vec<Received<C>> = received;
         let arrived = received.iter().map(|(arrived, _)| *arrived).chain(nobodys).collect();
@@ -66,16 +74,24 @@ impl Follower {
         let options = &self.setup().options;
         let file = arrivals_file(&options.scratch_dir, options.follower_index);
         std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
-        self.say(&FromFollower::Received { arrived, used })
+        self.say_received(arrived, taken)
     }
 
-    /// Has the sinks take what comes, as the wait is, and returns what was used meanwhile, and their ledgers.
+    /// Says what has come; an error if that is all, as the transport failed.
+    pub(super) fn say_received(&mut self, arrived: Vec<Arrived>, taken: Taken) -> Result<()> {
+        let Taken { used, failure } = taken;
+        let why = failure.map(|failure| format!("take messages: {failure}"));
+        self.say(&FromFollower::Received { arrived, used, failed: why.clone() })?;
+        why.map_or(Ok(()), |why| Err(Error::Failed(why)))
+    }
+
+    /// Has the sinks take what comes, as the wait is, and returns how that went, and their ledgers.
     fn take_all<L: Link, C: Clock, T: TouchKind, B: Ledger + Send>(
         &mut self,
         crew: &Crew,
         mut sinks: Vec<Sink<'_, '_, L, C, B, false>>,
         inboxes: &[Box<Inbox>],
-    ) -> Result<(Used, Vec<B>)> {
+    ) -> Result<(Taken, Vec<B>)> {
         let (setup, take_timeout_ns) = (self.setup(), look_ns(sinks.len()));
         for sink in &mut sinks {
             (sink.loss_timeout_ns, sink.take_timeout_ns) = (setup.loss_timeout_ns, take_timeout_ns);
@@ -88,15 +104,15 @@ impl Follower {
             Wait::Callback => sinks.zip(inboxes).map(|(sink, inbox)| Work::CalledBack(Box::new(sink), inbox)).collect(),
         };
         let works = works.into_iter().map(|work| move || work.run::<T>(crew)).collect();
-        let (used, ledgers) = self.with_crew(crew, works)?;
-        Ok((used, ledgers.into_iter().flatten().collect()))
+        let (taken, ledgers) = self.with_crew(crew, works)?;
+        Ok((taken, ledgers.into_iter().flatten().collect()))
     }
 
     /// Does each of the works in a thread of the crew, until the leader says that it has sent all, or it has gone. Returns
-    /// what was used until then, and what came of each.
-    pub(super) fn with_crew<W, R>(&mut self, crew: &Crew, works: Vec<W>) -> Result<(Used, Vec<R>)>
+    /// how that went, and what came of each.
+    pub(super) fn with_crew<W, R>(&mut self, crew: &Crew, works: Vec<W>) -> Result<(Taken, Vec<R>)>
     where
-        W: FnOnce() -> std::result::Result<R, Failure> + Send,
+        W: FnOnce() -> Made<R> + Send,
         R: Send,
     {
         let wait = self.setup().options.wait;
@@ -106,7 +122,11 @@ impl Follower {
                 let member = crew.hire();
                 let spawned = Builder::new().name(format!("link-{index}")).spawn_scoped(scope, move || {
                     member.begin(index);
-                    work().inspect_err(|_| crew.orphan())
+                    let made = work();
+                    if made.1.is_err() {
+                        crew.orphan();
+                    }
+                    made
                 });
                 match spawned {
                     Ok(thread) => threads.push(thread),
@@ -118,10 +138,18 @@ impl Follower {
                 crew.orphan();
             }
             self.remind(crew, wait);
-            let done: Result<Vec<R>> = threads.into_iter().map(join).collect();
-            // A thread's own failure tells more than what came of it here.
-            let done = done?;
-            Ok((attended?, done))
+            let (mut done, mut failure) = (Vec::new(), None);
+            for thread in threads {
+                let ended = thread.join().map_err(|_| Error::Failed("the thread of a link panicked".to_owned()))?;
+                done.push(ended.0);
+                failure = failure.or(ended.1.err());
+            }
+            match (attended, failure) {
+                (Ok(used), failure) => Ok((Taken { used, failure }, done)),
+                // A thread's own failure tells more than what came of it here.
+                (Err(_), Some(failure)) => Err(Error::of("take messages", failure)),
+                (Err(error), None) => Err(error),
+            }
         })
     }
 
@@ -174,7 +202,7 @@ enum Work<'a, 'w, 'i, L, C: Clock, B> {
 
 impl<L: Link, C: Clock, B: Ledger> Work<'_, '_, '_, L, C, B> {
     /// Returns the ledgers.
-    fn run<T: TouchKind>(self, crew: &Crew) -> std::result::Result<Vec<B>, Failure> {
+    fn run<T: TouchKind>(self, crew: &Crew) -> Made<Vec<B>> {
         let listening = || {
             crew.ready.fetch_add(1, Release);
         };
@@ -189,12 +217,6 @@ impl<L: Link, C: Clock, B: Ledger> Work<'_, '_, '_, L, C, B> {
                 (take_turns::<L, C, _, T, false>(&mut sinks), sinks)
             }
         };
-        ended?;
-        Ok(sinks.into_iter().map(|sink| sink.ledger).collect())
+        (sinks.into_iter().map(|sink| sink.ledger).collect(), ended)
     }
-}
-
-fn join<R>(thread: ScopedJoinHandle<'_, std::result::Result<R, Failure>>) -> Result<R> {
-    let ended = thread.join().map_err(|_| Error::Failed("the thread of a link panicked".to_owned()))?;
-    ended.map_err(|failure| Error::of("take messages", failure))
 }

@@ -3,11 +3,10 @@
 
 use super::leader::{Leader, Session};
 use super::programme::{Played, Programme};
-use super::trials::Trials;
+use super::trials::{Trials, cut_short};
 use super::{Error, Result};
 use crate::clock::Clock;
 use crate::control::{FromLeader, WRITING};
-use crate::measure::End;
 use crate::measure::publish::{Schedule, Timetable};
 use crate::message::TouchKind;
 use crate::passage::{Kept, Tally};
@@ -107,20 +106,21 @@ impl Leader {
         let begun = Instant::now();
         if messages > 0 {
             let period = base.ticks_per_ns() * 1e9 / WARMUP_HZ;
-            self.play::<L, C, T, _>(session, Warmup { performance, messages, period })?;
+            let sent = self.play::<L, C, T, _>(session, Warmup { performance, messages, period })?;
+            sent.broken.map_or(Ok(()), Err)?;
         }
-        let mut trials = Vec::new();
+        let (mut trials, mut broken) = (Vec::new(), None);
         if !self.shared.stop.load(Relaxed) {
-            let sent = self.play::<L, C, T, _>(session, performance)?;
+            let mut sent = self.play::<L, C, T, _>(session, performance)?;
             self.phase(WRITING);
             trials.push(self.trial_of_recording(&replay, &sent, payload_bytes)?);
+            broken = sent.broken.take();
             self.phase("play the recording");
         }
-        let after = self.handover(session)?;
-        let stopped = self.shared.stop.swap(false, Relaxed);
+        let (after, ending) = self.after_trials(session, broken)?;
         let duration_ns = begun.elapsed().as_nanos() as u64;
         let handover_ns = Handovers { before, after };
-        let measured = Trials { trials, planned: 1, handover_ns, duration_ns, stopped };
+        let measured = Trials { trials, planned: 1, handover_ns, duration_ns, ending };
         let of = |trial: &ChannelTrial| (trial.counts, trial.cut_short.clone());
         self.report_trials(session, payload_bytes, measured, of, |cell, trials| {
             // The plan's number is that of all topics together.
@@ -140,7 +140,7 @@ impl Leader {
         let tally = |period, audited| Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
         // Of this one only what does not depend on a period is used.
         let mut all = tally(f64::INFINITY, 0);
-        let (mut topics, duration_ns) = (Vec::new(), sent.duration_ns);
+        let (mut topics, duration_ns) = (Vec::new(), base.to_ns(sent.until.saturating_sub(sent.begin)));
         self.stamp_files(|files| {
             let lengths = files.lengths()?;
             for (index, (topic, arrived)) in sent.topics.iter().zip(&sent.arrived).enumerate() {
@@ -181,11 +181,7 @@ impl Leader {
             response_series: None,
             service_series: None,
             duration_ns,
-            cut_short: match sent.end {
-                End::Full => None,
-                End::Stopped => Some("interrupted".to_owned()),
-                End::Deadline => Some("time cap".to_owned()),
-            },
+            cut_short: cut_short(sent.end, sent.broken.as_ref()),
             publisher: sent.own,
             subscriber: (!self.is_same_process()).then_some(sent.others),
             topics,

@@ -1,13 +1,13 @@
 //! One payload under pattern `rpc`: the leader's clients, each a thread with a link of its own, and the follower's answers.
 
 use super::conduct::Conducted;
-use super::crew::{Crew, look_ns};
+use super::crew::{Crew, Made as Done, look_ns};
 use super::follower::Follower;
 use super::leader::{Leader, Session};
 use super::trials::{Piece, Sent, Tallied, end_of};
 use super::{Error, Result};
 use crate::clock::Clock;
-use crate::control::{FromFollower, ToFollower};
+use crate::control::ToFollower;
 use crate::measure::answers::Answers;
 use crate::measure::arrivals::Arrived;
 use crate::measure::callback::{self, Inbox};
@@ -16,7 +16,7 @@ use crate::measure::notes::{DAMAGED, NEVER};
 use crate::measure::publish::{Sending, Sleep};
 use crate::measure::stamps::Requests;
 use crate::measure::trips::Trips;
-use crate::measure::{End, Failure, Tracker, Watch, echo};
+use crate::measure::{End, Tracker, Watch, echo};
 use crate::message::TouchKind;
 use crate::passage::{Kept, Topic};
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -76,25 +76,30 @@ impl Leader {
                 let answers = Tracker::after(sequence);
                 let mut trips = Trips::new(Watch::off(link), clock, answers, shared, loss_timeout, idle_mask);
                 (trips.sequence, trips.length) = (sequence, piece.payload_bytes as usize);
-                let (calls, end) = if wait == Wait::Callback {
-                    called_back::<L, C, T, _>(inbox, &mut trips, |call| client.run(made, piece.capped, call))?
+                let ended = if wait == Wait::Callback {
+                    called_back::<L, C, T, _>(inbox, &mut trips, |call| client.run(made, piece.capped, call))
                 } else {
-                    let ended = client.run(made, piece.capped, |begun| trips.call::<T>(begun))?;
+                    let ended = client.run(made, piece.capped, |begun| trips.call::<T>(begun));
                     sending.0.store(Sending::DRAINING, Relaxed);
                     crew.rouse_main();
-                    trips.drain::<T>()?;
-                    ended
+                    ended.and_then(|ended| trips.drain::<T>().map(|()| ended))
                 };
                 let Counts { late, duplicated, .. } = trips.answers.counts();
-                Ok(Called { calls, end, late, duplicated, sequence: trips.sequence })
+                let (ended, failure) = match ended {
+                    Ok(ended) => (ended, Ok(())),
+                    Err(failure) => ((client.broken(made, &failure), End::Stopped), Err(failure)),
+                };
+                let called = Called { calls: ended.0, end: ended.1, late, duplicated, sequence: trips.sequence };
+                (called, failure)
             }
         });
-        let Conducted { begin, used, ended } = self.conduct(crew, &sending, &ToFollower::Answer, works.collect())?;
+        let conducted = self.conduct(crew, &sending, &ToFollower::Answer, works.collect())?;
+        let Conducted { begin, used, ended, failure } = conducted;
         let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
         let ended: Vec<Called> = ended.into_iter().map(|ended| ended.unwrap_or_else(none)).collect();
         let last: Vec<u64> = ended.iter().map(|called| called.sequence).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
-        let (_, others) = self.hear_received(last)?;
+        let heard = self.hear_received(last, failure)?;
         let mut arrived = Vec::new();
         for (made, called) in made.iter_mut().zip(&ended) {
             made.truncate(called.calls);
@@ -110,7 +115,8 @@ impl Leader {
             marks: made.marks,
         });
         let (late, end) = (ended.iter().map(|called| called.late).sum(), end_of(ended.iter().map(|called| called.end)));
-        Ok(Sent { topics: topics.collect(), arrived, late, refused: 0, end, begin, until, own: used, others })
+        let (topics, own, others) = (topics.collect(), used, heard.used);
+        Ok(Sent { topics, arrived, late, refused: 0, end, broken: heard.broken, begin, until, own, others })
     }
 }
 
@@ -153,7 +159,7 @@ impl Follower {
         links: &mut [L],
         inboxes: &[Box<Inbox>],
     ) -> Result<()> {
-        type Work<'a> = Box<dyn FnOnce() -> std::result::Result<(), Failure> + Send + 'a>;
+        type Work<'a> = Box<dyn FnOnce() -> Done<()> + Send + 'a>;
         let crew = &Crew::new(links.len());
         let (timeout_ns, wait) = (self.setup().loss_timeout_ns, self.setup().options.wait);
         let listening = move || {
@@ -162,13 +168,13 @@ impl Follower {
         let works: Vec<Work<'_>> = match wait {
             Wait::Poll => vec![Box::new(move || {
                 listening();
-                echo::take_turns::<L, T>(links, &crew.shared[0], timeout_ns)
+                ((), echo::take_turns::<L, T>(links, &crew.shared[0], timeout_ns))
             })],
             Wait::Block => {
                 let works = links.iter_mut().zip(&crew.shared).map(|(link, shared)| -> Work<'_> {
                     Box::new(move || {
                         listening();
-                        echo::run::<L, T>(link, shared, timeout_ns, &mut Requests)
+                        ((), echo::run::<L, T>(link, shared, timeout_ns, &mut Requests))
                     })
                 });
                 works.collect()
@@ -178,15 +184,16 @@ impl Follower {
                     links.iter_mut().zip(&crew.shared).zip(inboxes).map(|((link, shared), inbox)| -> Work<'_> {
                         Box::new(move || {
                             let (link, requests) = (&mut Watch::off(link), &mut Requests);
-                            callback::echo::<L, T, Requests, false>(
+                            let ended = callback::echo::<L, T, Requests, false>(
                                 inbox, link, shared, timeout_ns, requests, listening,
-                            )
+                            );
+                            ((), ended)
                         })
                     });
                 works.collect()
             }
         };
-        let (used, _) = self.with_crew(crew, works)?;
-        self.say(&FromFollower::Received { arrived: Vec::new(), used })
+        let (taken, _) = self.with_crew(crew, works)?;
+        self.say_received(Vec::new(), taken)
     }
 }

@@ -12,7 +12,7 @@ use crate::passage::{Tally, Topic};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_model::channel::Used;
-use tripmeter_model::manifest::{Cell, Counts, Handovers};
+use tripmeter_model::manifest::{Cell, Counts, Handover, Handovers};
 use tripmeter_model::plan::Raw;
 
 /// Without raw samples, stamps of so many messages are kept at a time; more are sent in pieces.
@@ -30,6 +30,8 @@ pub(super) struct Piece {
     pub period: f64,
     /// When the time of the payload is over, in ticks.
     pub capped: u64,
+    /// The links are those of several publishers of one topic.
+    pub has_publishers: bool,
 }
 
 impl Piece {
@@ -49,6 +51,8 @@ pub(super) struct Sent {
     /// How often the transport was full.
     pub refused: u64,
     pub end: End,
+    /// What ended it, if something failed.
+    pub broken: Option<Error>,
     /// When the first message was due, in ticks.
     pub begin: u64,
     /// When the last was sent, or the last call had ended, in ticks.
@@ -65,6 +69,16 @@ pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
     [End::Stopped, End::Deadline].into_iter().find(is).unwrap_or(End::Full)
 }
 
+/// Why a trial ended before its time, for people; `None` if it did not.
+pub(super) fn cut_short(end: End, broken: Option<&Error>) -> Option<String> {
+    match (broken, end) {
+        (Some(error), _) => Some(error.to_string()),
+        (None, End::Full) => None,
+        (None, End::Stopped) => Some("interrupted".to_owned()),
+        (None, End::Deadline) => Some("time cap".to_owned()),
+    }
+}
+
 /// What came of a trial.
 pub(super) struct Tallied {
     pub tally: Tally,
@@ -76,6 +90,8 @@ pub(super) struct Tallied {
     pub cut_short: Option<String>,
     pub own: Used,
     pub others: Option<Used>,
+    /// What ended it, if something failed.
+    pub broken: Option<Error>,
 }
 
 /// The trials of a payload.
@@ -84,7 +100,8 @@ pub(super) struct Trials<R> {
     pub planned: usize,
     pub handover_ns: Handovers,
     pub duration_ns: u64,
-    pub stopped: bool,
+    /// Why nothing more is measured, if so.
+    pub ending: Option<Error>,
 }
 
 impl Leader {
@@ -96,9 +113,10 @@ impl Leader {
         payload_bytes: u64,
         rates_hz: &[Option<f64>],
         send: fn(&mut Self, &mut Session<'_, L, C>, Piece) -> Result<Sent>,
-        finish: fn(Tallied, rate_hz: Option<f64>) -> R,
+        finish: fn(Tallied, Option<f64>) -> R,
     ) -> Result<Trials<R>> {
         let plan = &self.job.sub_experiment;
+        let plan_has_publishers = plan.publishers() > 1;
         let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
         let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.phase(&format!("measure {payload_bytes} bytes"));
@@ -107,22 +125,45 @@ impl Leader {
         self.make_room()?;
         let before = self.handover(session)?;
         let begun = Instant::now();
-        let mut trials = Vec::new();
+        let has_publishers = plan_has_publishers;
+        let (mut trials, mut broken) = (Vec::new(), None);
         for rate_hz in rates_hz {
-            if self.shared.stop.load(Relaxed) || base.now() >= capped {
+            if self.shared.stop.load(Relaxed) || base.now() >= capped || broken.is_some() {
                 break;
             }
             let period = rate_hz.map_or(0.0, |rate_hz| base.ticks_per_ns() * 1e9 / rate_hz);
-            let piece = Piece { payload_bytes, messages, rate_hz: *rate_hz, period, capped };
-            if warmup > 0 {
-                send(self, session, Piece { messages: warmup, ..piece })?;
+            let piece = Piece { payload_bytes, messages, rate_hz: *rate_hz, period, capped, has_publishers };
+            if warmup > 0
+                && let Some(error) = send(self, session, Piece { messages: warmup, ..piece })?.broken
+            {
+                broken = Some(error);
+                break;
             }
-            trials.push(finish(self.trial_of(session, piece, send)?, *rate_hz));
+            let mut tallied = self.trial_of(session, piece, send)?;
+            broken = tallied.broken.take();
+            trials.push(finish(tallied, *rate_hz));
+        }
+        if trials.is_empty()
+            && let Some(error) = broken
+        {
+            return Err(error);
+        }
+        let (after, ending) = self.after_trials(session, broken)?;
+        let duration_ns = begun.elapsed().as_nanos() as u64;
+        Ok(Trials { trials, planned: rates_hz.len(), handover_ns: Handovers { before, after }, duration_ns, ending })
+    }
+
+    /// The hand-over probe after all trials, unless something is broken, and why nothing more is measured.
+    pub(super) fn after_trials<L, C>(
+        &mut self,
+        session: &Session<'_, L, C>,
+        broken: Option<Error>,
+    ) -> Result<(Option<Handover>, Option<Error>)> {
+        if broken.is_some() {
+            return Ok((None, broken));
         }
         let after = self.handover(session)?;
-        let stopped = self.shared.stop.swap(false, Relaxed);
-        let duration_ns = begun.elapsed().as_nanos() as u64;
-        Ok(Trials { trials, planned: rates_hz.len(), handover_ns: Handovers { before, after }, duration_ns, stopped })
+        Ok((after, self.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted)))
     }
 
     /// One trial: all messages in one piece, or in several where only histograms are kept.
@@ -140,17 +181,19 @@ impl Leader {
         let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, piece.period, audited);
         let (mut own, mut others) = (Used::default(), Used::default());
         let (mut left, mut refused, mut late, mut duration_ns, mut end) = (piece.messages, 0, 0, 0, End::Full);
+        let mut broken = None;
         let lengths = self.stamp_files(|files| files.lengths())?;
-        while left > 0 && end == End::Full {
+        while left > 0 && end == End::Full && broken.is_none() {
             self.phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
             let sent = send(self, session, Piece { messages, ..piece })?;
             left -= messages;
             (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late);
+            broken = sent.broken;
             duration_ns += base.to_ns(sent.until.saturating_sub(sent.begin));
             own += sent.own;
             others += sent.others;
-            if messages * links as u64 > MANY_SAMPLES {
+            if messages * links as u64 > MANY_SAMPLES || broken.is_some() {
                 self.phase(WRITING);
             }
             self.stamp_files(|files| {
@@ -163,14 +206,10 @@ impl Leader {
             let appended = files.append(payload_bytes, rate_hz, &tally, duration_ns);
             appended.inspect_err(|_| files.cut(lengths))
         })?;
-        let cut_short = match end {
-            End::Full => None,
-            End::Stopped => Some("interrupted".to_owned()),
-            End::Deadline => Some("time cap".to_owned()),
-        };
+        let cut_short = cut_short(end, broken.as_ref());
         let others = (!self.is_same_process()).then_some(others);
         let publishers = self.job.sub_experiment.publishers();
-        Ok(Tallied { tally, publishers, late, refused, duration_ns, cut_short, own, others })
+        Ok(Tallied { tally, publishers, late, refused, duration_ns, cut_short, own, others, broken })
     }
 
     pub(super) fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {
@@ -190,13 +229,13 @@ impl Leader {
         of: fn(&R) -> (Counts, Option<String>),
         put: fn(&mut Cell, Vec<R>),
     ) -> Result<()> {
-        let Trials { trials, planned, handover_ns, duration_ns, stopped } = measured;
+        let Trials { trials, planned, handover_ns, duration_ns, ending } = measured;
         let plan = &self.job.sub_experiment;
         let counts = trials.iter().map(|trial| of(trial).0).fold(Counts::default(), |sum, counts| sum + counts);
-        let cut_short = match (stopped, trials.len() < planned) {
-            (true, _) => Some("interrupted".to_owned()),
-            (false, true) => Some(format!("time cap: {} of {planned} rates", trials.len())),
-            (false, false) => trials.iter().find_map(|trial| of(trial).1),
+        let cut_short = match (&ending, trials.len() < planned) {
+            (Some(error), _) => Some(error.to_string()),
+            (None, true) => Some(format!("time cap: {} of {planned} rates", trials.len())),
+            (None, false) => trials.iter().find_map(|trial| of(trial).1),
         };
         let mut cell = Cell {
             payload_bytes,
@@ -212,6 +251,6 @@ impl Leader {
             ..Cell::default()
         };
         put(&mut cell, trials);
-        self.finish_cell(cell, stopped)
+        self.finish_cell(cell, ending)
     }
 }
