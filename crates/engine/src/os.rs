@@ -44,13 +44,34 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
 /// # Errors
 /// If none of them exists and is allowed.
 pub fn confine_thread(cpus: &[usize]) -> io::Result<()> {
+    confine(0, cpus)
+}
+
+/// Thread 0 is the calling one.
+fn confine(thread: libc::pid_t, cpus: &[usize]) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: all-zero is a valid set, and CPU_SET checks its index against the set's size.
     let result = unsafe {
         cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, set.assume_init_mut()));
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr())
+        libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), set.as_ptr())
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets all threads of this process, and those that they start later, run on these processors only.
+///
+/// # Errors
+/// If none of them exists and is allowed, or the threads cannot be listed.
+pub fn confine_process(cpus: &[usize]) -> io::Result<()> {
+    for entry in std::fs::read_dir("/proc/self/task")? {
+        let Ok(thread) = entry?.file_name().to_string_lossy().parse() else { continue };
+        match confine(thread, cpus) {
+            // It has ended meanwhile.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+            confined => confined?,
+        }
+    }
+    Ok(())
 }
 
 /// Locks all memory that this process has by now.

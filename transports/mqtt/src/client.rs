@@ -22,6 +22,8 @@ use tripmeter_abi::{Error, Result};
 const KEEP_ALIVE: Duration = Duration::from_secs(u16::MAX as u64);
 /// Longest that rumqttc itself may take to connect, or to send what it has begun to send.
 const NETWORK_TIME_S: u64 = 30;
+/// Longest that a broker may take to accept a client and its subscription.
+const ACCEPTING_TIME: Duration = Duration::from_secs(10);
 /// Bytes of a packet beside the payload.
 const PACKET_EXTRA_BYTES: usize = 1024;
 /// Requests that may wait for the event loop; rumqttc's own default.
@@ -95,12 +97,17 @@ impl Client {
         let mut client = Self { runtime, requests, steps, identity, failure: None };
         let subscribed = client.requests.try_subscribe(topic, qos);
         subscribed.map_err(|error| client.lost(&error.to_string()))?;
+        let time = deadline.left().unwrap_or_default().min(ACCEPTING_TIME);
+        let deadline = Deadline::after(time.as_nanos() as u64);
         loop {
             match client.next(deadline)? {
                 Some(Heard::Subscribed(true)) => return Ok(client),
                 Some(Heard::Subscribed(false)) => return Err(client.lost("it refused the subscription")),
                 Some(_) => {}
-                None => return Err(Error::failed(client.lost("it did not answer within the time-out").to_string())),
+                None => {
+                    let why = format!("it did not answer within {} s; is it an MQTT broker?", time.as_secs());
+                    return Err(Error::failed(client.lost(&why).to_string()));
+                }
             }
         }
     }

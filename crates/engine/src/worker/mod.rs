@@ -128,9 +128,9 @@ fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
     }
 }
 
-/// Confines this thread, and those that it starts later, if the plan says so.
+/// Confines this process, if the plan says so.
 fn confine(cpus: &[usize]) -> Result<()> {
-    let confined = if cpus.is_empty() { Ok(()) } else { os::confine_thread(cpus) };
+    let confined = if cpus.is_empty() { Ok(()) } else { os::confine_process(cpus) };
     confined.map_err(|error| Error::of(&format!("processors {cpus:?} cannot be used"), error))
 }
 
