@@ -71,7 +71,7 @@ pub fn drawings(results: &[Results<'_>], options: &Options) -> Vec<Drawing> {
         LOG.plots(&log, Over::Payloads, &names),
     ];
     let mut drawings: Vec<Drawing> = plots.into_iter().flatten().collect();
-    drawings.iter_mut().for_each(|drawing| drawing.chart.y.log = options.log);
+    drawings.iter_mut().for_each(|drawing| drawing.chart.y.log |= options.log);
     drawings
 }
 
@@ -194,6 +194,8 @@ struct Plot {
     explained: &'static str,
     /// One link, and several; empty where there is one only.
     links: [&'static str; 2],
+    /// Figures lie so far apart that a linear axis hides most of them.
+    spans: bool,
 }
 
 const CHANNEL: Plot = Plot {
@@ -202,6 +204,7 @@ const CHANNEL: Plot = Plot {
     label: "Average latency, one_way, service time [us]",
     explained: "one way, from the actual sending",
     links: ["topic", "topics"],
+    spans: false,
 };
 const RPC: Plot = Plot {
     file: "rpc_latency",
@@ -209,6 +212,7 @@ const RPC: Plot = Plot {
     label: "Average latency, rtt, service time [us]",
     explained: "whole round trips, from when a call was made",
     links: ["client", "clients"],
+    spans: false,
 };
 const QUERIES: Plot = Plot {
     file: "rpc_qps",
@@ -216,6 +220,7 @@ const QUERIES: Plot = Plot {
     label: "Calls that succeeded per second [1/s]",
     explained: "all clients together",
     links: ["client", "clients"],
+    spans: false,
 };
 const LOG: Plot = Plot {
     file: "log_latency",
@@ -223,6 +228,7 @@ const LOG: Plot = Plot {
     label: "Average latency, call [ns]",
     explained: "from a call of the logger to its return",
     links: ["", ""],
+    spans: true,
 };
 
 impl Plot {
@@ -284,7 +290,7 @@ impl Plot {
                 rounds(group),
             ]),
             x: X::Categories { label, names: places.iter().map(u64::to_string).collect() },
-            y: Y { label: self.label.to_owned(), ..Y::default() },
+            y: Y { label: self.label.to_owned(), log: self.spans, ..Y::default() },
             lines,
             notes: notes(group, over),
             ..Chart::default()

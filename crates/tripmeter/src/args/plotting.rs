@@ -56,7 +56,7 @@ Draws, for the patterns that were measured and each way of measuring, with a lin
   rpc_latency_by_size...         average round trip (service time) over payloads
   rpc_latency_by_clients...      the same over numbers of clients
   rpc_qps_by_size...             calls per second in a closed loop over payloads
-  log_latency_by_size            average time of a call of the logger over payloads
+  log_latency_by_size            average time of a call of the logger over payloads (logarithmic)
 A plot needs two payloads, or two numbers of topics or clients. Of several rounds it shows medians, from
 six on with their intervals. Of several folders each line says which is its. `tripmeter run` draws the same
 into `plots` in its results folder where the table `aimrt` is printed.
