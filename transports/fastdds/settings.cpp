@@ -62,6 +62,17 @@ uint32_t number(const tm_node_options& options, const char* name, uint32_t least
     return number(name, value_of(options, name), least, most);
 }
 
+// With one sample, a message that comes before the one before it was taken replaces it, also of a reliable writer.
+uint32_t depth_of(const tm_node_options& options)
+{
+    constexpr uint32_t kOfStreams = 16;
+    const bool is_stream = options.pattern == TM_CHANNEL || options.pattern == TM_THROUGHPUT;
+    const uint32_t depth = value_of(options, "depth") == "auto" ? (is_stream ? kOfStreams : 1)
+                                                                : number(options, "depth", 1, 1000);
+    // The leader's reader holds an answer of each follower, the follower's a message of each publisher.
+    return std::max({depth, options.follower_count, options.publisher_count});
+}
+
 Way way_of(const std::string& variant)
 {
     constexpr const char* kNames[] = {"intra", "shm", "data-sharing", "udp", "tcp"};
@@ -106,8 +117,8 @@ const tm_setting fastdds_settings[] = {
     {TM_STR("profile"), TM_STR(""), TM_STR("file"),
      TM_STR("XML profiles as LatencyTest takes them: {pub,sub}_{participant,publisher,subscriber}_profile"), {}},
     {TM_STR("domain"), TM_STR("auto"), TM_STR("auto | 0 to 232"), TM_STR("DDS domain; auto: one that is free"), {}},
-    {TM_STR("depth"), TM_STR("1"), TM_STR("samples, 1 to 1000"), TM_STR("history (KEEP_LAST) of writer and reader"),
-     {}},
+    {TM_STR("depth"), TM_STR("auto"), TM_STR("auto | 1 to 1000 samples"),
+     TM_STR("history (KEEP_LAST) of writer and reader; auto: 1, and 16 where messages do not wait for an answer"), {}},
     {TM_STR("heartbeat_ms"), TM_STR("100"), TM_STR("1 to 10000"), TM_STR("heartbeat period of a reliable writer"), {}},
     {TM_STR("socket_buffer"), TM_STR("4194304"), TM_STR("bytes, 65536 to 1073741824"),
      TM_STR("send and receive buffers of udp and tcp; the kernel caps them at net.core.{r,w}mem_max"), {}},
@@ -121,8 +132,7 @@ Settings::Settings(const tm_node_options& options)
     , is_reliable(choice(options, "reliability", "best_effort", "reliable"))
     , is_secured(choice(options, "security", "off", "on"))
     , profile(value_of(options, "profile"))
-    // The leader's reader holds an answer of each follower, the follower's a message of each publisher.
-    , depth(std::max({number(options, "depth", 1, 1000), options.follower_count, options.publisher_count}))
+    , depth(depth_of(options))
     , heartbeat_ms(number(options, "heartbeat_ms", 1, 10'000))
     , socket_buffer_bytes(number(options, "socket_buffer", 1u << 16, 1u << 30))
     , segment_bytes(number(options, "segment_size", 1u << 20, 1u << 30))

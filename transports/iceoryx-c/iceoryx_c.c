@@ -32,7 +32,7 @@ struct tm_node {
     uint64_t max_payload_bytes;
     bool is_leader;
     bool is_answered;
-    bool has_peers; /* more than one */
+    bool looks_first; /* before it waits */
     bool has_publishers; /* of one topic, more than one */
     uint32_t wait;
     iox_listener_storage_t listener_storage;
@@ -131,7 +131,7 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
         return iceoryx_fail(error, TM_FAILED, "out of memory");
     }
     snprintf(opened->run_id, sizeof opened->run_id, "%.*s", (int)options->run_id.length, options->run_id.data);
-    opened->has_peers = iceoryx_has_peers(options);
+    opened->looks_first = iceoryx_looks_first(options);
     opened->has_publishers = options->publisher_count > 1;
     opened->queue_capacity = iceoryx_queue_length(iceoryx_queue_capacity(options), options);
     opened->max_payload_bytes = options->max_payload_bytes;
@@ -356,9 +356,7 @@ static void discard(tm_link *link, tm_loan *loan)
 static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error)
 {
     if (link->wait_set != NULL) {
-        /* With several publishers, a notification that is under way makes the wait set of iceoryx 2.0 sleep although
-         * another message is there. */
-        if (link->node->has_peers && receive(link, message) == TM_OK) {
+        if (link->node->looks_first && receive(link, message) == TM_OK) {
             return TM_OK;
         }
         const uint64_t wait = timeout_ns < LONGEST_WAIT_NS ? timeout_ns : LONGEST_WAIT_NS;

@@ -55,7 +55,7 @@ struct tm_node {
         , max_payload_bytes(options.max_payload_bytes)
         , is_leader(options.role == TM_LEADER)
         , is_answered(options.pattern == TM_PINGPONG || options.pattern == TM_RPC)
-        , has_peers(iceoryx_has_peers(&options))
+        , looks_first(iceoryx_looks_first(&options))
         , has_publishers(options.publisher_count > 1)
         , wait(options.wait)
         , error_handler(iox::ErrorHandler::setTemporaryErrorHandler(on_iceoryx_error))
@@ -89,7 +89,7 @@ struct tm_node {
     const uint64_t max_payload_bytes;
     const bool is_leader;
     const bool is_answered;
-    const bool has_peers; // more than one
+    const bool looks_first; // before it waits
     const bool has_publishers; // of one topic, more than one
     const uint32_t wait;
     const iox::cxx::GenericRAII error_handler;
@@ -312,9 +312,7 @@ void discard(tm_link* link, tm_loan* loan) noexcept
 int32_t take(tm_link* link, uint64_t timeout_ns, tm_message* message, tm_error* error) noexcept
 {
     if (link->wait_set) {
-        // With several publishers, a notification that is under way makes the wait set of iceoryx 2.0 sleep although
-        // another message is there.
-        if (link->node.has_peers && link->receive(*message) == TM_OK) {
+        if (link->node.looks_first && link->receive(*message) == TM_OK) {
             return TM_OK;
         }
         link->wait_set->timedWait(iox::units::Duration::fromNanoseconds(std::min(timeout_ns, kLongestWaitNs)));

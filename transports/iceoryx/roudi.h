@@ -71,10 +71,14 @@ static inline uint64_t iceoryx_queue_length(uint64_t capacity, const tm_node_opt
     return peers > capacity ? peers : capacity;
 }
 
-/* Whether more than one peer publishes to this side. */
-static inline bool iceoryx_has_peers(const tm_node_options *options)
+/*
+ * Whether a message may come to this side before the one before it was taken. A notification that is under way then makes
+ * the wait set of iceoryx 2.0 sleep although another message is there, so that this side looks before it waits.
+ */
+static inline bool iceoryx_looks_first(const tm_node_options *options)
 {
-    return options->role == TM_LEADER ? options->follower_count > 1 : options->publisher_count > 1;
+    const bool is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
+    return !is_answered || (options->role == TM_LEADER ? options->follower_count > 1 : options->publisher_count > 1);
 }
 
 /* Writes the error text and returns `status`. */

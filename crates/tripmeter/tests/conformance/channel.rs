@@ -5,7 +5,8 @@ use crate::{Faults, Here, carrying, check_outcome, hold_to, sort_out};
 use std::fmt::Write;
 use std::path::Path;
 use tripmeter_abi::Pattern;
-use tripmeter_model::manifest::{Cell, Counts, Manifest};
+use tripmeter_model::channel::ChannelTrial;
+use tripmeter_model::manifest::{Counts, Manifest};
 
 /// Topics in the part for messages at a fixed rate.
 const TOPICS: u64 = 3;
@@ -15,14 +16,17 @@ const PUBLISHED: u64 = 40;
 /// Publishers in the part for several of one topic.
 const PUBLISHERS: u64 = 2;
 
-/// Messages at a fixed rate over several topics: every wait, everything touched.
+/// Longest median of a burst: less than any receive may sleep before it looks around, which a message must not wait for.
+const LONGEST_MEDIAN_NS: f64 = 40e6;
+
+/// Messages at a fixed rate over several topics, and the same nearly at once: every wait, everything touched.
 fn channel_experiment(variants: &[&Here<'_>]) -> String {
-    flow_experiment(variants, &format!("topics = {TOPICS}"))
+    flow_experiment(variants, &format!("topics = {TOPICS}\nrate = \"500,20000\""))
 }
 
 /// The same with several publishers of one topic.
 fn publishers_experiment(variants: &[&Here<'_>]) -> String {
-    flow_experiment(variants, &format!("publishers = {PUBLISHERS}"))
+    flow_experiment(variants, &format!("publishers = {PUBLISHERS}\nrate = \"500\""))
 }
 
 fn flow_experiment(variants: &[&Here<'_>], links: &str) -> String {
@@ -30,7 +34,7 @@ fn flow_experiment(variants: &[&Here<'_>], links: &str) -> String {
     // Where messages get lost, the last ones are waited for.
     let may_lose = variants.iter().any(|variant| variant.declared.lossy);
     let loss_timeout = if may_lose { "2.0" } else { "15.0" };
-    writeln!(text, "rate = \"500\"\ntouch = \"full\"\nloss_timeout_s = {loss_timeout}").unwrap();
+    writeln!(text, "touch = \"full\"\nloss_timeout_s = {loss_timeout}").unwrap();
     for variant in variants {
         let payloads = variant.payloads(&[16, 4097]);
         for wait in &variant.declared.waits {
@@ -42,26 +46,36 @@ fn flow_experiment(variants: &[&Here<'_>], links: &str) -> String {
     text
 }
 
-/// Checks every cell, which has one trial; returns their number.
+/// Checks every trial of every cell; returns the number of cells.
 fn check_channel(faults: &mut Faults, manifest: &Manifest, results: &Path, lossy: &[&str]) -> usize {
     for (result, plan) in manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments) {
         let name = check_outcome(faults, result, plan);
         let csv = std::fs::read_to_string(results.join(format!("channel_{name}.csv"))).unwrap_or_default();
         let rows = csv.lines().count() as u64;
-        let expected = 1 + plan.payloads.len() as u64 * u64::from(plan.links()) * PUBLISHED;
+        let rates = plan.channel.as_ref().map_or(0, |flow| flow.rates_hz.len());
+        let expected = 1 + plan.payloads.len() as u64 * rates as u64 * u64::from(plan.links()) * PUBLISHED;
         faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
         let may_lose = lossy.contains(&plan.transport.variant.as_str());
         let sent = u64::from(plan.links()) * PUBLISHED;
-        result.cells.iter().for_each(|cell| check_flow(faults, name, cell, sent, may_lose, result.same_process));
+        for cell in &result.cells {
+            let place = format!("{name}, {} bytes", cell.payload_bytes);
+            faults.check(cell.channel.len() == rates, || format!("{place}: {} trials", cell.channel.len()));
+            for trial in &cell.channel {
+                check_flow(faults, &place, trial, sent, may_lose, result.same_process);
+            }
+        }
     }
     manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
 }
 
-fn check_flow(faults: &mut Faults, name: &str, cell: &Cell, published: u64, may_lose: bool, same_process: bool) {
-    let place = format!("{name}, {} bytes", cell.payload_bytes);
-    let [trial] = &cell.channel[..] else {
-        return faults.check(false, || format!("{place}: {} trials", cell.channel.len()));
-    };
+fn check_flow(
+    faults: &mut Faults,
+    place: &str,
+    trial: &ChannelTrial,
+    published: u64,
+    may_lose: bool,
+    same_process: bool,
+) {
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = trial.counts;
     let whole = sent == published && received + lost + late + damaged == sent;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
@@ -78,6 +92,7 @@ fn check_flow(faults: &mut Faults, name: &str, cell: &Cell, published: u64, may_
         let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
         faults.check(rising, || format!("{place}: {one:?}"));
     }
+    faults.check(service.median < LONGEST_MEDIAN_NS, || format!("{place}: messages wait for a time-out: {service:?}"));
     faults.check(response.mean >= service.mean, || format!("{place}: {response:?}, {service:?}"));
     let used = trial.publisher.cpu_time_ns > 0 && trial.publisher.peak_memory_bytes > 0;
     faults.check(used && trial.subscriber.is_none() == same_process, || format!("{place}: {trial:?}"));
