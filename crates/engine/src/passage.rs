@@ -293,6 +293,12 @@ impl Tally {
         (*sent > 0).then(|| *sent as f64 * self.timebase.ticks_per_ns() * 1e9 / ticks)
     }
 
+    /// Time until of every topic or client the message after its last would have been due; 0 without a rate.
+    pub fn paced_ns(&self) -> u64 {
+        let ticks = self.paces.iter().map(|(_, ticks)| *ticks).fold(0.0, f64::max);
+        self.timebase.to_ns(ticks as u64)
+    }
+
     fn is_missed(&self, (sent, ticks): &(u64, f64)) -> bool {
         let slack = self.pieces as f64 * self.period;
         *ticks > *sent as f64 * self.period * (1.0 + TOLERANCE) + slack

@@ -87,7 +87,8 @@ pub struct RpcTrial {
     /// What the audit of the round trips of each client found; empty in older files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientSeries>,
-    /// From when the first call was to be made until the last one had ended, in nanoseconds.
+    /// From when the first call was to be made until the last one had ended, and at a fixed rate at least until the next
+    /// would have been due, in nanoseconds.
     pub duration_ns: u64,
     /// Why it ended before all calls were made, if so.
     pub cut_short: Option<String>,

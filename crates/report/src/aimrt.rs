@@ -101,15 +101,22 @@ fn cores(manifest: &Manifest) -> String {
             )
         }
         ([], ..) => format!("the kernel chooses of processors {}", listed(&manifest.environment.cpus)),
-        (cpus, ..) if cpus.len() == PUBLISHED_CORES => {
-            return format!(
-                "Cores: both processes are confined to {PUBLISHED_CORES}, processors {}, as published.\n",
-                listed(cpus)
-            );
-        }
-        (cpus, ..) => format!("both processes are confined to processors {}", listed(cpus)),
+        (cpus, ..) => return confined(cpus),
     };
     format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {here}.\n")
+}
+
+/// The same of `--cpus`.
+fn confined(cpus: &[usize]) -> String {
+    let listed = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    if cpus.len() == PUBLISHED_CORES {
+        return format!(
+            "Cores: both processes are confined to {PUBLISHED_CORES}, processors {listed}, as published.\n"
+        );
+    }
+    format!(
+        "DEVIATION: published are figures on {PUBLISHED_CORES} cores; here both processes are confined to processors {listed}.\n"
+    )
 }
 
 /// The same of loggers.
@@ -117,13 +124,17 @@ fn logging_cores(manifest: &Manifest) -> String {
     let processors = manifest.environment.cpus.len();
     let here = counted(processors, "processor");
     let bound = match manifest.plan.leader_cpu {
+        _ if !manifest.plan.cpus.is_empty() => return confined(&manifest.plan.cpus),
         None if processors == PUBLISHED_CORES => {
             return format!("Cores: the kernel chooses of {PUBLISHED_CORES} processors, as published.\n");
         }
         Some(cpu) => format!("the thread that logs is bound to processor {cpu}"),
         None => "the kernel chooses the processors".to_owned(),
     };
-    format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {bound} of {here}.\n")
+    format!(
+        "DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {bound} of {here} (--cpus confines both processes \
+         to a list).\n"
+    )
 }
 
 /// Sorted by mode, number of topics or clients, and size, as they come in the plan: systems stand side by side in each.

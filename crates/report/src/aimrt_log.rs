@@ -15,7 +15,7 @@ const HEADER: &str = "\
 
 const LEGEND: &str = "\
 AimRT's columns, its total duration by its true unit, and a last one of ours: the lines that were missing or damaged
-afterwards, of all rounds. Total duration: of all calls of one round. CPU: of the logging process until all was written out,
+afterwards, of all rounds and their warm-ups. Total duration: of all calls of one round. CPU: of the logging process until all was written out,
 user and system, 100 = one core. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6), of lost lines
 in per cent of those logged from the least to the most of a round, of one round or without any by Clopper and Pearson as if
 they were lost one by one.
@@ -78,7 +78,8 @@ mod tests {
              | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\n\
              spdlog/sync-file, path proof: ok\n\n{HEADER}\
              | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 (0.01..0.093 %) |\n\n{LEGEND}\
-             DEVIATION: published are figures on 3 cores; here the thread that logs is bound to processor 0 of 2 processors.\n"
+             DEVIATION: published are figures on 3 cores; here the thread that logs is bound to processor 0 of 2 processors (--cpus \
+             confines both processes to a list).\n"
         );
         assert_eq!(aimrt(&manifest), expected);
         assert_eq!(tables(&fixture::manifest()), None);

@@ -207,7 +207,7 @@ pub struct ExperimentArgs {
     /// Play the recording so many times faster than it was recorded, 0.001 to 1000 [default: 1]
     #[arg(long, value_name = "FACTOR", requires = "from_recording", allow_negative_numbers = true)]
     pub speed: Option<f64>,
-    /// Under `channel` and `rpc`: the processors that both processes are confined to, as 0-2; the kernel chooses of them
+    /// Under `channel`, `rpc` and `log`: the processors that both processes are confined to, as 0-2; the kernel chooses
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub cpus: Option<String>,
     /// Under `rpc`: when a client makes its next call: as soon as it is answered, or at a fixed rate [default: bench]

@@ -23,8 +23,12 @@ const WARMUP: u64 = 5;
 type Message = (String, u64, u64);
 
 fn write(folder: &Path, compression: Option<Compression>, messages: &[Message]) -> PathBuf {
-    let file = folder.join("drive.mcap");
-    let options = WriteOptions::new().compression(compression).compression_threads(0).chunk_size(Some(1 << 16));
+    write_as("drive.mcap", folder, WriteOptions::new().compression(compression).chunk_size(Some(1 << 16)), messages)
+}
+
+fn write_as(name: &str, folder: &Path, options: WriteOptions, messages: &[Message]) -> PathBuf {
+    let file = folder.join(name);
+    let options = options.compression_threads(0);
     let mut writer = options.create(std::fs::File::create_new(&file).unwrap()).unwrap();
     let mut channels: BTreeMap<&str, u16> = BTreeMap::new();
     let nothing = BTreeMap::new();
@@ -255,6 +259,11 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
         file
     };
     let whole = std::fs::read(&file).unwrap();
+    let unchunked = write_as("unchunked.mcap", recorded.path(), WriteOptions::new().use_chunks(false), &drive());
+    let mut changed = std::fs::read(&unchunked).unwrap();
+    // The bytes of all messages are 7.
+    let body = changed.windows(100).position(|bytes| bytes.iter().all(|byte| *byte == 7)).unwrap();
+    changed[body] = 8;
     let refused = |file: &Path, flags: &[&str], code: u8, parts: &[&str]| {
         play(file, output.path(), flags).with(code).one_line(parts).clean();
     };
@@ -263,6 +272,7 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     refused(&other("text.mcap", b"hello, world\n"), &uds, exit::DATA, &["is no MCAP file", "hello, w"]);
     let cut = other("cut.mcap", &whole[..whole.len() / 2]);
     refused(&cut, &uds, exit::DATA, &["is cut off", &format!("{} bytes", whole.len() / 2), "mcap recover"]);
+    refused(&other("changed.mcap", &changed), &uds, exit::DATA, &["is damaged", "Data section CRC"]);
     refused(&recorded.path().join("none.mcap"), &uds, exit::NO_INPUT, &["none.mcap' cannot be read"]);
     for (flag, value) in [("--payloads", "1k"), ("--rate", "10"), ("--topics", "2"), ("-n", "5"), ("--duration", "1")] {
         refused(&file, &["-t", "uds", flag, value], exit::USAGE, &[flag, "recording exclude each other", "leave"]);

@@ -3,11 +3,12 @@
 use crate::broker::Address;
 use crate::settings::Settings;
 use rumqttc::{
-    AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, Outgoing, Packet, Publish, SubscribeReasonCode,
-    TlsConfiguration, Transport,
+    AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, Outgoing, Packet, Publish, StateError,
+    SubscribeReasonCode, TlsConfiguration, Transport,
 };
 use rustls::ClientConfig;
 use std::future::{Future, poll_fn};
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -155,7 +156,7 @@ impl Client {
             None => Ok(None),
             Some(Ok(event)) => Ok(Some(event.into())),
             Some(Err(error)) => {
-                let error = self.lost(&error.to_string());
+                let error = self.lost(&explained(&error));
                 self.failure = Some(error.clone());
                 Err(error)
             }
@@ -195,6 +196,16 @@ impl Client {
         let Identity { settings, at, .. } = &self.identity;
         Error::closed(at.explain(settings.kind, why))
     }
+}
+
+/// What the library says of a connection that failed, for people.
+fn explained(error: &ConnectionError) -> String {
+    let is_unreadable = match error {
+        ConnectionError::MqttState(StateError::Deserialization(_)) => true,
+        ConnectionError::Io(error) => error.kind() == ErrorKind::InvalidData,
+        _ => false,
+    };
+    if is_unreadable { format!("its answer is not MQTT, but perhaps TLS ({error})") } else { error.to_string() }
 }
 
 /// The event loop on the way to its next event. What it is about is never dropped: a message could be half sent.

@@ -14,6 +14,8 @@ const MEMORY_PART: u64 = 32;
 const MOST_UNACKNOWLEDGED_BYTES: u64 = 64 << 20;
 /// Bytes of messages that a broker keeps for a subscriber that is behind.
 const MOST_QUEUED_BYTES: u64 = 512 << 20;
+/// Messages that it keeps unless the setting says otherwise.
+const QUEUE: &str = "1000";
 /// So many messages in any case.
 const LEAST_QUEUE: u64 = 4;
 
@@ -95,6 +97,10 @@ impl Settings {
         if settings.is_running && settings.port.is_none() {
             return Err(invalid("setting 'broker=running' needs the port of that broker; give port=NUMBER".to_owned()));
         }
+        if settings.is_running && options.setting("queue") != QUEUE {
+            let text = "setting 'queue' needs broker=start: a broker that runs already keeps what its own settings say";
+            return Err(invalid(text.to_owned()));
+        }
         if settings.is_running && settings.is_secured {
             let text = "setting 'tls=on' needs broker=start: its certificates are made for the run";
             return Err(invalid(text.to_owned()));
@@ -125,7 +131,7 @@ pub(crate) fn described() -> Vec<Setting> {
         Setting::new("in_flight", "20", "messages, 1 to 100", "most that a client sends before they are acknowledged"),
         Setting::new(
             "queue",
-            "1000",
+            QUEUE,
             "messages, 1 to 1000000",
             "most that the broker keeps for a subscriber that is behind, 512 MiB at most; the rest is lost",
         ),

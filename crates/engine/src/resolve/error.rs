@@ -96,7 +96,9 @@ pub enum Problem {
     CpuOfList { cpu: usize, allowed: String },
     #[error("'--cpus' lets the kernel choose of a list; leave --leader-cpu and --follower-cpu out, or --cpus")]
     CpusAndCpu,
-    #[error("'--cpus' belongs to patterns 'channel' and 'rpc', not to '{0}'; use --leader-cpu and --follower-cpu")]
+    #[error(
+        "'--cpus' belongs to patterns 'channel', 'rpc' and 'log', not to '{0}'; use --leader-cpu and --follower-cpu"
+    )]
     CpusOf(Pattern),
     #[error("cannot read which processors this process may use: {0}")]
     NoProcessors(String),

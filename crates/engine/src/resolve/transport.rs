@@ -45,7 +45,7 @@ impl Planner<'_> {
             let can = self.registry.variants_with(|variant| variant.publishers);
             return Err(Problem::OnePublisher { publishers: task.publishers(), can: listed(can) });
         }
-        if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc) {
+        if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc | Pattern::Log) {
             return Err(Problem::CpusOf(task.pattern));
         }
         let follower_cpus = self.processors(task.followers);

@@ -126,6 +126,8 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
         let (Kept { achieved_hz, slowest_hz, rate_missed }, behind) = (tally.kept(), tally.behind);
         Pace { offered_hz, achieved_hz, slowest_hz, rate_missed, behind }
     });
+    // At a fixed rate, the time of the last call ends when the next would have been due, or later.
+    let duration_ns = duration_ns.max(tally.paced_ns());
     let counts = tally.calls(late);
     let series = (0..tally.audited()).map(|client| (client as u32, tally.series(client)));
     let clients = series.map(|(client, [response_series, service_series])| ClientSeries {

@@ -47,10 +47,13 @@ impl From<io::Error> for Broken {
 /// Reads a recording to its end mark, and gives the writer every message.
 pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), Broken> {
     check_begin(source)?;
+    // Its checksum begins there.
+    let source = &mut Read::chain(MAGIC, source);
     let options = LinearReaderOptions::default()
         .with_validate_chunk_crcs(true)
-        .with_record_length_limit(LARGEST_RECORD)
-        .with_skip_start_magic(true);
+        .with_validate_data_section_crc(true)
+        .with_validate_summary_section_crc(true)
+        .with_record_length_limit(LARGEST_RECORD);
     let mut reader = LinearReader::new_with_options(options);
     // Of each channel, its topic.
     let mut channels: HashMap<u16, String> = HashMap::new();

@@ -16,8 +16,8 @@ const PUBLISHED: u64 = 40;
 /// Publishers in the part for several of one topic.
 const PUBLISHERS: u64 = 2;
 
-/// Longest median of a burst: less than any receive may sleep before it looks around, which a message must not wait for.
-const LONGEST_MEDIAN_NS: f64 = 40e6;
+/// How long one receive may sleep before it looks around, and a bit: a message that was there must not wait for that.
+const LOOKING_NS: std::ops::Range<f64> = 50e6..53e6;
 
 /// Messages at a fixed rate over several topics, and the same nearly at once: every wait, everything touched.
 fn channel_experiment(variants: &[&Here<'_>]) -> String {
@@ -92,7 +92,7 @@ fn check_flow(
         let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
         faults.check(rising, || format!("{place}: {one:?}"));
     }
-    faults.check(service.median < LONGEST_MEDIAN_NS, || format!("{place}: messages wait for a time-out: {service:?}"));
+    faults.check(!LOOKING_NS.contains(&service.max), || format!("{place}: messages wait for a time-out: {service:?}"));
     faults.check(response.mean >= service.mean, || format!("{place}: {response:?}, {service:?}"));
     let used = trial.publisher.cpu_time_ns > 0 && trial.publisher.peak_memory_bytes > 0;
     faults.check(used && trial.subscriber.is_none() == same_process, || format!("{place}: {trial:?}"));
