@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Shows that pattern `channel` is not limited by our own threads: 1, 10, 100 and 1000 topics at 1 kHz in total.
 
-For each transport and number of topics one line: the rate that was offered and kept on each topic, how late messages were
+For each transport and number of topics one row: the rate that was offered and kept on each topic, how late messages were
 sent, and what both processes needed. Exit code 1 if a rate was missed or a message lost.
+
+The table in docs/method.md is `bench/channel/run.py | tee docs/results/channel.md`.
 """
 
 import argparse
@@ -40,18 +42,20 @@ def main():
     parser.add_argument("--payload", default="1k")
     parser.add_argument("--seconds", type=float, default=5)
     arguments = parser.parse_args()
-    print("transport  topics  offered_hz  achieved_hz  slowest_hz  late_p50_us  late_p99_us  lost  cpu_publisher  cpu_subscriber")
+    print("| transport | topics | offered [/s] | kept, mean [/s] | kept, slowest [/s] | late p50 [µs] | late p99 [µs] | lost |"
+          " CPU publisher [%] | CPU subscriber [%] |")
+    print("| --- |" + " ---: |" * 9, flush=True)
     bad = False
     for transport in arguments.transports.split(","):
         for topics in TOPICS:
             trial = measure(arguments, transport, topics)
             late, lost = trial["lateness_ns"], trial["counts"]["sent"] - trial["counts"]["received"]
             bad |= trial["rate_missed"] or lost > 0
+            missed = " RATE MISSED" if trial["rate_missed"] else ""
             print(
-                f"{transport:9}  {topics:6}  {trial['offered_hz']:10.1f}  {trial['achieved_hz']:11.3f}"
-                f"  {trial['slowest_hz']:10.3f}  {late['median'] / 1000:11.1f}  {late['p99'] / 1000:11.1f}  {lost:4}"
-                f"  {percent(trial['publisher']):11.1f} %  {percent(trial['subscriber']):12.1f} %"
-                f"{'  RATE MISSED' if trial['rate_missed'] else ''}",
+                f"| {transport} | {topics} | {trial['offered_hz']:.1f} | {trial['achieved_hz']:.3f}{missed}"
+                f" | {trial['slowest_hz']:.3f} | {late['median'] / 1000:.1f} | {late['p99'] / 1000:.1f} | {lost}"
+                f" | {percent(trial['publisher']):.1f} | {percent(trial['subscriber']):.1f} |",
                 flush=True,
             )
     return 1 if bad else 0

@@ -97,7 +97,7 @@ const LEAST_PARKED_BYTES: u64 = 1024;
 const MOST_ADDRESSES: usize = 256;
 
 /// Messages, of both directions, after which a process begins to count the pages that it touches.
-const FAULTING_MESSAGES: u64 = 8;
+pub const FAULTING_MESSAGES: u64 = 8;
 
 /// Messages per direction that a proof with this payload needs.
 pub fn messages_for(payload_bytes: u64) -> u64 {

@@ -170,17 +170,26 @@ fn send<L: Link, C: Clock + Copy>(
 ) -> Result<()> {
     /// The follower looks for 20 ms at most.
     const LOOK_NS: u64 = 40_000_000;
+    /// Forgetting what was touched takes both sides longer, the more memory is mapped for other links.
+    const FORGET_PER_LINK_NS: u64 = 2_000_000;
+    const LONGEST_FORGET_NS: u64 = 1_000_000_000;
     const REST_NS: u64 = 400_000_000;
     let base = leader.job.timebase;
+    let forget_ns = (FORGET_PER_LINK_NS * session.others.len() as u64).min(LONGEST_FORGET_NS);
     let mut links = [Watch::on(&mut *session.link, observer)];
     let (shared, length) = (leader.shared.clone(), plan.payload_bytes as usize);
     let mut stream = Stream::new(&mut links, session.clock, &shared, length, session.sequence);
     stream.timeout_ns = session.loss_timeout.0;
     leader.arm();
     let to = |count| Extent { burst: 1, last: session.sequence + count, deadline: u64::MAX };
+    let faulting = proof::FAULTING_MESSAGES.min(plan.messages);
     let mut even = Even::new((base.to_ticks(REST_NS) / plan.messages) as f64);
     let result = stream.run::<TouchFull, _>(&mut Unspaced, to(1)).and_then(|_| {
         stream.due = base.now() + base.to_ticks(LOOK_NS);
+        stream.run::<TouchFull, _>(&mut even, to(faulting))
+    });
+    let result = result.and_then(|_| {
+        stream.due = stream.due.max(base.now() + base.to_ticks(forget_ns));
         stream.run::<TouchFull, _>(&mut even, to(plan.messages))
     });
     leader.disarm();
