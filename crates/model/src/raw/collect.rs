@@ -148,7 +148,9 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
                 break;
             }
             let payloads = self.done.len();
-            self.chunk(layout, chunk, &mut shape)?;
+            let read = self.chunk(layout, chunk, &mut shape);
+            chunks.check().map_err(|error| Stop::Chunk(self.lines, ChunkError::Io(error)))?;
+            read?;
             if self.done.len() > payloads {
                 passed = None;
             }

@@ -13,6 +13,12 @@ const BLOCK: usize = 64;
 const BREAKS: usize = 8;
 /// Line breaks that are listed before rows are converted.
 const LIST: usize = 256;
+/// So far before they are needed, lines of the cache are fetched: the processor does it by itself only within a page. It is
+/// more than what [`LIST`] rows take.
+const AHEAD: usize = 12 << 10;
+/// Bytes in a line of the cache, and how many lines eight usual rows are in at most.
+const LINE: usize = 64;
+const LINES: usize = 3;
 /// Bytes that must be there before the line break of the row before, and behind it, for all that is read of a row.
 const BEFORE: usize = 8;
 const BEHIND: usize = 64;
@@ -73,6 +79,10 @@ impl Eights {
                 && nine[0] as usize >= BEFORE
                 && nine[LANES] as usize + BEHIND <= text.len()
             {
+                let ahead = text.as_ptr().wrapping_add(nine[0] as usize + AHEAD);
+                for line in 0..LINES {
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(line * LINE).cast());
+                }
                 // SAFETY: line breaks are listed in ascending order, and the first and the last one are far enough.
                 let Some(eight) = (unsafe { self.convert(text, nine) }) else { return nine[0] as usize + 1 };
                 latencies_us.extend_from_slice(&eight);
