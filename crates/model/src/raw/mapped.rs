@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Bytes that are made readable at once; a multiple of the size of large pages too.
 const PIECE: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
@@ -53,7 +54,10 @@ impl Mapped {
 
     /// Fails if what was read is not what the file had.
     pub fn check(&self, file: &File) -> io::Result<()> {
-        if READ_HERE.get().is_some_and(|read| read.failed) || file.metadata()?.len() < self.at + self.length as u64 {
+        let shorter = file.metadata()?.len() < self.at + self.length as u64;
+        // What the signal handler wrote is read after all that may have called it.
+        compiler_fence(Ordering::SeqCst);
+        if shorter || READ_HERE.get().is_some_and(|read| read.failed) {
             return Err(io::Error::other("it became shorter meanwhile, or its disk failed"));
         }
         Ok(())
@@ -106,7 +110,7 @@ fn handled() -> bool {
         // SAFETY: all zeros is a valid value: no flags, an empty set of signals.
         let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
         ours.sa_sigaction = on_bus_error as *const () as usize;
-        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: both are valid, and the handler has the signature that SA_SIGINFO asks for.
         (unsafe { libc::sigaction(libc::SIGBUS, &ours, &mut before) } == 0).then_some(before)
     };
