@@ -10,8 +10,6 @@ const BUCKETS: usize = 4096;
 const FEW: usize = 2048;
 /// Samples whose buckets are found together.
 const PIECE: usize = 512;
-/// Samples that are looked at together for one that is wanted.
-const GROUP: usize = 16;
 
 /// The quantiles of samples, which are overwritten. The samples are finite and not negative, the fractions within 0 to
 /// 1.
@@ -69,25 +67,21 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
         let piece = &samples[start..samples.len().min(start + PIECE)];
         let length = piece.len();
         let placed = Placed { buckets: &buckets, samples: piece };
-        let is_wanted = wide::run(IsWanted { placed, wanted: all_wanted });
-        for (group, is_wanted) in is_wanted[..length].chunks(GROUP).enumerate() {
+        let mut is_wanted = wide::run(IsWanted { placed, wanted: all_wanted });
+        is_wanted[length..].fill(0);
+        for (group, is_wanted) in is_wanted.as_chunks().0.iter().enumerate() {
             // Few are.
-            if is_wanted.contains(&1) {
-                keep(samples, start + group * GROUP, is_wanted, &mut kept);
+            let mut left = u64::from_le_bytes(*is_wanted);
+            while left != 0 {
+                samples[kept] = samples[start + group * 8 + left.trailing_zeros() as usize / 8];
+                kept += 1;
+                left &= left - 1;
             }
         }
     }
     let kept = &mut samples[..kept];
     kept.sort_unstable_by(f64::total_cmp);
     among.map(|ranks| ranks.map(|rank| kept[rank]))
-}
-
-/// Moves those of the samples from `at` on that are wanted behind the `kept` ones.
-fn keep(samples: &mut [f64], at: usize, is_wanted: &[u8], kept: &mut usize) {
-    for (index, is_wanted) in is_wanted.iter().enumerate() {
-        samples[*kept] = samples[at + index];
-        *kept += usize::from(*is_wanted);
-    }
 }
 
 /// Equal parts of a range of numbers that are not negative, where their bits as an integer rise with them: so of

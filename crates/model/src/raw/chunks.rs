@@ -1,5 +1,6 @@
 //! A file, or a range of it, as chunks of whole lines.
 
+use super::mapped::Mapped;
 use crate::file::{self, FileError, GZIP_MAGIC, UTF8_BOM};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -28,6 +29,8 @@ pub struct Chunks<'a> {
     source: Source<'a>,
     size: u64,
     buffer: Vec<u8>,
+    /// What takes the place of the buffer.
+    mapped: Option<Mapped>,
     /// The part of the buffer that was read and not yet given away.
     unread: std::ops::Range<usize>,
     /// Bytes of lines that may still be given away; a line that begins within them is given whole.
@@ -70,7 +73,7 @@ impl Chunks<'static> {
         while chunks.unread.len() < UTF8_BOM.len() && !chunks.ended {
             chunks.fill().map_err(failed)?;
         }
-        if chunks.buffer[chunks.unread.clone()].starts_with(&UTF8_BOM) {
+        if chunks.unread_text().starts_with(&UTF8_BOM) {
             chunks.unread.start += UTF8_BOM.len();
         }
         Ok(chunks)
@@ -97,7 +100,7 @@ impl Chunks<'static> {
 
 impl<'a> Chunks<'a> {
     fn of(source: Source<'a>, left: u64) -> Self {
-        Self { source, size: 0, buffer: vec![0; CHUNK_BYTES], unread: 0..0, left, ended: false }
+        Self { source, size: 0, buffer: Vec::new(), mapped: None, unread: 0..0, left, ended: false }
     }
 
     /// The lines of a file that begin in `start..end`; at `rows_start` a line is known to begin.
@@ -115,7 +118,7 @@ impl<'a> Chunks<'a> {
     pub fn line(&mut self) -> Result<&[u8], ChunkError> {
         let mut searched = 0;
         loop {
-            let unread = &self.buffer[self.unread.clone()];
+            let unread = self.unread_text();
             if let Some(found) = memchr::memchr(b'\n', &unread[searched..]) {
                 return Ok(self.give(searched + found + 1));
             }
@@ -136,11 +139,16 @@ impl<'a> Chunks<'a> {
             if self.left == 0 {
                 return Ok(&[]);
             }
-            let unread = &self.buffer[self.unread.clone()];
+            let unread = self.unread_text();
             // The first line break after which no line of ours begins, or else the last one.
             let last = usize::try_from(self.left - 1).unwrap_or(usize::MAX);
-            let beyond = unread.get(last..).and_then(|tail| memchr::memchr(b'\n', tail)).map(|found| last + found);
-            if let Some(found) = beyond.or_else(|| memchr::memrchr(b'\n', unread)) {
+            let found = |text: &[u8]| {
+                let beyond = text.get(last..).and_then(|tail| memchr::memchr(b'\n', tail)).map(|found| last + found);
+                beyond.or_else(|| memchr::memrchr(b'\n', text))
+            };
+            // Of a mapped file there is more than is wanted at once.
+            let few = unread.get(..LINE_BYTES).and_then(found);
+            if let Some(found) = few.or_else(|| found(unread)) {
                 return Ok(self.give(found + 1));
             }
             if self.ended {
@@ -155,21 +163,49 @@ impl<'a> Chunks<'a> {
 
     /// What stands after the last line break, if that is a line of ours.
     pub fn unended(&self) -> &[u8] {
-        if self.left == 0 { &[] } else { &self.buffer[self.unread.clone()] }
+        if self.left == 0 { &[] } else { self.unread_text() }
     }
 
     fn give(&mut self, length: usize) -> &[u8] {
         let given = self.unread.start..self.unread.start + length;
         self.unread.start = given.end;
         self.left = self.left.saturating_sub(length as u64);
-        &self.buffer[given]
+        &self.text()[given]
+    }
+
+    /// Fails if what was given away is not what the file had.
+    pub fn check(&self) -> io::Result<()> {
+        match (&self.mapped, &self.source) {
+            (Some(mapped), Source::Plain(file, _)) => mapped.check(file),
+            (Some(mapped), Source::Range(file, _)) => mapped.check(file),
+            _ => Ok(()),
+        }
+    }
+
+    fn text(&self) -> &[u8] {
+        self.mapped.as_ref().map_or(&self.buffer, Mapped::bytes)
+    }
+
+    fn unread_text(&self) -> &[u8] {
+        &self.text()[self.unread.clone()]
     }
 
     /// Reads on, behind what is unread.
     fn fill(&mut self) -> io::Result<()> {
-        self.buffer.copy_within(self.unread.clone(), 0);
+        if self.map_on() {
+            return Ok(());
+        }
+        if self.mapped.is_some() {
+            self.buffer = self.unread_text().to_vec();
+            self.check()?;
+            self.mapped = None;
+        } else {
+            self.buffer.copy_within(self.unread.clone(), 0);
+        }
         self.unread = 0..self.unread.len();
-        if self.unread.end == self.buffer.len() {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; CHUNK_BYTES];
+        } else if self.unread.end == self.buffer.len() {
             self.buffer.resize(2 * self.buffer.len(), 0);
         }
         let free = &mut self.buffer[self.unread.end..];
@@ -181,6 +217,24 @@ impl<'a> Chunks<'a> {
         self.unread.end += read;
         self.ended = read == 0;
         Ok(())
+    }
+
+    /// Goes on to the next piece of a file that can be mapped; false if there is none.
+    fn map_on(&mut self) -> bool {
+        let (file, at) = match &mut self.source {
+            Source::Plain(file, at) => (&*file, at),
+            Source::Range(file, at) => (*file, at),
+            Source::Gzip(_) | Source::Stream(_) => return false,
+        };
+        if self.mapped.is_none() && self.buffer.is_empty() {
+            let Some((mapped, from)) = Mapped::of(file, *at) else { return false };
+            (self.mapped, self.unread) = (Some(mapped), from..from);
+        }
+        let Some(mapped) = &mut self.mapped else { return false };
+        let more = mapped.grow(self.unread.start);
+        *at += (mapped.bytes().len() - self.unread.end) as u64;
+        self.unread.end = mapped.bytes().len();
+        more
     }
 }
 

@@ -5,11 +5,17 @@ use super::fast::Shape;
 use super::row::{self, Layout, RowError};
 use crate::bytes::Bytes;
 use crate::file::FileError;
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most samples whose memory is kept for the next payload.
 const SPARE_SAMPLES: usize = 1 << 20;
+
+thread_local! {
+    /// Memory of the payload before, for the next one.
+    static SPARE: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
+}
 
 /// Why a file or range was not read to its end.
 #[derive(Debug)]
@@ -88,8 +94,6 @@ pub struct Collector<'a, T, F> {
     open: Vec<Held>,
     done: Vec<(Bytes, T)>,
     lines: u64,
-    /// Memory of the payload before.
-    spare: Vec<f64>,
 }
 
 impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
@@ -104,7 +108,6 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             open: Vec::new(),
             done: Vec::new(),
             lines: 0,
-            spare: Vec::new(),
         }
     }
 
@@ -145,7 +148,9 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
                 break;
             }
             let payloads = self.done.len();
-            self.chunk(layout, chunk, &mut shape)?;
+            let read = self.chunk(layout, chunk, &mut shape);
+            chunks.check().map_err(|error| Stop::Chunk(self.lines, ChunkError::Io(error)))?;
+            read?;
             if self.done.len() > payloads {
                 passed = None;
             }
@@ -211,7 +216,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         if known || self.head.as_ref().is_some_and(|head| head.bytes == bytes) {
             return Err(Stop::Scattered);
         }
-        let latencies_us = std::mem::take(&mut self.spare);
+        let latencies_us = SPARE.take();
         self.open.push(Held { place: self.open.len(), bytes, text: text.to_owned(), latencies_us });
         Ok(())
     }
@@ -225,7 +230,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         self.done.push((held.bytes, made));
         if held.latencies_us.capacity() <= SPARE_SAMPLES {
             held.latencies_us.clear();
-            self.spare = held.latencies_us;
+            SPARE.set(held.latencies_us);
         }
     }
 }

@@ -1,0 +1,140 @@
+//! A regular file in memory as the page cache has it, piece by piece: nothing is copied.
+//!
+//! Where it became shorter meanwhile, or the disk fails, the kernel sends a signal to the thread that reads there. It then
+//! finds zeros, which are in no row, and is told with [`Mapped::check`].
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::ptr::{NonNull, null_mut};
+use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// Bytes that are made readable at once; a multiple of the size of large pages too.
+const PIECE: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+/// Where a page begins of whatever size processors have, but for large ones.
+const LARGEST_PAGE: usize = 64 << 10;
+
+/// A regular file from some place on.
+pub struct Mapped {
+    start: NonNull<u8>,
+    length: usize,
+    /// Where in the file it starts.
+    at: u64,
+    /// What is used: before it there is nothing more, behind it nothing yet.
+    used: Range<usize>,
+}
+
+impl Mapped {
+    /// Maps a file from the piece on that has its byte `from`; also returns where that byte is. `None` if there is none, or
+    /// the file cannot be mapped.
+    pub fn of(file: &File, from: u64) -> Option<(Self, usize)> {
+        if !handled() || READ_HERE.get().is_some() {
+            return None;
+        }
+        let at = from / PIECE as u64 * PIECE as u64;
+        let size = file.metadata().ok().filter(|metadata| metadata.len() > from)?.len();
+        let (length, offset) = (usize::try_from(size - at).ok()?, libc::off_t::try_from(at).ok()?);
+        // SAFETY: the kernel chooses where; nothing that is mapped already is replaced.
+        let start =
+            unsafe { libc::mmap(null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), offset) };
+        let start = NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED)?;
+        READ_HERE.set(Some(Read { start: start.as_ptr().addr(), length, failed: false }));
+        Some((Self { start, length, at, used: 0..0 }, (from - at) as usize))
+    }
+
+    /// All up to the end of the last piece.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: so much is mapped until this is dropped, and readable: see `on_bus_error`. Whoever else writes to the file
+        // may make other rows of it, but not memory of ours.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.used.end) }
+    }
+
+    /// Fails if what was read is not what the file had.
+    pub fn check(&self, file: &File) -> io::Result<()> {
+        let shorter = file.metadata()?.len() < self.at + self.length as u64;
+        // What the signal handler wrote is read after all that may have called it.
+        compiler_fence(Ordering::SeqCst);
+        if shorter || READ_HERE.get().is_some_and(|read| read.failed) {
+            return Err(io::Error::other("it became shorter meanwhile, or its disk failed"));
+        }
+        Ok(())
+    }
+
+    /// Adds the next piece; what is before `needed` is not used again. False at the end.
+    pub fn grow(&mut self, needed: usize) -> bool {
+        let before = self.used.start..needed / PIECE * PIECE;
+        let next = self.used.end..self.length.min(self.used.end + PIECE);
+        self.used = before.end..next.end;
+        for (part, advice) in [(before, libc::MADV_DONTNEED), (next.clone(), libc::MADV_POPULATE_READ)] {
+            if !part.is_empty() {
+                // If it is refused, pages come one by one, or go later.
+                // SAFETY: it is a part of the mapping, which nobody writes to.
+                unsafe { libc::madvise(self.start.as_ptr().wrapping_add(part.start).cast(), part.len(), advice) };
+            }
+        }
+        !next.is_empty()
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        READ_HERE.set(None);
+        // SAFETY: it was mapped as such, and nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// A mapping of a thread.
+#[derive(Clone, Copy)]
+struct Read {
+    start: usize,
+    length: usize,
+    /// Whether a part of it could not be read.
+    failed: bool,
+}
+
+thread_local! {
+    /// The one mapping that this thread has; without a destructor, so that a signal handler may look at it.
+    static READ_HERE: Cell<Option<Read>> = const { Cell::new(None) };
+}
+
+/// What was done about the signal before.
+static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
+
+/// Sees to it that reading a mapping goes on where the file ends; false if that is refused.
+fn handled() -> bool {
+    let install = || {
+        // SAFETY: all zeros is a valid value: no flags, an empty set of signals.
+        let (mut ours, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+        ours.sa_sigaction = on_bus_error as *const () as usize;
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: both are valid, and the handler has the signature that SA_SIGINFO asks for.
+        (unsafe { libc::sigaction(libc::SIGBUS, &ours, &mut before) } == 0).then_some(before)
+    };
+    BEFORE.get_or_init(install).is_some()
+}
+
+/// Puts zeros in place of the rest of a mapping that cannot be read. For any other address, what was done before is done.
+/// Only does what a signal handler may do: system calls, and looking at memory that is there.
+extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes what is known of the signal.
+    let address = unsafe { (*info).si_addr() }.addr();
+    if let Some(read) = READ_HERE.get().filter(|read| (read.start..read.start + read.length).contains(&address)) {
+        let from = address - (address - read.start) % LARGEST_PAGE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        let length = read.start + read.length - from;
+        // SAFETY: it replaces only a part of this thread's mapping of a file.
+        let zeros = unsafe { libc::mmap(from as *mut libc::c_void, length, libc::PROT_READ, flags, -1, 0) };
+        if zeros != libc::MAP_FAILED {
+            READ_HERE.set(Some(Read { failed: true, ..read }));
+            return;
+        }
+    }
+    if let Some(Some(before)) = BEFORE.get() {
+        // SAFETY: it was the action for this signal before. The same instruction fails again, and it is taken.
+        unsafe { libc::sigaction(libc::SIGBUS, before, null_mut()) };
+    }
+}
