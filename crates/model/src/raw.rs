@@ -48,7 +48,8 @@ const UNGATED_SAMPLES: usize = 4 << 20;
 /// Reads raw files, several at once if need be, in bounded memory.
 ///
 /// Where the rows of a payload are contiguous, 8 bytes are held for each sample of the largest payload, and about 50 MiB
-/// besides; of files, up to 8 MiB of the page cache are mapped for each thread. Otherwise, and for what is no regular file, all samples of a file are held.
+/// besides; of files, up to 4 MiB of the page cache are mapped for each thread. Otherwise, and for what is no regular file,
+/// all samples of a file are held.
 #[derive(Debug)]
 pub struct Reader {
     threads: usize,

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Bytes that are made readable at once; a multiple of the size of large pages too.
-const PIECE: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+const PIECE: usize = if cfg!(test) { 64 << 10 } else { 2 << 20 };
 /// Where a page begins of whatever size processors have, but for large ones.
 const LARGEST_PAGE: usize = 64 << 10;
 
