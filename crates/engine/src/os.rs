@@ -63,12 +63,15 @@ fn confine(thread: libc::pid_t, cpus: &[usize]) -> io::Result<()> {
 /// # Errors
 /// If none of them exists and is allowed, or the threads cannot be listed.
 pub fn confine_process(cpus: &[usize]) -> io::Result<()> {
-    for entry in std::fs::read_dir("/proc/self/task")? {
-        let Ok(thread) = entry?.file_name().to_string_lossy().parse() else { continue };
-        match confine(thread, cpus) {
-            // It has ended meanwhile.
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-            confined => confined?,
+    // The second time for those that one of them started during the first.
+    for _ in 0..2 {
+        for entry in std::fs::read_dir("/proc/self/task")? {
+            let Ok(thread) = entry?.file_name().to_string_lossy().parse() else { continue };
+            match confine(thread, cpus) {
+                // It has ended meanwhile.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                confined => confined?,
+            }
         }
     }
     Ok(())

@@ -152,6 +152,11 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
             }
             start = end;
         }
+        // Of a file that became shorter between two windows, the rest would be missed.
+        let length = opened.metadata().map_err(|error| FileError::reading(self.file, &error))?.len();
+        if length < size {
+            return Err(FileError::reading(self.file, &mapped::changed()).into());
+        }
         merged.finished()
     }
 

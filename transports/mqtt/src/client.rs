@@ -23,7 +23,7 @@ use tripmeter_abi::{Error, Result};
 const KEEP_ALIVE: Duration = Duration::from_secs(u16::MAX as u64);
 /// Longest that rumqttc itself may take to connect, or to send what it has begun to send.
 const NETWORK_TIME_S: u64 = 30;
-/// Longest that a broker may take to accept a client and its subscription.
+/// Longest that a broker that is not ours may take to accept a client and its subscription.
 const ACCEPTING_TIME: Duration = Duration::from_secs(10);
 /// Bytes of a packet beside the payload.
 const PACKET_EXTRA_BYTES: usize = 1024;
@@ -94,11 +94,12 @@ impl Client {
         event_loop.network_options.set_connection_timeout(NETWORK_TIME_S);
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::os("making a runtime", error))?;
-        let (steps, qos) = (Steps::new(event_loop), settings.qos);
+        let (steps, qos, is_running) = (Steps::new(event_loop), settings.qos, settings.is_running);
         let mut client = Self { runtime, requests, steps, identity, failure: None };
         let subscribed = client.requests.try_subscribe(topic, qos);
         subscribed.map_err(|error| client.lost(&error.to_string()))?;
-        let time = deadline.left().unwrap_or_default().min(ACCEPTING_TIME);
+        let left = deadline.left().unwrap_or_default();
+        let time = if is_running { left.min(ACCEPTING_TIME) } else { left };
         let deadline = Deadline::after(time.as_nanos() as u64);
         loop {
             match client.next(deadline)? {

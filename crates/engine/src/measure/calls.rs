@@ -115,10 +115,11 @@ impl<C: Clock, R: Rest> Client<'_, C, R> {
 }
 
 impl<C, R> Client<'_, C, R> {
-    /// Calls made until the failure that ended [`Client::run`]; the last one has failed with it, or timed out, too.
+    /// Calls made until the failure that ended [`Client::run`]; one that was under way has failed with it, or timed out, too.
     pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
-        if let Some(last) = calls.checked_sub(1).filter(|last| made.answered[*last] == NEVER) {
+        let is_under_way = ![0, Sending::DRAINING].contains(&self.sending.0.load(Relaxed));
+        if let Some(last) = calls.checked_sub(1).filter(|_| is_under_way) {
             let timed_out = matches!(failure, Failure::Silent { .. } | Failure::Full { .. });
             made.marks[last] = if timed_out { 0 } else { DAMAGED };
             made.until = made.until.max(made.sent[last]);

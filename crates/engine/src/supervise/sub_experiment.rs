@@ -22,7 +22,7 @@ const ENDING_TIME: Duration = Duration::from_secs(5);
 /// How long a leader may take to notice that its follower has ended, besides the loss time-out.
 const NOTICING_TIME: Duration = Duration::from_secs(5);
 /// The same if the follower has said why; and, besides the loss time-out, if a signal ended it, so that it cannot.
-const EXPLAINING_TIME: Duration = Duration::from_secs(1);
+const EXPLAINING_TIME: Duration = Duration::from_secs(3);
 /// How often it is looked whether a silent leader has had its time, once a follower has ended.
 const LOOKING_TIME: Duration = Duration::from_millis(100);
 /// How long a leader may take to stop when asked to, besides the loss time-out.

@@ -4,7 +4,7 @@ use super::crew::{Crew, Made, Window};
 use super::leader::Leader;
 use super::load::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{ANSWER_TIMEOUT, Error, Result};
-use crate::control::{FromFollower, FromLeader, ToFollower};
+use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
 use crate::measure::Failure;
 use crate::measure::arrivals::Arrived;
 use crate::measure::publish::Sending;
@@ -140,10 +140,13 @@ impl Leader {
     /// Tells the follower the number of the last message over each link, and hears what has come of them. After a failure
     /// that is what it had noted until then, if it can still tell.
     pub(super) fn hear_received(&mut self, last: Vec<u64>, failure: Option<Failure>) -> Result<Heard> {
-        let told = self.tell(&ToFollower::Sent { last });
+        let sent = ToFollower::Sent { last };
         if failure.is_none() {
-            // One that failed has said what it knows, and gone.
-            told?;
+            self.tell(&sent)?;
+        } else {
+            // What was measured is put in safety, whoever has ended; what a follower that failed said last is still to be heard.
+            self.report(&FromLeader::Phase(WRITING.to_owned()));
+            let _ = self.controls[0].send(&sent);
         }
         let patience = if failure.is_some() { ANSWER_TIMEOUT } else { LONGEST_TAKING };
         let patience = patience + Duration::from_nanos(self.job.loss_timeout_ns);

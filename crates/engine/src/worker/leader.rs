@@ -8,7 +8,7 @@ use crate::any::AnySystem;
 use crate::audit;
 use crate::clock::{Clock, Source};
 use crate::control::{
-    CLOSING, Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, send,
+    CLOSING, Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, WRITING, send,
 };
 use crate::files::{Files, Kind, StampFiles, TrialFile};
 use crate::handover::Page;
@@ -29,6 +29,8 @@ use tripmeter_abi::{Description, Link, LinkOptions, Node, NodeOptions, Pattern, 
 use tripmeter_model::plan::Raw;
 
 const GONE: &str = "has gone";
+/// What a leader is to do that has written what was measured until a failure.
+const ENDING: &str = "end after a failure";
 
 /// A leader that has its job and its followers.
 pub struct Leader {
@@ -37,7 +39,7 @@ pub struct Leader {
     pub(super) files: Output,
     pub(super) attempts: Attempts,
     supervisor: Channel<ToWorker>,
-    controls: Vec<Channel<FromFollower>>,
+    pub(super) controls: Vec<Channel<FromFollower>>,
     alarm: Alarm,
     phase: String,
     pub(super) variant: Variant,
@@ -405,9 +407,13 @@ impl Leader {
         let variant = self.variant.clone();
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
         self.report(&FromLeader::Proof(proof::with_intruders(proof, trials)));
-        let measured = self.payloads(&mut session);
+        if let Err(error) = self.payloads(&mut session) {
+            // Nothing is written any more.
+            let phase = self.phase.clone();
+            self.phase(if phase == WRITING { ENDING } else { &phase });
+            return Err(error);
+        }
         self.phase(CLOSING);
-        measured?;
         self.tell(&ToFollower::Bye)
     }
 

@@ -112,6 +112,9 @@ impl Leader {
         let (mut trials, mut broken) = (Vec::new(), None);
         if !self.shared.stop.load(Relaxed) {
             let mut sent = self.play::<L, C, T, _>(session, performance)?;
+            if sent.topics.iter().all(|topic| topic.sent.is_empty()) {
+                sent.broken.take().map_or(Ok(()), Err)?;
+            }
             self.phase(WRITING);
             trials.push(self.trial_of_recording(&replay, &sent, payload_bytes)?);
             broken = sent.broken.take();

@@ -63,6 +63,13 @@ pub(super) struct Sent {
     pub others: Used,
 }
 
+impl Sent {
+    /// Nothing was sent over any link.
+    fn is_empty(&self) -> bool {
+        self.topics.iter().all(|topic| topic.sent.is_empty())
+    }
+}
+
 /// How the threads of a piece ended, all together.
 pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
     let is = |wanted: &End| ends.clone().any(|end| end == *wanted);
@@ -116,7 +123,7 @@ impl Leader {
         finish: fn(Tallied, Option<f64>) -> R,
     ) -> Result<Trials<R>> {
         let plan = &self.job.sub_experiment;
-        let plan_has_publishers = plan.publishers() > 1;
+        let has_publishers = plan.publishers() > 1;
         let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
         let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.phase(&format!("measure {payload_bytes} bytes"));
@@ -125,7 +132,6 @@ impl Leader {
         self.make_room()?;
         let before = self.handover(session)?;
         let begun = Instant::now();
-        let has_publishers = plan_has_publishers;
         let (mut trials, mut broken) = (Vec::new(), None);
         for rate_hz in rates_hz {
             if self.shared.stop.load(Relaxed) || base.now() >= capped || broken.is_some() {
@@ -133,20 +139,15 @@ impl Leader {
             }
             let period = rate_hz.map_or(0.0, |rate_hz| base.ticks_per_ns() * 1e9 / rate_hz);
             let piece = Piece { payload_bytes, messages, rate_hz: *rate_hz, period, capped, has_publishers };
-            if warmup > 0
-                && let Some(error) = send(self, session, Piece { messages: warmup, ..piece })?.broken
-            {
-                broken = Some(error);
-                break;
+            match self.warmed_up_trial(session, warmup, piece, send) {
+                Ok(mut tallied) => {
+                    broken = tallied.broken.take();
+                    trials.push(finish(tallied, *rate_hz));
+                }
+                // The trials before are whole.
+                Err(error) if !trials.is_empty() => broken = Some(error),
+                Err(error) => return Err(error),
             }
-            let mut tallied = self.trial_of(session, piece, send)?;
-            broken = tallied.broken.take();
-            trials.push(finish(tallied, *rate_hz));
-        }
-        if trials.is_empty()
-            && let Some(error) = broken
-        {
-            return Err(error);
         }
         let (after, ending) = self.after_trials(session, broken)?;
         let duration_ns = begun.elapsed().as_nanos() as u64;
@@ -164,6 +165,19 @@ impl Leader {
         }
         let after = self.handover(session)?;
         Ok((after, self.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted)))
+    }
+
+    fn warmed_up_trial<L, C>(
+        &mut self,
+        session: &mut Session<'_, L, C>,
+        warmup: u64,
+        piece: Piece,
+        send: fn(&mut Self, &mut Session<'_, L, C>, Piece) -> Result<Sent>,
+    ) -> Result<Tallied> {
+        if warmup > 0 {
+            send(self, session, Piece { messages: warmup, ..piece })?.broken.map_or(Ok(()), Err)?;
+        }
+        self.trial_of(session, piece, send)
     }
 
     /// One trial: all messages in one piece, or in several where only histograms are kept.
@@ -186,7 +200,10 @@ impl Leader {
         while left > 0 && end == End::Full && broken.is_none() {
             self.phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
-            let sent = send(self, session, Piece { messages, ..piece })?;
+            let mut sent = send(self, session, Piece { messages, ..piece })?;
+            if sent.is_empty() && left == piece.messages {
+                sent.broken.take().map_or(Ok(()), Err)?;
+            }
             left -= messages;
             (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late);
             broken = sent.broken;

@@ -143,7 +143,14 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         let mut passed: Option<MutexGuard<'_, ()>> = None;
         let mut shape = None;
         loop {
-            let chunk = chunks.lines().map_err(|error| Stop::Chunk(self.lines + 1, error))?;
+            let chunk = match chunks.lines() {
+                Ok(chunk) => chunk,
+                Err(error) => {
+                    // Where a file was cut off, there is no end of a line.
+                    let error = chunks.check().map_or_else(ChunkError::Io, |()| error);
+                    return Err(Stop::Chunk(self.lines + 1, error));
+                }
+            };
             if chunk.is_empty() {
                 break;
             }

@@ -17,6 +17,11 @@ const PIECE: usize = if cfg!(test) { 64 << 10 } else { 2 << 20 };
 /// Where a page begins of whatever size processors have, but for large ones.
 const LARGEST_PAGE: usize = 64 << 10;
 
+/// What is said of a file that cannot be read to the end that it had.
+pub fn changed() -> io::Error {
+    io::Error::other("it became shorter meanwhile, or its disk failed")
+}
+
 /// A regular file from some place on.
 pub struct Mapped {
     start: NonNull<u8>,
@@ -58,7 +63,7 @@ impl Mapped {
         // What the signal handler wrote is read after all that may have called it.
         compiler_fence(Ordering::SeqCst);
         if shorter || READ_HERE.get().is_some_and(|read| read.failed) {
-            return Err(io::Error::other("it became shorter meanwhile, or its disk failed"));
+            return Err(changed());
         }
         Ok(())
     }
