@@ -36,18 +36,10 @@ pub fn online_cpus() -> usize {
 /// # Errors
 /// If the processor does not exist or is not allowed.
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
-    confine_thread(&[cpu])
+    confine(0, &[cpu])
 }
 
-/// Lets this thread, and threads that it starts later, run on these processors only.
-///
-/// # Errors
-/// If none of them exists and is allowed.
-pub fn confine_thread(cpus: &[usize]) -> io::Result<()> {
-    confine(0, cpus)
-}
-
-/// Thread 0 is the calling one.
+/// Lets a thread, and those that it starts later, run on these processors only; 0 is the calling one.
 fn confine(thread: libc::pid_t, cpus: &[usize]) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: all-zero is a valid set, and CPU_SET checks its index against the set's size.

@@ -75,10 +75,6 @@ impl Leader {
     pub(super) fn finish_cell(&mut self, mut cell: Cell, ending: Option<Error>) -> Result<()> {
         let probes = [cell.handover_ns.before, cell.handover_ns.after];
         let is_broken = matches!(ending, Some(Error::Failed(_)));
-        if is_broken {
-            // All is written.
-            self.phase(&format!("measure {} bytes", cell.payload_bytes));
-        }
         let unanswered = self.has_handover() && !is_broken && probes.iter().any(Option::is_none);
         cell.handover_changed = if unanswered { Some(ModeChange::NoAnswer) } else { change(&cell.handover_ns) };
         cell.over_handover_ns = over(&cell);

@@ -1,6 +1,6 @@
 //! The leader's threads that measure beside each other: their start, and what happens until all have ended.
 
-use super::crew::{Crew, Made, Window};
+use super::crew::{Crew, Done, Window};
 use super::leader::Leader;
 use super::load::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{ANSWER_TIMEOUT, Error, Result};
@@ -54,7 +54,7 @@ impl Leader {
         works: Vec<W>,
     ) -> Result<Conducted<R>>
     where
-        W: FnOnce(u64) -> Made<R> + Send,
+        W: FnOnce(u64) -> Done<R> + Send,
         R: Send,
     {
         let (base, start, count) = (self.job.timebase, &AtomicU64::new(0), works.len() as u64);

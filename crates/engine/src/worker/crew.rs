@@ -21,7 +21,7 @@ pub(super) fn look_ns(threads: usize) -> u64 {
 }
 
 /// What a thread made of its work, and why it could not go on, if so.
-pub(super) type Made<R> = (R, std::result::Result<(), Failure>);
+pub(super) type Done<R> = (R, std::result::Result<(), Failure>);
 
 /// The threads.
 pub(super) struct Crew {

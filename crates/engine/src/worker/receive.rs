@@ -1,7 +1,7 @@
 //! The follower under pattern `channel`: a thread for each topic, or one that polls all of them, or takes from all
 //! publishers of one.
 
-use super::crew::{Crew, Made, PAUSE, Window, look_ns};
+use super::crew::{Crew, Done, PAUSE, Window, look_ns};
 use super::follower::Follower;
 use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
 use crate::clock::Clock;
@@ -112,7 +112,7 @@ impl Follower {
     /// how that went, and what came of each.
     pub(super) fn with_crew<W, R>(&mut self, crew: &Crew, works: Vec<W>) -> Result<(Taken, Vec<R>)>
     where
-        W: FnOnce() -> Made<R> + Send,
+        W: FnOnce() -> Done<R> + Send,
         R: Send,
     {
         let wait = self.setup().options.wait;
@@ -202,7 +202,7 @@ enum Work<'a, 'w, 'i, L, C: Clock, B> {
 
 impl<L: Link, C: Clock, B: Ledger> Work<'_, '_, '_, L, C, B> {
     /// Returns the ledgers.
-    fn run<T: TouchKind>(self, crew: &Crew) -> Made<Vec<B>> {
+    fn run<T: TouchKind>(self, crew: &Crew) -> Done<Vec<B>> {
         let listening = || {
             crew.ready.fetch_add(1, Release);
         };

@@ -1,7 +1,7 @@
 //! One payload under pattern `rpc`: the leader's clients, each a thread with a link of its own, and the follower's answers.
 
 use super::conduct::Conducted;
-use super::crew::{Crew, Made as Done, look_ns};
+use super::crew::{Crew, Done, look_ns};
 use super::follower::Follower;
 use super::leader::{Leader, Session};
 use super::trials::{Piece, Sent, Tallied, end_of};
