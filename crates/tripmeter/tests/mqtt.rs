@@ -93,7 +93,9 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
             let (cell, error) = (&result.cells[1], result.error.clone().unwrap());
             let why = cell.cut_short.clone().unwrap();
             assert!(why.contains("has ended") && error.contains(&why), "{transport} {pattern:?}: {why}: {error}");
-            let Counts { sent, received, .. } = cell.counts;
+            let Counts { sent, received, lost, .. } = cell.counts;
+            // A call that was under way has failed: nobody waited until its time was over.
+            assert!(pattern[0] != "rpc" || lost == 0, "{transport}: {:?}", cell.rpc[0].counts);
             aloud(&format!("{transport} {}: {} samples, of {sent} sent", pattern[0], cell.samples));
             // One message may be under way, and, of those at a fixed rate, some, as the broker ends.
             assert!(cell.samples >= 100 && received + 100 >= sent, "{transport} {pattern:?}: {:?}", cell.counts);

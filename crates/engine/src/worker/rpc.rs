@@ -80,9 +80,11 @@ impl Leader {
                     called_back::<L, C, T, _>(inbox, &mut trips, |call| client.run(made, piece.capped, call))
                 } else {
                     let ended = client.run(made, piece.capped, |begun| trips.call::<T>(begun));
-                    sending.0.store(Sending::DRAINING, Relaxed);
-                    crew.rouse_main();
-                    ended.and_then(|ended| trips.drain::<T>().map(|()| ended))
+                    ended.and_then(|ended| {
+                        sending.0.store(Sending::DRAINING, Relaxed);
+                        crew.rouse_main();
+                        trips.drain::<T>().map(|()| ended)
+                    })
                 };
                 let Counts { late, duplicated, .. } = trips.answers.counts();
                 let (ended, failure) = match ended {
