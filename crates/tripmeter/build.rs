@@ -1,4 +1,5 @@
-//! Embeds every transport's sidecar and every preset, so that adding one touches no other file.
+//! Embeds every transport's sidecar and every preset, so that adding one touches no other file, and lists
+//! the systems for the conformance suite.
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -10,7 +11,19 @@ fn main() -> io::Result<()> {
     embed(&mut code, "SIDECARS", sidecars.filter(|file| file.is_file()));
     let presets = sorted(&root.join("presets"))?.into_iter();
     embed(&mut code, "PRESETS", presets.filter(|file| file.extension().is_some_and(|ending| ending == "toml")));
-    fs::write(Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("embedded.rs"), code)
+    let out = env::var("OUT_DIR").expect("cargo sets it");
+    fs::write(Path::new(&out).join("systems.rs"), systems(&sorted(&root.join("transports"))?))?;
+    fs::write(Path::new(&out).join("embedded.rs"), code)
+}
+
+/// Calls the macro `systems!` of the conformance suite with a name for a test and the name of each system.
+fn systems(folders: &[PathBuf]) -> String {
+    let mut list = String::new();
+    for folder in folders.iter().filter(|folder| folder.join("transport.toml").is_file()) {
+        let system = folder.file_name().unwrap_or_default().to_string_lossy();
+        writeln!(list, "    {} {system:?}", system.replace('-', "_")).expect("a String takes it");
+    }
+    format!("systems! {{\n{list}}}\n")
 }
 
 /// The contents of a folder; a change in it runs this script again.

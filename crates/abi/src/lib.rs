@@ -17,6 +17,7 @@ mod loader;
 mod options;
 pub mod os;
 pub mod packets;
+pub mod payload;
 pub mod raw;
 mod sdk;
 #[cfg(feature = "testing")]

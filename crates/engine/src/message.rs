@@ -3,6 +3,7 @@
 //! The first 16 bytes are our header; what follows is touched as asked for. Everything is a function of the sequence
 //! number, so that the receiver needs no copy to compare with.
 
+use tripmeter_abi::payload::{fill, verify};
 use tripmeter_abi::{Loan, Message};
 use tripmeter_model::Touch;
 use tripmeter_model::payload::HEADER_BYTES;
@@ -168,37 +169,6 @@ pub fn body_intact<T: TouchKind>(message: &Message, sequence: u64) -> bool {
     let touched = T::touched(message.length);
     // SAFETY: `touched` is at most the message's length less the header.
     touched == 0 || verify(unsafe { std::slice::from_raw_parts(message.data.add(HEADER), touched) }, sequence)
-}
-
-#[inline(always)]
-fn word(sequence: u64, index: u64) -> u64 {
-    sequence.wrapping_mul(0xD6E8_FEB8_6659_FD93).wrapping_add(index)
-}
-
-/// Fills with words that differ from message to message and from place to place.
-fn fill(bytes: &mut [u8], sequence: u64) {
-    let mut chunks = bytes.chunks_exact_mut(8);
-    let mut index = 0;
-    for chunk in &mut chunks {
-        chunk.copy_from_slice(&word(sequence, index).to_le_bytes());
-        index += 1;
-    }
-    let rest = chunks.into_remainder();
-    let length = rest.len();
-    rest.copy_from_slice(&word(sequence, index).to_le_bytes()[..length]);
-}
-
-fn verify(bytes: &[u8], sequence: u64) -> bool {
-    let mut chunks = bytes.chunks_exact(8);
-    let mut difference = 0;
-    let mut index = 0;
-    for chunk in &mut chunks {
-        let found = u64::from_le_bytes(chunk.try_into().expect("the chunks have 8 bytes"));
-        difference |= found ^ word(sequence, index);
-        index += 1;
-    }
-    let rest = chunks.remainder();
-    difference == 0 && *rest == word(sequence, index).to_le_bytes()[..rest.len()]
 }
 
 /// Bytes written and verified per message, header included.

@@ -80,11 +80,12 @@ fn enlarge(socket: &OwnedFd, bytes: u64) -> Result<()> {
 
 /// A quarter of what all UDP sockets may hold before the kernel becomes sparing: both ends and others need some.
 fn system_wide_bytes() -> u64 {
+    // SAFETY: both return numbers.
+    let [page, pages] = [libc::_SC_PAGESIZE, libc::_SC_PHYS_PAGES].map(|name| unsafe { libc::sysconf(name) });
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/udp_mem").unwrap_or_default();
-    let pages: Option<u64> = text.split_whitespace().next().and_then(|word| word.parse().ok());
-    // SAFETY: returns a number.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as u64;
-    pages.map_or(u64::MAX, |pages| pages / 4 * page)
+    let limit: Option<u64> = text.split_whitespace().next().and_then(|word| word.parse().ok());
+    // Only the first network namespace shows the limit; in others it holds as well. This is its default (`udp_init`).
+    limit.unwrap_or(pages.max(0) as u64 / 8 / 4 * 3) / 4 * page.max(4096) as u64
 }
 
 /// What a packet is charged, rounded up: a buffer of known size is filled, and what it held is counted.

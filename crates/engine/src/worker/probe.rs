@@ -101,19 +101,24 @@ fn prove<L: Link, C: Clock + Copy>(
         leader.ask_one_ready(*other, &ToFollower::Count { first: session.sequence + 1 })?;
     }
     leader.ask_one_ready(follower, &ToFollower::Probe(plan))?;
-    if is_one_way(leader.job.sub_experiment.pattern) {
+    let answered = if is_one_way(leader.job.sub_experiment.pattern) {
         send(leader, session, &mut observer, plan)?;
-    } else if others.is_empty() {
-        exchange(leader, session, Tracker::default(), &mut observer, plan)?;
+        Err(observer)
     } else {
-        exchange(leader, session, Several::only(leader.followers(), follower), &mut observer, plan)?;
-    }
-    let own = observer.finish();
+        if others.is_empty() {
+            exchange(leader, session, Tracker::default(), &mut observer, plan)?;
+        } else {
+            exchange(leader, session, Several::only(leader.followers(), follower), &mut observer, plan)?;
+        }
+        Ok(observer.finish())
+    };
     leader.tell(&ToFollower::StopAfter { last: session.sequence })?;
     let time = super::ANSWER_TIMEOUT + Duration::from_nanos(leader.job.loss_timeout_ns);
     let FromFollower::Evidence(other) = leader.hear_one(follower, time)? else {
         return Err(Error::Failed("the follower sent no evidence of its path".to_owned()));
     };
+    // One way, the system's own threads may go on sending after the last call has returned, until all has arrived.
+    let own = answered.unwrap_or_else(Observer::finish);
     for other in others {
         let FromFollower::Arrived(_) = leader.hear_one(other, time)? else {
             return Err(Error::Failed("the follower's messages are out of order".to_owned()));

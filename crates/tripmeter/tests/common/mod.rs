@@ -30,6 +30,16 @@ pub fn aloud(line: &str) {
     writeln!(std::io::stderr(), "{line}").expect("standard error is open");
 }
 
+/// Whether a transport that is missing is a failure.
+pub fn is_required() -> bool {
+    std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1")
+}
+
+/// Whether every variant is to be tried, and not only one of each mechanism.
+pub fn is_nightly() -> bool {
+    std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
+}
+
 /// Root of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate is two folders down")
@@ -59,8 +69,7 @@ pub fn built(system: &str) -> Option<PathBuf> {
     folders.push(repository().join("target/transports"));
     let found = folders.iter().map(|folder| folder.join(format!("tripmeter_{system}.so"))).find(|file| file.exists());
     if found.is_none() {
-        let required = std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1");
-        assert!(!required, "TRIPMETER_REQUIRE_ALL=1, and the plugin {system} is missing");
+        assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and the plugin {system} is missing");
         aloud(&format!("SKIPPED: {system}: its plugin is not built"));
     }
     found

@@ -1,43 +1,34 @@
 //! Calls of loggers.
 
-use crate::common::{alone, csv_payloads, transports};
-use crate::{Faults, Here, SAMPLES, WARMUP, carrying, check_outcome, hold_to, sort_out};
-use std::fmt::Write;
-use std::path::Path;
+use crate::common::csv_payloads;
+use crate::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP};
 use tripmeter_abi::Pattern;
-use tripmeter_model::manifest::{Cell, Counts, Manifest};
+use tripmeter_model::manifest::{Cell, Counts};
 
-/// Calls of loggers.
-fn log_experiment(variants: &[&Here<'_>]) -> String {
-    let mut text = format!("pattern = \"log\"\nsamples = {SAMPLES}\nwarmup = {WARMUP}\npayloads = \"16,33,8192\"\n");
-    for variant in variants {
-        for wait in &variant.declared.waits {
-            writeln!(text, "[[sub_experiment]]\ntransport = \"{}\"\nwait = \"{wait}\"", variant.name()).unwrap();
-        }
+pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+    if !variant.can(Pattern::Log) {
+        return Vec::new();
     }
-    text
+    let keys = format!("pattern = \"log\"\nsamples = {SAMPLES}\nwarmup = {WARMUP}\npayloads = \"16,33,8192\"");
+    // A logger does not verify what it is given.
+    let keys = keys + "\ntouch = \"none\"";
+    variant.waits(true).iter().map(|wait| Entry::new(variant, "log", *wait, &keys, check)).collect()
 }
 
-/// Checks every cell; returns their number.
-fn check_log(faults: &mut Faults, manifest: &Manifest, results: &Path, lossy: &[&str]) -> usize {
-    for (result, plan) in manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments) {
-        let name = check_outcome(faults, result, plan);
-        let rows = csv_payloads(&results.join(format!("measurements_{name}.csv"))).len();
-        let expected = plan.payloads.len() * SAMPLES as usize;
-        faults.check(rows == expected, || format!("{name}: {rows} rows of the CSV, not {expected}"));
-        let table = std::fs::read_to_string(results.join(format!("log_{name}.csv"))).unwrap_or_default();
-        let lines = table.lines().count();
-        faults.check(lines == 1 + plan.payloads.len(), || format!("{name}: {lines} lines of figures"));
-        let may_lose = lossy.contains(&plan.transport.variant.as_str());
-        result.cells.iter().for_each(|cell| check_lines(faults, name, cell, may_lose));
-    }
-    manifest.sub_experiments.iter().map(|result| result.cells.len()).sum()
+fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+    let (name, plan) = (&outcome.result.name, outcome.plan);
+    let rows = csv_payloads(&outcome.results.join(format!("measurements_{name}.csv"))).len();
+    let expected = plan.payloads.len() * SAMPLES as usize;
+    faults.check(rows == expected, || format!("{name}: {rows} rows of the CSV, not {expected}"));
+    let lines = outcome.file("log").lines().count();
+    faults.check(lines == 1 + plan.payloads.len(), || format!("{name}: {lines} lines of figures"));
+    outcome.result.cells.iter().for_each(|cell| check_lines(faults, outcome, cell));
 }
 
-fn check_lines(faults: &mut Faults, name: &str, cell: &Cell, may_lose: bool) {
-    let place = format!("{name}, {} bytes", cell.payload_bytes);
+fn check_lines(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
+    let place = outcome.place(cell);
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = cell.counts;
-    let whole = sent == SAMPLES + WARMUP && received + lost == sent && (lost == 0 || may_lose);
+    let whole = sent == SAMPLES + WARMUP && received + lost == sent && (lost == 0 || outcome.may_lose);
     faults.check(whole && late + duplicated + reordered + damaged == 0, || format!("{place}: {:?}", cell.counts));
     let Some((log, call)) = cell.log.as_ref().and_then(|log| Some((log, log.call_ns?))) else {
         return faults.check(false, || format!("{place}: no figures"));
@@ -50,12 +41,4 @@ fn check_lines(faults: &mut Faults, name: &str, cell: &Cell, may_lose: bool) {
     faults.check(lines.written == received && fits, || format!("{place}: {lines:?}"));
     let used = log.used.cpu_time_ns > 0 && log.cpu_max_percent >= Some(log.used.cpu_percent());
     faults.check(used && log.used.window_ns >= cell.duration_ns, || format!("{place}: {log:?}"));
-}
-
-#[test]
-fn every_logger_writes_its_lines() {
-    let _alone = alone();
-    let known = transports();
-    let variants = carrying(sort_out(&known).0, Pattern::Log);
-    hold_to("loggers", &variants, log_experiment, check_log);
 }

@@ -1,7 +1,8 @@
 //! One suite for all transports: whatever `tripmeter transports` finds, built in or as plugin, is held to the contract by
-//! the running program. Nothing is registered here.
+//! the running program: one experiment per system, with all its variants, waits and patterns. Nothing is registered here.
 //!
-//! With `TRIPMETER_REQUIRE_ALL=1` a transport that is missing is a failure; without, it is skipped aloud.
+//! With `TRIPMETER_REQUIRE_ALL=1` a transport that is missing is a failure; without, its test says `SKIPPED:`. With
+//! `TRIPMETER_NIGHTLY=1` what differs only in ways that others show too is measured as well.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
@@ -13,17 +14,19 @@ mod log;
 mod one_way;
 mod round_trips;
 
-use common::{Finished, Known, KnownVariant, Tripmeter, aloud, folder, manifest, transports};
-use std::collections::BTreeMap;
+use common::{Known, KnownVariant, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, transports};
 use std::path::Path;
+use std::time::Duration;
 use tripmeter_abi::{Path as Claim, Pattern, Wait};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Cell, Status, SubExperimentResult, Verdict};
 use tripmeter_model::payload::LARGEST_BYTES;
 use tripmeter_model::plan::SubExperiment;
 
 const SAMPLES: u64 = 200;
 const WARMUP: u64 = 20;
+/// An experiment with everything of one system, on a busy machine.
+const LONGEST: Duration = Duration::from_secs(1500);
 
 /// A variant that can run here.
 struct Here<'a> {
@@ -38,6 +41,10 @@ impl Here<'_> {
         format!("{}/{}", self.system, self.here.variant)
     }
 
+    fn can(&self, pattern: Pattern) -> bool {
+        self.declared.patterns.contains(&pattern)
+    }
+
     fn carries(&self, payload: u64) -> bool {
         self.here.max_payload_bytes.is_none_or(|most| payload <= most)
     }
@@ -47,45 +54,35 @@ impl Here<'_> {
         let carried = of.iter().filter(|payload| self.carries(**payload));
         carried.map(u64::to_string).collect::<Vec<_>>().join(",")
     }
+
+    /// All its waits, or the one that is farthest from a loop of ours where the others show nothing else.
+    fn waits(&self, all: bool) -> &[Wait] {
+        let waits = &self.declared.waits;
+        let farthest = waits.iter().position(|wait| Some(wait) == waits.iter().max()).expect("every variant can wait");
+        if all || is_nightly() { waits } else { &waits[farthest..=farthest] }
+    }
 }
 
-/// Every variant that can run here, and the names of those that cannot, with the reason.
-fn sort_out(known: &[Known]) -> (Vec<Here<'_>>, Vec<String>) {
+/// The variants of a system that can run here, and those that cannot, with the reason.
+fn sort_out(known: &Known) -> (Vec<Here<'_>>, Vec<String>) {
     let (mut here, mut missing) = (Vec::new(), Vec::new());
-    for row in known {
-        let Some(description) = row.description.as_ref().filter(|_| row.available) else {
-            missing.push(format!("{}: {}", row.system, row.reason.as_deref().unwrap_or("no reason is given")));
-            continue;
-        };
-        let has_packet = description.settings.iter().any(|setting| setting.name == "packet");
-        for variant in &row.variants {
-            let declared = description.variant(&variant.variant).unwrap();
-            if variant.available {
-                here.push(Here { system: &row.system, here: variant, declared, has_packet });
-            } else {
-                let reason = variant.reason.as_deref().unwrap_or("no reason is given");
-                missing.push(format!("{}/{}: {reason}", row.system, variant.variant));
-            }
+    let Some(description) = known.description.as_ref().filter(|_| known.available) else {
+        return (here, vec![format!("{}: {}", known.system, known.reason.as_deref().unwrap_or("no reason is given"))]);
+    };
+    let has_packet = description.settings.iter().any(|setting| setting.name == "packet");
+    for variant in &known.variants {
+        let declared = description.variant(&variant.variant).unwrap();
+        if variant.available {
+            here.push(Here { system: &known.system, here: variant, declared, has_packet });
+        } else {
+            let reason = variant.reason.as_deref().unwrap_or("no reason is given");
+            missing.push(format!("{}/{}: {reason}", known.system, variant.variant));
         }
     }
     (here, missing)
 }
 
-/// Those that declare the pattern.
-fn carrying(mut variants: Vec<Here<'_>>, pattern: Pattern) -> Vec<Here<'_>> {
-    variants.retain(|variant| variant.declared.patterns.contains(&pattern));
-    variants
-}
-
-fn by_system<'a, 'b>(variants: &'b [Here<'a>]) -> BTreeMap<&'a str, Vec<&'b Here<'a>>> {
-    let mut systems: BTreeMap<&str, Vec<&Here>> = BTreeMap::new();
-    for variant in variants {
-        systems.entry(variant.system).or_default().push(variant);
-    }
-    systems
-}
-
-/// What is wrong with a result, one line each.
+/// What is wrong, one line each.
 #[derive(Default)]
 struct Faults(Vec<String>);
 
@@ -95,16 +92,55 @@ impl Faults {
             self.0.push(what());
         }
     }
+}
 
-    fn left(&mut self, finished: &Finished, place: &str) {
-        for name in finished.left() {
-            self.0.push(format!("{place}: left {name}"));
-        }
+/// One sub-experiment as it ended.
+struct Outcome<'a> {
+    result: &'a SubExperimentResult,
+    plan: &'a SubExperiment,
+    results: &'a Path,
+    may_lose: bool,
+}
+
+impl Outcome<'_> {
+    /// A file of the results, of this sub-experiment; empty if there is none.
+    fn file(&self, kind: &str) -> String {
+        let name = &self.result.name;
+        std::fs::read_to_string(self.results.join(format!("{kind}_{name}.csv"))).unwrap_or_default()
+    }
+
+    fn place(&self, cell: &Cell) -> String {
+        format!("{} ({} bytes)", self.result.name, cell.payload_bytes)
     }
 }
 
-/// Checks what every sub-experiment must be, whatever its pattern; returns its name.
-fn check_outcome<'a>(faults: &mut Faults, result: &'a SubExperimentResult, plan: &SubExperiment) -> &'a str {
+/// What must hold of the outcome.
+type Check = fn(&mut Faults, &Outcome<'_>);
+
+/// One sub-experiment that is to be measured.
+struct Entry {
+    name: String,
+    text: String,
+    may_lose: bool,
+    check: Check,
+}
+
+impl Entry {
+    /// Of this variant; `keys` are lines of TOML.
+    fn new(variant: &Here<'_>, kind: &str, wait: Wait, keys: &str, check: Check) -> Self {
+        let name = format!("{kind}_{}_{wait}", variant.here.variant);
+        let transport = variant.name();
+        let text = format!(
+            "[[sub_experiment]]\nname = \"{name}\"\ntransport = \"{transport}\"\nwait = \"{wait}\"\n{}\n",
+            keys.trim()
+        );
+        Self { name, text, may_lose: variant.declared.lossy, check }
+    }
+}
+
+/// What every sub-experiment must be, whatever its pattern.
+fn check_outcome(faults: &mut Faults, outcome: &Outcome<'_>) {
+    let Outcome { result, plan, .. } = outcome;
     let name = &result.name;
     let complete = result.status == Status::Complete && result.error.is_none();
     faults.check(complete, || format!("{name}: {:?}, {:?}", result.status, result.error));
@@ -115,56 +151,80 @@ fn check_outcome<'a>(faults: &mut Faults, result: &'a SubExperimentResult, plan:
     });
     faults.check(good, || format!("{name}: proof of the path: {:?}", result.path_proof));
     let found: Vec<u64> = result.cells.iter().map(|cell| cell.payload_bytes).collect();
-    faults.check(found == plan.payloads, || format!("{name}: payloads {found:?}, planned {:?}", plan.payloads));
-    name
+    faults.check(found == plan.payloads && !found.is_empty(), || {
+        format!("{name}: payloads {found:?}, planned {:?}", plan.payloads)
+    });
 }
 
-fn skip_aloud(missing: &[String]) {
-    for reason in missing {
-        aloud(&format!("SKIPPED: {reason}"));
+/// Everything that a variant declares.
+fn entries(variant: &Here<'_>) -> Vec<Entry> {
+    let of_patterns = [round_trips::entries, one_way::entries, channel::entries, calls::entries, log::entries];
+    of_patterns.iter().flat_map(|of_pattern| of_pattern(variant)).collect()
+}
+
+/// Runs these in one experiment, and checks each.
+fn hold_to(faults: &mut Faults, system: &str, entries: &[Entry], loss_timeout_s: u32) {
+    if entries.is_empty() {
+        return;
     }
-    let required = std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1");
-    assert!(missing.is_empty() || !required, "TRIPMETER_REQUIRE_ALL=1, and missing are {missing:#?}");
-}
-
-/// Checks the results of one system, of which the named variants may lose messages; returns the number of cells.
-type Check = fn(&mut Faults, &Manifest, &Path, lossy: &[&str]) -> usize;
-
-/// Runs an experiment with the variants of each system, and checks what comes of it.
-fn hold_to(part: &str, variants: &[Here<'_>], experiment: fn(&[&Here<'_>]) -> String, check: Check) {
-    let mut faults = Faults::default();
+    let folder = folder();
+    let (file, results) = (folder.path().join("experiment.toml"), folder.path().join("results"));
+    let texts: String = entries.iter().map(|entry| entry.text.as_str()).collect();
+    let common = format!("floor = false\nattempts = 1\ntouch = \"full\"\nloss_timeout_s = {loss_timeout_s}.0\n");
+    std::fs::write(&file, common + &texts).unwrap();
+    let arguments = ["run".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
+    let finished = Tripmeter::new(arguments).start().wait(LONGEST);
+    let good = finished.code == Some(exit::GOOD.into()) && finished.stderr.is_empty();
+    faults.check(good, || format!("{system}: exit code {:?}\n{}", finished.code, finished.stderr));
+    finished.left().into_iter().for_each(|name| faults.0.push(format!("{system} left {name}")));
     let mut cells = 0;
-    for (system, variants) in by_system(variants) {
-        let folder = folder();
-        let (file, results) = (folder.path().join("experiment.toml"), folder.path().join("results"));
-        std::fs::write(&file, experiment(&variants)).unwrap();
-        let arguments = ["run".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
-        let finished = Tripmeter::new(arguments).run();
-        let good = finished.code == Some(exit::GOOD.into()) && finished.stderr.is_empty();
-        faults.check(good, || format!("{system}: exit code {:?}\n{}", finished.code, finished.stderr));
-        if results.exists() {
-            let may_lose = variants.iter().filter(|variant| variant.declared.lossy);
-            let lossy: Vec<&str> = may_lose.map(|variant| variant.here.variant.as_str()).collect();
-            cells += check(&mut faults, &manifest(&results), &results, &lossy);
+    if results.exists() {
+        let manifest = manifest(&results);
+        for entry in entries {
+            let index = manifest.sub_experiments.iter().position(|result| result.name == entry.name);
+            let planned = manifest.plan.sub_experiments.iter().find(|plan| plan.name == entry.name);
+            let Some((index, plan)) = index.zip(planned) else {
+                faults.0.push(format!("{}: not measured", entry.name));
+                continue;
+            };
+            let result = &manifest.sub_experiments[index];
+            let outcome = Outcome { result, plan, results: &results, may_lose: entry.may_lose };
+            check_outcome(faults, &outcome);
+            (entry.check)(faults, &outcome);
+            cells += result.cells.len();
         }
-        faults.left(&finished, system);
-        let took = finished.took.as_secs_f64();
-        aloud(&format!("conformance, {part}: {system}: {} variants, {took:.1} s", variants.len()));
     }
-    let (variants, found) = (variants.len(), faults.0.len());
-    aloud(&format!("conformance, {part}: {variants} variants, {cells} cells, {found} faults"));
-    assert!(cells > 0, "the built-in transports have it");
+    let took = finished.took.as_secs_f64();
+    aloud(&format!("conformance: {system}: {} sub-experiments, {cells} payloads, {took:.1} s", entries.len()));
+}
+
+/// The system, if it is here; `None` says that it was skipped.
+fn known(system: &str) -> Option<Known> {
+    let row = transports().into_iter().find(|row| row.system == system).expect("its sidecar is in the program");
+    let (_, missing) = sort_out(&row);
+    missing.iter().for_each(|reason| aloud(&format!("SKIPPED: {reason}")));
+    assert!(missing.is_empty() || !is_required(), "TRIPMETER_REQUIRE_ALL=1, and missing are {missing:#?}");
+    row.available.then_some(row)
+}
+
+fn keeps_the_contract(system: &str) {
+    let _alone = alone();
+    let Some(known) = known(system) else { return };
+    let all: Vec<Entry> = sort_out(&known).0.iter().flat_map(entries).collect();
+    // Of those that may lose messages, the last are waited for; with the others, nothing may be given up too early.
+    let (lossy, safe): (Vec<_>, Vec<_>) = all.into_iter().partition(|entry| entry.may_lose);
+    let mut faults = Faults::default();
+    hold_to(&mut faults, system, &safe, 30);
+    hold_to(&mut faults, system, &lossy, 5);
     assert!(faults.0.is_empty(), "{:#?}", faults.0);
 }
 
-#[test]
-fn what_a_transport_does_not_declare_is_refused_by_the_plan() {
-    let known = transports();
-    let (variants, _) = sort_out(&known);
-    for variant in &variants {
+fn refuses_what_it_does_not_declare(system: &str) {
+    let Some(known) = known(system) else { return };
+    for variant in &sort_out(&known).0 {
         let (name, folder) = (variant.name(), folder());
         let results = folder.path().join("results");
-        let is_logger = variant.declared.patterns.contains(&Pattern::Log);
+        let is_logger = variant.can(Pattern::Log);
         let refused = |flag: &str, value: &str, parts: &[&str]| {
             let output = results.display().to_string();
             let words = ["run", "-t", &name, "-n", "10", "-o", &output, flag, value];
@@ -176,7 +236,7 @@ fn what_a_transport_does_not_declare_is_refused_by_the_plan() {
             let cannot = format!("cannot wait by '{wait}'");
             refused("--wait", wait.as_str(), &[&name, &cannot, variant.declared.waits[0].as_str(), "--wait"]);
         }
-        for pattern in Pattern::ALL.iter().filter(|pattern| !variant.declared.patterns.contains(pattern)) {
+        for pattern in Pattern::ALL.iter().filter(|pattern| !variant.can(**pattern)) {
             let can = variant.declared.patterns[0].as_str();
             refused("--pattern", pattern.as_str(), &[&format!("'{pattern}'"), can, "--pattern"]);
         }
@@ -185,7 +245,7 @@ fn what_a_transport_does_not_declare_is_refused_by_the_plan() {
         } else if !variant.declared.fan_out {
             refused("--followers", "2", &[&name, "it reaches 1 follower", "2 were asked for", "--followers"]);
         }
-        if variant.declared.patterns.contains(&Pattern::Channel) && !variant.declared.publishers {
+        if variant.can(Pattern::Channel) && !variant.declared.publishers {
             let output = results.display().to_string();
             let words = ["run", "-t", &name, "--pattern", "channel", "--publishers", "2", "-o", &output];
             let parts = [name.as_str(), "1 publisher", "2 were asked for", "uds/datagram", "--publishers"];
@@ -197,3 +257,21 @@ fn what_a_transport_does_not_declare_is_refused_by_the_plan() {
         }
     }
 }
+
+/// Makes the tests of these systems.
+macro_rules! systems {
+    ($($test:ident $system:literal)*) => {
+        mod contract {
+            $(#[test] fn $test() { crate::keeps_the_contract($system) })*
+        }
+        mod two_at_once {
+            $(#[test] fn $test() { crate::round_trips::two_experiments_at_once_do_not_disturb_each_other($system) })*
+        }
+        mod refusals {
+            $(#[test] fn $test() { crate::refuses_what_it_does_not_declare($system) })*
+        }
+    };
+}
+
+// Calls it with the folders of `transports/`.
+include!(concat!(env!("OUT_DIR"), "/systems.rs"));
