@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// Longest that anything may take here: it finds a hang, and a busy machine does not reach it.
-pub const DEADLINE: Duration = Duration::from_secs(120);
+pub const DEADLINE: Duration = Duration::from_secs(300);
 /// Folder that the leader makes when it has published the first message. Making it reads and writes nothing, and opens no
 /// descriptor, so that it is no evidence of anything.
 const PUBLISHED: &str = "published";
