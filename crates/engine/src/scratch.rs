@@ -158,6 +158,8 @@ fn names_in(folder: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn parts_and_what_is_named_after_them_go_and_nothing_else_does() {
@@ -187,13 +189,22 @@ mod tests {
     fn only_dead_owners_leave_leftovers() {
         let own = ProcessIdentity::own().to_string();
         let dead = own.rsplit_once('-').map(|(front, _)| format!("{front}-1-9-left")).unwrap();
-        let alive = format!("{own}-9-alive");
-        for name in [&dead, &alive] {
-            fs::write(Path::new(SHARED_MEMORY).join(name), "x").unwrap();
-        }
-        assert!(remove_leftovers().contains(&dead));
-        assert!(!Path::new(SHARED_MEMORY).join(&dead).exists());
-        assert!(Path::new(SHARED_MEMORY).join(&alive).exists());
-        fs::remove_file(Path::new(SHARED_MEMORY).join(&alive)).unwrap();
+        // Not our own: what has our name goes whenever a scratch folder of this process is dropped.
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let alive = ProcessIdentity::of(child.id()).map(|identity| format!("{identity}-9-alive"));
+        let [dead_file, alive_file] = [&dead, alive.as_ref().unwrap()].map(|name| Path::new(SHARED_MEMORY).join(name));
+        fs::write(&alive_file, "x").unwrap();
+        // Another process may remove it before us, and return its name there.
+        let start = Instant::now();
+        let is_ours = std::iter::repeat_with(|| {
+            fs::write(&dead_file, "x").unwrap();
+            remove_leftovers().contains(&dead)
+        });
+        let is_removed = is_ours.take_while(|_| start.elapsed() < Duration::from_secs(60)).any(|is_ours| is_ours);
+        let is_kept = alive_file.exists();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let _ = fs::remove_file(alive_file);
+        assert!(is_removed && !dead_file.exists() && is_kept);
     }
 }

@@ -7,7 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Callback, Link, Message, Role};
 
-const TIMEOUT_NS: u64 = 10_000_000_000;
+/// Time-out of what must succeed: it finds a hang, and a busy machine does not reach it.
+const TIMEOUT_NS: u64 = 60_000_000_000;
+/// Time-out of what must not succeed.
 const SHORT_NS: u64 = 20_000_000;
 
 fn options(wait: Wait, settings: &[(&str, &str)]) -> NodeOptions {
@@ -265,12 +267,12 @@ fn a_stalled_message_comes_late_and_all_behind_it_too() {
         for number in 1..=3 {
             assert!(send(&mut leader, &[number], 0).unwrap());
         }
-        assert_eq!(drain(&mut other), [1]);
-        let late = receive(&mut other);
-        assert!(start.elapsed() >= Duration::from_millis(30));
-        assert_eq!(bytes(&late), [2]);
-        other.release(late);
-        assert_eq!(drain(&mut other), [3]);
+        for expected in 1..=3 {
+            let message = receive(&mut other);
+            assert!(expected == 1 || start.elapsed() >= Duration::from_millis(30));
+            assert_eq!(bytes(&message), [expected]);
+            other.release(message);
+        }
     }
 }
 

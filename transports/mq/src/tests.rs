@@ -1,17 +1,74 @@
 use super::*;
 use crate::limits::Kernel;
 use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 use tripmeter_abi::testing::{self, Case, Scratch};
-use tripmeter_abi::{Link, Role, Status, Wait};
+use tripmeter_abi::{Error, Link, Role, Status, Wait};
 
 const CASE: Case<'_> =
     Case { variant: "queue", settings: &[], wait: Wait::Poll, pattern: Pattern::PingPong, payloads: &[(16, 1)] };
 
 const KERNEL: Kernel = Kernel { msg_max: 10, msgsize_max: 8192, rlimit_bytes: 819_200 };
 
+/// All queues of a user share one limit, so that the tests of this process take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a queue was refused only because of those that other processes have at the moment.
+fn is_crowded(error: &Error) -> bool {
+    ["beside those that this user has", "of this host are in use"].iter().any(|text| error.message.contains(text))
+}
+
+/// Tries again as long as other processes have taken the room.
+fn patiently<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if is_crowded(&error) && start.elapsed() < testing::TIME_LIMIT => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// [`Mq`] that waits for room.
+struct Patient;
+
+struct PatientNode(MqNode);
+
+impl System for Patient {
+    type Node = PatientNode;
+
+    fn description(&self) -> Description {
+        Mq.description()
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        patiently(|| Mq.probe(options))
+    }
+
+    fn open(&self, options: &NodeOptions) -> Result<PatientNode> {
+        Mq.open(options).map(PatientNode)
+    }
+}
+
+impl Node for PatientNode {
+    type Link = <MqNode as Node>::Link;
+
+    fn link(&mut self, options: &LinkOptions) -> Result<Self::Link> {
+        patiently(|| self.0.link(options))
+    }
+}
+
 #[test]
 fn queue() {
-    testing::conformance(&Mq, "queue", &[&[], &[("packet", "4096")], &[("packet", "512"), ("depth", "2")]]);
+    let _turn = turn();
+    testing::conformance(&Patient, "queue", &[&[], &[("packet", "4096")], &[("packet", "512"), ("depth", "2")]]);
 }
 
 #[test]
@@ -37,17 +94,39 @@ fn limits_too_low_name_the_limit_the_value_and_the_remedy() {
     assert!(text(8192, None, 1000).contains("2000 queues of 1 x 8192"));
 }
 
+/// Halves the limit of this process, so that others of this user have room, and gives it back at the end.
+struct HalfTheLimit(libc::rlimit);
+
+impl HalfTheLimit {
+    fn new() -> Self {
+        let mut found = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: writable.
+        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_MSGQUEUE, &mut found) }, 0);
+        let half = libc::rlimit { rlim_cur: found.rlim_cur / 2, ..found };
+        // SAFETY: readable.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MSGQUEUE, &half) }, 0);
+        Self(found)
+    }
+}
+
+impl Drop for HalfTheLimit {
+    fn drop(&mut self) {
+        // SAFETY: readable. Up to the hard limit it may always be raised again.
+        unsafe { libc::setrlimit(libc::RLIMIT_MSGQUEUE, &self.0) };
+    }
+}
+
 #[test]
 fn the_kernel_s_charge_is_not_underestimated() {
-    // As many queues as the limits seem to allow can be made, unless this user has others.
+    let _turn = turn();
+    let _half = HalfTheLimit::new();
+    // As many queues as the limits seem to allow can be made, once no other process of this user has any.
     let scratch = Scratch::new();
     for (packet, links) in [("8192", 4), ("64", 2), ("4096", 6)] {
         let case = Case { settings: &[("packet", packet)], ..CASE };
         let options = NodeOptions { link_count: links, ..testing::options(&Mq, Role::Leader, &case, &scratch) };
-        match Mq.probe(&options) {
-            Ok(limits) => assert_eq!(limits.packet_bytes.to_string(), packet),
-            Err(error) => assert!(error.message.contains("beside those that this user has"), "{error}"),
-        }
+        let limits = patiently(|| Mq.probe(&options)).unwrap();
+        assert_eq!(limits.packet_bytes.to_string(), packet);
     }
 }
 
@@ -65,15 +144,16 @@ fn exists(name: &str) -> bool {
 
 #[test]
 fn every_queue_is_noted_and_none_is_left() {
+    let _turn = turn();
     let scratch = Scratch::new();
     let noted = || {
         let text = std::fs::read_to_string(scratch.path().join("queues")).unwrap_or_default();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let options = testing::options(&Mq, Role::Leader, &CASE, &scratch);
-    Mq.probe(&options).unwrap();
+    Patient.probe(&options).unwrap();
     assert!(noted().iter().all(|name| !exists(name)));
-    let mut link = Mq.open(&options).unwrap().link(&LinkOptions { index: 3, callback: None }).unwrap();
+    let mut link = Patient.open(&options).unwrap().link(&LinkOptions { index: 3, callback: None }).unwrap();
     let names = noted();
     assert!(names.iter().all(|name| name.starts_with(&format!("/{}-", scratch.run_id))));
     assert_eq!(names.iter().filter(|name| exists(name)).count(), 2, "{names:?}");
@@ -84,19 +164,20 @@ fn every_queue_is_noted_and_none_is_left() {
 
 #[test]
 fn names_are_gone_once_both_ends_are_connected() {
+    let _turn = turn();
     let scratch = Scratch::new();
     let open = |role| {
-        let mut node = Mq.open(&testing::options(&Mq, role, &CASE, &scratch)).unwrap();
+        let mut node = Patient.open(&testing::options(&Mq, role, &CASE, &scratch)).unwrap();
         node.link(&LinkOptions { index: 0, callback: None }).unwrap()
     };
     let (mut leader, mut follower) = (open(Role::Leader), open(Role::Follower));
     let name = format!("/{}-0-a", scratch.run_id);
     assert!(exists(&name));
-    follower.connect(&[Vec::new()], 1_000_000_000).unwrap();
-    leader.connect(&[Vec::new()], 1_000_000_000).unwrap();
+    follower.connect(&[Vec::new()], testing::PATIENCE_NS).unwrap();
+    leader.connect(&[Vec::new()], testing::PATIENCE_NS).unwrap();
     assert!(!exists(&name));
     let loan = leader.loan(5, None).unwrap();
-    assert!(leader.publish(loan, 1_000_000_000).unwrap());
+    assert!(leader.publish(loan, testing::PATIENCE_NS).unwrap());
     assert_eq!(follower.take(0).unwrap().expect("the leader's message").length, 5);
 }
 

@@ -180,15 +180,18 @@ mod tests {
         let (mut leader, mut follower) = (open(Role::Leader), open(Role::Follower));
         let (to_leader, to_follower) = (leader.address().unwrap(), follower.address().unwrap());
         let _stranger = std::net::TcpStream::connect(("127.0.0.1", os::peer_port(&to_leader).unwrap())).unwrap();
-        follower.connect(&[to_leader], 5_000_000_000).unwrap();
-        leader.connect(&[to_follower], 5_000_000_000).unwrap();
+        follower.connect(&[to_leader], testing::PATIENCE_NS).unwrap();
+        leader.connect(&[to_follower], testing::PATIENCE_NS).unwrap();
         let loan = follower.loan(3, None).unwrap();
-        assert!(follower.publish(loan, 1_000_000_000).unwrap());
-        let taken = (0..5000).find_map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            leader.take(0).unwrap()
-        });
-        assert_eq!(taken.expect("the follower's message").length, 3);
+        assert!(follower.publish(loan, testing::PATIENCE_NS).unwrap());
+        let start = std::time::Instant::now();
+        let taken = loop {
+            match leader.take(0).unwrap() {
+                Some(message) => break message,
+                None => assert!(start.elapsed() < testing::TIME_LIMIT, "the follower's message did not come"),
+            }
+        };
+        assert_eq!(taken.length, 3);
     }
 
     #[test]
@@ -198,9 +201,12 @@ mod tests {
         let mut link = Tcp.open(&options).unwrap().link(&LinkOptions { index: 0, callback: None }).unwrap();
         let own = link.address().unwrap();
         assert!(link.connect(&[vec![1, 2, 3]], 1_000_000).is_err());
-        let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        assert_ne!(gone.to_be_bytes().to_vec(), own);
-        let error = link.connect(&[gone.to_be_bytes().to_vec()], 1_000_000_000).unwrap_err();
+        // It keeps the port from others, and does not listen.
+        let mute = os::socket(libc::AF_INET, libc::SOCK_STREAM).unwrap();
+        os::bind(&mute, &SocketAddress::loopback(0)).unwrap();
+        let nobody = os::local_address(&mute).unwrap().port().to_be_bytes().to_vec();
+        assert_ne!(nobody, own);
+        let error = link.connect(&[nobody], testing::PATIENCE_NS).unwrap_err();
         assert_eq!(error.status, Status::Closed, "{error}");
     }
 }

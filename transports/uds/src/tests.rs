@@ -47,7 +47,8 @@ fn connecting_to_nobody_fails() {
     for variant in ["datagram", "stream", "seqpacket"] {
         let mut node = Uds.open(&testing::options(&Uds, Role::Follower, &case(variant, &[]), &scratch)).unwrap();
         let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
-        let error = link.connect(&[b"tripmeter-nobody".to_vec()], 1_000_000).unwrap_err();
+        let nobody = format!("{}-nobody", scratch.run_id).into_bytes();
+        let error = link.connect(&[nobody], testing::PATIENCE_NS).unwrap_err();
         assert_eq!(error.status, Status::Closed, "{error}");
     }
     let mut node = Uds.open(&testing::options(&Uds, Role::Leader, &case("stream", &[]), &scratch)).unwrap();

@@ -9,9 +9,9 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path as FilePath, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{LazyLock, Mutex};
 use std::time::Instant;
 
 /// Most bytes of a message.
@@ -45,7 +45,7 @@ pub fn open(way: &str, role: Role, directory: &FilePath, control: &mut Control) 
             Box::new(Segment::open(role, directory, control, Copies::Both, beside))
         }
         "loan that is copied" => Box::new(Segment::open(role, directory, control, Copies::Loan, beside)),
-        "message queue" => Box::new(message_queues(role, control)),
+        "message queue" => Box::new(message_queues(role, directory, control)),
         "file" => Box::new(files(role, directory, control)),
         "pipe" => Box::new(pipes(role, directory, control)),
         "tcp" => Box::new(Socket::new(tcp(role, control), Calls::ReadWrite)),
@@ -401,25 +401,25 @@ fn files(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
     Socket::of(to, from, Calls::File, PACKET)
 }
 
-fn message_queues(role: Role, control: &mut Control) -> Socket {
-    static PREFIX: LazyLock<String> = LazyLock::new(|| format!("/tripmeter-proof-{}", std::process::id()));
-    let prefix = match role {
-        Role::Leader => {
-            control.tell(&PREFIX);
-            PREFIX.clone()
-        }
-        Role::Follower => control.hear(),
-    };
-    let name = |of: usize| CString::new(format!("{prefix}-{of}")).unwrap();
+fn message_queues(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
+    // The folder is nobody else's, and so is its name.
+    let prefix = directory.file_name().unwrap().display();
+    let name = |of: usize| CString::new(format!("/tripmeter-proof-{prefix}-{of}")).unwrap();
     // SAFETY: all zeros are a valid mq_attr.
     let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
     attributes.mq_maxmsg = 10;
     attributes.mq_msgsize = QUEUE_PACKET.min(payload_bytes()) as _;
     let open = |of: usize, access: i32| {
         let (name, flags) = (name(of), access | libc::O_CREAT | libc::O_CLOEXEC);
-        // SAFETY: name and attributes outlive the call; the result is checked.
-        let fd = unsafe { libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, &raw const attributes) };
-        assert!(fd >= 0, "mq_open: {}", io::Error::last_os_error());
+        let fd = poll(|| {
+            // SAFETY: name and attributes outlive the call; the result is checked.
+            let fd = unsafe { libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, &raw const attributes) };
+            let error = io::Error::last_os_error();
+            // Queues of other processes of this user may take all the room for a while.
+            let is_crowded = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENOSPC));
+            assert!(fd >= 0 || is_crowded, "mq_open: {error}");
+            (fd >= 0).then_some(fd)
+        });
         // SAFETY: new and owned by nobody else; on Linux a queue's descriptor is a file's.
         unsafe { File::from_raw_fd(fd) }
     };
@@ -459,7 +459,7 @@ fn checked(result: isize) -> usize {
     usize::try_from(result).unwrap_or_else(|_| panic!("{}", io::Error::last_os_error()))
 }
 
-fn poll<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+pub fn poll<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(value) = attempt() {
