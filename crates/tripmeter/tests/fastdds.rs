@@ -195,7 +195,9 @@ fn a_profile_that_is_none_is_refused_in_one_line() {
 /// How often the threads of a process have slept: once or more for each message that it waits for.
 fn sleeps(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of = |text: String| text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
+    let of = |text: String| {
+        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+    };
     threads.filter_map(|thread| of(std::fs::read_to_string(thread.path().join("status")).ok()?)).sum::<u64>()
 }
 

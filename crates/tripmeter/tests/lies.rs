@@ -52,7 +52,9 @@ fn run_finds_out(system: &str, plugin: &Path, transports: &[&str], wait: &str, w
     let (folder, plugin, list) = (folder(), plugin.display().to_string(), transports.join(","));
     let results = folder.path().display().to_string();
     let flags = ["run", "-q", "--plugin", &plugin, "-t", &list, "--wait", wait, "-n", "50", "--payloads", "48k"];
-    let finished = Tripmeter::new(flags.iter().chain(&["--no-floor", "--attempts", "1", "--loss-timeout", "15", "-o", &results])).run();
+    let finished =
+        Tripmeter::new(flags.iter().chain(&["--no-floor", "--attempts", "1", "--loss-timeout", "15", "-o", &results]))
+            .run();
     if finished.code == Some(exit::UNAVAILABLE.into()) {
         return skipped(system, finished.stderr.trim());
     }

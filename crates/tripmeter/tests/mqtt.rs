@@ -37,7 +37,9 @@ fn run(transport: &str, wait: &str, more: &[&str], output: &Path) -> Tripmeter {
 /// How often the threads of a process have slept: once or more for each message that it waits for.
 fn sleeps(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of = |text: String| text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
+    let of = |text: String| {
+        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+    };
     threads.filter_map(|thread| of(std::fs::read_to_string(thread.path().join("status")).ok()?)).sum::<u64>()
 }
 
@@ -129,7 +131,20 @@ fn every_quality_of_service_carries_large_messages_whole() {
         for qos in 0..3 {
             let folder = folder();
             let transport = format!("{transport}?qos={qos}");
-            let more = ["--payloads", "16,1M,16M", "-n", "4", "--warmup", "1", "--touch", "full", "--loss-timeout", "30", "--attempts", "1"];
+            let more = [
+                "--payloads",
+                "16,1M,16M",
+                "-n",
+                "4",
+                "--warmup",
+                "1",
+                "--touch",
+                "full",
+                "--loss-timeout",
+                "30",
+                "--attempts",
+                "1",
+            ];
             run(&transport, "block", &more, folder.path()).run().with(exit::GOOD).clean();
             let manifest = manifest(folder.path());
             let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
@@ -151,7 +166,8 @@ fn one_way_messages_arrive_under_every_quality_of_service() {
         for qos in 0..3 {
             let folder = folder();
             let transport = format!("{transport}?qos={qos}");
-            let more = ["--pattern", "throughput", "--payloads", "1k", "-n", "300", "--rate", "500", "--loss-timeout", "15"];
+            let more =
+                ["--pattern", "throughput", "--payloads", "1k", "-n", "300", "--rate", "500", "--loss-timeout", "15"];
             run(&transport, "block", &more, folder.path()).run().with(exit::GOOD).clean();
             let manifest = manifest(folder.path());
             let trial = &manifest.sub_experiments[0].cells[0].trials[0];

@@ -29,25 +29,25 @@ fn verdicts(manifest: &Manifest) -> Vec<(String, Verdict, String)> {
 /// Every variant of the liar with this wait.
 fn every_lie_is_found_out(wait: &str) {
     let _alone = alone();
-        let folder = folder();
-        let finished = run("liar/*", wait, folder.path()).with(exit::PARTIAL);
-        let verdicts = verdicts(&manifest(folder.path()));
-        let honest = verdicts.iter().filter(|(variant, ..)| variant.starts_with("honest-")).count();
-        assert!(honest >= 6 && verdicts.len() - honest >= 16, "{verdicts:#?}");
-        let mut faults = Vec::new();
-        for (variant, verdict, evidence) in verdicts {
-            let expected = match variant.split('-').next() {
-                Some("honest") => Verdict::Proven,
-                Some("doubtful") => Verdict::NotVisible,
-                _ => Verdict::Failed,
-            };
-            let is_told = finished.stdout.contains(&format!("PATH PROOF FAILED: liar_{variant}_{wait} "));
-            if verdict != expected || is_told != (expected == Verdict::Failed) || evidence.is_empty() {
-                faults.push(format!("{variant}, {wait}: {verdict:?}, told: {is_told}: {evidence}"));
-            }
+    let folder = folder();
+    let finished = run("liar/*", wait, folder.path()).with(exit::PARTIAL);
+    let verdicts = verdicts(&manifest(folder.path()));
+    let honest = verdicts.iter().filter(|(variant, ..)| variant.starts_with("honest-")).count();
+    assert!(honest >= 6 && verdicts.len() - honest >= 16, "{verdicts:#?}");
+    let mut faults = Vec::new();
+    for (variant, verdict, evidence) in verdicts {
+        let expected = match variant.split('-').next() {
+            Some("honest") => Verdict::Proven,
+            Some("doubtful") => Verdict::NotVisible,
+            _ => Verdict::Failed,
+        };
+        let is_told = finished.stdout.contains(&format!("PATH PROOF FAILED: liar_{variant}_{wait} "));
+        if verdict != expected || is_told != (expected == Verdict::Failed) || evidence.is_empty() {
+            faults.push(format!("{variant}, {wait}: {verdict:?}, told: {is_told}: {evidence}"));
         }
-        assert!(faults.is_empty(), "{faults:#?}\n{}", finished.stdout);
-        finished.clean();
+    }
+    assert!(faults.is_empty(), "{faults:#?}\n{}", finished.stdout);
+    finished.clean();
 }
 
 #[test]

@@ -193,7 +193,9 @@ fn the_table_has_a_row_for_each_topic_of_each_transport_and_the_floor() {
     let _alone = alone();
     let (recorded, output) = (folder(), folder());
     let file = write(recorded.path(), None, &drive());
-    let finished = play(&file, output.path(), &[&["-t", "uds,tcp", "--speed", "4"], &STEADY[..]].concat()).with(exit::GOOD).clean();
+    let finished = play(&file, output.path(), &[&["-t", "uds,tcp", "--speed", "4"], &STEADY[..]].concat())
+        .with(exit::GOOD)
+        .clean();
     let text = &finished.stdout;
     assert!(text.starts_with("Recording drive.mcap, speed 4: 133 messages on 4 topics, 0.24"), "{text}");
     assert!(text.contains("recording: 16 messages are smaller than our header"), "{text}");
@@ -216,9 +218,8 @@ fn a_thousand_topics_with_few_messages() {
     const TOPICS: u64 = 1000;
     let _alone = alone();
     let (recorded, output) = (folder(), folder());
-    let messages: Vec<Message> = (0..3 * TOPICS)
-        .map(|index| (format!("/topic/{}", index % TOPICS), index * 300_000, 40 + index % 3))
-        .collect();
+    let messages: Vec<Message> =
+        (0..3 * TOPICS).map(|index| (format!("/topic/{}", index % TOPICS), index * 300_000, 40 + index % 3)).collect();
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
     let flags = ["-t", "uds,shm", "--no-floor", "--warmup", "1"];
     play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
@@ -236,7 +237,8 @@ fn a_recording_that_cannot_be_kept_up_with_is_said_to_be_missed() {
     let (recorded, output) = (folder(), folder());
     let messages: Vec<Message> = (0..300).map(|index| ("/lidar".to_owned(), index * 1000, 1 << 20)).collect();
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
-    let finished = play(&file, output.path(), &[&["-t", "uds", "--no-floor"], &STEADY[..]].concat()).with(exit::GOOD).clean();
+    let finished =
+        play(&file, output.path(), &[&["-t", "uds", "--no-floor"], &STEADY[..]].concat()).with(exit::GOOD).clean();
     assert!(finished.stdout.contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);

@@ -16,7 +16,9 @@ use tripmeter_model::manifest::Verdict;
 /// How often the threads of a process have slept: once or more for each message that it waits for.
 fn sleeps(pid: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of = |text: String| text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
+    let of = |text: String| {
+        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+    };
     threads.filter_map(|thread| of(fs::read_to_string(thread.path().join("status")).ok()?)).sum::<u64>()
 }
 

@@ -202,7 +202,20 @@ fn messages_of_64_mb_go_whole_and_one_way_too() {
         let folder = folder();
         let output = folder.path().display().to_string();
         let words = ["run", "-q", "--no-floor", "-t", transports, "--pattern", pattern, "--wait", wait];
-        let rest = ["-n", "3", "--payloads", "64M", "--touch", "header", "--loss-timeout", "60", "--attempts", "1", "-o", &output];
+        let rest = [
+            "-n",
+            "3",
+            "--payloads",
+            "64M",
+            "--touch",
+            "header",
+            "--loss-timeout",
+            "60",
+            "--attempts",
+            "1",
+            "-o",
+            &output,
+        ];
         Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         let manifest = manifest(folder.path());
         assert_eq!(manifest.sub_experiments.len(), transports.split(',').count());
