@@ -16,12 +16,13 @@ struct CheckInfoRead {
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alone");
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (folder, new) = (place.join("alone"), tempfile::tempdir_in(place).unwrap());
         std::fs::create_dir_all(&folder).unwrap();
-        let program = folder.join("tripmeter");
-        // What an earlier build left.
-        let _ = std::fs::remove_file(&program);
-        std::fs::hard_link(env!("CARGO_BIN_EXE_tripmeter"), &program).unwrap();
+        let (program, link) = (folder.join("tripmeter"), new.path().join("tripmeter"));
+        std::fs::hard_link(env!("CARGO_BIN_EXE_tripmeter"), &link).unwrap();
+        // At once, as other tests run it meanwhile.
+        std::fs::rename(&link, &program).unwrap();
         program
     })
 }

@@ -29,7 +29,9 @@ fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
     let results = folder.path().join("results");
     let words = ["run", "-q", "--plugin", &plugin, "-t", "example/*", "-n", "200", "--payloads", "16,1k,65537"];
     let output = results.display().to_string();
-    let finished = Tripmeter::new(words.iter().chain(&["--touch", "full", "-o", &output])).run().with(exit::GOOD);
+    let finished = Tripmeter::new(words.iter().chain(&["--touch", "full", "--loss-timeout", "15", "-o", &output]))
+        .run()
+        .with(exit::GOOD);
     let manifest = manifest(&results);
     let results: Vec<_> =
         manifest.sub_experiments.iter().filter(|result| result.name.starts_with("example_")).collect();

@@ -35,12 +35,13 @@ fn cell(transport: &str) -> (Cell, Vec<f64>) {
 #[test]
 fn a_stall_shows_in_the_maximum_and_in_exactly_one_call() {
     let _alone = alone();
-    let (cell, calls) = cell("inmem/log?stall_sender=180:700ms");
-    let stalled: Vec<usize> = (0..calls.len()).filter(|index| calls[*index] >= 700_000.0).collect();
+    // Longer than a busy machine stalls another one.
+    let (cell, calls) = cell("inmem/log?stall_sender=180:5s");
+    let stalled: Vec<usize> = (0..calls.len()).filter(|index| calls[*index] >= 5_000_000.0).collect();
     // Call 180 is the 150th after the warm-up.
     assert_eq!((calls.len(), &stalled[..]), (SAMPLES as usize, &[149][..]));
     let call = cell.log.unwrap().call_ns.unwrap();
-    assert!(call.max >= 7e8 && call.p99 < 7e8, "{call:?}");
+    assert!(call.max >= 5e9 && call.p99 < 5e9, "{call:?}");
     assert!((call.max / 1000.0 - calls[149]).abs() < 0.001, "{call:?}");
     assert_eq!(cell.counts, ALL);
 }
@@ -48,19 +49,24 @@ fn a_stall_shows_in_the_maximum_and_in_exactly_one_call() {
 #[test]
 fn lines_that_go_astray_are_counted_exactly() {
     let _alone = alone();
-    for (fault, counts, written) in [
+    let cases = [
         ("lose=200", Counts { received: 329, lost: 1, ..ALL }, 329),
         ("lose=330", Counts { received: 329, lost: 1, ..ALL }, 329),
         ("damage=7", Counts { received: 329, lost: 1, damaged: 1, ..ALL }, 330),
         ("damage_body=7", Counts { received: 329, damaged: 1, ..ALL }, 330),
         ("duplicate=every:100", Counts { duplicated: 3, ..ALL }, 333),
         ("reorder=50", Counts { reordered: 1, ..ALL }, 330),
-    ] {
-        // The proof logs other lines before.
-        let (cell, calls) = cell(&format!("inmem/log?{fault}"));
-        assert_eq!(cell.counts, counts, "{fault}");
-        assert_eq!((cell.log.unwrap().lines.written, calls.len()), (written, 300), "{fault}");
-    }
+    ];
+    std::thread::scope(|scope| {
+        for (fault, counts, written) in cases {
+            scope.spawn(move || {
+                // The proof logs other lines before.
+                let (cell, calls) = cell(&format!("inmem/log?{fault}"));
+                assert_eq!(cell.counts, counts, "{fault}");
+                assert_eq!((cell.log.unwrap().lines.written, calls.len()), (written, 300), "{fault}");
+            });
+        }
+    });
 }
 
 #[test]

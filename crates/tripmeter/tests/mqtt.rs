@@ -4,12 +4,12 @@
 
 mod common;
 
-use common::traces::{marked, signal};
+use common::traces::{marked, signal, workers};
 use common::{LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, result, transports};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Counts, IntruderTrial, Manifest, Status, Verdict};
 
@@ -32,6 +32,20 @@ fn run(transport: &str, wait: &str, more: &[&str], output: &Path) -> Tripmeter {
     let output = output.display().to_string();
     let words = ["run", "-q", "--no-floor", "-t", transport, "--wait", wait, "-o", &output];
     Tripmeter::new(words.iter().chain(more))
+}
+
+/// How often the threads of a process have slept: once or more for each message that it waits for.
+fn sleeps(pid: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of = |text: String| {
+        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+    };
+    threads.filter_map(|thread| of(std::fs::read_to_string(thread.path().join("status")).ok()?)).sum::<u64>()
+}
+
+/// Whether all variants of a mechanism are to be tried.
+fn is_nightly() -> bool {
+    std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
 }
 
 /// Whether a payload of the run has been measured.
@@ -58,18 +72,14 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
         let name = if transport.ends_with("mosquitto") { "broker 'mosquitto'" } else { "broker 'rumqttd'" };
         let pingpong = ["--payloads", &payloads, "-n", "2000"];
         let throughput = ["--payloads", &payloads, "-n", "2000", "--pattern", "throughput", "--rate", "2000"];
-        for (wait, more) in
-            [("block", &pingpong[..]), ("poll", &pingpong), ("callback", &pingpong), ("block", &throughput)]
-        {
+        let all = [("block", &pingpong[..]), ("callback", &pingpong), ("block", &throughput), ("poll", &pingpong)];
+        for (wait, more) in &all[..if is_nightly() { 4 } else { 2 }] {
             let folder = folder();
             let results = folder.path().join("results");
             let mut run = run(&transport, wait, more, &results).start();
             run.until("a first cell", |_| has_cell(&results));
             signal(broker_of(&run).unwrap(), "KILL");
-            let killed = Instant::now();
-            let finished = run.wait(LONGEST).with(exit::PARTIAL);
-            aloud(&format!("killed broker: {transport} {wait}: {:.1} s", killed.elapsed().as_secs_f64()));
-            finished.says(&[name, "has ended"]).clean();
+            run.wait(LONGEST).with(exit::PARTIAL).says(&[name, "has ended"]).clean();
         }
     }
 }
@@ -77,33 +87,40 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
 #[test]
 fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
     let _alone = alone();
+    // Sleeps of the leader by which it has sent more than the path proof and the warm-up, however many there are to each.
+    let patterns = [("pingpong", "100000000", 20_000), ("channel", "1000000", 5000), ("rpc", "100000000", 20_000)];
+    let check = |transport: &str, pattern: &str, samples: &str, enough: u64| {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let more = ["--payloads", "2k", "--warmup", "100", "--attempts", "1", "--loss-timeout", "15", "-n", samples];
+        let mut run = run(transport, "block", &[&more[..], &["--pattern", pattern]].concat(), &results).start();
+        run.until("enough messages", |run| workers(run.pid()).leader.is_some_and(|leader| sleeps(leader) > enough));
+        signal(broker_of(&run).unwrap(), "KILL");
+        run.wait(LONGEST).with(exit::PARTIAL).says(&["has ended"]).clean();
+        let manifest = manifest(&results);
+        let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
+        assert_eq!((result.status, result.cells.len()), (Status::Failed, 1), "{transport} {pattern}");
+        let (cell, error) = (&result.cells[0], result.error.clone().unwrap());
+        let why = cell.cut_short.clone().unwrap();
+        assert!(why.contains("has ended") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
+        let Counts { sent, received, lost, .. } = cell.counts;
+        // A call that was under way has failed: nobody waited until its time was over.
+        assert!(pattern != "rpc" || lost == 0, "{transport}: {:?}", cell.rpc[0].counts);
+        // One message may be under way; of those at a fixed rate as many as the broker keeps for a follower that is late.
+        let is_whole = pattern == "channel" || received + 1 >= sent;
+        assert!(cell.samples >= 100 && is_whole, "{transport} {pattern}: {:?}", cell.counts);
+        let kind = if pattern == "pingpong" { "measurements" } else { pattern };
+        let text = std::fs::read_to_string(results.join(format!("{kind}_{}.csv", result.name))).unwrap();
+        let rows = text.lines().filter(|line| line.split(',').any(|word| word == "2048")).count() as u64;
+        assert!(rows >= cell.samples, "{transport} {pattern}: {rows} rows of {}", cell.samples);
+    };
     for transport in variants() {
-        for pattern in [["pingpong", "-n", "1000000"], ["channel", "-n", "4000"], ["rpc", "-n", "1000000"]] {
-            let folder = folder();
-            let results = folder.path().join("results");
-            let more = ["--payloads", "1k,2k", "--warmup", "100", "--time-cap", "4", "--attempts", "1", "--pattern"];
-            let mut run = run(&transport, "block", &[&more[..], &pattern].concat(), &results).start();
-            run.until("a first cell", |_| has_cell(&results));
-            std::thread::sleep(Duration::from_secs(2));
-            signal(broker_of(&run).unwrap(), "KILL");
-            run.wait(LONGEST).with(exit::PARTIAL).says(&["has ended"]).clean();
-            let manifest = manifest(&results);
-            let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
-            assert_eq!((result.status, result.cells.len()), (Status::Failed, 2), "{transport} {pattern:?}");
-            let (cell, error) = (&result.cells[1], result.error.clone().unwrap());
-            let why = cell.cut_short.clone().unwrap();
-            assert!(why.contains("has ended") && error.contains(&why), "{transport} {pattern:?}: {why}: {error}");
-            let Counts { sent, received, lost, .. } = cell.counts;
-            // A call that was under way has failed: nobody waited until its time was over.
-            assert!(pattern[0] != "rpc" || lost == 0, "{transport}: {:?}", cell.rpc[0].counts);
-            aloud(&format!("{transport} {}: {} samples, of {sent} sent", pattern[0], cell.samples));
-            // One message may be under way, and, of those at a fixed rate, some, as the broker ends.
-            assert!(cell.samples >= 100 && received + 100 >= sent, "{transport} {pattern:?}: {:?}", cell.counts);
-            let kind = if pattern[0] == "pingpong" { "measurements" } else { pattern[0] };
-            let text = std::fs::read_to_string(results.join(format!("{kind}_{}.csv", result.name))).unwrap();
-            let of_second = text.lines().filter(|line| line.split(',').any(|word| word == "2048")).count() as u64;
-            assert!(of_second >= cell.samples, "{transport} {pattern:?}: {of_second} rows of {}", cell.samples);
-        }
+        std::thread::scope(|scope| {
+            for (pattern, samples, enough) in patterns {
+                let (check, transport) = (&check, &transport);
+                scope.spawn(move || check(transport, pattern, samples, enough));
+            }
+        });
     }
 }
 
@@ -114,12 +131,25 @@ fn every_quality_of_service_carries_large_messages_whole() {
         for qos in 0..3 {
             let folder = folder();
             let transport = format!("{transport}?qos={qos}");
-            let more = ["--payloads", "16,1M,16M", "-n", "12", "--touch", "full", "--loss-timeout", "30"];
+            let more = [
+                "--payloads",
+                "16,1M,16M",
+                "-n",
+                "4",
+                "--warmup",
+                "1",
+                "--touch",
+                "full",
+                "--loss-timeout",
+                "30",
+                "--attempts",
+                "1",
+            ];
             run(&transport, "block", &more, folder.path()).run().with(exit::GOOD).clean();
             let manifest = manifest(folder.path());
             let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
             for cell in &result.cells {
-                let all = 12 + cell.warmup;
+                let all = 4 + cell.warmup;
                 let whole = Counts { sent: all, received: all, ..Counts::default() };
                 assert_eq!(cell.counts, whole, "{transport}: {} bytes", cell.payload_bytes);
             }
@@ -136,7 +166,8 @@ fn one_way_messages_arrive_under_every_quality_of_service() {
         for qos in 0..3 {
             let folder = folder();
             let transport = format!("{transport}?qos={qos}");
-            let more = ["--pattern", "throughput", "--payloads", "1k", "-n", "300", "--rate", "500"];
+            let more =
+                ["--pattern", "throughput", "--payloads", "1k", "-n", "300", "--rate", "500", "--loss-timeout", "15"];
             run(&transport, "block", &more, folder.path()).run().with(exit::GOOD).clean();
             let manifest = manifest(folder.path());
             let trial = &manifest.sub_experiments[0].cells[0].trials[0];
@@ -150,19 +181,21 @@ fn one_way_messages_arrive_under_every_quality_of_service() {
 fn a_secured_broker_lets_nobody_else_in() {
     let _alone = alone();
     for transport in variants() {
+        let mut by_broker = [false; 2];
         for (wait, qos) in [("block", 0), ("callback", 1)] {
             let folder = folder();
             let transport = format!("{transport}?tls=on&qos={qos}");
-            let more = ["--payloads", "16,64k", "-n", "100"];
+            let more = ["--payloads", "16,64k", "-n", "100", "--loss-timeout", "15", "--attempts", "1"];
             run(&transport, wait, &more, folder.path()).run().with(exit::GOOD).clean();
             let proof = manifest(folder.path()).sub_experiments[0].path_proof.clone().unwrap();
             assert_eq!(proof.verdict, Verdict::Proven, "{proof:?}");
             let refused: Vec<_> = proof.intruders.iter().map(|trial| trial.refused).collect();
             assert_eq!(refused, [Some(true); 2], "{proof:?}");
-            // By the broker, and not only after the time-out.
-            let at = |trial: &IntruderTrial| trial.why.contains("broker '");
-            assert!(proof.intruders.iter().all(|trial| at(trial) && !trial.why.contains("time-out")), "{proof:?}");
+            // By the broker, and not only after the time-out, unless a busy machine kept one waiting so long.
+            let at = |trial: &IntruderTrial| trial.why.contains("broker '") && !trial.why.contains("time-out");
+            proof.intruders.iter().zip(&mut by_broker).for_each(|(trial, found)| *found |= at(trial));
         }
+        assert_eq!(by_broker, [true; 2], "{transport}");
     }
 }
 

@@ -16,8 +16,9 @@ fn measured(words: &[&str]) -> Value {
     let _alone = alone();
     let place = folder();
     let output = place.path().join("results").display().to_string();
-    let fixed = ["run", "-q", "--no-floor", "--raw", "none", "-o", &output];
-    Tripmeter::new(fixed.iter().chain(words)).run().with(exit::GOOD);
+    let fixed =
+        ["run", "-q", "--no-floor", "--raw", "none", "--wait", "block", "--attempts", "1", "--loss-timeout", "15"];
+    Tripmeter::new(fixed.iter().chain(&["-o", &output]).chain(words)).run().with(exit::GOOD);
     serde_json::from_str(&fs::read_to_string(place.path().join("results/manifest.json")).unwrap()).unwrap()
 }
 
