@@ -1,15 +1,30 @@
 #!/usr/bin/env bash
-# Builds the transports that are plugins: scripts/build-transports.sh [SYSTEM...], all of them without an argument.
+# Builds the transports that are plugins: scripts/build-transports.sh [--lies] [SYSTEM...], all of them without a name.
 #
 # A plugin is a folder transports/SYSTEM with a Makefile, which makes $OUT/tripmeter_SYSTEM.so, or with a Cargo.toml
 # that says `plugin = true` under [package.metadata.tripmeter]; programs of that crate whose names begin with
 # tripmeter_SYSTEM_ are put beside it. OUT is the output folder (default target/transports).
+#
+# With --lies it builds the plugins that do not keep their word, for tests: what a Makefile makes with LIE=1, and a crate
+# with its feature `lie`, are tripmeter_SYSTEM.so; with LIE=2 tripmeter_SYSTEM-2.so.
+#
+# What was built is kept in $XDG_CACHE_HOME/tripmeter/plugins, and taken from there as long as its sources, compilers and
+# libraries are the same. TRIPMETER_PLUGIN_CACHE names another folder; set and empty, nothing is kept.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out=${OUT:-$PWD/target/transports}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+target=${CARGO_TARGET_DIR:-$PWD/target}/plugins
+cache=${TRIPMETER_PLUGIN_CACHE-${XDG_CACHE_HOME:-$HOME/.cache}/tripmeter/plugins}
+# Builds kept of each system: those of some branches.
+keep=4
+lies=0
+if [[ ${1:-} == --lies ]]; then
+    lies=1
+    shift
+fi
 
 # Prints `make`, `cargo` or nothing: how the folder $1 is built.
 kind() {
@@ -21,28 +36,59 @@ kind() {
     fi
 }
 
-# Builds the crate in folder $1 as plugin of system $2.
-build_crate() {
-    local target=${CARGO_TARGET_DIR:-$PWD/target}/plugins library
-    CARGO_TARGET_DIR=$target cargo build --release --locked --manifest-path "$1/Cargo.toml" || return 1
-    library=$(sed -n '/^\[lib\]/,/^\[/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml")
-    [[ -n $library ]] || library=$(sed -n '/^\[package\]/,/^\[/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml")
-    cp "$target/release/lib${library//-/_}.so" "$out/tripmeter_$2.so" || return 1
-    find "$target/release" -maxdepth 1 -type f -executable -name "tripmeter_$2_*" -exec install -t "$out" {} +
+# Prints the lies that the folder $1 can tell; 0 is the truth.
+lies_of() {
+    if [[ $lies -eq 0 ]]; then
+        echo 0
+    elif [[ $(kind "$1") == make ]]; then
+        { grep -o 'LIE=[1-9]' "$1/Makefile" || true; } | cut -d= -f2 | sort -u
+    elif grep -q '^lie *=' "$1/Cargo.toml"; then
+        echo 1
+    fi
 }
 
-# Builds system $1; on failure says what to install.
+# Prints a name for everything that goes into the plugin of folder $1 with lie $2.
+fingerprint() {
+    local folders=("$1" crates/abi) name packages
+    for name in $(grep -rhoE '\.\./[a-z0-9_-]+/' "$1" --include=Makefile --include=Cargo.toml --include='*.rs' \
+        --include='*.[ch]' --include='*.cpp' --include='*.hpp' | cut -d/ -f2 | sort -u); do
+        [[ ! -d transports/$name ]] || folders+=("transports/$name")
+    done
+    packages=$(sed -n '/^packages/,/\]/p' "$1/transport.toml" | grep -o '"[^"]*"' | tr -d '"' || true)
+    {
+        echo "$2" "$HOME" "${XDG_DATA_HOME:-}" "${AMENT_PREFIX_PATH:-}"
+        rustc --version
+        c++ --version 2>/dev/null || true
+        # Several words.
+        # shellcheck disable=SC2086
+        dpkg-query -W $packages 2>/dev/null || true
+        find "${folders[@]}" scripts/build-transports.sh -type f -not -path '*/build/*' -print0 | sort -z | xargs -0 sha256sum
+    } | sha256sum | cut -c1-32
+}
+
+# Builds the crate in folder $1 as plugin of system $2, with lie $3, into folder $4.
+build_crate() {
+    local library features=()
+    [[ $3 -eq 0 ]] || features=(--features lie)
+    CARGO_TARGET_DIR=$target cargo build --release --locked "${features[@]}" --manifest-path "$1/Cargo.toml" || return 1
+    library=$(sed -n '/^\[lib\]/,/^\[/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml")
+    [[ -n $library ]] || library=$(sed -n '/^\[package\]/,/^\[/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml")
+    cp "$target/release/lib${library//-/_}.so" "$4/tripmeter_$2.so" || return 1
+    find "$target/release" -maxdepth 1 -type f -executable -name "tripmeter_$2_*" -exec install -t "$4" {} +
+}
+
+# Builds system $1 with lie $2 into the empty folder $3.
 build() {
-    local folder=transports/$1 built=0
+    local folder=transports/$1 built=0 objects
     case $(kind "$folder") in
-        make) make -C "$folder" OUT="$out" || built=1 ;;
-        cargo) build_crate "$folder" "$1" || built=1 ;;
-        *)
-            echo "build-transports: $1: no plugin in $folder" >&2
-            return 1
+        make)
+            objects=${CARGO_TARGET_DIR:-$PWD/target}/objects/$1-$2
+            mkdir -p "$objects"
+            make -C "$folder" OUT="$3" OBJECTS_DIR="$objects" LIE="$2" || built=1
             ;;
+        cargo) build_crate "$folder" "$1" "$2" "$3" || built=1 ;;
     esac
-    if [[ $built -eq 0 && -f $out/tripmeter_$1.so ]]; then
+    if [[ $built -eq 0 && -f $3/tripmeter_$1.so ]]; then
         return 0
     fi
     if grep -qs '^python_packages' "$folder/transport.toml"; then
@@ -56,6 +102,33 @@ build() {
     return 1
 }
 
+# Puts system $1 with lie $2 into the output folder, from the cache or built now.
+provide() {
+    local kept made name
+    kept=$cache/$1-$2-$(fingerprint "transports/$1" "$2")
+    if [[ -z $cache || ! -d $kept ]]; then
+        made=$(mktemp -d "$out/.building.XXXXXX")
+        build "$1" "$2" "$made" || {
+            rm -rf -- "$made"
+            return 1
+        }
+        if [[ -n $cache ]]; then
+            mkdir -p "$cache"
+            cp -r -- "$made" "$kept.$$" && mv -T -- "$kept.$$" "$kept" 2>/dev/null || rm -rf -- "$kept.$$"
+            # shellcheck disable=SC2012
+            ls -dt "$cache/$1-$2-"* | tail -n "+$((keep + 1))" | xargs -r rm -rf --
+        fi
+    else
+        made=$(mktemp -d "$out/.building.XXXXXX")
+        cp -r -- "$kept/." "$made"
+        touch "$kept"
+    fi
+    name=tripmeter_$1.so
+    [[ $2 -le 1 ]] || mv -- "$made/$name" "$made/tripmeter_$1-$2.so"
+    find "$made" -maxdepth 1 -type f -exec mv -t "$out" {} +
+    rm -rf -- "$made"
+}
+
 systems=("$@")
 if [[ ${#systems[@]} -eq 0 ]]; then
     for folder in transports/*/; do
@@ -66,7 +139,14 @@ fi
 
 failed=()
 for system in "${systems[@]}"; do
-    build "$system" || failed+=("$system")
+    if [[ -z $(kind "transports/$system") ]]; then
+        echo "build-transports: $system: no plugin in transports/$system" >&2
+        failed+=("$system")
+        continue
+    fi
+    for lie in $(lies_of "transports/$system"); do
+        provide "$system" "$lie" || failed+=("$system")
+    done
 done
 if [[ ${#failed[@]} -ne 0 ]]; then
     echo "build-transports: ${#failed[@]} of ${#systems[@]} failed: ${failed[*]}" >&2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the transports need that drive a middleware: every Debian package named in transports/*/transport.toml,
-# and, for the user who runs this, the Python packages named there (`tripmeter setup --all`). May be run again at any time.
+# and, for the user who runs this, the Python packages named there (`tripmeter setup --all`). May be run again at any time: what is there
+# is not installed again.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -29,21 +30,29 @@ as_root() {
 
 command -v apt-get >/dev/null ||
     fail "no apt-get here; install what \`packages\` in transports/*/transport.toml names by other means"
-[[ $(id -u) -eq 0 ]] || command -v sudo >/dev/null ||
-    fail "not root, and there is no sudo; run this script as root"
 
 # A C++ compiler and make are what the plugins in C and C++ are built with.
 mapfile -t wanted < <(packages)
-wanted=(g++ make "${wanted[@]}")
+# Tests run in network namespaces that `ip` sets up.
+wanted=(g++ make iproute2 "${wanted[@]}")
 python=0
 if grep -q '^python_packages' transports/*/transport.toml; then
     python=1
     # Debian keeps this module apart from Python itself.
     python3 -c 'import ensurepip, venv' 2>/dev/null || wanted+=(python3-venv)
 fi
-echo "install-middleware: ${wanted[*]}"
-as_root apt-get update -q
-as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${wanted[@]}"
+mapfile -t missing < <(for name in "${wanted[@]}"; do
+    dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -qx installed || echo "$name"
+done)
+if [[ ${#missing[@]} -eq 0 ]]; then
+    echo "install-middleware: already installed: ${wanted[*]}"
+else
+    [[ $(id -u) -eq 0 ]] || command -v sudo >/dev/null ||
+        fail "not root, and there is no sudo; as root: apt-get install ${missing[*]}"
+    echo "install-middleware: ${missing[*]}"
+    as_root apt-get update -q
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+fi
 if [[ $python -eq 1 ]]; then
     cargo run --quiet --locked -p tripmeter -- setup --all
 fi

@@ -5,7 +5,7 @@
 mod common;
 
 use common::traces::{signal, workers};
-use common::{Tripmeter, alone, built, folder, manifest, transports};
+use common::{Tripmeter, alone, built, folder, is_nightly, manifest, transports};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,11 +111,6 @@ fn a_secured_run_proves_that_intruders_are_refused() {
         let refused: Vec<_> = proof.intruders.iter().map(|trial| trial.refused).collect();
         assert_eq!(refused, [Some(true); 2], "{proof:?}");
     }
-}
-
-/// Whether all variants of a mechanism are to be tried.
-fn is_nightly() -> bool {
-    std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
 }
 
 /// Fast DDS's own format, with `participant` inside the participants and `qos` inside the QoS of writers and readers.

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Tripmeter, alone, aloud, folder, manifest, repository};
+use common::{Tripmeter, alone, aloud, folder, is_nightly, manifest, repository};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Status, Verdict};
@@ -26,11 +26,6 @@ fn lying(system: &str, lie: u32) -> Option<PathBuf> {
 fn skipped(system: &str, reason: &str) {
     aloud(&format!("SKIPPED: lies of {system}: {reason}"));
     assert!(!std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1"), "{system} is missing");
-}
-
-/// Whether all variants of a mechanism are to be tried.
-fn is_nightly() -> bool {
-    std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
 }
 
 /// Runs these transports of a system that lies; every one of them must be found out, with these words.

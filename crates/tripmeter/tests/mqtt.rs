@@ -5,7 +5,7 @@
 mod common;
 
 use common::traces::{marked, signal, workers};
-use common::{LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, result, transports};
+use common::{LONGEST, Running, Tripmeter, alone, aloud, folder, is_nightly, manifest, result, transports};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -41,11 +41,6 @@ fn sleeps(pid: u32) -> u64 {
         text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
     };
     threads.filter_map(|thread| of(std::fs::read_to_string(thread.path().join("status")).ok()?)).sum::<u64>()
-}
-
-/// Whether all variants of a mechanism are to be tried.
-fn is_nightly() -> bool {
-    std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
 }
 
 /// Whether a payload of the run has been measured.

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long processes that are about to end may take for it.
-const ENDING: Duration = Duration::from_secs(10);
+const ENDING: Duration = Duration::from_secs(120);
 
 /// Names of the run that process `pid` supervised, in shared memory, queues, sockets and the temporary folder, and
 /// processes with that mark.
@@ -86,6 +86,14 @@ pub fn running(program: &str) -> Option<u32> {
 pub fn signal(pid: u32, signal: &str) {
     let status = Command::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).status();
     assert!(status.expect("kill is installed").success(), "no process {pid}");
+}
+
+/// Processor time of a process so far.
+pub fn cpu_time(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before may hold spaces; user and system time are the 12th and 13th field after it, in ticks of 10 ms.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+    Duration::from_millis(fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
 fn pids() -> Vec<u32> {

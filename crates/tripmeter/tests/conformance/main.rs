@@ -143,7 +143,11 @@ fn check_outcome(faults: &mut Faults, outcome: &Outcome<'_>) {
     let Outcome { result, plan, .. } = outcome;
     let name = &result.name;
     let complete = result.status == Status::Complete && result.error.is_none();
-    faults.check(complete, || format!("{name}: {:?}, {:?}", result.status, result.error));
+    faults.check(complete, || {
+        let log = outcome.results.join(format!("logs/{name}.log"));
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        format!("{name}: {:?}, {:?}\n{log}", result.status, result.error)
+    });
     let good = result.path_proof.as_ref().is_some_and(|proof| match proof.verdict {
         Verdict::Proven => true,
         Verdict::NotVisible => proof.claim == Claim::Other,

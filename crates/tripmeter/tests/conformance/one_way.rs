@@ -10,8 +10,7 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     }
     let rate = if variant.declared.lossy { "500" } else { "max" };
     let payloads = variant.payloads(&[16, 4097, 1 << 20]);
-    let keys =
-        format!("pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"{rate}\"\npayloads = \"{payloads}\"");
+    let keys = format!("pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"{rate}\"\npayloads = \"{payloads}\"");
     variant.waits(true).iter().map(|wait| Entry::new(variant, "throughput", *wait, &keys, check)).collect()
 }
 

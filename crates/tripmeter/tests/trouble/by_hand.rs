@@ -4,18 +4,17 @@ use crate::common::traces::workers;
 use crate::common::{LONGEST, Running, Tripmeter, alone, folder, manifest};
 use crate::{cells_on_disk, long_and_after};
 use std::path::Path;
-use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Status, Verdict};
 
 fn leader(folder: &Path, results: &Path, transports: &str) -> Tripmeter {
     let words = ["leader", "--no-floor", "-t", transports, "--wait", "block", "-n", "100", "--payloads", "16,64k"];
     let output = results.display().to_string();
-    Tripmeter::new(words.iter().chain(&["--timeout", "60", "-o", &output])).temporary(folder)
+    Tripmeter::new(words.iter().chain(&["--timeout", "500", "-o", &output])).temporary(folder)
 }
 
 fn follower(folder: &Path) -> Tripmeter {
-    Tripmeter::new(["follower", "--timeout", "60"]).temporary(folder)
+    Tripmeter::new(["follower", "--timeout", "500"]).temporary(folder)
 }
 
 fn waits(run: &mut Running, word: &str) {
@@ -137,13 +136,13 @@ fn a_leader_that_goes_ends_its_follower() {
     let (lead, follow) = in_the_middle(temporary.path(), &results);
     lead.signal("INT");
     let led = lead.wait(LONGEST).with(exit::INTERRUPTED);
-    follow.wait(Duration::from_secs(60)).with(exit::GOOD).clean();
+    follow.wait(LONGEST).with(exit::GOOD).clean();
     led.clean();
     let results = folder.path().join("again");
     let (lead, follow) = in_the_middle(temporary.path(), &results);
     lead.signal("KILL");
     let led = lead.wait(LONGEST);
-    follow.wait(Duration::from_secs(60)).with(exit::UNAVAILABLE).says(&["the leader has gone"]).clean();
+    follow.wait(LONGEST).with(exit::UNAVAILABLE).says(&["the leader has gone"]).clean();
     let next = ["run", "-q", "-t", "uds", "-n", "10", "--payloads", "16", "-o"];
     let output = folder.path().join("next").display().to_string();
     Tripmeter::new(next.iter().chain(&[output.as_str()])).temporary(temporary.path()).run().with(exit::GOOD).clean();

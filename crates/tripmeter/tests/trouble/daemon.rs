@@ -1,7 +1,7 @@
 //! Daemons that are missing, or are killed.
 
 use crate::common::traces::{marked, running, signal};
-use crate::common::{LONGEST, Tripmeter, alone, aloud, folder, manifest, result, transports};
+use crate::common::{LONGEST, Tripmeter, alone, aloud, folder, is_nightly, manifest, result, transports};
 use crate::{cells_on_disk, daemon_of, long_and_after, run_file};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
@@ -16,6 +16,9 @@ fn with_daemon() -> Vec<(String, String)> {
         }
         let waiting = row.variants.iter().filter(|here| here.daemon_missing);
         found.extend(waiting.map(|here| (format!("{}/{}", row.system, here.variant), daemon.clone())));
+    }
+    if !is_nightly() {
+        found.truncate(1);
     }
     found
 }

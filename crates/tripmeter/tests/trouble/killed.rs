@@ -4,7 +4,7 @@ use crate::common::traces::{Workers, names, signal, workers};
 use crate::common::{Finished, LONGEST, Running, alone, aloud, csv_payloads, folder, manifest, result, transports};
 use crate::{MANY_PAYLOADS, SAMPLES, cells_on_disk, daemon_of, long_and_after, run_file, variants};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Cell, Manifest, Status};
 
@@ -169,7 +169,7 @@ fn a_stopped_worker_is_found_out() {
     let mut run = run_file(&long_and_after(folder.path(), "uds/stream", "block"), &results).start();
     let (leader, _) = in_the_middle(&mut run, &results);
     signal(leader, "STOP");
-    let finished = run.wait(Duration::from_secs(120));
+    let finished = run.wait(LONGEST);
     one_complaint(finished, &["1/2 long", "no sign of life", "while it was to "]);
     check_kept(&results);
 }

@@ -14,7 +14,8 @@ mod loggers;
 mod plugins;
 mod resources;
 
-use common::{Known, Tripmeter};
+use common::{Known, Tripmeter, is_nightly};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tripmeter_abi::Pattern;
@@ -59,14 +60,20 @@ fn daemon_of(known: &Known) -> Option<String> {
     known.description.as_ref()?.daemon.clone()
 }
 
-/// Every variant that carries messages between two processes here, with a wait that it can do: one after the other of its waits.
+/// Variants that carry messages between two processes here, with a wait that each can do: one after the other of its
+/// waits. One variant of each mechanism, every variant nightly.
 fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
-    let mut found = Vec::new();
+    let (mut found, mut mechanisms) = (Vec::new(), BTreeSet::new());
     for row in known {
         let Some(description) = &row.description else { continue };
         for here in row.variants.iter().filter(|here| here.available) {
             let declared = description.variant(&here.variant).unwrap();
-            if !declared.same_process && declared.patterns.contains(&Pattern::PingPong) {
+            if declared.same_process || !declared.patterns.contains(&Pattern::PingPong) {
+                continue;
+            }
+            let has_daemon = description.daemon.is_some();
+            let mechanism = (declared.path.as_str(), has_daemon, declared.broker, declared.own_threads);
+            if mechanisms.insert(mechanism) || is_nightly() {
                 let wait = declared.waits[found.len() % declared.waits.len()];
                 found.push((format!("{}/{}", row.system, here.variant), wait.as_str()));
             }
