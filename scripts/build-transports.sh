@@ -53,10 +53,10 @@ lies_of() {
 # Prints a name for everything that goes into the plugin of folder $1 with lie $2.
 fingerprint() {
     local folders=("$1" crates/abi) name packages
-    for name in $(grep -rhoE '\.\./[a-z0-9_-]+/' "$1" --include=Makefile --include=Cargo.toml --include='*.rs' \
-        --include='*.[ch]' --include='*.cpp' --include='*.hpp' | cut -d/ -f2 | sort -u); do
+    while IFS= read -r name; do
         [[ ! -d transports/$name ]] || folders+=("transports/$name")
-    done
+    done < <(grep -rhoE '\.\./[a-z0-9_-]+/' "$1" --include=Makefile --include=Cargo.toml --include='*.rs' \
+        --include='*.[ch]' --include='*.cpp' --include='*.hpp' | cut -d/ -f2 | sort -u)
     packages=$(sed -n '/^packages/,/\]/p' "$1/transport.toml" | grep -o '"[^"]*"' | tr -d '"' || true)
     {
         echo "$profile" "$2" "$HOME" "${XDG_DATA_HOME:-}" "${AMENT_PREFIX_PATH:-}"
@@ -118,7 +118,9 @@ provide() {
         }
         if [[ -n $cache ]]; then
             mkdir -p "$cache"
-            cp -r -- "$made" "$kept.$$" && mv -T -- "$kept.$$" "$kept" 2>/dev/null || rm -rf -- "$kept.$$"
+            cp -r -- "$made" "$kept.$$"
+            # Another build may have been first.
+            mv -T -- "$kept.$$" "$kept" 2>/dev/null || rm -rf -- "$kept.$$"
             # shellcheck disable=SC2012
             ls -dt "$cache/$1-$2-"* | tail -n "+$((keep + 1))" | xargs -r rm -rf --
         fi
