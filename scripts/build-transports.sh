@@ -5,6 +5,9 @@
 # that says `plugin = true` under [package.metadata.tripmeter]; programs of that crate whose names begin with
 # tripmeter_SYSTEM_ are put beside it. OUT is the output folder (default target/transports).
 #
+# With --lint it holds the crates among them, and the others below bench/, to clippy: by building them, so that the
+# libraries are shared with the plugins.
+#
 # With --lies it builds the plugins that do not keep their word, for tests: what a Makefile makes with LIE=1, and a crate
 # with its feature `lie`, are tripmeter_SYSTEM.so; with LIE=2 tripmeter_SYSTEM-2.so.
 #
@@ -24,10 +27,17 @@ cache=${TRIPMETER_PLUGIN_CACHE-${XDG_CACHE_HOME:-$HOME/.cache}/tripmeter/plugins
 keep=4
 profile=${PROFILE:-release}
 lies=0
-if [[ ${1:-} == --lies ]]; then
-    lies=1
-    shift
-fi
+lint=0
+case ${1:-} in
+    --lies)
+        lies=1
+        shift
+        ;;
+    --lint)
+        lint=1
+        shift
+        ;;
+esac
 
 # Prints `make`, `cargo` or nothing: how the folder $1 is built.
 kind() {
@@ -57,7 +67,7 @@ fingerprint() {
         [[ ! -d transports/$name ]] || folders+=("transports/$name")
     done < <(grep -rhoE '\.\./[a-z0-9_-]+/' "$1" --include=Makefile --include=Cargo.toml --include='*.rs' \
         --include='*.[ch]' --include='*.cpp' --include='*.hpp' | cut -d/ -f2 | sort -u)
-    packages=$(sed -n '/^packages/,/\]/p' "$1/transport.toml" | grep -o '"[^"]*"' | tr -d '"' || true)
+    packages=$(sed -n '/^packages/,/\]/p' "$1/transport.toml" 2>/dev/null | grep -o '"[^"]*"' | tr -d '"' || true)
     {
         echo "$profile" "$2" "$HOME" "${XDG_DATA_HOME:-}" "${AMENT_PREFIX_PATH:-}"
         rustc --version
@@ -134,6 +144,29 @@ provide() {
     find "$made" -maxdepth 1 -type f -exec mv -t "$out" {} +
     rm -rf -- "$made"
 }
+
+# Holds the crate in folder $1 to clippy, as `cargo clippy` would do it, unless its sources were held to it before.
+lint_crate() {
+    local stamp=
+    if [[ -n $cache ]]; then
+        stamp=$cache/linted-${1//\//-}-$(fingerprint "$1" 0)
+        [[ ! -e $stamp ]] || return 0
+    fi
+    RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ CARGO_TARGET_DIR=$target \
+        cargo build --quiet --profile "$profile" --all-targets --locked --manifest-path "$1/Cargo.toml" || return 1
+    if [[ -n $stamp ]]; then
+        mkdir -p "$cache"
+        rm -f -- "$cache/linted-${1//\//-}-"*
+        touch "$stamp"
+    fi
+}
+
+if [[ $lint -eq 1 ]]; then
+    while IFS= read -r manifest; do
+        lint_crate "${manifest%/Cargo.toml}"
+    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml bench/native/*/Cargo.toml)
+    exit 0
+fi
 
 systems=("$@")
 if [[ ${#systems[@]} -eq 0 ]]; then

@@ -156,12 +156,7 @@ everything() {
     OUT=$TRIPMETER_LIES scripts/build-transports.sh --lies
     if [[ $stage == ci ]]; then
         step clippy of plugins
-        local manifest
-        for manifest in $(plugin_crates); do
-            # As `cargo clippy` does it, but as a build: it shares the libraries with that of the plugins.
-            RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ CARGO_TARGET_DIR=$target/plugins \
-                cargo build --quiet --all-targets --locked --manifest-path "$manifest"
-        done
+        scripts/build-transports.sh --lint
     fi
     step every test with every transport, none skipped
     TRIPMETER_REQUIRE_ALL=1 run_tests
