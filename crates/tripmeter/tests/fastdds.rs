@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::traces::{signal, workers};
+use common::traces::{signal, sleeps, workers};
 use common::{Tripmeter, alone, built, folder, is_nightly, manifest, transports};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -185,15 +185,6 @@ fn a_profile_that_is_none_is_refused_in_one_line() {
         let strange = write("strange.xml", &profile("", "").replace("_profile\"", "_x\""));
         refused("fastdds/udp", &strange, exit::USAGE, &["strange.xml", "has none of pub_participant_profile"]);
     }
-}
-
-/// How often the threads of a process have slept: once or more for each message that it waits for.
-fn sleeps(pid: u32) -> u64 {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of = |text: String| {
-        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
-    };
-    threads.filter_map(|thread| of(std::fs::read_to_string(thread.path().join("status")).ok()?)).sum::<u64>()
 }
 
 /// So many sleeps are more than a worker needs to start, to connect and to prove its path.

@@ -4,8 +4,10 @@
 
 mod common;
 
-use common::traces::{marked, signal, workers};
-use common::{LONGEST, Running, Tripmeter, alone, aloud, folder, is_nightly, manifest, result, transports};
+use common::traces::{marked, signal, sleeps, workers};
+use common::{
+    LONGEST, Running, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, result, transports,
+};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,8 +22,7 @@ fn variants() -> Vec<String> {
     let here = |name: &str| system.variants.iter().any(|variant| variant.variant == name && variant.available);
     let (found, missing): (Vec<_>, Vec<_>) = ["embedded", "mosquitto"].into_iter().partition(|name| here(name));
     if !missing.is_empty() {
-        let required = std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1");
-        assert!(!required, "TRIPMETER_REQUIRE_ALL=1, and missing of mqtt are {missing:?}");
+        assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and missing of mqtt are {missing:?}");
         aloud(&format!("SKIPPED: mqtt: missing are {missing:?}"));
     }
     found.into_iter().map(|name| format!("mqtt/{name}")).collect()
@@ -32,15 +33,6 @@ fn run(transport: &str, wait: &str, more: &[&str], output: &Path) -> Tripmeter {
     let output = output.display().to_string();
     let words = ["run", "-q", "--no-floor", "-t", transport, "--wait", wait, "-o", &output];
     Tripmeter::new(words.iter().chain(more))
-}
-
-/// How often the threads of a process have slept: once or more for each message that it waits for.
-fn sleeps(pid: u32) -> u64 {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of = |text: String| {
-        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
-    };
-    threads.filter_map(|thread| of(std::fs::read_to_string(thread.path().join("status")).ok()?)).sum::<u64>()
 }
 
 /// Whether a payload of the run has been measured.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::traces::{signal, workers};
+use common::traces::{signal, sleeps, workers};
 use common::{Running, Tripmeter, alone, built, folder, manifest};
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,15 +12,6 @@ use std::path::Path;
 use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Verdict;
-
-/// How often the threads of a process have slept: once or more for each message that it waits for.
-fn sleeps(pid: u32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of = |text: String| {
-        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
-    };
-    threads.filter_map(|thread| of(fs::read_to_string(thread.path().join("status")).ok()?)).sum::<u64>()
-}
 
 /// So many sleeps are more than a worker needs to start, to connect and to prove its path.
 const MEASURING: u64 = 10_000;

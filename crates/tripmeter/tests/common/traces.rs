@@ -88,6 +88,15 @@ pub fn signal(pid: u32, signal: &str) {
     assert!(status.expect("kill is installed").success(), "no process {pid}");
 }
 
+/// How often the threads of a process have gone to sleep: it grows by every message that is waited for.
+pub fn sleeps(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of = |text: String| {
+        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+    };
+    threads.filter_map(|thread| of(fs::read_to_string(thread.path().join("status")).ok()?)).sum()
+}
+
 /// Processor time of a process so far.
 pub fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
