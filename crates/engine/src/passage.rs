@@ -378,6 +378,63 @@ mod tests {
     }
 
     #[test]
+    fn what_came_at_the_tick_of_its_sending_took_no_time() {
+        let mut tally = tally(Raw::Csv);
+        let counted = Arrived { received: 1, ..Arrived::default() };
+        tally.add(&[topic(&[10_500], &[10_500], &[0])], &[counted], |_, _, _| ());
+        let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
+        assert_eq!((tally.before_sent, response.max, service.max), (0, 500.0, 0.0));
+    }
+
+    #[test]
+    fn more_than_a_period_late_is_behind_and_the_patience_is_still_in_time() {
+        let mut tally = tally(Raw::None);
+        let came = [12_000 + PATIENCE, 13_001 + PATIENCE];
+        tally.add(&[topic(&[11_000, 12_001], &came, &[0, 0])], &[], |_, _, _| ());
+        assert_eq!((tally.behind, tally.late[0]), (1, 2));
+        tally.add(&[topic(&[10_000], &[10_000 + PATIENCE], &[0])], &[], |_, _, _| ());
+        assert_eq!((tally.behind, tally.late[0], tally.response.histogram.len()), (1, 2, 1));
+    }
+
+    #[test]
+    fn pieces_add_up_and_a_topic_that_sent_nothing_has_no_rate() {
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 2, PERIOD, 0);
+        let piece = |sent: &[u64]| topic(sent, &vec![NEVER; sent.len()], &vec![0; sent.len()]);
+        for _ in 0..2 {
+            let counted = Arrived { damaged: 1, ..Arrived::default() };
+            tally.add(&[piece(&[10_000, 11_000]), piece(&[])], &[counted], |_, _, _| ());
+        }
+        assert_eq!(tally.kept(), Kept { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
+        assert_eq!((tally.paced_ns(), tally.publishers()[1].achieved_hz), (4000, 0.0));
+        assert_eq!(tally.counts(), Counts { sent: 4, lost: 2, damaged: 2, ..Counts::default() });
+    }
+
+    #[test]
+    fn a_call_that_was_answered_too_late_timed_out() {
+        let mut tally = tally(Raw::Csv);
+        let calls = topic(&[10_000, 11_000, 12_000, 13_000], &[10_001, 11_001 + PATIENCE, NEVER, NEVER], &[0; 4]);
+        let counted = Arrived { received: 2, duplicated: 3, damaged: 1, ..Arrived::default() };
+        tally.add(&[calls], &[counted], |_, _, _| ());
+        let expected = CallCounts { made: 4, succeeded: 1, timed_out: 2, failed: 1, late: 6, duplicated: 3 };
+        assert_eq!(tally.calls(5), expected);
+    }
+
+    #[test]
+    fn only_samples_that_were_kept_have_intervals_within_the_run() {
+        for (raw, has) in [(Raw::Csv, true), (Raw::None, false)] {
+            let mut distribution = Distribution::new(raw);
+            assert_eq!(distribution.within_run(), None);
+            (1..=1000).rev().for_each(|ns| distribution.record(ns));
+            distribution.latency();
+            let median = distribution.within_run().map(|within| within.median);
+            assert_eq!(median.is_some(), has);
+            if let Some(median) = median {
+                assert_eq!(median, tripmeter_stats::rounds::bounds(&(1..=1000).collect::<Vec<u64>>(), 0.5));
+            }
+        }
+    }
+
+    #[test]
     fn each_client_has_an_audit_of_its_own() {
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 3, PERIOD, 2);
         let calls = |slower: u64| {
