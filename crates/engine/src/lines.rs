@@ -271,7 +271,8 @@ mod tests {
         let mut lines: Vec<_> = (1..=5).map(|number| line("x ", number)).collect();
         let all = Counts { sent: 5, received: 4, damaged: 1, ..Counts::default() };
         lines[2][30] ^= 1;
-        assert_eq!(check(5, &lines, 9).0, all);
+        let (counts, found) = check(5, &lines, 9);
+        assert_eq!((counts, found.written), (all, 5));
         // The number itself is gone.
         lines[2] = b"x\n".to_vec();
         assert_eq!(check(5, &lines, 9).0, Counts { lost: 1, ..all });

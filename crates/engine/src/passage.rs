@@ -389,11 +389,11 @@ mod tests {
     #[test]
     fn more_than_a_period_late_is_behind_and_the_patience_is_still_in_time() {
         let mut tally = tally(Raw::None);
-        let came = [12_000 + PATIENCE, 13_001 + PATIENCE];
-        tally.add(&[topic(&[11_000, 12_001], &came, &[0, 0])], &[], |_, _, _| ());
-        assert_eq!((tally.behind, tally.late[0]), (1, 2));
+        let sent = [11_000, 12_001, 13_001];
+        tally.add(&[topic(&sent, &sent.map(|sent| sent + 1 + PATIENCE), &[0; 3])], &[], |_, _, _| ());
+        assert_eq!((tally.behind, tally.late[0]), (2, 3));
         tally.add(&[topic(&[10_000], &[10_000 + PATIENCE], &[0])], &[], |_, _, _| ());
-        assert_eq!((tally.behind, tally.late[0], tally.response.histogram.len()), (1, 2, 1));
+        assert_eq!((tally.behind, tally.late[0], tally.response.histogram.len()), (2, 3, 1));
     }
 
     #[test]
@@ -410,6 +410,18 @@ mod tests {
     }
 
     #[test]
+    fn the_rate_is_the_mean_of_all_topics_and_missed_by_the_slowest() {
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 2, PERIOD, 0);
+        let until = |last: u64| topic(&[10_000, 11_000, 12_000, last], &[NEVER; 4], &[0; 4]);
+        // Four messages in 4 periods, and in 8.
+        tally.add(&[until(13_000), until(17_000)], &[], |_, _, _| ());
+        assert_eq!(tally.kept(), Kept { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
+        assert_eq!(tally.paced_ns(), 8000);
+        let rates: Vec<f64> = tally.publishers().iter().map(|one| one.achieved_hz).collect();
+        assert_eq!(rates, [1e6, 5e5]);
+    }
+
+    #[test]
     fn a_call_that_was_answered_too_late_timed_out() {
         let mut tally = tally(Raw::Csv);
         let calls = topic(&[10_000, 11_000, 12_000, 13_000], &[10_001, 11_001 + PATIENCE, NEVER, NEVER], &[0; 4]);
@@ -417,6 +429,19 @@ mod tests {
         tally.add(&[calls], &[counted], |_, _, _| ());
         let expected = CallCounts { made: 4, succeeded: 1, timed_out: 2, failed: 1, late: 6, duplicated: 3 };
         assert_eq!(tally.calls(5), expected);
+    }
+
+    #[test]
+    fn a_mean_is_that_of_all_and_exact() {
+        for raw in [Raw::Csv, Raw::None] {
+            let mut distribution = Distribution::new(raw);
+            [10_000_001, 10_000_002, 10_000_006].into_iter().for_each(|ns| distribution.record(ns));
+            let found = distribution.latency().unwrap();
+            assert_eq!(
+                (found.samples, found.min, found.mean, found.max),
+                (3, 10_000_001.0, 10_000_003.0, 10_000_006.0)
+            );
+        }
     }
 
     #[test]
