@@ -422,6 +422,17 @@ mod tests {
     }
 
     #[test]
+    fn ticks_that_are_no_nanoseconds_become_times_and_rates() {
+        let timebase = Timebase { source: crate::clock::Source::Tsc, frequency_hz: 2e9 };
+        let mut tally = Tally::new(timebase, Raw::Csv, PATIENCE / 2, 1, PERIOD, 0);
+        let calls = topic(&[10_000, 11_000], &[10_300, 11_000 + PATIENCE], &[0, 0]);
+        tally.add(&[calls], &[Arrived { received: 2, ..Arrived::default() }], |_, _, _| ());
+        let service = tally.service.latency().unwrap();
+        assert_eq!((service.min, service.max, tally.counts().late), (150.0, PATIENCE as f64 / 2.0, 0));
+        assert_eq!((tally.kept().achieved_hz, tally.paced_ns()), (2e6, 1000));
+    }
+
+    #[test]
     fn a_call_that_was_answered_too_late_timed_out() {
         let mut tally = tally(Raw::Csv);
         let calls = topic(&[10_000, 11_000, 12_000, 13_000], &[10_001, 11_001 + PATIENCE, NEVER, NEVER], &[0; 4]);
