@@ -501,6 +501,11 @@ mod tests {
         assert_eq!(kept(109_000), Kept { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
         assert!(!kept(111_000).rate_missed && kept(111_002).rate_missed);
         assert!((kept(209_000).slowest_hz - 5e5).abs() < 1.0);
+        // Of two pieces each may be so late.
+        let sent: Vec<u64> = (0..99).map(|index| 10_000 + index * 1000).chain([111_000]).collect();
+        let mut tally = tally(Raw::None);
+        (0..2).for_each(|_| tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ()));
+        assert!(!tally.kept().rate_missed);
     }
 
     #[test]
