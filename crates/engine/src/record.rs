@@ -210,6 +210,14 @@ mod tests {
     }
 
     #[test]
+    fn a_full_buffer_makes_room_where_samples_are_not_kept() {
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::None, CHUNK as u64 + 10);
+        recorder.free().fill(5);
+        recorder.advance(CHUNK);
+        assert_eq!((recorder.free().len(), recorder.count()), (10, CHUNK as u64));
+    }
+
+    #[test]
     fn without_a_sample_there_are_no_figures() {
         for raw in [Raw::Csv, Raw::None] {
             let recorded = record(raw, &[]);
