@@ -141,7 +141,10 @@ static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_co
 static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error) {
     (void)in_reply_to;
     int32_t status = trouble.taken >= trouble.after ? trouble_at("loan", error) : TM_OK;
-    return status == TM_OK ? stream_loan(&link->socket, length, loan, error) : status;
+    if (status == TM_OK) status = stream_loan(&link->socket, length, loan, error);
+    if (strcmp(trouble.mode, "loan-null") == 0) loan->data = NULL;
+    if (strcmp(trouble.mode, "loan-short") == 0) loan->length--;
+    return status;
 }
 
 static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error) {
@@ -178,7 +181,7 @@ static const tm_setting settings[] = {
     {.name = TM_STR("mode"),
      .default_value = TM_STR("none"),
      .values = TM_STR("none | (probe | open | link | connect | loan | publish | take | close)-"
-                      "(error | mute | garbage | code | hang | crash | exit | noise)"),
+                      "(error | mute | garbage | code | hang | crash | exit | noise), loan-(null | short)"),
      .summary = TM_STR("which call makes which trouble")},
     {.name = TM_STR("side"),
      .default_value = TM_STR("both"),

@@ -108,6 +108,18 @@ fn errors_of_a_library_are_heard() {
     );
 }
 
+#[test]
+fn a_loan_that_cannot_be_written_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", "-DLOAD=LOADS")).unwrap();
+    for mode in ["loan-null", "loan-short"] {
+        let mut node = plugin.open(&options(&plugin, folder.path(), Role::Leader, &[("mode", mode)])).unwrap();
+        let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
+        let error = link.loan(100, None).err().unwrap();
+        assert!(error.message.contains("loan is NULL or not of the length"), "{mode}: {error}");
+    }
+}
+
 fn take(link: &mut PluginLink) -> Message {
     let start = Instant::now();
     loop {

@@ -179,6 +179,17 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_an_error_and_leaves_nothing_of_the_payload() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::create(folder.path(), "x", true).unwrap();
+        let before = length(&files.histograms.file).unwrap();
+        files.csv = Some(File::options().append(true).open("/dev/full").unwrap());
+        let error = files.append(16, &recorded(&[2000]), &[], Duration::from_millis(1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(length(&files.histograms.file).unwrap(), before);
+    }
+
+    #[test]
     fn calls_are_written_whole() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = Files::of_calls(folder.path(), "x", true).unwrap();

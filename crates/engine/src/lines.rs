@@ -235,6 +235,26 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_prefix_is_still_one_however_the_line_comes() {
+        for piece in [1, 13, MOST_PREFIX, 1 << 20] {
+            let (counts, found) = check(1, &[line(&"p".repeat(MOST_PREFIX), 1)], piece);
+            assert_eq!((counts.received, counts.damaged), (1, 0), "{piece}");
+            assert_eq!(found.longest_prefix_bytes, MOST_PREFIX as u64);
+            let (counts, found) = check(1, &[line(&"p".repeat(MOST_PREFIX + 1), 1)], piece);
+            assert_eq!((counts.received, counts.damaged, counts.lost), (0, 1, 1), "{piece}");
+            assert_eq!((found.shortest_prefix_bytes, found.longest_prefix_bytes), (0, 0));
+        }
+    }
+
+    #[test]
+    fn bytes_are_counted_while_they_come() {
+        let mut check = LineCheck::new(LENGTH, 3);
+        check.feed(&line("", 1));
+        check.feed(b"xyz");
+        assert_eq!(check.bytes(), LENGTH as u64 + 4);
+    }
+
+    #[test]
     fn a_line_that_is_missing_or_came_again_or_late_is_exactly_one() {
         let numbers = |numbers: &[u64]| numbers.iter().map(|number| line("x ", *number)).collect::<Vec<_>>();
         let of = |list: &[u64]| check(5, &numbers(list), 13).0;
@@ -251,7 +271,8 @@ mod tests {
         let mut lines: Vec<_> = (1..=5).map(|number| line("x ", number)).collect();
         let all = Counts { sent: 5, received: 4, damaged: 1, ..Counts::default() };
         lines[2][30] ^= 1;
-        assert_eq!(check(5, &lines, 9).0, all);
+        let (counts, found) = check(5, &lines, 9);
+        assert_eq!((counts, found.written), (all, 5));
         // The number itself is gone.
         lines[2] = b"x\n".to_vec();
         assert_eq!(check(5, &lines, 9).0, Counts { lost: 1, ..all });

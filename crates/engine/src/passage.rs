@@ -378,6 +378,99 @@ mod tests {
     }
 
     #[test]
+    fn what_came_at_the_tick_of_its_sending_took_no_time() {
+        let mut tally = tally(Raw::Csv);
+        let counted = Arrived { received: 1, ..Arrived::default() };
+        tally.add(&[topic(&[10_500], &[10_500], &[0])], &[counted], |_, _, _| ());
+        let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
+        assert_eq!((tally.before_sent, response.max, service.max), (0, 500.0, 0.0));
+    }
+
+    #[test]
+    fn more_than_a_period_late_is_behind_and_the_patience_is_still_in_time() {
+        let mut tally = tally(Raw::None);
+        let sent = [11_000, 12_001, 13_001];
+        tally.add(&[topic(&sent, &sent.map(|sent| sent + 1 + PATIENCE), &[0; 3])], &[], |_, _, _| ());
+        assert_eq!((tally.behind, tally.late[0]), (2, 3));
+        tally.add(&[topic(&[10_000], &[10_000 + PATIENCE], &[0])], &[], |_, _, _| ());
+        assert_eq!((tally.behind, tally.late[0], tally.response.histogram.len()), (2, 3, 1));
+    }
+
+    #[test]
+    fn pieces_add_up_and_a_topic_that_sent_nothing_has_no_rate() {
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 2, PERIOD, 0);
+        let piece = |sent: &[u64]| topic(sent, &vec![NEVER; sent.len()], &vec![0; sent.len()]);
+        for _ in 0..2 {
+            let counted = Arrived { damaged: 1, ..Arrived::default() };
+            tally.add(&[piece(&[10_000, 11_000]), piece(&[])], &[counted], |_, _, _| ());
+        }
+        assert_eq!(tally.kept(), Kept { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
+        assert_eq!((tally.paced_ns(), tally.publishers()[1].achieved_hz), (4000, 0.0));
+        assert_eq!(tally.counts(), Counts { sent: 4, lost: 2, damaged: 2, ..Counts::default() });
+    }
+
+    #[test]
+    fn the_rate_is_the_mean_of_all_topics_and_missed_by_the_slowest() {
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 2, PERIOD, 0);
+        let until = |last: u64| topic(&[10_000, 11_000, 12_000, last], &[NEVER; 4], &[0; 4]);
+        // Four messages in 4 periods, and in 8.
+        tally.add(&[until(13_000), until(17_000)], &[], |_, _, _| ());
+        assert_eq!(tally.kept(), Kept { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
+        assert_eq!(tally.paced_ns(), 8000);
+        let rates: Vec<f64> = tally.publishers().iter().map(|one| one.achieved_hz).collect();
+        assert_eq!(rates, [1e6, 5e5]);
+    }
+
+    #[test]
+    fn ticks_that_are_no_nanoseconds_become_times_and_rates() {
+        let timebase = Timebase { source: crate::clock::Source::Tsc, frequency_hz: 2e9 };
+        let mut tally = Tally::new(timebase, Raw::Csv, PATIENCE / 2, 1, PERIOD, 0);
+        let calls = topic(&[10_000, 11_000], &[10_300, 11_000 + PATIENCE], &[0, 0]);
+        tally.add(&[calls], &[Arrived { received: 2, ..Arrived::default() }], |_, _, _| ());
+        let service = tally.service.latency().unwrap();
+        assert_eq!((service.min, service.max, tally.counts().late), (150.0, PATIENCE as f64 / 2.0, 0));
+        assert_eq!((tally.kept().achieved_hz, tally.paced_ns()), (2e6, 1000));
+    }
+
+    #[test]
+    fn a_call_that_was_answered_too_late_timed_out() {
+        let mut tally = tally(Raw::Csv);
+        let calls = topic(&[10_000, 11_000, 12_000, 13_000], &[10_001, 11_001 + PATIENCE, NEVER, NEVER], &[0; 4]);
+        let counted = Arrived { received: 2, duplicated: 3, damaged: 1, ..Arrived::default() };
+        tally.add(&[calls], &[counted], |_, _, _| ());
+        let expected = CallCounts { made: 4, succeeded: 1, timed_out: 2, failed: 1, late: 6, duplicated: 3 };
+        assert_eq!(tally.calls(5), expected);
+    }
+
+    #[test]
+    fn a_mean_is_that_of_all_and_exact() {
+        for raw in [Raw::Csv, Raw::None] {
+            let mut distribution = Distribution::new(raw);
+            [10_000_001, 10_000_002, 10_000_006].into_iter().for_each(|ns| distribution.record(ns));
+            let found = distribution.latency().unwrap();
+            assert_eq!(
+                (found.samples, found.min, found.mean, found.max),
+                (3, 10_000_001.0, 10_000_003.0, 10_000_006.0)
+            );
+        }
+    }
+
+    #[test]
+    fn only_samples_that_were_kept_have_intervals_within_the_run() {
+        for (raw, has) in [(Raw::Csv, true), (Raw::None, false)] {
+            let mut distribution = Distribution::new(raw);
+            assert_eq!(distribution.within_run(), None);
+            (1..=1000).rev().for_each(|ns| distribution.record(ns));
+            distribution.latency();
+            let median = distribution.within_run().map(|within| within.median);
+            assert_eq!(median.is_some(), has);
+            if let Some(median) = median {
+                assert_eq!(median, tripmeter_stats::rounds::bounds(&(1..=1000).collect::<Vec<u64>>(), 0.5));
+            }
+        }
+    }
+
+    #[test]
     fn each_client_has_an_audit_of_its_own() {
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 3, PERIOD, 2);
         let calls = |slower: u64| {
@@ -408,6 +501,11 @@ mod tests {
         assert_eq!(kept(109_000), Kept { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
         assert!(!kept(111_000).rate_missed && kept(111_002).rate_missed);
         assert!((kept(209_000).slowest_hz - 5e5).abs() < 1.0);
+        // Of two pieces each may be so late.
+        let sent: Vec<u64> = (0..99).map(|index| 10_000 + index * 1000).chain([111_000]).collect();
+        let mut tally = tally(Raw::None);
+        (0..2).for_each(|_| tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ()));
+        assert!(!tally.kept().rate_missed);
     }
 
     #[test]

@@ -27,7 +27,6 @@ pub struct Recorder {
 }
 
 /// What is kept exactly even without raw samples.
-#[derive(Default)]
 struct Exact {
     sum_ns: u128,
     min_ns: u64,
@@ -93,7 +92,7 @@ impl Recorder {
             planned,
             drained: 0,
             histogram,
-            exact: Exact::default(),
+            exact: Exact { sum_ns: 0, min_ns: u64::MAX, max_ns: 0 },
             series: Thinned::default(),
         }
     }
@@ -135,7 +134,7 @@ impl Recorder {
     fn count_one(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
         self.series.push(ns);
-        self.exact.min_ns = if self.exact.sum_ns == 0 { ns } else { self.exact.min_ns.min(ns) };
+        self.exact.min_ns = self.exact.min_ns.min(ns);
         self.exact.max_ns = self.exact.max_ns.max(ns);
         self.exact.sum_ns += u128::from(ns);
     }
@@ -198,6 +197,50 @@ mod tests {
         }
         assert!(recorder.free().is_empty());
         recorder.finish()
+    }
+
+    #[test]
+    fn the_buffer_shows_what_was_stored() {
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, 5);
+        recorder.free()[..3].copy_from_slice(&[7, 8, 9]);
+        recorder.advance(3);
+        assert_eq!((recorder.free().len(), recorder.count(), recorder.ticks()), (2, 3, &[7, 8, 9][..]));
+        let recorded = recorder.finish();
+        assert_eq!((recorded.rtt_ns, recorded.count), (vec![7, 8, 9], 3));
+    }
+
+    #[test]
+    fn a_full_buffer_makes_room_where_samples_are_not_kept() {
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::None, CHUNK as u64 + 10);
+        recorder.free().fill(5);
+        recorder.advance(CHUNK);
+        assert_eq!((recorder.free().len(), recorder.count()), (10, CHUNK as u64));
+    }
+
+    #[test]
+    fn without_a_sample_there_are_no_figures() {
+        for raw in [Raw::Csv, Raw::None] {
+            let recorded = record(raw, &[]);
+            assert!(recorded.figures.is_none() && recorded.count == 0);
+        }
+    }
+
+    #[test]
+    fn a_sample_of_no_time_is_the_smallest_wherever_it_stands() {
+        for samples in [[0, 5, 3], [5, 0, 3]] {
+            for raw in [Raw::Csv, Raw::None] {
+                let figures = record(raw, &samples).figures.unwrap();
+                assert_eq!((figures.min, figures.max), (0.0, 5.0), "{samples:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_way_latencies_have_figures_and_intervals_in_any_order() {
+        let one_way = OneWay::of((1..=1001).rev().collect());
+        assert_eq!((one_way.histogram.len(), one_way.figures.unwrap().median), (1001, 501.0));
+        let sorted: Vec<u64> = (1..=1001).collect();
+        assert_eq!(one_way.within_run, tripmeter_stats::rounds::within_run(&sorted));
     }
 
     #[test]

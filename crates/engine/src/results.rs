@@ -177,6 +177,29 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_is_replaced_whole_under_whoever_reads_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let results = Results::create(Some(parent.path()), false).unwrap();
+        let environment = crate::environment::environment(&crate::clock::Calibration::new());
+        let mut manifest: Manifest = serde_json::from_value(serde_json::json!({
+            "schema_version": 1, "tripmeter_version": "", "started": "first", "ended": null, "status": "running",
+            "environment": environment, "sub_experiments": [], "plan": {
+                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": "csv", "daemons": "start",
+                "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],
+            },
+        }))
+        .unwrap();
+        results.write(&manifest).unwrap();
+        let mut reader = fs::File::open(parent.path().join(MANIFEST)).unwrap();
+        manifest.started = "second".to_owned();
+        results.write(&manifest).unwrap();
+        let first: Manifest = serde_json::from_reader(&mut reader).unwrap();
+        let second: Manifest = serde_json::from_slice(&fs::read(parent.path().join(MANIFEST)).unwrap()).unwrap();
+        assert_eq!((first.started.as_str(), second.started.as_str()), ("first", "second"));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "a temporary file was left");
+    }
+
+    #[test]
     fn rounds_have_folders_of_their_own() {
         let parent = tempfile::tempdir().unwrap();
         let results = Results::create(Some(parent.path()), true).unwrap();

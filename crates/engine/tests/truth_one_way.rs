@@ -123,6 +123,17 @@ fn a_rate_is_kept_to_the_message() {
 }
 
 #[test]
+fn messages_are_due_at_multiples_of_the_period_whatever_was_late() {
+    let mut even = Even::new(1004.5);
+    let due = [100, 1110, 50_000, 50_010].map(|begun| even.next(begun));
+    assert_eq!(due, [100 + 1004, 100 + 2009, 100 + 3013, 100 + 4018]);
+    assert_eq!(even.behind(), 2);
+    // Its clock shows every tenth nanosecond, so that each message but the first is sent a little late.
+    let sent = send(&mut slow(&[], 50, 0), &mut Even::new(1004.0), 1, u64::MAX, 1_000_000);
+    assert!((996..=997).contains(&sent.count), "{}", sent.count);
+}
+
+#[test]
 fn a_rate_that_is_too_high_is_not_kept_and_said_so() {
     let mut even = Even::new(1000.0);
     let sent = send(&mut slow(&[], 5000, 0), &mut even, 1, u64::MAX, 1_000_000);

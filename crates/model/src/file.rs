@@ -206,6 +206,9 @@ mod tests {
         let packed = encoder.finish().unwrap();
         fs::write(&file, &packed).unwrap();
         assert_eq!(read(&file).unwrap(), b"a,b\n");
+        // Several members, as `cat` and parallel compressors make them, are one file.
+        fs::write(&file, [&packed[..], &packed[..]].concat()).unwrap();
+        assert_eq!(read(&file).unwrap(), b"a,b\n\xef\xbb\xbfa,b\n");
         fs::write(&file, &packed[..packed.len() - 6]).unwrap();
         assert_eq!(read(&file).unwrap_err().exit_code(), crate::exit::DATA);
         assert_eq!(read(folder.path()).unwrap_err().exit_code(), crate::exit::NO_INPUT);

@@ -162,6 +162,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn verdicts_have_the_names_of_tables_and_files() {
+        let all = [Verdict::Regressed, Verdict::Improved, Verdict::Equivalent, Verdict::Inconclusive];
+        assert_eq!(all.map(Verdict::name), ["regressed", "improved", "equivalent", "inconclusive"]);
+    }
+
+    #[test]
     fn verdicts_follow_from_the_interval() {
         let verdict = |low, high, margin| judge(Some(Interval { low, high }), margin);
         assert_eq!(verdict(1.06, 1.2, 0.05), Verdict::Regressed);

@@ -128,6 +128,7 @@ fn distinct<'a, T: PartialEq>(values: impl Iterator<Item = &'a T>) -> Vec<&'a T>
 mod tests {
     use super::*;
     use crate::fixture::summary;
+    use tripmeter_model::summary::More;
 
     fn run(run: &str, name: &str, rows: &[(u64, [f64; 3])]) -> RunSummary {
         RunSummary { run: run.to_owned(), sub_experiment: name.to_owned(), summary: summary(rows) }
@@ -144,6 +145,24 @@ mod tests {
         assert_eq!(derived.gaps, []);
         assert_eq!(limits(&names, &runs, 0.0).unwrap().requirements.rows[0].median, 1.0);
         assert_eq!(limits(&names, &runs, 1.0).unwrap().requirements.rows[0].median, 5.0);
+    }
+
+    #[test]
+    fn a_limit_of_rates_is_as_far_from_the_other_end() {
+        let names: Vec<String> = (1..=5).map(|number| number.to_string()).collect();
+        let of = |name: &String| {
+            let mut made = run(name, "a", &[(16, [1.0; 3])]);
+            let value: f64 = name.parse().unwrap();
+            let more = More { loss_percent: Some(value), rate_hz: Some(100.0 * value), ..More::default() };
+            made.summary.rows[0].more = Some(more);
+            made
+        };
+        let runs: Vec<_> = names.iter().map(of).collect();
+        let more = |p: f64| {
+            let row = &limits(&names, &runs, p).unwrap().requirements.rows[0];
+            [Check::Loss, Check::Rate].map(|check| row.limit(check).unwrap())
+        };
+        assert_eq!((more(1.0), more(0.75), more(0.0)), ([5.0, 100.0], [4.0, 200.0], [1.0, 500.0]));
     }
 
     #[test]

@@ -171,6 +171,28 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_have_the_setting_nodelay() {
+        let is_on = |end: &Connection| {
+            let (mut value, mut length) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+            let (fd, level, name) = (end.socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY);
+            // SAFETY: the value is writable for its length.
+            let done = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &mut length) };
+            assert_eq!(done, 0);
+            value != 0
+        };
+        let scratch = testing::Scratch::new();
+        for nodelay in [true, false] {
+            let end = |role| Connection::new(&testing::options(&Tcp, role, &CASE, &scratch), nodelay).unwrap();
+            let (mut leader, mut follower) = (end(Role::Leader), end(Role::Follower));
+            let (to_leader, to_follower) = (leader.address().unwrap(), follower.address().unwrap());
+            let deadline = || Deadline::after(60_000_000_000);
+            follower.connect(&to_leader, deadline()).unwrap();
+            leader.connect(&to_follower, deadline()).unwrap();
+            assert_eq!([is_on(&leader), is_on(&follower)], [nodelay; 2]);
+        }
+    }
+
+    #[test]
     fn a_stranger_is_not_taken_for_the_follower() {
         let scratch = testing::Scratch::new();
         let open = |role| {

@@ -39,3 +39,36 @@ pub fn append_log_row(folder: &Path, name: &str, cell: &Cell) -> io::Result<()> 
         .collect();
     file.write_all(format!("{head}{}\n", words.join(",")).as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_model::channel::Used;
+    use tripmeter_model::log::{Lines, LogCalls};
+    use tripmeter_model::manifest::{Counts, Figures};
+
+    #[test]
+    fn each_figure_stands_in_its_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let figures =
+            Figures { min: 1.0, mean: 20.0, stdev: 3.0, median: 4.0, p90: 5.0, p99: 6.0, p9999: 7.0, max: 8.0 };
+        let log = LogCalls {
+            call_ns: Some(figures),
+            call_within_run_ns: None,
+            refused: 9,
+            lines: Lines { written: 10, ..Lines::default() },
+            flush_ns: 11,
+            used: Used { window_ns: 1000, cpu_time_ns: 120, ..Used::default() },
+            cpu_max_percent: Some(13.0),
+        };
+        let counts = Counts { lost: 14, damaged: 15, duplicated: 16, reordered: 17, ..Counts::default() };
+        let mut cell = Cell { payload_bytes: 64, samples: 100, counts, log: Some(log), ..Cell::default() };
+        append_log_row(folder.path(), "x", &cell).unwrap();
+        cell.log = None;
+        append_log_row(folder.path(), "x", &cell).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("log_x.csv")).unwrap();
+        let row = "64,100,2000.0,20.0,4.0,6.0,8.0,12.0,13.0,10,14,15,16,17,11";
+        assert_eq!(text, format!("{LOG_HEADER}\n{row}\n"));
+        assert_eq!(LOG_HEADER.split(',').count(), row.split(',').count());
+    }
+}

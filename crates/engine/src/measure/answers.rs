@@ -319,6 +319,47 @@ mod tests {
     }
 
     #[test]
+    fn a_late_answer_of_one_that_is_awaited_ends_nothing() {
+        let mut several = Several::new(2);
+        several.begin(0);
+        several.sent();
+        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
+        several.give_up(1);
+        several.sent();
+        assert_eq!(step(&mut several, pong(1, 1), 2), Step::On);
+        assert_eq!(step(&mut several, pong(2, 0), 2), Step::On);
+        assert_eq!(step(&mut several, pong(2, 1), 2), Step::Answered);
+        assert_eq!(counts(&several), [received(2), Counts { late: 1, ..received(1) }]);
+    }
+
+    #[test]
+    fn an_answer_of_nobody_is_damaged_and_one_when_all_have_answered_ends_nothing() {
+        let mut several = Several::new(2);
+        several.begin(0);
+        several.sent();
+        // There is no follower 2: it is of one that has not answered.
+        assert_eq!(step(&mut several, pong(1, 2), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), Step::Over);
+        assert_eq!((several.counts().damaged, counts(&several)[1].damaged), (1, 1));
+        several.sent();
+        assert_eq!(step(&mut several, pong(2, 0), 2), Step::On);
+        assert_eq!(step(&mut several, pong(2, 1), 2), Step::Answered);
+        for _ in 0..2 {
+            assert_eq!(step(&mut several, torn(), 2), Step::On);
+        }
+        assert_eq!((several.counts().damaged, counts(&several)[0]), (3, received(2)));
+    }
+
+    #[test]
+    fn of_several_that_keep_silent_alike_the_first_is_named() {
+        let mut several = Several::new(3);
+        several.begin(0);
+        several.sent();
+        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
+        assert_eq!((several.give_up(1), several.silent()), (1, Some(1)));
+    }
+
+    #[test]
     fn the_one_that_keeps_silent_is_named() {
         let mut several = Several::new(2);
         several.begin(0);

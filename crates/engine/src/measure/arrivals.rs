@@ -226,6 +226,19 @@ mod tests {
     }
 
     #[test]
+    fn sums_are_of_every_count_and_the_latest_of_both() {
+        let one = Arrived { received: 2, duplicated: 3, reordered: 5, damaged: 7, earlier: 11, latest: Some(13) };
+        let mut sum = one;
+        sum.add(&Arrived { received: 20, duplicated: 30, reordered: 50, damaged: 70, earlier: 110, latest: Some(4) });
+        let expected =
+            Arrived { received: 22, duplicated: 33, reordered: 55, damaged: 77, earlier: 121, latest: Some(13) };
+        assert_eq!(sum, expected);
+        sum = Arrived::default();
+        sum.add(&one);
+        assert_eq!(sum, one);
+    }
+
+    #[test]
     fn the_end_is_known_by_count_and_by_number() {
         let arrivals = came(&[11, 12, 14]);
         assert!(arrivals.is_past(14) && !arrivals.is_complete(14) && !arrivals.is_past(15));

@@ -83,3 +83,66 @@ pub fn answer<L: Link, T: TouchKind, S: Stamps>(
     link.publish(loan, timeout_ns)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::TouchFull;
+    use std::ptr::null_mut;
+    use tripmeter_abi::{Loan, Result};
+
+    const LENGTH: usize = 64;
+
+    /// Keeps the latest answer.
+    struct Kept([u64; LENGTH / 8]);
+
+    impl Link for Kept {
+        fn connect(&mut self, _: &[Vec<u8>], _: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn loan(&mut self, length: usize, _: Option<&Message>) -> Result<Loan> {
+            Ok(Loan { data: self.0.as_mut_ptr().cast(), length, token: null_mut() })
+        }
+
+        fn publish(&mut self, _: Loan, _: u64) -> Result<bool> {
+            Ok(true)
+        }
+
+        fn discard(&mut self, _: Loan) {}
+
+        fn take(&mut self, _: u64) -> Result<Option<Message>> {
+            Ok(None)
+        }
+
+        fn release(&mut self, _: Message) {}
+    }
+
+    /// Damages the message as soon as it is told of.
+    struct Damaging(*mut u8);
+
+    impl Stamps for Damaging {
+        fn arrived(&mut self, sequence: u64) {
+            assert_eq!(sequence, 7);
+            // SAFETY: the message's own buffer, which nobody else reads meanwhile.
+            unsafe { *self.0 ^= 1 };
+        }
+    }
+
+    #[test]
+    fn a_message_is_stamped_before_it_is_verified() {
+        let (mut link, mut ping) = (Kept([0; LENGTH / 8]), [0_u64; LENGTH / 8]);
+        let data = ping.as_mut_ptr().cast::<u8>();
+        message::write::<TouchFull>(
+            &Loan { data, length: LENGTH, token: null_mut() },
+            Header::new(7, Kind::Ping, LENGTH),
+        );
+        let received = Message { data, length: LENGTH, token: null_mut() };
+        // SAFETY: inside the message, behind its header.
+        let mut stamps = Damaging(unsafe { data.add(LENGTH - 1) });
+        answer::<_, TouchFull, _>(&mut link, &received, 0, &mut stamps).unwrap();
+        let answered = Message { data: link.0.as_ptr().cast(), length: LENGTH, token: null_mut() };
+        let header = message::header(&answered).and_then(|header| header.intact(LENGTH));
+        assert_eq!(header, Some(Kind::PongToDamaged));
+    }
+}

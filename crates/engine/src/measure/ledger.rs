@@ -141,6 +141,7 @@ mod tests {
     use super::*;
     use crate::measure::notes::{AGAIN, NEVER, OVERTAKEN};
     use crate::message::{Header, Kind, TouchNone};
+    use std::cell::Cell;
     use std::ptr::null_mut;
     use std::sync::atomic::AtomicU64;
 
@@ -181,6 +182,48 @@ mod tests {
         assert_eq!((second.received, second.duplicated, second.reordered, second.damaged), (3, 0, 0, 0));
         assert_eq!((of_first.ticks.clone(), of_first.marks.clone()), (vec![1, 5, 3], vec![0, OVERTAKEN, AGAIN]));
         assert_eq!((of_second.ticks.clone(), of_second.marks.clone()), (vec![2, NEVER, 4, 7], vec![0; 4]));
+    }
+
+    thread_local! {
+        static NOW: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Time that passes only while a message is verified.
+    #[derive(Clone, Copy)]
+    struct Verifying;
+
+    impl Clock for Verifying {
+        fn now(&self) -> u64 {
+            NOW.get()
+        }
+    }
+
+    impl TouchKind for Verifying {
+        fn touched(_: usize) -> usize {
+            NOW.set(NOW.get() + 1000);
+            0
+        }
+    }
+
+    #[test]
+    fn a_message_is_stamped_before_it_is_verified() {
+        let shared = [Shared::default()];
+        let mut single = Single::new(1, &shared[0], Arrival::new(Verifying, 1, 3));
+        let mut several = Several::new(Verifying, 1, &[3], &shared);
+        // The last of them overtakes, so that it is verified off the fast path.
+        for (index, sequence) in (0..).zip([1, 3, 2]) {
+            let header = Header::new(sequence, Kind::Ping, 16);
+            let message = Message { data: (&raw const header).cast(), length: 16, token: null_mut() };
+            NOW.set(10 * index);
+            single.arrived();
+            single.count::<Verifying>(&message, || NOW.get());
+            assert!(NOW.get() >= 1000 && single.counts().latest == Some(NOW.get()));
+            NOW.set(10 * index);
+            several.arrived();
+            several.count::<Verifying>(&message, || NOW.get());
+        }
+        assert_eq!(single.notes.ticks, [0, 20, 10]);
+        assert_eq!(several.into_parts().0[0].1.ticks, [0, 20, 10]);
     }
 
     #[test]

@@ -167,6 +167,34 @@ mod tests {
         tracker.abandon(5);
         assert!(!stray(&mut tracker, Header::new(5, Kind::Pong, 16), 6, 4));
         assert_eq!((tracker.counts, tracker.abandoned()), (Counts::default(), 1));
+        assert_eq!(Tracker::default().abandoned(), 0);
+    }
+
+    #[test]
+    fn an_answer_of_an_earlier_cell_is_late_and_was_never_lost_in_this_one() {
+        let mut tracker = Tracker::after(4);
+        assert!(!stray(&mut tracker, Header::new(4, Kind::Pong, 16), 5, 0));
+        assert!(!stray(&mut tracker, Header::new(3, Kind::Pong, 16), 5, 0));
+        assert_eq!(tracker.counts, Counts { late: 2, ..Counts::default() });
+        let mut begun = Tracker::default();
+        begun.give_up(4);
+        begun.begin(4);
+        assert!(!stray(&mut begun, Header::new(4, Kind::Pong, 16), 5, 0));
+        assert_eq!(begun.counts, Counts { late: 1, ..Counts::default() });
+    }
+
+    #[test]
+    fn the_only_follower_has_no_counts_apart_and_is_not_named() {
+        let mut tracker = Tracker::default();
+        tracker.give_up(1);
+        assert_eq!((tracker.at_followers(), tracker.silent()), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_damaged_message_of_another_number_ends_no_trip() {
+        let mut tracker = Tracker::default();
+        assert!(!stray(&mut tracker, Header::new(9, Kind::PongToDamaged, 16), 5, 4));
+        assert_eq!(tracker.counts, Counts { damaged: 1, ..Counts::default() });
     }
 
     #[test]

@@ -151,12 +151,14 @@ fn a_recording_that_is_cut_off_anywhere_is_refused() {
 }
 
 #[test]
-fn damage_is_noticed_by_the_sum_of_a_chunk() {
+fn damage_is_noticed_by_the_sum_of_a_chunk_and_by_that_of_all_data() {
     let chunked = plain().chunk_size(Some(1000));
-    let mut bytes = written(chunked, &MESSAGES);
-    let at = bytes.windows(100).position(|window| window == [1; 100]).unwrap();
-    bytes[at + 50] = 9;
-    is_refused(&bytes, &["is damaged", "CRC"]);
+    for alone in [chunked.clone().calculate_data_section_crc(false), chunked.calculate_chunk_crcs(false)] {
+        let mut bytes = written(alone, &MESSAGES);
+        let at = bytes.windows(100).position(|window| window == [1; 100]).unwrap();
+        bytes[at + 50] = 9;
+        is_refused(&bytes, &["is damaged", "CRC"]);
+    }
 }
 
 #[test]
