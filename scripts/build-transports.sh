@@ -24,7 +24,7 @@ out=$(cd "$out" && pwd)
 target=${CARGO_TARGET_DIR:-$PWD/target}/plugins
 cache=${TRIPMETER_PLUGIN_CACHE-${XDG_CACHE_HOME:-$HOME/.cache}/tripmeter/plugins}
 # Builds kept of each system: those of some branches.
-keep=4
+most_kept=4
 profile=${PROFILE:-release}
 lies=0
 lint=0
@@ -69,13 +69,15 @@ fingerprint() {
         --include='*.[ch]' --include='*.cpp' --include='*.hpp' | cut -d/ -f2 | sort -u)
     packages=$(sed -n '/^packages/,/\]/p' "$1/transport.toml" 2>/dev/null | grep -o '"[^"]*"' | tr -d '"' || true)
     {
-        echo "$profile" "$2" "$HOME" "${XDG_DATA_HOME:-}" "${AMENT_PREFIX_PATH:-}"
-        rustc --version
+        echo "$profile" "$2" "$HOME" "${XDG_DATA_HOME:-}"
+        env | grep -E '^(AMENT_PREFIX_PATH|CARGO_PROFILE_.*|CC|CXX|C(XX|PP)?FLAGS|ICEORYX.*|LDFLAGS|ROS2_.*|RUSTFLAGS)=' |
+            sort || true
+        rustc -vV
         c++ --version 2>/dev/null || true
         # Several words.
         # shellcheck disable=SC2086
-        dpkg-query -W $packages 2>/dev/null || true
-        find "${folders[@]}" scripts/build-transports.sh -type f -not -path '*/build/*' -print0 | sort -z | xargs -0 sha256sum
+        [[ -z $packages ]] || dpkg-query -W $packages 2>/dev/null || true
+        find "${folders[@]}" Cargo.toml clippy.toml scripts/build-transports.sh -type f -not -path '*/build/*' -print0 | sort -z | xargs -0 sha256sum
     } | sha256sum | cut -c1-32
 }
 
@@ -91,12 +93,12 @@ build_crate() {
     find "$made" -maxdepth 1 -type f -executable -name "tripmeter_$2_*" -exec install -t "$4" {} +
 }
 
-# Builds system $1 with lie $2 into the empty folder $3.
+# Builds system $1 with lie $2 into the empty folder $3; $4 names everything that goes into it.
 build() {
     local folder=transports/$1 built=0 objects
     case $(kind "$folder") in
         make)
-            objects=${CARGO_TARGET_DIR:-$PWD/target}/objects/$1-$2
+            objects=${CARGO_TARGET_DIR:-$PWD/target}/objects/$4
             mkdir -p "$objects"
             make -C "$folder" OUT="$3" OBJECTS_DIR="$objects" LIE="$2" || built=1
             ;;
@@ -118,38 +120,39 @@ build() {
 
 # Puts system $1 with lie $2 into the output folder, from the cache or built now.
 provide() {
-    local kept made name
-    kept=$cache/$1-$2-$(fingerprint "transports/$1" "$2")
-    if [[ -z $cache || ! -d $kept ]]; then
-        made=$(mktemp -d "$out/.building.XXXXXX")
-        build "$1" "$2" "$made" || {
-            rm -rf -- "$made"
-            return 1
-        }
-        if [[ -n $cache ]]; then
-            mkdir -p "$cache"
-            cp -r -- "$made" "$kept.$$"
-            # Another build may have been first.
-            mv -T -- "$kept.$$" "$kept" 2>/dev/null || rm -rf -- "$kept.$$"
-            # shellcheck disable=SC2012
-            ls -dt "$cache/$1-$2-"* | tail -n "+$((keep + 1))" | xargs -r rm -rf --
-        fi
-    else
-        made=$(mktemp -d "$out/.building.XXXXXX")
-        cp -r -- "$kept/." "$made"
-        touch "$kept"
+    local name made kept
+    name=$1-$2-$(fingerprint "transports/$1" "$2") || return 1
+    kept=$cache/$name
+    made=$(mktemp -d "$out/.building.XXXXXX") || return 1
+    if [[ -n $cache ]] && cp -r -- "$kept/." "$made" 2>/dev/null; then
+        touch -c -- "$kept"
+    elif ! build "$1" "$2" "$made" "$name" || ! keep "$1-$2" "$made" "$kept"; then
+        rm -rf -- "$made"
+        return 1
     fi
-    name=tripmeter_$1.so
-    [[ $2 -le 1 ]] || mv -- "$made/$name" "$made/tripmeter_$1-$2.so"
-    find "$made" -maxdepth 1 -type f -exec mv -t "$out" {} +
+    if [[ $2 -gt 1 ]]; then
+        mv -- "$made/tripmeter_$1.so" "$made/tripmeter_$1-$2.so" || return 1
+    fi
+    find "$made" -maxdepth 1 -type f -exec mv -t "$out" {} + || return 1
     rm -rf -- "$made"
+}
+
+# Keeps what was built in folder $2 as $3 in the cache, and the newest of those whose names begin with $1.
+keep() {
+    local copy
+    [[ -n $cache ]] || return 0
+    mkdir -p "$cache" && copy=$(mktemp -d "$cache/.copy.XXXXXX") && cp -r -- "$2/." "$copy" || return 1
+    # Another build may have been first.
+    mv -T -- "$copy" "$3" 2>/dev/null || rm -rf -- "$copy"
+    # shellcheck disable=SC2012
+    ls -dt "$cache/$1-"* | tail -n "+$((most_kept + 1))" | xargs -r rm -rf --
 }
 
 # Holds the crate in folder $1 to clippy, as `cargo clippy` would do it, unless its sources were held to it before.
 lint_crate() {
     local stamp=
     if [[ -n $cache ]]; then
-        stamp=$cache/linted-${1//\//-}-$(fingerprint "$1" 0)
+        stamp=$cache/linted-${1//\//-}-$(fingerprint "$1" 0) || return 1
         [[ ! -e $stamp ]] || return 0
     fi
     RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ CARGO_TARGET_DIR=$target \

