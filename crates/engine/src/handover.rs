@@ -254,11 +254,11 @@ mod tests {
 
     #[test]
     fn a_bare_exchange_has_a_sample_for_each_trip() {
-        // Few: half a second is enough for each only if both sides are scheduled.
-        let exchange = |page: &Page| page.exchange(&Timebase::NANOSECONDS, 5);
+        const TRIPS: u64 = 100;
+        let exchange = |page: &Page| page.exchange(&Timebase::NANOSECONDS, TRIPS);
         let (samples, _) =
-            meet(exchange, |other| other.answer(5), |samples, is_answered| samples.is_some() && *is_answered);
-        assert_eq!(samples.unwrap().len(), 5);
+            meet(exchange, |other| other.answer(TRIPS), |samples, is_answered| samples.is_some() && *is_answered);
+        assert_eq!(samples.unwrap().len() as u64, TRIPS);
     }
 
     #[test]
