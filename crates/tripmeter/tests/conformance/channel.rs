@@ -54,8 +54,8 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     };
     // A machine that is too busy for bursts is too busy for a slow rate, too, or not for all six of them. Where only the
     // last message of a burst waits, the longest time shows it.
-    let figures: [(&str, fn(Latency) -> f64); 2] = [("median", |time| time.median), ("max", |time| time.max)];
-    for (figure, of) in figures {
+    let median: fn(Latency) -> f64 = |time| time.median;
+    for (figure, of) in [("median", median), ("max", |time| time.max)] {
         if let (Some(slow), Some(burst)) = (least(false, of), least(true, of)) {
             let waits = slow < LOOKING_NS / 10.0 && burst >= LOOKING_NS * 0.9;
             let what = || format!("{name}: messages of a burst wait for a time-out: {figure} {burst} ns, {slow} ns");

@@ -22,7 +22,7 @@ use tripmeter_abi::{Path as Claim, Pattern};
 
 /// So many small payloads that a run can be disturbed in the middle of them by a test that stands still for seconds: each
 /// takes tens of milliseconds, most of them for the manifest.
-const MANY_PAYLOADS: u64 = 600;
+const MANY_PAYLOADS: u64 = 300;
 /// Samples of each.
 const SAMPLES: usize = 400;
 
