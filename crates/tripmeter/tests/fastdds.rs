@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::traces::{signal, sleeps, workers};
+use common::traces::signal;
 use common::{Tripmeter, alone, built, folder, is_nightly, manifest, transports};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -187,9 +187,6 @@ fn a_profile_that_is_none_is_refused_in_one_line() {
     }
 }
 
-/// So many sleeps are more than a worker needs to start, to connect and to prove its path.
-const MEASURING: u64 = 10_000;
-
 /// Shared memory of Fast DDS that is there now.
 fn shared_memory() -> BTreeSet<String> {
     let names = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.file_name());
@@ -209,14 +206,8 @@ fn nothing_is_left_of_killed_processes() {
         let words =
             ["run", "-q", "--no-floor", "-t", "fastdds/shm", "--wait", "block", "-n", "100000000", "-o", &output];
         let mut run = Tripmeter::new(words.iter().chain(&["--payloads", "16", "--raw", "none"])).start();
-        let mut found = None;
-        run.until("both workers and their shared memory", |run| {
-            let workers = workers(run.pid());
-            found = workers.leader.zip(workers.follower);
-            found.is_some() && shared_memory().difference(&before).count() > 4
-        });
-        let (leader, follower) = found.unwrap();
-        run.until("round trips", |_| sleeps(leader) > MEASURING && sleeps(follower) > MEASURING);
+        run.until("their shared memory", |_| shared_memory().difference(&before).count() > 4);
+        let [leader, follower] = run.measuring();
         if supervisor_too {
             run.signal("KILL");
         } else {

@@ -32,12 +32,19 @@ fn replace(file: &Path, from: &str, to: &str) {
 fn runs_are_continued_after_a_kill_and_an_interruption() {
     let _alone = alone();
     let place = folder();
-    // A second more for each run, so that none ends before it is stopped.
-    let slow = ["-t", "inmem?stall=4200:1s", "--wait", "block", "--loss-timeout", "15", "--attempts", "1"];
-    let words = [&["requirements", "--runs", "5", "-o", "requirements.csv"][..], &slow, &SMALL[2..]].concat();
+    // Seconds more for each run, and many runs, so that it does not end before it is stopped.
+    let slow = ["-t", "inmem?stall=4200:2s", "--wait", "block", "--loss-timeout", "15", "--attempts", "1"];
+    let words = [&["requirements", "--runs", "8", "-o", "requirements.csv"][..], &slow, &SMALL[2..]].concat();
     let runs = place.path().join("requirements_runs");
+    // The number of the run that is being measured.
+    let under_way =
+        || (1..=8_u32).find(|run| runs.join(format!("run-{run:04}.unfinished/manifest.json")).exists()).unwrap_or(0);
     let mut killed = tripmeter(&place, &words).start();
-    killed.until("the third run", |_| runs.join("run-0003.unfinished/manifest.json").exists());
+    let mut at_kill = 0;
+    killed.until("some run from the third on", |_| {
+        at_kill = under_way();
+        at_kill >= 3
+    });
     killed.signal("STOP");
     tripmeter(&place, &words).run().with(73).one_line(&["another command uses"]);
     killed.signal("KILL");
@@ -46,16 +53,19 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
     let first = fs::read(runs.join("run-0001/manifest.json")).unwrap();
 
     let mut interrupted = tripmeter(&place, &words).start();
-    interrupted.until("the fourth run", |_| runs.join("run-0004.unfinished/manifest.json").exists());
+    interrupted.until("a later run", |_| under_way() > at_kill);
     interrupted.signal("INT");
-    interrupted.wait(LONGEST).with(130).says(&["stopped at run ", " of 5", "continues"]).clean();
+    interrupted.wait(LONGEST).with(130).says(&["stopped at run ", " of 8", "continues"]).clean();
 
-    tripmeter(&place, &words).run().with(0).says(&["run 5 of 5"]).clean();
-    let mut names: Vec<_> = fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    tripmeter(&place, &words).run().with(0).says(&["run 8 of 8"]).clean();
+    let entries = fs::read_dir(&runs).unwrap().map(|entry| entry.unwrap());
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, [".lock", "run-0001", "run-0002", "run-0003", "run-0004", "run-0005"]);
+    let expected: Vec<_> =
+        std::iter::once(".lock".to_owned()).chain((1..=8).map(|run| format!("run-{run:04}"))).collect();
+    assert_eq!(names, expected);
     assert_eq!(fs::read(runs.join("run-0001/manifest.json")).unwrap(), first, "a finished run was made again");
-    for run in 1..=5 {
+    for run in 1..=8 {
         let made = manifest(&runs.join(format!("run-{run:04}")));
         assert!(made.sub_experiments[0].cells.iter().all(|cell| cell.samples == 200), "run {run}");
     }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Finished, Tripmeter, alone, aloud, built, folder, manifest, plugin};
+use common::{Finished, Tripmeter, alone, aloud, at_once, built, folder, manifest, plugin};
 use std::path::Path;
 use std::process::Command;
 use tripmeter_model::exit;
@@ -57,15 +57,11 @@ fn lines_that_go_astray_are_counted_exactly() {
         ("duplicate=every:100", Counts { duplicated: 3, ..ALL }, 333),
         ("reorder=50", Counts { reordered: 1, ..ALL }, 330),
     ];
-    std::thread::scope(|scope| {
-        for (fault, counts, written) in cases {
-            scope.spawn(move || {
-                // The proof logs other lines before.
-                let (cell, calls) = cell(&format!("inmem/log?{fault}"));
-                assert_eq!(cell.counts, counts, "{fault}");
-                assert_eq!((cell.log.unwrap().lines.written, calls.len()), (written, 300), "{fault}");
-            });
-        }
+    at_once(&cases, |(fault, counts, written)| {
+        // The proof logs other lines before.
+        let (cell, calls) = cell(&format!("inmem/log?{fault}"));
+        assert_eq!(cell.counts, *counts, "{fault}");
+        assert_eq!((cell.log.unwrap().lines.written, calls.len()), (*written, 300), "{fault}");
     });
 }
 

@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::traces::{marked, signal, sleeps, workers};
+use common::traces::{marked, signal};
 use common::{
-    LONGEST, Running, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, result, transports,
+    LONGEST, Running, Tripmeter, alone, aloud, at_once, folder, is_nightly, is_required, manifest, result, transports,
 };
 use std::net::TcpListener;
 use std::path::Path;
@@ -74,14 +74,13 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
 #[test]
 fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
     let _alone = alone();
-    // Sleeps of the leader by which it has sent more than the path proof and the warm-up, however many there are to each.
-    let patterns = [("pingpong", "100000000", 20_000), ("channel", "1000000", 5000), ("rpc", "100000000", 20_000)];
-    let check = |transport: &str, pattern: &str, samples: &str, enough: u64| {
+    let patterns = [("pingpong", "100000000"), ("channel", "1000000"), ("rpc", "100000000")];
+    let check = |transport: &str, pattern: &str, samples: &str| {
         let folder = folder();
         let results = folder.path().join("results");
         let more = ["--payloads", "2k", "--warmup", "100", "--attempts", "1", "--loss-timeout", "15", "-n", samples];
         let mut run = run(transport, "block", &[&more[..], &["--pattern", pattern]].concat(), &results).start();
-        run.until("enough messages", |run| workers(run.pid()).leader.is_some_and(|leader| sleeps(leader) > enough));
+        run.measuring();
         signal(broker_of(&run).unwrap(), "KILL");
         run.wait(LONGEST).with(exit::PARTIAL).says(&["has ended"]).clean();
         let manifest = manifest(&results);
@@ -102,12 +101,7 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         assert!(rows >= cell.samples, "{transport} {pattern}: {rows} rows of {}", cell.samples);
     };
     for transport in variants() {
-        std::thread::scope(|scope| {
-            for (pattern, samples, enough) in patterns {
-                let (check, transport) = (&check, &transport);
-                scope.spawn(move || check(transport, pattern, samples, enough));
-            }
-        });
+        at_once(&patterns, |(pattern, samples)| check(&transport, pattern, samples));
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Finished, Tripmeter, alone, folder, manifest};
+use common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::channel::ChannelTrial;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Counts, SubExperimentResult, Verdict};
@@ -92,11 +92,7 @@ fn what_goes_wrong_with_one_publisher_is_counted_with_it_and_disturbs_no_other()
         let (response, service) = (trial.response_ns.unwrap(), trial.service_ns.unwrap());
         assert_eq!((response.samples, service.samples), (sum.received, sum.received), "{wait}");
     };
-    std::thread::scope(|scope| {
-        for (wait, at, before) in cases {
-            scope.spawn(move || check(wait, at, before));
-        }
-    });
+    at_once(&cases, |(wait, at, before)| check(wait, *at, *before));
 }
 
 #[test]

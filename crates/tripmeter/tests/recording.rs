@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Finished, Tripmeter, alone, folder, manifest};
+use common::{Finished, Tripmeter, alone, at_once, folder, is_nightly, manifest};
 use mcap::records::MessageHeader;
 use mcap::{Compression, WriteOptions};
 use std::collections::BTreeMap;
@@ -159,12 +159,7 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         assert_eq!((recording.file.as_str(), recording.messages, recording.sha256.len()), ("drive.mcap", all, 64));
         assert_eq!((recording.speed, recording.topics[1].padded), (speed.parse().unwrap(), 16));
     };
-    std::thread::scope(|scope| {
-        for (transport, wait, speed) in cases {
-            let check = &check;
-            scope.spawn(move || check(transport, wait, speed));
-        }
-    });
+    at_once(&cases, |(transport, wait, speed)| check(transport, wait, speed));
 }
 
 #[test]
@@ -221,8 +216,7 @@ fn a_thousand_topics_with_few_messages() {
     let messages: Vec<Message> =
         (0..3 * TOPICS).map(|index| (format!("/topic/{}", index % TOPICS), index * 300_000, 40 + index % 3)).collect();
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
-    let is_nightly = std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1");
-    let flags = ["-t", if is_nightly { "uds,shm" } else { "uds" }, "--no-floor", "--warmup", "1"];
+    let flags = ["-t", if is_nightly() { "uds,shm" } else { "uds" }, "--no-floor", "--warmup", "1"];
     play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
     let manifest = manifest(output.path());
     for result in &manifest.sub_experiments {

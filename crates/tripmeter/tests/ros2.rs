@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::traces::{signal, sleeps, workers};
+use common::traces::signal;
 use common::{Running, Tripmeter, alone, built, folder, manifest};
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,24 +13,15 @@ use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Verdict;
 
-/// So many sleeps are more than a worker needs to start, to connect and to prove its path.
-const MEASURING: u64 = 10_000;
-
 /// A run that goes on until it is stopped, and its two workers, once they measure through the shared memory of Fast DDS.
 fn endless(results: &Path) -> (Running, [u32; 2]) {
     let before = shared_memory();
     let output = results.display().to_string();
     let words = ["run", "-q", "--no-floor", "-t", "ros2/shm", "--wait", "block", "-n", "100000000", "-o", &output];
     let mut run = Tripmeter::new(words.iter().chain(&["--payloads", "16", "--raw", "none"])).start();
-    let mut found = None;
-    run.until("both workers and their shared memory", |run| {
-        let workers = workers(run.pid());
-        found = workers.leader.zip(workers.follower);
-        found.is_some() && shared_memory().difference(&before).count() > 4
-    });
-    let (leader, follower) = found.unwrap();
-    run.until("round trips", |_| sleeps(leader) > MEASURING && sleeps(follower) > MEASURING);
-    (run, [leader, follower])
+    run.until("their shared memory", |_| shared_memory().difference(&before).count() > 4);
+    let workers = run.measuring();
+    (run, workers)
 }
 
 /// Shared memory of Fast DDS 3 that is there now.

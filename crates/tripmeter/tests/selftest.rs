@@ -5,7 +5,7 @@
 mod common;
 
 use common::traces::signal;
-use common::{Finished, LONGEST, Tripmeter, alone, folder};
+use common::{Finished, LONGEST, Tripmeter, alone, folder, is_nightly};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     let text: String = before.iter().map(|line| format!("{line}\n")).collect();
     // The last line was cut off by the kill.
     std::fs::write(&log, format!("{header}{text}{{\"phase\": \"uds-pl")).unwrap();
-    let finished = Tripmeter::new(words.iter().chain(&["--json"])).start().wait(4 * LONGEST);
+    let finished = Tripmeter::new(words.iter().chain(&["--json"])).start().wait(LONGEST);
     ended(&finished);
     let after = lines(&results);
     assert_eq!(after[1..4], before[..], "what was there is as it was");
@@ -64,9 +64,9 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     assert_eq!(made["truth"][1]["lost"], 3, "{made}");
     assert_eq!((made["overhead"].as_array().map(Vec::len), made["form"].as_str()), (Some(2), Some("full")));
     assert_eq!(unfinished(), 0);
-    if std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1") {
+    if is_nightly() {
         // All is there: nothing is measured but truth and overhead.
-        let again = Tripmeter::new(words).start().wait(4 * LONGEST);
+        let again = Tripmeter::new(words).start().wait(LONGEST);
         ended(&again);
         assert!(again.stdout.contains("Measurement truth") && lines(&results) == after, "{}", again.stdout);
     }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Tripmeter, alone, built, folder, manifest};
+use common::{Tripmeter, alone, built, folder, is_nightly, manifest};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Barrier;
@@ -194,8 +194,7 @@ fn messages_of_64_mb_go_whole_and_one_way_too() {
         ("grpc", "grpc/unary?tls=on,grpc/stream", "pingpong", "callback"),
         ("grpc", "grpc/unary?in_flight=3,grpc/stream", "throughput", "block"),
     ];
-    let is_nightly = std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1");
-    for (system, transports, pattern, wait) in some.into_iter().chain(others.into_iter().filter(|_| is_nightly)) {
+    for (system, transports, pattern, wait) in some.into_iter().chain(others.into_iter().filter(|_| is_nightly())) {
         if built(system).is_none() {
             continue;
         }

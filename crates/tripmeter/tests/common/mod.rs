@@ -16,10 +16,12 @@ use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 
 /// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
 pub const LONGEST: Duration = Duration::from_secs(600);
+/// So many sleeps are more than a worker that has its files needs to connect, to prove its path and to warm up.
+pub const MEASURING: u64 = 10_000;
 /// Every process of a test's run has this variable, with a value of its own.
 pub const MARK: &str = "TRIPMETER_TEST_RUN";
 
-/// Tests that measure hold this: they share the processors with nobody.
+/// Tests that measure hold this: they share the CPUs with nobody.
 pub fn alone() -> MutexGuard<'static, ()> {
     static MEASURING: Mutex<()> = Mutex::new(());
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -38,6 +40,15 @@ pub fn is_required() -> bool {
 /// Whether every variant is to be tried, and not only one of each mechanism.
 pub fn is_nightly() -> bool {
     std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
+}
+
+/// The same work for every case at once: most of the time is spent waiting.
+pub fn at_once<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| work(case));
+        }
+    });
 }
 
 /// Root of the repository.
@@ -194,6 +205,20 @@ impl Running {
     /// Sends a signal to it.
     pub fn signal(&self, signal: &str) {
         traces::signal(self.pid(), signal);
+    }
+
+    /// Leader and follower, once each has slept [`MEASURING`] times since the leader was first seen with its file.
+    pub fn measuring(&mut self) -> [u32; 2] {
+        let mut first = None;
+        self.until("round trips", |run| {
+            let found = first.or_else(|| {
+                let workers = traces::workers(run.pid());
+                Some([workers.leader?, workers.follower?].map(|pid| (pid, traces::sleeps(pid))))
+            });
+            first = found;
+            found.is_some_and(|both| both.iter().all(|(pid, before)| traces::sleeps(*pid) > before + MEASURING))
+        });
+        first.expect("they were seen").map(|(pid, _)| pid)
     }
 
     /// Waits until `seen` is true, at most as long as any run may take.

@@ -2,7 +2,7 @@
 
 use crate::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::Pattern;
-use tripmeter_model::channel::ChannelTrial;
+use tripmeter_model::channel::{ChannelTrial, Latency};
 use tripmeter_model::manifest::{Cell, Counts};
 
 /// Topics in the part for messages at a fixed rate.
@@ -47,15 +47,20 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
         faults.check(trials == rates, || format!("{}: {trials} trials", outcome.place(cell)));
         cell.channel.iter().for_each(|trial| check_flow(faults, outcome, cell, trial));
     }
-    let medians = |is_burst: bool| {
+    let least = |is_burst: bool, of: fn(Latency) -> f64| {
         let trials = outcome.result.cells.iter().flat_map(|cell| &cell.channel);
         let of_kind = trials.filter(move |trial| (trial.offered_hz > 500.0) == is_burst);
-        of_kind.filter_map(|trial| Some(trial.service_ns?.median)).reduce(f64::min)
+        of_kind.filter_map(|trial| trial.service_ns.map(of)).reduce(f64::min)
     };
-    // A machine that is too busy for bursts is too busy for a slow rate, too, or not for all six of them.
-    if let (Some(slow), Some(burst)) = (medians(false), medians(true)) {
-        let waits = slow < LOOKING_NS / 10.0 && burst > LOOKING_NS * 0.9;
-        faults.check(!waits, || format!("{name}: messages of a burst wait for a time-out: {burst} ns, {slow} ns"));
+    // A machine that is too busy for bursts is too busy for a slow rate, too, or not for all six of them. Where only the
+    // last message of a burst waits, the longest time shows it.
+    let median: fn(Latency) -> f64 = |time| time.median;
+    for (figure, of) in [("median", median), ("max", |time| time.max)] {
+        if let (Some(slow), Some(burst)) = (least(false, of), least(true, of)) {
+            let waits = slow < LOOKING_NS / 10.0 && burst >= LOOKING_NS * 0.9;
+            let what = || format!("{name}: messages of a burst wait for a time-out: {figure} {burst} ns, {slow} ns");
+            faults.check(!waits, what);
+        }
     }
 }
 
@@ -66,7 +71,8 @@ fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &C
     let whole = sent == published && received + lost + late + damaged == sent;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
     let repeats = outcome.plan.transport.to_string().starts_with(REPEATS_WHEN_OVERRUN) && lost > 0;
-    let odd = duplicated + reordered + damaged + trial.before_sent;
+    // The loopback may reorder what a thread sends from several CPUs.
+    let odd = duplicated + damaged + trial.before_sent + if may_lose { 0 } else { reordered };
     faults.check(odd == 0 || repeats, || format!("{place}: {trial:?}"));
     faults.check(lost + late == 0 || may_lose, || format!("{place}: {trial:?}"));
     let (Some(response), Some(service), Some(lateness)) = (trial.response_ns, trial.service_ns, trial.lateness_ns)

@@ -6,7 +6,8 @@ use crate::{cells_on_disk, daemon_of, long_and_after, run_file};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
 
-/// Transports that can run here with a daemon that nobody has started, and the daemon's name.
+/// Transports that can run here with a daemon that nobody has started, and the daemon's name: the first of each system,
+/// all nightly.
 fn with_daemon() -> Vec<(String, String)> {
     let mut found = Vec::new();
     for row in transports() {
@@ -15,10 +16,8 @@ fn with_daemon() -> Vec<(String, String)> {
             aloud(&format!("SKIPPED: trouble with {daemon} of {}: one runs already, process {pid}", row.system));
         }
         let waiting = row.variants.iter().filter(|here| here.daemon_missing);
-        found.extend(waiting.map(|here| (format!("{}/{}", row.system, here.variant), daemon.clone())));
-    }
-    if !is_nightly() {
-        found.truncate(1);
+        let most = if is_nightly() { usize::MAX } else { 1 };
+        found.extend(waiting.take(most).map(|here| (format!("{}/{}", row.system, here.variant), daemon.clone())));
     }
     found
 }

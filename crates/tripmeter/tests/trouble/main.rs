@@ -18,10 +18,11 @@ use common::{Known, Tripmeter, is_nightly};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tripmeter_abi::Pattern;
+use tripmeter_abi::{Path as Claim, Pattern};
 
-/// So many small payloads that a run can be disturbed in the middle of them.
-const MANY_PAYLOADS: u64 = 60;
+/// So many small payloads that a run can be disturbed in the middle of them by a test that stands still for seconds: each
+/// takes tens of milliseconds, most of them for the manifest.
+const MANY_PAYLOADS: u64 = 300;
 /// Samples of each.
 const SAMPLES: usize = 400;
 
@@ -61,7 +62,7 @@ fn daemon_of(known: &Known) -> Option<String> {
 }
 
 /// Variants that carry messages between two processes here, with a wait that each can do: one after the other of its
-/// waits. One variant of each mechanism, every variant nightly.
+/// waits. One variant of each mechanism, and of each system with shared memory; every variant nightly.
 fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
     let (mut found, mut mechanisms) = (Vec::new(), BTreeSet::new());
     for row in known {
@@ -72,7 +73,9 @@ fn variants(known: &[Known]) -> Vec<(String, &'static str)> {
                 continue;
             }
             let has_daemon = description.daemon.is_some();
-            let mechanism = (declared.path.as_str(), has_daemon, declared.broker, declared.own_threads);
+            // Each system has shared memory of its own kind, and its own way to find out about the dead.
+            let system = (declared.path == Claim::SharedMemory).then_some(&row.system);
+            let mechanism = (declared.path.as_str(), system, has_daemon, declared.broker, declared.own_threads);
             if mechanisms.insert(mechanism) || is_nightly() {
                 let wait = declared.waits[found.len() % declared.waits.len()];
                 found.push((format!("{}/{}", row.system, here.variant), wait.as_str()));

@@ -5,7 +5,6 @@ use crate::common::traces::{signal, workers};
 use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, manifest, plugin, result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, Status};
 
@@ -172,10 +171,12 @@ fn a_leader_that_hangs_after_its_follower_was_killed_is_ended_before_the_watchdo
     let transport = "trouble?mode=take-hang&side=leader&after=160";
     let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "--wait", "block", "-n", "100", "--warmup", "10"];
     let sizes = ["--payloads", "64k,128k", "--loss-timeout", "0.3", "--no-floor", "-o", &output];
-    let mut run = Tripmeter::new(words.iter().chain(&sizes)).start();
+    let hangs = folder.path().join("hangs");
+    let sign = format!("TRIPMETER_TEST_HANGS={}", hangs.display());
+    let wrapper = ["env", "--default-signal=INT", &sign];
+    let mut run = Tripmeter::under(&wrapper, words.iter().chain(&sizes)).start();
     run.until("a first cell", |_| cells_on_disk(&results) > 0);
-    // By then it hangs; a leader that is slower fails by itself.
-    std::thread::sleep(Duration::from_millis(500));
+    run.until("it to hang", |_| hangs.exists());
     signal(workers(run.pid()).follower.unwrap(), "KILL");
     // Not by the watchdog, that asks for more silence.
     let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["follower", "signal 9 (kill)"]);
