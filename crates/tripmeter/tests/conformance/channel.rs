@@ -15,8 +15,6 @@ const PUBLISHERS: u64 = 2;
 const RATES: &str = "500,20000,21000,22000";
 /// How long a receive sleeps at the most before it looks around. A message that is there must not wait for that.
 const LOOKING_NS: f64 = 50e6;
-/// The only variant that has handed messages over again, and late, in a burst of which it lost others.
-const REPEATS_WHEN_OVERRUN: &str = "fastdds/data-sharing";
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     if !variant.can(Pattern::Channel) {
@@ -70,10 +68,9 @@ fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &C
     let published = u64::from(outcome.plan.links()) * PUBLISHED;
     let whole = sent == published && received + lost + late + damaged == sent;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
-    let repeats = outcome.plan.transport.to_string().starts_with(REPEATS_WHEN_OVERRUN) && lost > 0;
     // The loopback may reorder what a thread sends from several CPUs.
     let odd = duplicated + damaged + trial.before_sent + if may_lose { 0 } else { reordered };
-    faults.check(odd == 0 || repeats, || format!("{place}: {trial:?}"));
+    faults.check(odd == 0 || outcome.repeats(lost), || format!("{place}: {trial:?}"));
     faults.check(lost + late == 0 || may_lose, || format!("{place}: {trial:?}"));
     let (Some(response), Some(service), Some(lateness)) = (trial.response_ns, trial.service_ns, trial.lateness_ns)
     else {
