@@ -1,7 +1,7 @@
 //! Round trips: with one follower and several, many in a row, and of two experiments at once.
 
 use crate::common::{Tripmeter, alone, csv_payloads, folder, is_nightly, manifest};
-use crate::{Entry, Faults, Here, LONGEST, Outcome, SAMPLES, WARMUP, known, sort_out};
+use crate::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP, known, longest, sort_out};
 use tripmeter_abi::{Path, Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Cell, Counts, Figures};
@@ -150,7 +150,7 @@ fn both(faults: &mut Faults, variant: &Here<'_>) {
         Tripmeter::new(words.iter().chain(&sizes).chain(&["--attempts", "1"])).start()
     });
     for (run, results) in runs.into_iter().zip(&folders) {
-        let finished = run.wait(LONGEST);
+        let finished = run.wait(longest());
         let good = finished.code == Some(exit::GOOD.into());
         faults.check(good, || format!("{name}: exit code {:?}\n{}", finished.code, finished.stderr));
         if good {

@@ -48,8 +48,10 @@ fn a_daemon_is_started_and_stopped() {
 #[test]
 fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
     let _alone = alone();
-    for (transport, daemon) in with_daemon() {
-        for wait in ["poll", "block"] {
+    for (index, (transport, daemon)) in with_daemon().into_iter().enumerate() {
+        // A transport that goes on without its daemon goes through all payloads.
+        let waits = ["poll", "block"];
+        for wait in if is_nightly() { &waits[..] } else { &waits[index % 2..=index % 2] } {
             let folder = folder();
             let results = folder.path().join("results");
             let mut run = run_file(&long_and_after(folder.path(), &transport, wait), &results).start();
