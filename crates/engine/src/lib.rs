@@ -17,6 +17,7 @@ pub mod measure;
 pub mod message;
 pub mod os;
 pub mod passage;
+mod private;
 pub mod proof;
 pub mod record;
 pub mod registry;

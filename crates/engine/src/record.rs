@@ -62,15 +62,17 @@ pub struct OneWay {
     pub within_run: WithinRun,
     /// In nanoseconds.
     pub histogram: Histogram<u64>,
+    /// Samples that have none.
+    pub missing: u64,
 }
 
 impl OneWay {
-    /// From nanoseconds, in any order.
-    pub fn of(mut latencies_ns: Vec<u64>) -> Self {
+    /// From nanoseconds, in any order, besides those that are missing.
+    pub fn of(mut latencies_ns: Vec<u64>, missing: u64) -> Self {
         let mut histogram = histogram();
         latencies_ns.iter().for_each(|ns| histogram.saturating_record(*ns));
         let figures = tripmeter_stats::figures(&mut latencies_ns);
-        Self { figures, within_run: tripmeter_stats::rounds::within_run(&latencies_ns), histogram }
+        Self { figures, within_run: tripmeter_stats::rounds::within_run(&latencies_ns), histogram, missing }
     }
 }
 
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn one_way_latencies_have_figures_and_intervals_in_any_order() {
-        let one_way = OneWay::of((1..=1001).rev().collect());
+        let one_way = OneWay::of((1..=1001).rev().collect(), 0);
         assert_eq!((one_way.histogram.len(), one_way.figures.unwrap().median), (1001, 501.0));
         let sorted: Vec<u64> = (1..=1001).collect();
         assert_eq!(one_way.within_run, tripmeter_stats::rounds::within_run(&sorted));

@@ -392,6 +392,12 @@ impl Registry {
         self.get(name)?.load()
     }
 
+    /// The shared libraries of the systems that are plugins.
+    pub fn plugins(&self) -> BTreeMap<String, PathBuf> {
+        let plugins = self.entries.iter().filter_map(|entry| Some((entry.system(), entry.plugin_file()?)));
+        plugins.map(|(system, file)| (system.to_owned(), file.to_path_buf())).collect()
+    }
+
     /// The shared library of a system, if it is a plugin.
     pub fn plugin_file(&self, system: &str) -> Option<&Path> {
         self.find(system).and_then(Entry::plugin_file)

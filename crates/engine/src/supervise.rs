@@ -8,7 +8,7 @@ mod resume;
 mod sub_experiment;
 
 use crate::audit::{self, Root, Snapshot};
-use crate::by_hand::{MeetError, Meeting};
+use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
 use crate::daemon::{self, Daemons};
 use crate::environment;
@@ -39,8 +39,8 @@ pub enum Followers {
     Local,
     /// A `tripmeter follower` in another terminal.
     ByHand {
-        /// Where it comes to; see [`crate::by_hand::rendezvous`].
-        rendezvous: PathBuf,
+        /// Name of the place that it comes to; see [`crate::by_hand::rendezvous`].
+        rendezvous: String,
         /// How long it is waited for.
         wait: Duration,
     },
@@ -213,12 +213,13 @@ pub fn run_while<'a>(
     for name in scratch::remove_leftovers() {
         watch(&Event::Note(format!("removed '{name}', left by a run that was killed")));
     }
-    daemon::stop_leftovers();
+    daemon::stop_leftovers().into_iter().for_each(|left| watch(&Event::Note(left)));
     let scratch = Scratch::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
     let meeting = match &options.followers {
         Followers::Local => None,
         Followers::ByHand { rendezvous, wait } => {
-            watch(&Event::Note(format!("waiting for a follower at '{}'", rendezvous.display())));
+            let shown = by_hand::rendezvous(rendezvous)?;
+            watch(&Event::Note(format!("waiting for a follower at '{}'", shown.display())));
             Some(Meeting::wait(rendezvous, *wait, &options.stop)?)
         }
     };
@@ -398,8 +399,8 @@ impl<'a> Run<'a> {
         let processes = results.flat_map(|result| result.processes.iter().map(move |process| of(result, process)));
         let processes: Vec<ProcessActivity> = processes.collect();
         let clock = (&self.manifest.environment.clock, &self.calibration.timebase);
-        let (by_hand, spin) = (self.meeting.is_some(), !self.options.stop.load(Relaxed));
-        audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, by_hand, spin)
+        let (is_by_hand, spin) = (self.meeting.is_some(), !self.options.stop.load(Relaxed));
+        audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, is_by_hand, spin)
     }
 
     /// Adds what a process of the running sub-experiment did.

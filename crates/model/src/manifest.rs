@@ -283,14 +283,16 @@ pub struct Cell {
     /// Those of `one_way_last_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_last_within_run_ns: Option<WithinRun>,
-    /// From sending a message to its arrival at the follower, two readings of one clock; absent if it was not asked for, or
-    /// if a message had no answer.
+    /// From sending a message to its arrival at the follower, two readings of one clock, of the messages that were answered;
+    /// absent if it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_ns: Option<Figures>,
-    /// With several followers: from sending a message to its arrival at the last of them; absent if a message was not
-    /// answered by all.
+    /// With several followers: from sending a message to its arrival at the last of them, of messages that all answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_last_ns: Option<Figures>,
+    /// Samples without a latency one way, as their arrival at a follower was not noted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub one_way_missing: u64,
     /// With several followers: what happened at each. Round trips last until the last answer then; `counts.received` are
     /// the messages that all have answered, and its other counts but `sent` are totals of the followers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -332,6 +334,28 @@ pub struct Cell {
     pub rpc: Vec<RpcTrial>,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Cell {
+    /// Whether a message came that was not what was sent. Calls that fail are counted, and shown, by themselves.
+    pub fn is_damaged(&self) -> bool {
+        self.rpc.is_empty() && self.counts.damaged > 0
+    }
+
+    /// Whether, in a trial or at a follower, nothing came of what was sent.
+    pub fn is_all_lost(&self) -> bool {
+        let nothing = |sent: u64, received: u64| sent > 0 && received == 0;
+        let of = |counts: &Counts| nothing(counts.sent, counts.received);
+        of(&self.counts)
+            || self.followers.iter().any(|at| of(&at.counts))
+            || self.trials.iter().any(|trial| trial.followers.iter().any(|at| nothing(trial.sent, at.received)))
+            || self.channel.iter().any(|trial| of(&trial.counts))
+            || self.rpc.iter().any(|trial| nothing(trial.counts.made, trial.counts.succeeded))
+    }
+}
+
 /// One of several followers, in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AtFollower {
@@ -339,7 +363,7 @@ pub struct AtFollower {
     pub follower: u32,
     /// What happened to the messages to it and to its answers, warm-up included.
     pub counts: Counts,
-    /// From sending a message to its arrival here; absent if a message was not answered by all followers.
+    /// From sending a message to its arrival here, of messages that all followers answered.
     pub one_way_ns: Option<Figures>,
     /// Intervals of its quantiles within this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -128,7 +128,7 @@ impl Runs<'_> {
     }
 
     fn note_code(&mut self, manifest: &Manifest) {
-        self.code = self.code.max(exit_code(manifest));
+        self.code = self.code.max(exit_code(manifest, self.prepared.allowed));
     }
 
     /// An estimate, once there is something to make it from.

@@ -122,10 +122,17 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
     }
 
     fn unanswered<T: TouchKind>(&mut self) {
-        if let Err(failure) = self.trips.give_up() {
-            return self.finish(Err(failure));
+        match self.trips.give_up() {
+            Ok(()) => self.next_row::<T>(),
+            Err(failure) => self.finish(Err(failure)),
         }
-        self.next::<T>(self.trips.clock.now());
+    }
+
+    /// Goes on after a message that was not answered.
+    #[cold]
+    fn next_row<T: TouchKind>(&mut self) {
+        let now = self.trips.begin_row(self.stored);
+        self.next::<T>(now);
     }
 
     /// Goes on after a trip that ended at `stamp`.
@@ -154,7 +161,10 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
                 self.stored += 1;
                 self.next::<T>(stamp);
             }
-            Step::Over => self.next::<T>(self.trips.clock.now()),
+            Step::Over => match self.trips.damaged(message.length) {
+                Ok(_) => self.next_row::<T>(),
+                Err(failure) => self.finish(Err(failure)),
+            },
             Step::On => {}
         }
     }
@@ -185,8 +195,8 @@ pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
     }
     let shared = trips.shared;
     let pause = Duration::from_nanos(trips.loss_timeout_ns / 4);
-    let previous = trips.clock.now();
-    trips.began = previous;
+    trips.rows.clear();
+    let previous = trips.begin_row(0);
     let waiter = std::thread::current();
     let mut chain = Chain { trips, samples, stored: 0, previous, deadline, end: None, is_over: false, waiter };
     inbox.serve(&mut chain, Chain::handle::<T>, |turns| {

@@ -2,20 +2,21 @@
 
 use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
-use crate::control::{CLOSING, FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
+use crate::control::{CLOSING, Follow, FromFollower, FromLeader, Heard, Incoming, Job, OPENING, ToWorker, WRITING};
 use crate::files::append_log_row;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
 use crate::worker::OPEN_TIMEOUT;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::BufReader;
-use std::os::unix::net::UnixStream;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
 use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::throughput::Offer;
 
 /// How long processes may take to end after their last word.
 const ENDING_TIME: Duration = Duration::from_secs(5);
@@ -29,6 +30,8 @@ const LOOKING_TIME: Duration = Duration::from_millis(100);
 const STOPPING_TIME: Duration = Duration::from_secs(5);
 /// How long a transport may take to open and connect, whatever the watchdog says of measuring.
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
+/// How long a leader may say that it lives without a message of its own, besides the pauses that are planned.
+const LONGEST_STANDING: Duration = Duration::from_secs(600);
 /// How long a hundred million samples may take to be sorted and written.
 const WRITING_TIME: Duration = Duration::from_secs(600);
 
@@ -82,8 +85,9 @@ fn ensure_daemon(
         intruder: None,
         publisher_count: most_with_daemon(run, name, SubExperiment::publishers).max(plan.publishers()),
     };
-    let note = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs).map_err(|error| error.to_string())?;
-    if let Some(note) = note {
+    let stop = &run.options.stop;
+    let ensured = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs, stop);
+    if let Some(note) = ensured.map_err(|error| error.to_string())? {
         (run.watch)(&Event::Note(note));
     }
     Ok(Some((name.clone(), options)))
@@ -108,7 +112,7 @@ struct Team {
     /// What its processes print.
     log: File,
     leader: Worker,
-    reader: BufReader<UnixStream>,
+    incoming: Incoming,
     /// By index; none if they are threads of the leader, or started by hand.
     followers: Vec<Worker>,
     /// The first that was seen to have ended: which, when, and what it said last.
@@ -125,6 +129,8 @@ struct Team {
     processor_time: Option<ProcessorTime>,
     /// When a logger was used, of CLOCK_MONOTONIC.
     logged: (u64, u64),
+    /// What the leader last said that it did, besides being alive, and since when it has said no more.
+    moved: (u64, Instant),
 }
 
 /// The leader's last word, or why there was none.
@@ -168,15 +174,18 @@ impl Team {
             _ if same_process => {}
             Some(meeting) => meeting.start(&controls[0]).map_err(|error| error.to_string())?,
             None => {
+                let plugin = entry.plugin_file().map(|file| (plan.transport.system.clone(), file.to_path_buf()));
+                let plugins: BTreeMap<_, _> = plugin.into_iter().collect();
                 for control in controls {
                     let mut follower = spawn().map_err(|error| failed("follower", error))?;
-                    follower.send(&ToWorker::Follow(control)).map_err(|error| failed("follower", error))?;
+                    let part = Follow { control, plugins: plugins.clone() };
+                    follower.send(&ToWorker::Follow(part)).map_err(|error| failed("follower", error))?;
                     followers.push(follower);
                 }
             }
         }
-        let reader = leader.stream.try_clone().map_err(|error| failed("leader", error))?;
-        let reader = BufReader::new(reader);
+        let incoming = leader.stream.try_clone().map_err(|error| failed("leader", error))?;
+        let incoming = Incoming::new(incoming);
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let plan = plan.clone();
@@ -185,7 +194,7 @@ impl Team {
         Ok(Self {
             log,
             leader,
-            reader,
+            incoming,
             followers,
             follower_ended,
             told_to_stop,
@@ -196,6 +205,7 @@ impl Team {
             again: false,
             processor_time,
             logged: (0, 0),
+            moved: (0, Instant::now()),
         })
     }
 
@@ -213,26 +223,46 @@ impl Team {
                 // A leader that has gone is noticed below.
                 let _ = self.leader.send(&ToWorker::Stop);
             }
-            if self.reader.buffer().is_empty() {
-                let wait = if self.follower_ended.is_some() { LOOKING_TIME } else { Duration::from_secs(1) };
-                let ready = crate::os::wait_readable(&[&self.leader.stream], wait);
-                if !ready.is_ok_and(|ready| ready[0]) {
+            let wait = if self.follower_ended.is_some() { LOOKING_TIME } else { Duration::from_secs(1) };
+            match self.incoming.next(wait) {
+                Ok(Heard::Message(event)) => {
+                    match &event {
+                        FromLeader::Progress { moves, .. } if *moves == self.moved.0 => {}
+                        FromLeader::Progress { moves, .. } => self.moved = (*moves, Instant::now()),
+                        _ => self.moved.1 = Instant::now(),
+                    }
+                    if let Some(outcome) = self.standing() {
+                        return outcome;
+                    }
+                    if let Some(outcome) = self.take_note(run, event) {
+                        return outcome;
+                    }
+                }
+                Ok(Heard::Nothing) => {
                     if let Some(outcome) = self.overdue(run, heard) {
                         return outcome;
                     }
                     continue;
                 }
-            }
-            match receive::<FromLeader>(&mut self.reader) {
-                Ok(Some(event)) => {
-                    if let Some(outcome) = self.take_note(run, event) {
-                        return outcome;
-                    }
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    return Outcome::Killed(format!("the leader of '{}' sent {error}; it was killed", self.transport));
                 }
-                Ok(None) | Err(_) => return Outcome::Vanished,
+                Ok(Heard::End) | Err(_) => return Outcome::Vanished,
             }
             heard = Instant::now();
         }
+    }
+
+    /// Whether the leader has said for too long that it is alive, and nothing has moved.
+    fn standing(&self) -> Option<Outcome> {
+        let limit = LONGEST_STANDING + 2 * longest_pause(&self.plan);
+        (self.moved.1.elapsed() > limit).then(|| {
+            let (transport, phase, seconds) = (&self.transport, &self.phase, limit.as_secs());
+            Outcome::Killed(format!(
+                "the leader of '{transport}' says that it lives, but has sent nothing for {seconds} s while it was to {phase}; \
+                 it was killed"
+            ))
+        })
     }
 
     fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
@@ -321,7 +351,7 @@ impl Team {
                 self.planned = self.plan.samples_of(payload_bytes);
                 (run.watch)(&Event::PayloadStarted { payload_bytes });
             }
-            FromLeader::Progress { samples } => {
+            FromLeader::Progress { samples, .. } => {
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
             FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
@@ -412,6 +442,21 @@ impl Team {
             None => why,
         }
     }
+}
+
+/// The longest time between two messages that the plan asks for.
+fn longest_pause(plan: &SubExperiment) -> Duration {
+    let rates = plan.channel.iter().flat_map(|flow| flow.rates_hz.iter().copied());
+    let rates = rates.chain(plan.rpc.iter().flat_map(|calls| calls.rates_hz.iter().copied()));
+    let offers = plan.throughput.iter().flat_map(|load| &load.offers);
+    let pauses = offers.map(|offer| match offer {
+        Offer::Rate { rate_hz } => 1.0 / rate_hz,
+        Offer::Burst { recovery_ns, .. } => *recovery_ns as f64 / 1e9,
+        Offer::Max | Offer::Search { .. } => 0.0,
+    });
+    let recorded = plan.channel.iter().filter_map(|flow| flow.recorded.as_ref()).map(|recorded| recorded.duration_ns as f64 / 1e9);
+    let longest = rates.map(|rate_hz| 1.0 / rate_hz).chain(pauses).chain(recorded).fold(0.0, f64::max);
+    Duration::try_from_secs_f64(longest).unwrap_or(Duration::MAX / 4)
 }
 
 /// The processor of each follower; `None` if the kernel chooses.

@@ -13,7 +13,9 @@ use crate::measure::{Failure, Shared, Watch, echo};
 use crate::message::{TouchKind, with_touch};
 use crate::os::{self, Target};
 use crate::proof::{Baseline, Observer};
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -29,18 +31,20 @@ pub struct Follower {
     setup: Setup,
 }
 
-/// Follows the leader at the other end of `stream` until it says good-bye.
+/// Follows the leader at the other end of `stream` until it says good-bye. It names a system; where that is, if it is a
+/// plugin, `plugins` says.
 ///
 /// # Errors
 /// What ended it; the leader has been told.
-pub fn follow(stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+pub fn follow(stream: UnixStream, plugins: &BTreeMap<String, PathBuf>, built_in: BuiltIn<'_>) -> Result<()> {
     let mut follower = Follower::start(stream)?;
     if follower.pattern() == Pattern::Log {
         let result = follower.read_logs();
         return follower.report(result);
     }
-    let setup = &follower.setup;
-    let result = find(&setup.system, setup.plugin.as_deref(), built_in).and_then(|system| system.follow(&mut follower));
+    let system = &follower.setup.system;
+    let plugin = plugins.get(system).map(PathBuf::as_path);
+    let result = find(system, plugin, built_in).and_then(|system| system.follow(&mut follower));
     follower.report(result)
 }
 

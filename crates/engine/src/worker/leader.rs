@@ -152,7 +152,9 @@ fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
             let which = if job.controls.len() > 1 { format!(" {index}") } else { String::new() };
             return Err(Error::Failed(format!("the follower process{which} did not come")));
         }
-        streams.push(listener.accept().map_err(failed)?.0);
+        let stream = listener.accept().map_err(failed)?.0;
+        os::check_peer(&stream).map_err(failed)?;
+        streams.push(stream);
     }
     Ok(streams)
 }
@@ -334,7 +336,6 @@ impl Leader {
         Setup {
             protocol: PROTOCOL,
             system: self.job.sub_experiment.transport.system.clone(),
-            plugin: self.job.plugin.clone(),
             arrivals: self.job.sub_experiment.one_way.then_some(self.job.timebase.source),
             options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,

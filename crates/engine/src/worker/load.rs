@@ -218,7 +218,9 @@ impl Leader {
         loop {
             let deadline = extent.deadline.min(base.now() + piece);
             match stream.run::<T, S>(spacing, Extent { deadline, ..extent })? {
-                End::Deadline if base.now() < extent.deadline => self.report(&FromLeader::Progress { samples: 0 }),
+                End::Deadline if base.now() < extent.deadline => {
+                    self.report(&FromLeader::Progress { samples: 0, moves: stream.sequence });
+                }
                 end => return Ok(end),
             }
         }
@@ -237,7 +239,7 @@ impl Leader {
                     let why = format!("the follower was still taking messages {seconds} s after the last was sent");
                     return Err(Error::Failed(why));
                 }
-                None => self.report(&FromLeader::Progress { samples: 0 }),
+                None => self.report(&FromLeader::Progress { samples: 0, moves: 0 }),
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::measure::trips::Trips;
 use crate::measure::{End, Tracker, Watch, echo};
 use crate::message::TouchKind;
 use crate::passage::{Kept, Topic};
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Release;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::rpc::{CallCounts, ClientSeries, Pace, RpcTrial};
@@ -81,7 +81,7 @@ impl Leader {
                 } else {
                     let ended = client.run(made, piece.capped, |begun| trips.call::<T>(begun));
                     ended.and_then(|ended| {
-                        sending.0.store(Sending::DRAINING, Relaxed);
+                        sending.drain();
                         crew.rouse_main();
                         trips.drain::<T>().map(|()| ended)
                     })

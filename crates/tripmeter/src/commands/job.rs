@@ -54,7 +54,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     say(args, &history::draw(&results, Some(&limits), &args.database.join("history_plots"), options)?);
     say(args, &format!("results in '{}'\n", place.display()));
     Ok(match check::exit_code(&checked, args.strict) {
-        exit::GOOD => exit_code(&manifest),
+        exit::GOOD => exit_code(&manifest, prepared.allowed),
         failing => failing,
     })
 }

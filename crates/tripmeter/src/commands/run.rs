@@ -1,5 +1,5 @@
 use super::{plot, table};
-use crate::args::{ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
+use crate::args::{AllowedArgs, ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
@@ -13,7 +13,7 @@ use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand};
 use tripmeter_model::exit;
 use tripmeter_model::experiment::TableKind;
-use tripmeter_model::manifest::{Manifest, Status, Verdict};
+use tripmeter_model::manifest::{Cell, Manifest, Status, Verdict};
 use tripmeter_model::plan::Plan;
 
 /// How long a measuring process may show no sign of life; it shows one per second.
@@ -34,10 +34,13 @@ pub fn leader(args: &LeaderArgs) -> Result<u8, CliError> {
 /// `tripmeter follower`
 pub fn follower(args: &FollowerArgs) -> Result<u8, CliError> {
     let stop = stop_on_signals()?;
-    let place = rendezvous(&args.rendezvous.name)?;
+    let name = rendezvous(&args.rendezvous.name)?;
+    let program = experiment::program()?;
+    let plugins = experiment::registry(&args.plugins, &program)?.plugins();
     let timeout = Duration::from_secs(args.timeout.into());
+    let place = by_hand::rendezvous(&name).map_err(RunError::from)?;
     output::say(&format!("waiting for a leader at '{}'", place.display()));
-    by_hand::follow(&experiment::program()?, &place, timeout, &stop).map_err(RunError::from)?;
+    by_hand::follow(&program, &plugins, &name, timeout, &stop).map_err(RunError::from)?;
     Ok(exit::GOOD)
 }
 
@@ -69,7 +72,7 @@ fn measure(
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
         plot::of_run(&manifest, &folder, output.quiet)?;
     }
-    Ok(exit_code(&manifest))
+    Ok(exit_code(&manifest, prepared.allowed))
 }
 
 /// All that a run needs; it can be run more than once.
@@ -81,6 +84,8 @@ pub struct Prepared {
     stop: Arc<AtomicBool>,
     /// Whether to start nothing where the audit of the machine warns or fails.
     strict: bool,
+    /// What the exit code says nothing of.
+    pub allowed: AllowedArgs,
     /// Keeps the schedule that the plan names.
     _recording: Option<Opened>,
 }
@@ -99,7 +104,8 @@ impl Prepared {
         if !quiet {
             plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
         }
-        Ok(Self { plan, registry, program, stop, strict: false, _recording: opened })
+        let allowed = args.allowed;
+        Ok(Self { plan, registry, program, stop, strict: false, allowed, _recording: opened })
     }
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
@@ -148,22 +154,24 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
 }
 
 /// What a finished run means to a script.
-pub fn exit_code(manifest: &Manifest) -> u8 {
+pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if manifest.status == Status::Interrupted {
         return exit::INTERRUPTED;
     }
     let failed = manifest.sub_experiments.iter().any(|result| {
         let proof_failed = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
-        result.status != Status::Complete || proof_failed
+        let damaged = !allowed.allow_damage && result.cells.iter().any(Cell::is_damaged);
+        let all_lost = !allowed.allow_loss && result.cells.iter().any(Cell::is_all_lost);
+        result.status != Status::Complete || proof_failed || damaged || all_lost
     });
     if failed || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
 }
 
-/// Where leader and follower of that name meet.
-fn rendezvous(name: &str) -> Result<PathBuf, CliError> {
+/// The name of a rendezvous, if it is one.
+fn rendezvous(name: &str) -> Result<String, CliError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=40).contains(&name.len()) && name.bytes().all(plain) {
-        return Ok(by_hand::rendezvous(name));
+        return Ok(name.to_owned());
     }
     Err(CliError::new(exit::USAGE, format!("rendezvous '{name}' is not of 1 to 40 letters, digits, '_' and '-'")))
 }
