@@ -14,6 +14,8 @@
 #define SHORT_TABLE 5   /* an earlier, shorter table */
 #define NO_VARIANT 6    /* describes nothing */
 #define BAD_NAME 7      /* describes a variant with a name against the rules */
+#define EARLIER_TABLE 8 /* a table that ends before its optional entries */
+#define LATER_TABLE 9   /* a table with an entry that this header does not have */
 #ifndef LOAD
 #define LOAD LOADS
 #endif
@@ -62,12 +64,18 @@ static int32_t trouble_at(const char *where, tm_error *error) {
         return TM_FAILED;
     }
     if (strcmp(what, "code") == 0) return -77; /* a status that the header does not know */
+    if (strcmp(what, "odd") == 0) return 42;   /* the same, and no error */
+    if (strcmp(what, "again") == 0) return TM_AGAIN;
     if (strcmp(what, "hang") == 0) hang();
     if (strcmp(what, "crash") == 0) {
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     }
     if (strcmp(what, "exit") == 0) _exit(3);
+    if (strcmp(what, "throw") == 0) { /* as a C++ library that nobody catches from */
+        fprintf(stderr, "terminate called after throwing an instance of 'trouble'\n  what():  no room in %s\n\n", where);
+        abort();
+    }
     if (strcmp(what, "noise") == 0 && trouble.noises++ < 10) {
         printf("noise on stdout from %s\n", where);
         fflush(stdout);
@@ -148,6 +156,7 @@ static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to,
     if (status == TM_OK) status = stream_loan(&link->socket, length, loan, error);
     if (strcmp(trouble.mode, "loan-null") == 0) loan->data = NULL;
     if (strcmp(trouble.mode, "loan-short") == 0) loan->length--;
+    if (strcmp(trouble.mode, "loan-misaligned") == 0) loan->data++;
     return status;
 }
 
@@ -165,6 +174,7 @@ static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_
     int32_t status = trouble.taken >= trouble.after ? trouble_at("take", error) : TM_OK;
     if (status == TM_OK) status = stream_take(&link->socket, timeout_ns, message, error);
     if (status == TM_OK) trouble.taken++;
+    if (status == TM_OK && trouble.here && strcmp(trouble.mode, "take-null") == 0) message->data = NULL;
     return status;
 }
 
@@ -185,7 +195,8 @@ static const tm_setting settings[] = {
     {.name = TM_STR("mode"),
      .default_value = TM_STR("none"),
      .values = TM_STR("none | (probe | open | link | connect | loan | publish | take | close)-"
-                      "(error | mute | garbage | code | hang | crash | exit | noise), loan-(null | short)"),
+                      "(error | mute | garbage | code | odd | again | hang | crash | exit | throw | noise), "
+                      "loan-(null | short | misaligned), take-null"),
      .summary = TM_STR("which call makes which trouble")},
     {.name = TM_STR("side"),
      .default_value = TM_STR("both"),
@@ -209,9 +220,15 @@ static const tm_description description = {
     .setting_count = sizeof settings / sizeof *settings,
 };
 
-static const tm_transport table = {
+static const struct {
+    tm_transport table;
+    void (*appended)(void);
+} whole = {.table = {
     .abi_version = LOAD == OTHER_ABI ? TM_ABI_VERSION + 1 : TM_ABI_VERSION,
-    .struct_size = LOAD == SHORT_TABLE ? sizeof(tm_transport) / 2 : sizeof(tm_transport),
+    .struct_size = LOAD == SHORT_TABLE     ? sizeof(tm_transport) / 2
+                   : LOAD == EARLIER_TABLE ? offsetof(tm_transport, wait_any)
+                   : LOAD == LATER_TABLE   ? sizeof whole
+                                           : sizeof(tm_transport),
     .description = &description,
     .probe = probe,
     .node_open = node_open,
@@ -225,11 +242,11 @@ static const tm_transport table = {
     .discard = discard,
     .take = LOAD == NULL_FUNCTION ? NULL : take,
     .release = release,
-};
+}};
 
 #if LOAD == NO_ENTRY
 const tm_transport *some_other_entry(void);
-const tm_transport *some_other_entry(void) { return &table; }
+const tm_transport *some_other_entry(void) { return &whole.table; }
 #else
-const tm_transport *tripmeter_transport(void) { return LOAD == NULL_TABLE ? NULL : &table; }
+const tm_transport *tripmeter_transport(void) { return LOAD == NULL_TABLE ? NULL : &whole.table; }
 #endif

@@ -12,6 +12,7 @@ mod daemon;
 mod environment;
 pub mod files;
 pub mod handover;
+mod last_line;
 pub mod lines;
 pub mod measure;
 pub mod message;

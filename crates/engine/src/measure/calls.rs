@@ -242,6 +242,7 @@ pub fn called_back<L: Link, C: Clock, T: TouchKind, O>(
                 return Ok(ended);
             }
             loop {
+                turns.check()?;
                 match turns.with(|state| state.look(begun))? {
                     Some(ended) => return Ok(ended),
                     None => std::thread::park_timeout(pause),

@@ -4,6 +4,7 @@ use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
 use crate::control::{CLOSING, Follow, FromFollower, FromLeader, Heard, Incoming, Job, OPENING, ToWorker, WRITING};
 use crate::files::append_log_row;
+use crate::last_line::last_line;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
@@ -111,6 +112,8 @@ fn largest(plan: &SubExperiment) -> u64 {
 struct Team {
     /// What its processes print.
     log: File,
+    /// What was in the log before.
+    log_start: u64,
     leader: Worker,
     incoming: Incoming,
     /// By index; none if they are threads of the leader, or started by hand.
@@ -159,6 +162,7 @@ impl Team {
             .append(true)
             .open(log_file)
             .map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
+        let log_start = log.metadata().map_or(0, |metadata| metadata.len());
         let job = job(run, plan, entry, part, round);
         let same_process = entry
             .describe()
@@ -193,6 +197,7 @@ impl Team {
         let processor_time = is_log.then(|| ProcessorTime::watch(leader.pid())).flatten();
         Ok(Self {
             log,
+            log_start,
             leader,
             incoming,
             followers,
@@ -423,24 +428,34 @@ impl Team {
                 return Ok(Status::Complete);
             }
             Outcome::Interrupted => return Ok(Status::Interrupted),
-            Outcome::Failed(why) | Outcome::Killed(why) => self.with_crash(why, &hung),
-            Outcome::Vanished => {
-                let how = self.leader.crash().unwrap_or_else(|| "ended without a word".to_owned());
-                format!("the leader process {how} while it was to {}", self.phase)
-            }
+            Outcome::Failed(why) | Outcome::Killed(why) => match self.crash_of_follower(&hung) {
+                Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
+                None => why,
+            },
+            Outcome::Vanished => match self.leader.crash() {
+                Some(how) => {
+                    let last_words = self.last_words(log_file);
+                    format!("the leader process {how} while it was to {}{last_words}", self.phase)
+                }
+                None => format!("the leader process ended without a word while it was to {}", self.phase),
+            },
         };
         let log = log_file.metadata().is_ok_and(|metadata| metadata.len() > 0);
         Err(if log { format!("{why}; its log is '{}'", log_file.display()) } else { why })
     }
 
-    /// Adds how a follower ended, if that was the cause.
-    fn with_crash(&self, why: String, killed_by_us: &[bool]) -> String {
+    /// How a follower ended, if a crash ended it.
+    fn crash_of_follower(&self, killed_by_us: &[bool]) -> Option<String> {
         let ended = self.followers.iter().zip(killed_by_us).enumerate().filter(|(_, (_, killed))| !**killed);
-        match ended.filter_map(|(index, (follower, _))| Some((index, follower.crash()?))).next() {
-            Some((index, how)) if self.plan.is_fan_out() => format!("{why}; the process of follower {index} {how}"),
-            Some((_, how)) => format!("{why}; the follower process {how}"),
-            None => why,
-        }
+        let (index, how) = ended.filter_map(|(index, (follower, _))| Some((index, follower.crash()?))).next()?;
+        let is_one = !self.plan.is_fan_out();
+        Some(if is_one { format!("the follower process {how}") } else { format!("the process of follower {index} {how}") })
+    }
+
+    /// The last line that a process of this sub-experiment wrote, if any: what a library says before it aborts.
+    fn last_words(&self, log_file: &Path) -> String {
+        let line = File::open(log_file).and_then(|mut file| last_line(&mut file, self.log_start));
+        line.ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
     }
 }
 

@@ -147,7 +147,7 @@ fn plugins_that_are_none_are_refused() {
     refuse("no_entry", exit::DATA, &["tripmeter_transport"]);
     refuse("other_abi", exit::DATA, &["version 2", "1"]);
     refuse("null_table", exit::DATA, &["NULL"]);
-    refuse("null_function", exit::DATA, &["function", "NULL"]);
+    refuse("null_function", exit::DATA, &["entry 'take'", "NULL"]);
     refuse("short_table", exit::DATA, &["bytes"]);
     refuse("no_variant", exit::DATA, &["variant"]);
     refuse("bad_name", exit::DATA, &["names of system and variants"]);
