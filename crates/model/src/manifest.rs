@@ -5,7 +5,8 @@ use crate::channel::ChannelTrial;
 pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
 use crate::log::LogCalls;
 use crate::loss::LossFigure;
-use crate::plan::Plan;
+use crate::name::is_name;
+use crate::plan::{MOST_ROUNDS, Plan};
 use crate::rpc::RpcTrial;
 use crate::series::Series;
 use crate::throughput::Trial;
@@ -48,6 +49,39 @@ pub struct Manifest {
     /// When it went on after it had been killed or interrupted, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,
+}
+
+/// Most bytes of the file: some times what 1,000 rounds of two sides with all payloads make.
+pub const MOST_BYTES: u64 = 256 << 20;
+/// Most bytes of a text in it.
+pub const MOST_TEXT_BYTES: usize = 64 << 10;
+
+impl Manifest {
+    /// Checks what the types do not say: names become parts of paths, and lists are made of rounds.
+    ///
+    /// # Errors
+    /// What is wrong with which field, in one line.
+    pub fn check(&self) -> Result<(), String> {
+        let rounds = self.plan.rounds;
+        if rounds > MOST_ROUNDS {
+            return Err(format!("has {rounds} rounds, and the most are {MOST_ROUNDS}"));
+        }
+        let planned = self.plan.sub_experiments.iter().map(|planned| &planned.name);
+        let measured = self.sub_experiments.iter().map(|result| &result.name);
+        if let Some(name) = planned.chain(measured).find(|name| !is_name(name)) {
+            return Err(format!(
+                "has a sub-experiment '{}', which is no name: 1 to {} letters, digits and _.=-, without . or - in front",
+                name.chars().take(200).collect::<String>(),
+                crate::name::MOST_BYTES
+            ));
+        }
+        match self.sub_experiments.iter().find(|result| !(1..=MOST_ROUNDS).contains(&result.round)) {
+            Some(SubExperimentResult { name, round, .. }) => {
+                Err(format!("has round {round} of '{name}', and rounds are 1 to {MOST_ROUNDS}"))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// That a run of several rounds went on after a kill.

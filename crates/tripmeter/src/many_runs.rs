@@ -84,7 +84,7 @@ impl Runs<'_> {
     fn one(&mut self, index: u32) -> Result<bool, CliError> {
         let finished = self.folder.join(name(index));
         if finished.exists() {
-            let manifest = table::read(&finished)?;
+            let manifest = table::read_exact(&finished)?;
             self.same_experiment(&finished, &manifest.plan)?;
             self.note_code(&manifest);
             return Ok(true);

@@ -66,7 +66,7 @@ fn measure(
     let text = if output.json {
         serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"
     } else {
-        table::text(&manifest, &prepared.plan.tables)
+        table::text(&table::printable(&manifest), &prepared.plan.tables)
     };
     output::print(&text)?;
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
