@@ -95,7 +95,7 @@ pub(crate) struct Shared {
 }
 
 /// How long a chunk that the peer has not let go of is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Chunks of a sender: one being written, some on the way.
 fn chunks(pattern: Pattern) -> u64 {
@@ -135,7 +135,7 @@ impl Memory for Shared {
                     return Ok(data);
                 }
                 Err(error) if begin.get_or_insert_with(Instant::now).elapsed() > PATIENCE => {
-                    return Err(Error::failed(format!("no chunk of {length} bytes within 1 s: {error:?}")));
+                    return Err(Error::failed(format!("no chunk of {length} bytes within {PATIENCE:?}: {error:?}")));
                 }
                 Err(_) => std::thread::yield_now(),
             }
