@@ -33,7 +33,8 @@ static struct {
     char mode[32];
     int here;
     uint64_t after;
-    uint64_t taken;
+    uint64_t taken; /* where nothing comes back, published */
+    int one_way;
     int noises;
 } trouble;
 
@@ -101,6 +102,7 @@ static int32_t read_settings(const tm_node_options *options, tm_error *error) {
     trouble.here = strcmp(side, "both") == 0 || strcmp(side, role) == 0;
     trouble.after = strtoull(after, NULL, 10);
     trouble.taken = 0;
+    trouble.one_way = options->pattern == TM_CHANNEL && options->role == TM_LEADER;
     return TM_OK;
 }
 
@@ -162,6 +164,7 @@ static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to,
 
 static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error) {
     int32_t status = trouble.taken >= trouble.after ? trouble_at("publish", error) : TM_OK;
+    if (trouble.one_way) trouble.taken++;
     return status == TM_OK ? stream_publish(&link->socket, loan, timeout_ns, error) : status;
 }
 
@@ -175,6 +178,7 @@ static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_
     if (status == TM_OK) status = stream_take(&link->socket, timeout_ns, message, error);
     if (status == TM_OK) trouble.taken++;
     if (status == TM_OK && trouble.here && strcmp(trouble.mode, "take-null") == 0) message->data = NULL;
+    if (status == TM_OK && trouble.here && strcmp(trouble.mode, "take-short") == 0) message->length--;
     return status;
 }
 
@@ -187,7 +191,7 @@ static const tm_variant variants[] = {{
     .name = TM_STR(VARIANT),
     .summary = TM_STR("AF_UNIX stream, with trouble on request"),
     .path = TM_PATH_UNIX_STREAM,
-    .patterns = TM_PINGPONG,
+    .patterns = TM_PINGPONG | TM_CHANNEL | TM_RPC,
     .waits = TM_POLL | TM_BLOCK,
 }};
 
@@ -196,7 +200,7 @@ static const tm_setting settings[] = {
      .default_value = TM_STR("none"),
      .values = TM_STR("none | (probe | open | link | connect | loan | publish | take | close)-"
                       "(error | mute | garbage | code | odd | again | hang | crash | exit | throw | noise), "
-                      "loan-(null | short | misaligned), take-null"),
+                      "loan-(null | short | misaligned), take-(null | short)"),
      .summary = TM_STR("which call makes which trouble")},
     {.name = TM_STR("side"),
      .default_value = TM_STR("both"),

@@ -120,7 +120,9 @@ fn own_folder(path: &Path) -> io::Result<File> {
     };
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let folder = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTDIR | libc::ELOOP)) => return wrong("is no folder"),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTDIR | libc::ELOOP)) => {
+            return wrong("is no folder");
+        }
         folder => folder?,
     };
     let found = folder.metadata()?;

@@ -72,6 +72,9 @@ pub fn all(manifest: &Manifest) -> String {
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());
     }
+    if trips::has_damage(&rows) || throughput::has_damage(&loads) || channel::has_damage(&flows) {
+        parts.push(trips::DAMAGED_LEGEND.to_owned());
+    }
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }

@@ -134,13 +134,14 @@ impl Row<'_> {
     }
 }
 
+pub fn has_damage(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|row| row.counts().damaged > 0)
+}
+
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
-    let lines = |row: &Row<'_>| Lines {
-        payload_bytes: row.payload_bytes,
-        damaged: row.counts().damaged,
-        lines: row.lines(),
-    };
+    let lines =
+        |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: row.counts().damaged, lines: row.lines() };
     lines::draw(HEADER, &[NAMING], &rows.iter().map(lines).collect::<Vec<_>>())
 }
 
@@ -184,6 +185,9 @@ impl Row<'_> {
             }
         }
         let counts = self.counts();
+        if counts.sent > 0 && counts.received == 0 {
+            lines.push(format!("* {place}: {}", notes::ALL_LOST));
+        }
         if notes::odd(&counts) || counts.lost > 0 {
             lines.push(format!("{place}: {}", notes::mishaps(&counts)));
         }

@@ -128,12 +128,16 @@ impl Row<'_> {
     }
 }
 
+pub fn has_damage(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|row| row.damaged() > 0)
+}
+
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
     let mut header = HEADER.to_vec();
-    let damaged = rows.iter().any(|row| row.damaged() > 0);
+    let damaged = has_damage(rows);
     if damaged {
         header.insert(HEADER.len() - 1, DAMAGED_HEADER);
     }
@@ -175,6 +179,9 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
                 lines.push(format!("{}, {offer}: {behind} of {sent} messages were sent late", place()));
             }
         }
+    }
+    for row in rows.iter().filter(|row| row.is_all_lost()) {
+        lines.push(format!("* {} at {}: {}", row.sub.planned.name, display_size(row.payload_bytes), notes::ALL_LOST));
     }
     for row in rows {
         for (arrival, trial) in row.arrivals().zip(&row.trials) {

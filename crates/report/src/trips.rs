@@ -156,7 +156,7 @@ fn has_one_way(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| row.one_way_median().is_some())
 }
 
-fn has_damage(rows: &[Row<'_>]) -> bool {
+pub fn has_damage(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| row.cell.counts().damaged > 0)
 }
 
@@ -173,7 +173,6 @@ pub fn legend(rows: &[Row<'_>], has_rounds: bool, has_within: bool) -> String {
         (LOSS_LEGEND, rows.iter().any(Row::has_loss_interval)),
         (TOO_SMALL_LEGEND, rows.iter().any(|row| row.sub.rounds == 1 && row.p99().contains(TOO_SMALL))),
         (ONE_WAY_LEGEND, has_one_way(rows)),
-        (DAMAGED_LEGEND, has_damage(rows)),
     ];
     parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
 }

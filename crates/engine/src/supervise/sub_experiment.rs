@@ -449,7 +449,11 @@ impl Team {
         let ended = self.followers.iter().zip(killed_by_us).enumerate().filter(|(_, (_, killed))| !**killed);
         let (index, how) = ended.filter_map(|(index, (follower, _))| Some((index, follower.crash()?))).next()?;
         let is_one = !self.plan.is_fan_out();
-        Some(if is_one { format!("the follower process {how}") } else { format!("the process of follower {index} {how}") })
+        Some(if is_one {
+            format!("the follower process {how}")
+        } else {
+            format!("the process of follower {index} {how}")
+        })
     }
 
     /// The last line that a process of this sub-experiment wrote, if any: what a library says before it aborts.
@@ -469,7 +473,8 @@ fn longest_pause(plan: &SubExperiment) -> Duration {
         Offer::Burst { recovery_ns, .. } => *recovery_ns as f64 / 1e9,
         Offer::Max | Offer::Search { .. } => 0.0,
     });
-    let recorded = plan.channel.iter().filter_map(|flow| flow.recorded.as_ref()).map(|recorded| recorded.duration_ns as f64 / 1e9);
+    let recorded =
+        plan.channel.iter().filter_map(|flow| flow.recorded.as_ref()).map(|recorded| recorded.duration_ns as f64 / 1e9);
     let longest = rates.map(|rate_hz| 1.0 / rate_hz).chain(pauses).chain(recorded).fold(0.0, f64::max);
     Duration::try_from_secs_f64(longest).unwrap_or(Duration::MAX / 4)
 }

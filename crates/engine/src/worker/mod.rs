@@ -141,5 +141,7 @@ fn find(system: &str, plugin: Option<&Path>, built_in: BuiltIn<'_>) -> Result<Ar
         return Ok(Arc::new(Plugin::load(file).map_err(|error| Error::Failed(error.to_string()))?));
     }
     let found = built_in.iter().find(|candidate| candidate.description().system == system);
-    found.cloned().ok_or_else(|| Error::Failed(format!("system '{system}' is not known here; name its plugin (--plugin)")))
+    found
+        .cloned()
+        .ok_or_else(|| Error::Failed(format!("system '{system}' is not known here; name its plugin (--plugin)")))
 }

@@ -13,7 +13,7 @@ use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand};
 use tripmeter_model::exit;
 use tripmeter_model::experiment::TableKind;
-use tripmeter_model::manifest::{Cell, Manifest, Status, Verdict};
+use tripmeter_model::manifest::{Manifest, Status, Verdict};
 use tripmeter_model::plan::Plan;
 
 /// How long a measuring process may show no sign of life; it shows one per second.
@@ -153,18 +153,37 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
     Ok(stop)
 }
 
-/// What a finished run means to a script.
+/// What a finished run means to a script; says which messages came damaged, or not at all.
 pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if manifest.status == Status::Interrupted {
         return exit::INTERRUPTED;
     }
+    let bad = bad_messages(manifest, allowed);
+    bad.iter().for_each(|line| output::say(&format!("tripmeter: {line}")));
     let failed = manifest.sub_experiments.iter().any(|result| {
         let proof_failed = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
-        let damaged = !allowed.allow_damage && result.cells.iter().any(Cell::is_damaged);
-        let all_lost = !allowed.allow_loss && result.cells.iter().any(Cell::is_all_lost);
-        result.status != Status::Complete || proof_failed || damaged || all_lost
+        result.status != Status::Complete || proof_failed
     });
-    if failed || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
+    if failed || !bad.is_empty() || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
+}
+
+/// A line for each payload whose messages came damaged, or of which nothing came.
+fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
+    let mut lines = Vec::new();
+    let cells = manifest.sub_experiments.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
+    for (result, cell) in cells {
+        let place = format!("{} at {} bytes", result.name, cell.payload_bytes);
+        if cell.is_damaged() && !allowed.allow_damage {
+            let (damaged, sent) = (cell.counts.damaged, cell.counts.sent);
+            lines.push(format!(
+                "{place}: {damaged} of {sent} messages came damaged; --allow-damage makes that no failure"
+            ));
+        }
+        if cell.is_all_lost() && !allowed.allow_loss {
+            lines.push(format!("{place}: nothing came of what was sent; --allow-loss makes that no failure"));
+        }
+    }
+    lines
 }
 
 /// The name of a rendezvous, if it is one.

@@ -142,11 +142,19 @@ fn one_that_dies_of_an_exception_is_quoted() {
     let _alone = alone();
     let folder = folder();
     let results = folder.path().join("results");
-    let troubles = ["leader", "follower"]
-        .map(|side| Trouble { place: "take", kind: "throw", side, after: IN_THE_CELL, wait: "block" });
+    let troubles = ["leader", "follower"].map(|side| Trouble {
+        place: "take",
+        kind: "throw",
+        side,
+        after: IN_THE_CELL,
+        wait: "block",
+    });
     let finished = run(&experiment(folder.path(), &troubles), &results).run();
     check(finished, &results, &troubles, |trouble| {
-        vec![format!("the {} process was ended by signal 6 (abort)", trouble.side), "\"what():  no room in take\"".to_owned()]
+        vec![
+            format!("the {} process was ended by signal 6 (abort)", trouble.side),
+            "\"what():  no room in take\"".to_owned(),
+        ]
     });
 }
 
