@@ -22,6 +22,7 @@ mod trials;
 use crate::any::AnySystem;
 use crate::audit;
 use crate::control::{Follow, FromFollower, NoMessage, ToWorker, receive, send};
+use crate::last_line::OURS;
 use crate::os::{self, Whose};
 use std::io::{self, BufReader};
 use std::os::fd::FromRawFd;
@@ -96,7 +97,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     match played {
         Ok(()) => exit::GOOD,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{OURS}{error}");
             exit::SOFTWARE
         }
     }
