@@ -14,6 +14,7 @@ pub mod files;
 pub mod handover;
 pub mod lines;
 pub mod measure;
+pub mod memory;
 pub mod message;
 pub mod os;
 pub mod passage;

@@ -25,11 +25,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Description, Pattern, Variant};
 use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
+use tripmeter_model::name::{self, is_name, is_name_byte};
 use tripmeter_model::plan::{MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
 use tripmeter_model::rpc::{Calls, Mode};
 use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;
-use tripmeter_model::name::{self, is_name, is_name_byte};
 use tripmeter_model::{Touch, Wait, experiment, payload};
 
 /// Payloads if none are asked for.

@@ -22,7 +22,8 @@ mod tests {
         for name in ["a", "uds_stream_poll", "x_profile-a.xml", "a=b", &"a".repeat(100)] {
             assert!(is_name(name), "{name}");
         }
-        for name in ["", ".", "..", "../x", "/tmp/x", "a/b", "-p", "a b", "a\n", "a\u{1b}[31m", "ä", &"a".repeat(101)] {
+        for name in ["", ".", "..", "../x", "/tmp/x", "a/b", "-p", "a b", "a\n", "a\u{1b}[31m", "ä", &"a".repeat(101)]
+        {
             assert!(!is_name(name), "{name}");
         }
     }

@@ -12,7 +12,11 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let push = |mut done: String, c: char| {
-        if is_hidden(c) && !is_kept(c) { done += &escape(c) } else { done.push(c) }
+        if is_hidden(c) && !is_kept(c) {
+            done += &escape(c)
+        } else {
+            done.push(c)
+        }
         done
     };
     Cow::Owned(text.chars().fold(String::with_capacity(text.len()), push))

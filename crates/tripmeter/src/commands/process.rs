@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use tripmeter_model::bytes::Bytes;
-use tripmeter_model::{exit, printable};
 use tripmeter_model::file::write_named;
 use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{Summary, SummaryRow};
+use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::latency::{Cell, LatencyKind, histogram, series};
 use tripmeter_report::plots::samples::{Histogram, Series};
@@ -55,7 +55,8 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     let stem = raw.file_name().and_then(|name| stem_of_samples(name.to_str()?)).unwrap_or_default();
     let name = stem.trim_start_matches(SAMPLES).to_owned();
     let plots = args.plots_directory.clone();
-    let job = Job { raw: raw.clone(), summary: summary.clone(), is_named: true, name, kind: None, finished: None, plots };
+    let job =
+        Job { raw: raw.clone(), summary: summary.clone(), is_named: true, name, kind: None, finished: None, plots };
     let threads = threads();
     process_one(&Reader::new(threads).of_named(), threads, &job, options)?;
     Ok(exit::GOOD)
@@ -121,8 +122,7 @@ fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> 
         Some(Payload { row: SummaryRow { bytes: bytes.clone(), ..row? }, bytes, shapes })
     };
     let payloads = found.into_iter().filter_map(payload);
-    let (payloads, others) =
-        payloads.partition::<Vec<_>, _>(|payload| counts(job.finished.as_deref(), &payload.bytes));
+    let (payloads, others) = payloads.partition::<Vec<_>, _>(|payload| counts(job.finished.as_deref(), &payload.bytes));
     note_unfinished(&job.name, others.iter().map(|payload| &payload.bytes));
     if payloads.is_empty() {
         output::say(&format!("tripmeter: '{}' holds no samples; its summary has only a header", job.raw.display()));

@@ -16,7 +16,8 @@ pub fn table(args: &TableArgs) -> Result<u8, CliError> {
     let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.clone() };
     // With several folders, the table that takes columns from all of them comes first, and once.
     let is_together = |kind: &TableKind| *kind == TableKind::Ecal && manifests.len() > 1;
-    let names: Vec<String> = args.folders.iter().map(|folder| printable::line(&folder.display().to_string()).into_owned()).collect();
+    let names: Vec<String> =
+        args.folders.iter().map(|folder| printable::line(&folder.display().to_string()).into_owned()).collect();
     let named = names.iter().map(String::as_str).zip(&manifests);
     let together: Vec<(&str, &Manifest)> =
         named.filter(|(_, manifest)| kinds_of(manifest).iter().any(is_together)).collect();
@@ -86,7 +87,9 @@ fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifes
     let text = std::str::from_utf8(&bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
     if let Some(length) = too_long(text) {
         let most = manifest::MOST_TEXT_BYTES;
-        return Err(wrong(format!("holds a text of {length} bytes, and the most are {most}; it is damaged, or not ours")));
+        return Err(wrong(format!(
+            "holds a text of {length} bytes, and the most are {most}; it is damaged, or not ours"
+        )));
     }
     let text = made(text);
     let versioned = serde_json::from_str(&text).map_err(|error: serde_json::Error| match error.classify() {
