@@ -63,7 +63,9 @@ fn a_manifest_with_a_path_for_a_name_is_refused_and_nothing_leaves_its_folder() 
             let copy = place.path().join("a/b/runs/one");
             Command::new("cp").arg("-r").args([&results, &copy]).status().unwrap();
             change(&copy, |manifest| *manifest.pointer_mut(list).unwrap() = json!(name));
-            for line in ["table a/b/runs/one", "compare -p a/b/p -R results -r a/b/runs/one", "history -p a/b/p -e a/b/runs"] {
+            for line in
+                ["table a/b/runs/one", "compare -p a/b/p -R results -r a/b/runs/one", "history -p a/b/p -e a/b/runs"]
+            {
                 let refused = tripmeter(&place, line).with(exit::DATA);
                 refused.says(&["manifest.json", "is no name"]);
             }
@@ -179,7 +181,7 @@ fn tables_of_figures_have_limits_however_they_are_packed() {
     packed(&summary, 2_000_000_000);
     packed(&place.path().join("limits.csv"), 2_000_000_000);
     for line in ["compare -R results -r results", "history -p p -e .", "check -r limits.csv -e results"] {
-        in_little_memory(&place, line).with(exit::DATA).one_line(&["4194304 that are read", " compressed bytes"]);
+        in_little_memory(&place, line).with(exit::DATA).says(&["4194304 that are read", " compressed bytes"]);
     }
 }
 
