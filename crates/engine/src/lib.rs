@@ -15,6 +15,7 @@ pub mod handover;
 mod last_line;
 pub mod lines;
 pub mod measure;
+pub mod memory;
 pub mod message;
 pub mod os;
 pub mod passage;

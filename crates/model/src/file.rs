@@ -208,18 +208,24 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// [`write_whole`] for a file that the user has named. A pipe or a device, as `/dev/stdout`, is written to directly.
+/// [`write_whole`] for a file that the user has named. A pipe, a device, and whatever the system keeps in `/dev` and
+/// `/proc`, as `/dev/stdout`, is written to directly.
 ///
 /// # Errors
 /// As [`write_whole`].
 pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
-    match fs::metadata(file) {
-        Ok(there) if !there.is_file() && !there.is_dir() => {
-            let opened = File::options().write(true).open(file);
-            opened.and_then(|mut opened| opened.write_all(contents)).map_err(|error| FileError::writing(file, &error))
-        }
-        _ => write_whole(file, contents),
+    let is_special = fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir());
+    if !is_special && !is_of_the_system(file) {
+        return write_whole(file, contents);
     }
+    let opened = File::options().write(true).open(file);
+    opened.and_then(|mut opened| opened.write_all(contents)).map_err(|error| FileError::writing(file, &error))
+}
+
+/// Whether a name is one that the system made, which must never be replaced: `/dev/stdout` may lead to a regular file.
+fn is_of_the_system(file: &Path) -> bool {
+    let folder = file.parent().and_then(|folder| folder.canonicalize().ok());
+    folder.is_some_and(|folder| folder == Path::new("/dev") || folder.starts_with("/proc"))
 }
 
 /// Opens a file of ours for appending or locking, and creates it if it is not there; a link is refused, and nothing is
@@ -289,7 +295,8 @@ mod tests {
             fs::remove_file(&file).unwrap();
         }
         write_named(Path::new("/dev/null"), b"new").unwrap();
-        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        assert!(["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().all(|name| is_of_the_system(Path::new(name))));
+        assert!(!["/dev/shm/x", "x", "/tmp/dev/stdout"].iter().any(|name| is_of_the_system(Path::new(name))));
     }
 
     #[test]

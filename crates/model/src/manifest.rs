@@ -428,13 +428,13 @@ impl std::ops::Add for Counts {
 
     fn add(self, other: Counts) -> Counts {
         Counts {
-            sent: self.sent + other.sent,
-            received: self.received + other.received,
-            lost: self.lost + other.lost,
-            late: self.late + other.late,
-            duplicated: self.duplicated + other.duplicated,
-            reordered: self.reordered + other.reordered,
-            damaged: self.damaged + other.damaged,
+            sent: self.sent.saturating_add(other.sent),
+            received: self.received.saturating_add(other.received),
+            lost: self.lost.saturating_add(other.lost),
+            late: self.late.saturating_add(other.late),
+            duplicated: self.duplicated.saturating_add(other.duplicated),
+            reordered: self.reordered.saturating_add(other.reordered),
+            damaged: self.damaged.saturating_add(other.damaged),
         }
     }
 }

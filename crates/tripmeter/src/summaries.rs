@@ -434,7 +434,8 @@ fn is_ours(file: &str) -> bool {
         .any(|beginning| file.starts_with(beginning));
     let ends = [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending));
     let is_picture = [".png", ".svg"].iter().any(|ending| file.ends_with(ending));
-    begins && ends
+    let is_plain = printable::line(file) == file;
+    begins && ends && is_plain
         || is_picture
         || ["manifest.json", "ab.json"].contains(&file)
         || file == "report.html"

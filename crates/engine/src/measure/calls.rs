@@ -7,6 +7,7 @@ use super::publish::{Rest, Schedule, Sending, await_due};
 use super::trips::{Trip, Trips};
 use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
 use crate::clock::Clock;
+use crate::memory::{OutOfMemory, filled};
 use crate::message::TouchKind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Thread;
@@ -40,9 +41,13 @@ pub struct Made {
 }
 
 impl Made {
-    /// Room for so many. It is written, not merely reserved, so that no page fault falls into the measured window.
-    pub fn new(calls: usize) -> Self {
-        Self { sent: vec![NEVER; calls], answered: vec![NEVER; calls], marks: vec![0; calls], until: 0 }
+    /// Room for so many.
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn new(calls: u64) -> Result<Self, OutOfMemory> {
+        let times = || filled(NEVER, calls, "times of calls");
+        Ok(Self { sent: times()?, answered: times()?, marks: filled(0, calls, "marks of calls")?, until: 0 })
     }
 
     /// Forgets all calls but the first ones.

@@ -4,6 +4,7 @@
 //! ended, so they follow from its samples.
 
 use crate::clock::Clock;
+use crate::memory::{OutOfMemory, filled};
 
 /// Told of every message at the moment it is there, before anything is done with it.
 pub trait Stamps {
@@ -67,8 +68,11 @@ pub struct Arrived<C> {
 
 impl<C: Clock> Arrived<C> {
     /// Of `count` messages that begin with number `first`.
-    pub fn new(clock: C, first: u64, count: u64) -> Self {
-        Self { clock, first, ticks: vec![0; count as usize] }
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn new(clock: C, first: u64, count: u64) -> Result<Self, OutOfMemory> {
+        Ok(Self { clock, first, ticks: filled(0, count, "arrivals")? })
     }
 
     /// The clock at each arrival, in the order of the numbers; 0 if it did not come.
@@ -141,7 +145,7 @@ mod tests {
 
     #[test]
     fn arrivals_are_noted_by_their_numbers_and_others_are_not() {
-        let mut arrived = Arrived::new(Ticking(Cell::new(0)), 7, 3);
+        let mut arrived = Arrived::new(Ticking(Cell::new(0)), 7, 3).unwrap();
         [8, 6, 10, 7].into_iter().for_each(|sequence| arrived.arrived(sequence));
         assert_eq!(arrived.ticks(), [20, 10, 0]);
     }

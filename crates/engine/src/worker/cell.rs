@@ -8,6 +8,7 @@ use crate::measure::answers::Answers;
 use crate::measure::stamps::{self, MISSING, Row};
 use crate::measure::trips::Trips;
 use crate::measure::{End, Failure, Watch, callback};
+use crate::memory::reserved;
 use crate::message::TouchKind;
 use crate::record::{OneWay, Recorded, Recorder};
 use std::sync::atomic::Ordering::Relaxed;
@@ -96,8 +97,13 @@ impl Leader {
         let plan = &self.job.sub_experiment;
         let (wait, warmup, cap_ns) = (plan.wait, plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
-        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes));
-        let mut warm = Recorder::new(base, Raw::None, warmup);
+        if plan.one_way {
+            // What latencies one way are made in at the end: found to be too little now, and not then.
+            let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.followers));
+            drop(reserved::<u64>(values, "values of latencies one way")?);
+        }
+        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
+        let mut warm = Recorder::new(base, Raw::None, warmup)?;
         let link = Watch::off(&mut *session.link);
         let mut trips = Trips::new(link, session.clock, answers, &shared, session.loss_timeout, session.idle_mask);
         trips.sequence = session.sequence;

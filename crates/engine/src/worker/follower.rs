@@ -168,9 +168,9 @@ impl Follower {
                     match self.setup.arrivals {
                         None if ticks > 0 => self.cell(&mut Delayed { link, clock, ticks }, inbox, &mut NoStamps)?,
                         None => self.cell(link, inbox, &mut NoStamps)?,
-                        Some(Source::Tsc) => self.noted_cell(link, inbox, Arrived::new(Tsc, first, noted))?,
+                        Some(Source::Tsc) => self.noted_cell(link, inbox, Arrived::new(Tsc, first, noted)?)?,
                         Some(Source::Monotonic) => {
-                            self.noted_cell(link, inbox, Arrived::new(Monotonic, first, noted))?
+                            self.noted_cell(link, inbox, Arrived::new(Monotonic, first, noted)?)?
                         }
                     }
                     self.say(&FromFollower::Stopped)?;

@@ -235,8 +235,8 @@ impl Leader {
     ) -> Result<(Called, Window)> {
         let plan = &self.job.sub_experiment;
         let (base, cap_ns, shared) = (self.job.timebase, plan.time_cap_ns, self.shared.clone());
-        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes));
-        let mut warm = Recorder::new(base, Raw::None, plan.warmup);
+        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
+        let mut warm = Recorder::new(base, Raw::None, plan.warmup)?;
         let text = Text::new(payload_bytes as usize);
         let mut calls = Calls {
             link,

@@ -23,6 +23,7 @@ use crate::any::AnySystem;
 use crate::audit;
 use crate::control::{Follow, FromFollower, NoMessage, ToWorker, receive, send};
 use crate::last_line::OURS;
+use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
 use std::io::{self, BufReader};
 use std::os::fd::FromRawFd;
@@ -65,6 +66,12 @@ impl Error {
     /// `what` failed because of `why`.
     pub fn of(what: &str, why: impl std::fmt::Display) -> Self {
         Error::Failed(format!("{what}: {why}"))
+    }
+}
+
+impl From<OutOfMemory> for Error {
+    fn from(error: OutOfMemory) -> Self {
+        Error::Failed(error.to_string())
     }
 }
 
