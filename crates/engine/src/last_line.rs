@@ -40,7 +40,10 @@ mod tests {
     #[test]
     fn the_last_line_is_one_of_text_and_short() {
         assert_eq!(of(b"first\n  what():  no room\n\n \n", 0).as_deref(), Some("what():  no room"));
-        assert_eq!(of(b"  what():  no room\n\ntripmeter: the leader has gone\n", 0).as_deref(), Some("what():  no room"));
+        assert_eq!(
+            of(b"  what():  no room\n\ntripmeter: the leader has gone\n", 0).as_deref(),
+            Some("what():  no room")
+        );
         assert_eq!(of(b"of before\n\n", 10), None);
         assert_eq!(of(b"", 0), None);
         assert_eq!(of(b"a\x1b[31mred\x07", 0).as_deref(), Some("a[31mred"));
