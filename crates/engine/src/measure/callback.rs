@@ -310,13 +310,22 @@ mod tests {
             round_trips.begin(16);
             let (_, ended) = trips::<_, _, _, TouchNone, false>(&inbox, &mut round_trips, &mut [0; 4], u64::MAX);
             let mut answering = link();
-            let answered =
-                echo::<_, TouchNone, _, false>(&inbox, &mut Watch::off(&mut answering), &shared, 1, &mut NoStamps, || ());
+            let answered = echo::<_, TouchNone, _, false>(
+                &inbox,
+                &mut Watch::off(&mut answering),
+                &shared,
+                1,
+                &mut NoStamps,
+                || (),
+            );
             let mut counting = link();
             let mut watch = Watch::off(&mut counting);
             let counted = Sink::new(&mut watch, Still, &shared, 1).run_called_back::<TouchNone>(&inbox, || ());
             for failure in [ended.unwrap_err(), answered.unwrap_err(), counted.unwrap_err()] {
-                assert!(failure.to_string().contains("`on_message` was called with a message that is NULL"), "{failure}");
+                assert!(
+                    failure.to_string().contains("`on_message` was called with a message that is NULL"),
+                    "{failure}"
+                );
             }
         }
     }

@@ -72,6 +72,7 @@ impl From<NoMessage> for Error {
         Error::Failed(match error {
             NoMessage::Closed => "the other side has gone".to_owned(),
             NoMessage::TimedOut => "the other side does not answer".to_owned(),
+            NoMessage::Junk(junk) => junk.to_string(),
         })
     }
 }
