@@ -234,6 +234,9 @@ pub enum ToFollower {
 pub struct Setup {
     /// Must be [`PROTOCOL`].
     pub protocol: u32,
+    /// Version of the leader's tripmeter.
+    #[serde(default)]
+    pub tripmeter: String,
     /// The system.
     pub system: String,
     /// The clock that arrivals are noted by; `None` if they are not.
@@ -327,16 +330,11 @@ pub fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()
 const MOST_MESSAGE_BYTES: usize = 64 << 20;
 
 fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
-    serde_json::from_slice(line).map_err(|error| {
-        let most = line.len().min(80);
-        let text = format!("junk on the control channel: '{}' ({error})", line[..most].escape_ascii());
-        io::Error::new(io::ErrorKind::InvalidData, text)
-    })
+    serde_json::from_slice(line).map_err(|_| Junk::of(&String::from_utf8_lossy(line)).into())
 }
 
 fn too_long() -> io::Error {
-    let text = format!("junk on the control channel: a message of more than {MOST_MESSAGE_BYTES} bytes");
-    io::Error::new(io::ErrorKind::InvalidData, text)
+    Junk { text: format!("a message of more than {MOST_MESSAGE_BYTES} bytes"), versions: None }.into()
 }
 
 /// Reads one message; `None` at the end of the stream.
@@ -415,10 +413,67 @@ impl Incoming {
     }
 }
 
+/// Versions that the other side names, whatever else it says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Versions {
+    /// Of the messages.
+    pub protocol: u32,
+    /// Of its tripmeter; older ones do not name it.
+    pub tripmeter: Option<String>,
+}
+
+impl Versions {
+    /// What a follower says whose leader has these versions.
+    pub fn differ(&self) -> String {
+        let (leader, own) = (self.tripmeter.as_deref().unwrap_or("of unknown version"), env!("CARGO_PKG_VERSION"));
+        format!(
+            "the leader has protocol {} (tripmeter {leader}), this follower protocol {PROTOCOL} (tripmeter {own}); use the \
+             same tripmeter on both sides",
+            self.protocol
+        )
+    }
+}
+
+/// What came instead of a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("junk on the control channel: \"{text}\"")]
+pub struct Junk {
+    text: String,
+    /// It is the settings of a follower, perhaps of another version.
+    pub versions: Option<Versions>,
+}
+
+impl Junk {
+    #[cold]
+    fn of(line: &str) -> Self {
+        const MOST_CHARACTERS: usize = 80;
+        #[derive(Deserialize)]
+        struct Greeting {
+            #[serde(rename = "Setup")]
+            setup: Versions,
+        }
+        let text = line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect();
+        Self { text, versions: serde_json::from_str::<Greeting>(line).ok().map(|greeting| greeting.setup) }
+    }
+}
+
+impl From<Junk> for io::Error {
+    fn from(junk: Junk) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, junk)
+    }
+}
+
+impl From<io::Error> for Junk {
+    fn from(error: io::Error) -> Self {
+        let text = error.to_string();
+        error.downcast().unwrap_or(Junk { text, versions: None })
+    }
+}
+
 /// One end of a channel whose incoming side is read by a thread that sleeps all the time.
 pub struct Channel<In> {
     writer: UnixStream,
-    incoming: Receiver<In>,
+    incoming: Receiver<Result<In, Junk>>,
 }
 
 /// Why a message was awaited in vain.
@@ -428,6 +483,8 @@ pub enum NoMessage {
     Closed,
     /// It did not answer in time.
     TimedOut,
+    /// It sent what is no message; nothing more is heard of it.
+    Junk(Junk),
 }
 
 impl<In: DeserializeOwned + Send + 'static> Channel<In> {
@@ -445,11 +502,20 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
         let mut reader = BufReader::new(stream.try_clone()?);
         let (sender, incoming) = channel();
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            while let Ok(Some(message)) = receive::<In>(&mut reader) {
+            loop {
+                let message = match receive::<In>(&mut reader) {
+                    Ok(Some(message)) => message,
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        // Whoever does not listen any more need not be told.
+                        let _ = sender.send(Err(error.into()));
+                        break;
+                    }
+                    Ok(None) | Err(_) => break,
+                };
                 if let Some(last) = stops(&message) {
                     shared.last.store(last, Relaxed);
                     stop(shared.clone(), target.clone());
-                } else if sender.send(message).is_err() {
+                } else if sender.send(Ok(message)).is_err() {
                     break;
                 }
             }
@@ -479,10 +545,11 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
     /// # Errors
     /// If it does not, or the stream has ended.
     pub fn receive(&self, time: Duration) -> Result<In, NoMessage> {
-        self.incoming.recv_timeout(time).map_err(|error| match error {
-            RecvTimeoutError::Timeout => NoMessage::TimedOut,
-            RecvTimeoutError::Disconnected => NoMessage::Closed,
-        })
+        match self.incoming.recv_timeout(time) {
+            Ok(heard) => heard.map_err(NoMessage::Junk),
+            Err(RecvTimeoutError::Timeout) => Err(NoMessage::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Err(NoMessage::Closed),
+        }
     }
 }
 
@@ -534,7 +601,7 @@ mod tests {
         other.write_all(b"\x1b[2J\n").unwrap();
         let mut incoming = Incoming::new(stream);
         let error = incoming.next::<u64>(LONG).unwrap_err().to_string();
-        assert!(error.starts_with(r"junk on the control channel: '\x1b[2J\n'"), "{error}");
+        assert_eq!(error, "junk on the control channel: \"[2J\"");
         let endless = std::thread::spawn(move || while other.write_all(&[b'x'; 1 << 16]).is_ok() {});
         let error = loop {
             match incoming.next::<u64>(LONG) {

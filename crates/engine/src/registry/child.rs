@@ -192,5 +192,5 @@ fn end(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
 
 /// The last line that the plugin wrote, if any.
 fn last_words(noise: &mut File) -> String {
-    last_line(noise, 0).ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
+    last_line(noise, 0, &[]).ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
 }

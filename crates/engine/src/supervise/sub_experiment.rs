@@ -48,8 +48,12 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         let log_file = logs.join(format!("{}.log", plan.name));
         let mut team = Team::start(run, plan, entry, &part, round, &log_file)?;
         let outcome = team.watch(run);
-        let status = team.end(run, outcome, &log_file)?;
+        let status = team.end(run, outcome, &log_file);
         let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options));
+        let status = match (status, &ended) {
+            (Err(why), Some(what)) => return Err(format!("its daemon has gone: {what}; {why}")),
+            (status, _) => status?,
+        };
         match ended {
             // Even if the transport went on without it.
             Some(what) if status == Status::Complete => Err(format!(
@@ -250,7 +254,10 @@ impl Team {
                     continue;
                 }
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
-                    return Outcome::Killed(format!("the leader of '{}' sent {error}; it was killed", self.transport));
+                    let (transport, phase) = (&self.transport, &self.phase);
+                    return Outcome::Killed(format!(
+                        "the leader of '{transport}' sent {error} while it was to {phase}; it was killed"
+                    ));
                 }
                 Ok(Heard::End) | Err(_) => return Outcome::Vanished,
             }
@@ -456,9 +463,16 @@ impl Team {
         })
     }
 
-    /// The last line that a process of this sub-experiment wrote, if any: what a library says before it aborts.
+    /// The last line in the log, if any: what a library says before it aborts. All processes write there; what a follower
+    /// that lives writes of the other's end is what it has told us as well.
     fn last_words(&self, log_file: &Path) -> String {
-        let line = File::open(log_file).and_then(|mut file| last_line(&mut file, self.log_start));
+        let told = |follower: &Worker| match follower.last_word()? {
+            FromFollower::Failed(why) => Some(why),
+            _ => None,
+        };
+        let heard = self.follower_ended.iter().filter_map(|(_, _, word)| word.clone());
+        let words: Vec<String> = self.followers.iter().filter_map(told).chain(heard).collect();
+        let line = File::open(log_file).and_then(|mut file| last_line(&mut file, self.log_start, &words));
         line.ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
 use crate::clock::{Clock, Monotonic, Source, Tsc};
-use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower};
+use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower, Versions};
 use crate::handover::Page;
 use crate::measure::arrivals;
 use crate::measure::callback::{self, Inbox};
@@ -60,18 +60,28 @@ impl Follower {
             ToFollower::StopAfter { last } => Some(*last),
             _ => None,
         };
-        let control = Channel::new(stream, shared.clone(), Target::current(), stops)
+        let mut control = Channel::new(stream, shared.clone(), Target::current(), stops)
             .map_err(|error| Error::of("control channel", error))?;
-        match control.receive(ANSWER_TIMEOUT)? {
-            ToFollower::Setup(setup) if setup.protocol == PROTOCOL => {
+        let greeting = control.receive(ANSWER_TIMEOUT);
+        let versions = match &greeting {
+            Ok(ToFollower::Setup(setup)) if setup.protocol != PROTOCOL => {
+                let tripmeter = Some(setup.tripmeter.clone()).filter(|version| !version.is_empty());
+                Some(Versions { protocol: setup.protocol, tripmeter })
+            }
+            Err(NoMessage::Junk(junk)) => junk.versions.clone(),
+            _ => None,
+        };
+        if let Some(versions) = versions {
+            // A leader that has gone need not be told.
+            let _ = control.send(&FromFollower::Failed(versions.differ()));
+            return Err(Error::Failed(versions.differ()));
+        }
+        match greeting? {
+            ToFollower::Setup(setup) => {
                 shared.interrupt.store(setup.interrupt, Relaxed);
                 confine(&setup.cpus)?;
                 Ok(Self { control, shared, setup: *setup })
             }
-            ToFollower::Setup(setup) => Err(Error::Failed(format!(
-                "the leader speaks protocol {}, this follower {PROTOCOL}; use the same tripmeter on both sides",
-                setup.protocol
-            ))),
             _ => Err(Error::Failed("the leader sent no settings".to_owned())),
         }
     }
@@ -304,5 +314,42 @@ impl Follower {
 
     pub(super) fn finish_probe(&mut self, evidence: crate::proof::Evidence) -> Result<()> {
         self.say(&FromFollower::Evidence(Box::new(evidence)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::receive;
+    use std::io::{BufReader, Write};
+
+    /// What a follower and its leader say of that first line.
+    fn said(line: &str) -> (String, String) {
+        let (mut leader, stream) = UnixStream::pair().unwrap();
+        writeln!(leader, "{line}").unwrap();
+        let Err(error) = Follower::start(stream) else { panic!("'{line}' was taken") };
+        leader.shutdown(std::net::Shutdown::Write).unwrap();
+        let heard = receive::<FromFollower>(&mut BufReader::new(leader)).unwrap();
+        let heard = if let Some(FromFollower::Failed(why)) = heard { why } else { String::new() };
+        (error.to_string(), heard)
+    }
+
+    #[test]
+    fn both_sides_hear_both_versions_whatever_else_the_settings_hold() {
+        let own = format!("protocol {PROTOCOL} (tripmeter {})", env!("CARGO_PKG_VERSION"));
+        for (line, leader) in [
+            (r#"{"Setup":{"protocol":7,"tripmeter":"0.0.9","new":[1]}}"#, "protocol 7 (tripmeter 0.0.9)"),
+            (r#"{"Setup":{"protocol":7}}"#, "protocol 7 (tripmeter of unknown version)"),
+        ] {
+            let (follower, heard) = said(line);
+            assert!(follower.contains(leader) && follower.contains(&own), "{follower}");
+            assert_eq!(follower, heard);
+        }
+    }
+
+    #[test]
+    fn junk_is_called_junk() {
+        let (follower, _) = said("GET / HTTP/1.1");
+        assert_eq!(follower, "junk on the control channel: \"GET / HTTP/1.1\"");
     }
 }

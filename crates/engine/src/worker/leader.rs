@@ -229,6 +229,7 @@ impl Leader {
             Ok(message) => Ok(Some(message)),
             Err(NoMessage::Closed) => Err(self.failed(&format!("{} {GONE}", who()))),
             Err(NoMessage::TimedOut) => Ok(None),
+            Err(NoMessage::Junk(junk)) => Err(self.failed(&format!("{} sent {junk}", who()))),
         }
     }
 
@@ -271,6 +272,7 @@ impl Leader {
             for (index, control) in self.controls.iter().enumerate() {
                 match control.receive(LOOK) {
                     Ok(FromFollower::Failed(why)) => said[index] = Some(why),
+                    Err(NoMessage::Junk(junk)) => return self.failed(&format!("{} sent {junk}", self.who(index))),
                     Err(NoMessage::Closed) if said[index].is_none() => {
                         let gone = format!("{} {GONE}", self.who(index));
                         let is_all = matches!(failure, Failure::PeerGone);
@@ -335,6 +337,7 @@ impl Leader {
     pub(super) fn setup(&self, page: &Page, follower: u32) -> Setup {
         Setup {
             protocol: PROTOCOL,
+            tripmeter: env!("CARGO_PKG_VERSION").to_owned(),
             system: self.job.sub_experiment.transport.system.clone(),
             arrivals: self.job.sub_experiment.one_way.then_some(self.job.timebase.source),
             options: self.node_options(Role::Follower, follower),

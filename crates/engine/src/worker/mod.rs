@@ -22,7 +22,6 @@ mod trials;
 use crate::any::AnySystem;
 use crate::audit;
 use crate::control::{Follow, FromFollower, NoMessage, ToWorker, receive, send};
-use crate::last_line::OURS;
 use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
 use std::io::{self, BufReader};
@@ -80,6 +79,7 @@ impl From<NoMessage> for Error {
         Error::Failed(match error {
             NoMessage::Closed => "the other side has gone".to_owned(),
             NoMessage::TimedOut => "the other side does not answer".to_owned(),
+            NoMessage::Junk(junk) => junk.to_string(),
         })
     }
 }
@@ -104,7 +104,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     match played {
         Ok(()) => exit::GOOD,
         Err(error) => {
-            eprintln!("{OURS}{error}");
+            eprintln!("{error}");
             exit::SOFTWARE
         }
     }

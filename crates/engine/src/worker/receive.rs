@@ -177,7 +177,7 @@ impl Follower {
                     return Ok(used);
                 }
                 Ok(_) => return Err(Error::Failed("the leader's messages are out of order".to_owned())),
-                Err(NoMessage::Closed) => return Err(NoMessage::Closed.into()),
+                Err(error @ (NoMessage::Closed | NoMessage::Junk(_))) => return Err(error.into()),
                 // A thread that failed has said to all that it is over.
                 Err(NoMessage::TimedOut) if !crew.is_running() => return Ok(window.close()),
                 Err(NoMessage::TimedOut) => {}

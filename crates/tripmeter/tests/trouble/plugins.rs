@@ -138,6 +138,16 @@ fn a_plugin_that_breaks_the_contract_is_told_the_function_and_what_it_did() {
 }
 
 #[test]
+fn junk_on_the_control_channel_is_called_junk() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let troubles = [Trouble { place: "take", kind: "junk", side: "leader", after: IN_THE_CELL, wait: "block" }];
+    let finished = run(&experiment(folder.path(), &troubles), &results).run();
+    check(finished, &results, &troubles, |_| vec!["sent junk on the control channel: \"junk from take\"".to_owned()]);
+}
+
+#[test]
 fn one_that_dies_of_an_exception_is_quoted() {
     let _alone = alone();
     let folder = folder();
