@@ -3,8 +3,8 @@
 use flate2::read::MultiGzDecoder;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -125,11 +125,15 @@ fn shortened(text: &str) -> String {
     shown.replace("\\'", "'").replace("\\\"", "\"")
 }
 
-/// Opens a regular file to read. Never waits, e.g. for somebody who writes to a FIFO.
+/// Opens a regular file to read. Never waits, e.g. for somebody who writes to a FIFO, unless a shell has made the name for
+/// a pipe of its own.
 ///
 /// # Errors
 /// If it is not there, may not be read, or is a folder, a pipe or a device.
 pub fn open(file: &Path) -> Result<File, FileError> {
+    if is_of_the_system(file) {
+        return open_named(file);
+    }
     let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(file);
     let opened = opened.map_err(|error| FileError::reading(file, &error))?;
     match opened.metadata() {
@@ -163,12 +167,9 @@ fn is_folder(file: &Path) -> FileError {
 pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     let failed = |error| FileError::reading(file, &error);
     let opened = open(file)?;
-    let mut magic = [0; 2];
-    let is_packed = opened.read_at(&mut magic, 0).map_err(failed)? == magic.len() && magic == GZIP_MAGIC;
-    let mut source: Box<dyn Read> = match is_packed {
-        true => Box::new(MultiGzDecoder::new(BufReader::new(&opened))),
-        false => Box::new(&opened),
-    };
+    let mut plain = BufReader::new(&opened);
+    let is_packed = plain.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
+    let mut source: Box<dyn Read> = if is_packed { Box::new(MultiGzDecoder::new(plain)) } else { Box::new(plain) };
     let mut bytes = Vec::new();
     source.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
@@ -331,6 +332,15 @@ mod tests {
         }
         fs::write(&file, vec![b'x'; 100_000]).unwrap();
         assert_eq!(read(&file, 100_000).unwrap().len(), 100_000);
+    }
+
+    #[test]
+    fn what_a_shell_hands_over_as_a_pipe_is_read() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"\xef\xbb\xbftext").unwrap();
+        drop(writer);
+        let name = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        assert_eq!(read(Path::new(&name), 100).unwrap(), b"text");
     }
 
     #[test]
