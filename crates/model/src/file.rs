@@ -131,7 +131,7 @@ fn shortened(text: &str) -> String {
 /// # Errors
 /// If it is not there, may not be read, or is a folder, a pipe or a device.
 pub fn open(file: &Path) -> Result<File, FileError> {
-    if is_of_the_system(file) {
+    if system_folder(file).is_some_and(|folder| folder.starts_with("/proc")) {
         return open_named(file);
     }
     let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(file);
@@ -216,17 +216,17 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
 /// As [`write_whole`].
 pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     let is_special = fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir());
-    if !is_special && !is_of_the_system(file) {
+    if !is_special && system_folder(file).is_none() {
         return write_whole(file, contents);
     }
     let opened = File::options().write(true).open(file);
     opened.and_then(|mut opened| opened.write_all(contents)).map_err(|error| FileError::writing(file, &error))
 }
 
-/// Whether a name is one that the system made, which must never be replaced: `/dev/stdout` may lead to a regular file.
-fn is_of_the_system(file: &Path) -> bool {
-    let folder = file.parent().and_then(|folder| folder.canonicalize().ok());
-    folder.is_some_and(|folder| folder == Path::new("/dev") || folder.starts_with("/proc"))
+/// The folder of a name that the system made, which must never be replaced: `/dev/stdout` may lead to a regular file.
+fn system_folder(file: &Path) -> Option<PathBuf> {
+    let folder = file.parent()?.canonicalize().ok()?;
+    (folder == Path::new("/dev") || folder.starts_with("/proc")).then_some(folder)
 }
 
 /// Opens a file of ours for appending or locking, and creates it if it is not there; a link is refused, and nothing is
