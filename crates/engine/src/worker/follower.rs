@@ -76,6 +76,10 @@ impl Follower {
             let _ = control.send(&FromFollower::Failed(versions.differ()));
             return Err(Error::Failed(versions.differ()));
         }
+        if let Err(NoMessage::Junk(junk)) = &greeting {
+            // The same.
+            let _ = control.send(&FromFollower::Failed(junk.to_string()));
+        }
         match greeting? {
             ToFollower::Setup(setup) => {
                 shared.interrupt.store(setup.interrupt, Relaxed);
@@ -349,7 +353,8 @@ mod tests {
 
     #[test]
     fn junk_is_called_junk() {
-        let (follower, _) = said("GET / HTTP/1.1");
+        let (follower, heard) = said("GET / HTTP/1.1");
+        assert_eq!(follower, heard);
         assert_eq!(follower, "junk on the control channel: \"GET / HTTP/1.1\"");
     }
 }
