@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -137,6 +138,33 @@ pub fn sleep_until(until_ns: u64) {
     };
     // SAFETY: reads a valid time.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+}
+
+/// While it lives, what this process makes is for its user only.
+#[derive(Debug)]
+pub struct ForThisUser(());
+
+/// What new files are for nobody else, as it was at the start.
+static UMASK: OnceLock<libc::mode_t> = OnceLock::new();
+
+impl ForThisUser {
+    /// From here on.
+    pub fn begin() -> Self {
+        // SAFETY: sets a number of this process.
+        let before = unsafe { libc::umask(0o077) };
+        // Leader and follower may be threads of one process: the first knows.
+        UMASK.get_or_init(|| before);
+        Self(())
+    }
+}
+
+impl Drop for ForThisUser {
+    fn drop(&mut self) {
+        if let Some(before) = UMASK.get() {
+            // SAFETY: sets a number of this process.
+            unsafe { libc::umask(*before) };
+        }
+    }
 }
 
 /// Lets this process open as many files as it ever may.

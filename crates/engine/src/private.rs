@@ -179,7 +179,7 @@ mod tests {
             fs::remove_file(first.at("lease")).unwrap();
             drop((first, second));
             let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-            assert_eq!(left, [open.clone()]);
+            assert_eq!(left, std::slice::from_ref(&open));
             let _ = fs::remove_dir(&open).or_else(|_| fs::remove_file(&open));
         }
     }

@@ -6,7 +6,7 @@
 use crate::os::{self, ProcessIdentity};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where POSIX shared memory has its names.
@@ -81,11 +81,28 @@ impl Scratch {
 }
 
 impl Part {
+    /// Takes what it may do with the shared memory of this part from everybody but its user: systems may make it for all.
+    pub fn close(&self) {
+        let listed = list(&self.folder.join(FOREIGN));
+        let listed = listed.lines().filter_map(foreign);
+        let names = os::names_in(Path::new(SHARED_MEMORY));
+        let named = names.iter().filter(|name| self.names(name)).map(|name| Path::new(SHARED_MEMORY).join(name));
+        for path in listed.chain(named) {
+            if let Some(found) = is_own(&path).filter(|found| found.is_file() && found.mode() & 0o077 != 0) {
+                // One that is gone needs no closing.
+                let _ = fs::set_permissions(path, fs::Permissions::from_mode(found.mode() & 0o700));
+            }
+        }
+    }
+
+    /// Whether a name is of this part.
+    fn names(&self, name: &str) -> bool {
+        name.strip_prefix(&self.run_id).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
     /// Removes the folder and everything named after it.
     pub fn remove(&self) {
-        remove(&self.folder, |name| {
-            name.strip_prefix(&self.run_id).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-        });
+        remove(&self.folder, |name| self.names(name));
     }
 }
 
@@ -134,7 +151,9 @@ fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
         for queue in list(&part.join(QUEUES)).lines().filter(|queue| queue.strip_prefix('/').is_some_and(&is_ours)) {
             os::unlink_queue(queue);
         }
-        list(&part.join(FOREIGN)).lines().for_each(remove_foreign);
+        list(&part.join(FOREIGN)).lines().filter_map(foreign).for_each(|path| {
+            remove_own(&path);
+        });
     }
     remove_names(is_ours);
     remove_own(folder);
@@ -153,16 +172,12 @@ fn list(file: &Path) -> String {
     text
 }
 
-/// Removes the shared memory of a line `INODE NAME`, unless the name belongs to somebody else by now.
-fn remove_foreign(line: &str) {
-    let Some((inode, name)) = line.split_once(' ') else { return };
-    if name.contains('/') || name.starts_with('.') {
-        return;
-    }
+/// The shared memory of a line `INODE NAME`, unless the name belongs to somebody else by now.
+fn foreign(line: &str) -> Option<PathBuf> {
+    let (inode, name) = line.split_once(' ').filter(|(_, name)| !name.contains('/') && !name.starts_with('.'))?;
     let path = Path::new(SHARED_MEMORY).join(name);
-    if is_own(&path).is_some_and(|found| found.is_file() && found.ino().to_string() == inode) {
-        remove_own(&path);
-    }
+    let is_it = is_own(&path).is_some_and(|found| found.is_file() && found.ino().to_string() == inode);
+    is_it.then_some(path)
 }
 
 /// What is there, no link followed, if it is this user's.
@@ -197,6 +212,11 @@ mod tests {
         let inode = fs::metadata(&foreign[0]).unwrap().ino();
         let lines = foreign.each_ref().map(|path| format!("{inode} {}\n", path.file_name().unwrap().display()));
         fs::write(first.folder.join(FOREIGN), lines.concat()).unwrap();
+        let all = [&ours, &other, &foreign[0], &foreign[1]];
+        all.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap());
+        first.close();
+        let modes = all.map(|path| fs::metadata(path).unwrap().mode() & 0o777);
+        assert_eq!(modes, [0o600, 0o666, 0o600, 0o666], "only what is of the part is closed");
         first.remove();
         assert!(!ours.exists() && !first.folder.exists());
         assert!(!foreign[0].exists() && foreign[1].exists());

@@ -134,6 +134,7 @@ struct Team {
     again: bool,
     /// Under pattern `log`: the leader's processor time.
     processor_time: Option<ProcessorTime>,
+    part: Part,
     /// When a logger was used, of CLOCK_MONOTONIC.
     logged: (u64, u64),
     /// What the leader last said that it did, besides being alive, and since when it has said no more.
@@ -213,6 +214,7 @@ impl Team {
             planned,
             again: false,
             processor_time,
+            part: part.clone(),
             logged: (0, 0),
             moved: (0, Instant::now()),
         })
@@ -347,6 +349,7 @@ impl Team {
         match event {
             FromLeader::Phase(phase) => self.phase = phase,
             FromLeader::Opened { transport_version, system_version, same_process, memory_lock } => {
+                self.part.close();
                 let result = run.current();
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
@@ -358,8 +361,13 @@ impl Team {
                     return Some(Outcome::Vanished);
                 }
             }
-            FromLeader::Proof(proof) => run.current().path_proof = Some(proof),
+            FromLeader::Proof(proof) => {
+                self.part.close();
+                run.current().path_proof = Some(proof);
+            }
             FromLeader::CellStarted { payload_bytes } => {
+                // Larger messages may have had more made.
+                self.part.close();
                 self.planned = self.plan.samples_of(payload_bytes);
                 (run.watch)(&Event::PayloadStarted { payload_bytes });
             }

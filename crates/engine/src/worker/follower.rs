@@ -11,7 +11,7 @@ use crate::measure::sink::Sink;
 use crate::measure::stamps::{Arrived, NoStamps, Numbered, Stamps};
 use crate::measure::{Failure, Shared, Watch, echo};
 use crate::message::{TouchKind, with_touch};
-use crate::os::{self, Target};
+use crate::os::{self, ForThisUser, Target};
 use crate::proof::{Baseline, Observer};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -126,6 +126,7 @@ impl Follower {
         }
         let inboxes: Vec<Box<Inbox>> = (0..links).map(|_| Box::default()).collect();
         self.pin(!self.setup.own_threads)?;
+        let for_this_user = ForThisUser::begin();
         let mut node = system.open(&self.setup.options).map_err(|error| Error::of("open", error))?;
         let mut links = Vec::new();
         for (index, inbox) in (0..).zip(&inboxes) {
@@ -134,6 +135,7 @@ impl Follower {
             links.push(link.map_err(|error| Error::of("open", error))?);
         }
         self.connect(&mut links)?;
+        drop(for_this_user);
         self.serve(&mut links, clock, &inboxes, &page, &baseline)
     }
 

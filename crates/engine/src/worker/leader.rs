@@ -18,7 +18,7 @@ use crate::measure::callback::Inbox;
 use crate::measure::trips::POLL_IDLE_MASK;
 use crate::measure::{Failure, Shared, Tracker};
 use crate::message::with_touch;
-use crate::os::{self, Target, Whose};
+use crate::os::{self, ForThisUser, Target, Whose};
 use crate::proof::{self, Observer};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -380,6 +380,7 @@ impl Leader {
         self.pin(!self.variant.own_threads)?;
         let options = self.node_options(Role::Leader, 0);
         let limits = system.probe(&options).map_err(|error| self.transport_failed(&error))?;
+        let for_this_user = ForThisUser::begin();
         let begin = Instant::now();
         let mut node = system.open(&options).map_err(|error| self.transport_failed(&error))?;
         let mut links = Vec::new();
@@ -389,6 +390,7 @@ impl Leader {
             links.push(link.map_err(|error| self.transport_failed(&error))?);
         }
         let (leader, follower) = self.connect(&mut links)?;
+        drop(for_this_user);
         self.pin(self.variant.own_threads)?;
         let pair = TruePair { leader, follower, took: begin.elapsed() };
         let trials = self.prove_refusal(limits.intruders, &pair)?;
