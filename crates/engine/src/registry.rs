@@ -159,6 +159,12 @@ impl Entry {
         &self.sidecar.system
     }
 
+    /// Names of the variables that the system ignores and that are set: in `environment`, or in that of this process.
+    pub fn ignored_environment(&self, environment: &BTreeMap<String, String>) -> Vec<&str> {
+        let is_set = |name: &&str| environment.contains_key(*name) || std::env::var_os(name).is_some();
+        self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect()
+    }
+
     /// What the system says of itself; asked once.
     ///
     /// # Errors
@@ -412,6 +418,7 @@ fn made_up(system: &str, language: &str) -> Sidecar {
         packages: Vec::new(),
         python_packages: Vec::new(),
         python_sources: Vec::new(),
+        ignores_environment: Vec::new(),
         build: String::new(),
         language: language.to_owned(),
     }

@@ -214,6 +214,7 @@ pub fn run_while<'a>(
         watch(&Event::Note(format!("removed '{name}', left by a run that was killed")));
     }
     daemon::stop_leftovers().into_iter().for_each(|left| watch(&Event::Note(left)));
+    ignored_environment(plan, registry_of).into_iter().for_each(|note| watch(&Event::Note(note)));
     let scratch = Scratch::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
     let meeting = match &options.followers {
         Followers::Local => None,
@@ -248,6 +249,23 @@ pub fn run_while<'a>(
     run.save()?;
     run.rounds(rounds_wanted)?;
     run.finish()
+}
+
+/// One note for each system that ignores variables of the environment that are set.
+fn ignored_environment<'a>(plan: &Plan, registry_of: &dyn Fn(&str) -> &'a Registry) -> Vec<String> {
+    let mut notes = Vec::new();
+    for sub_experiment in &plan.sub_experiments {
+        let system = &sub_experiment.transport.system;
+        let Ok(entry) = registry_of(&sub_experiment.name).get(system) else { continue };
+        let names = entry.ignored_environment(&sub_experiment.environment).join(", ");
+        let note = format!(
+            "transport '{system}' ignores {names} of the environment; `tripmeter transports {system}` lists its settings"
+        );
+        if !names.is_empty() && !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 /// Those that leader and followers are bound to, or else all that they may use.

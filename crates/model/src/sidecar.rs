@@ -22,6 +22,9 @@ pub struct Sidecar {
     /// Those of them, by name, that there is no wheel of: they are built where they are installed.
     #[serde(default)]
     pub python_sources: Vec<String>,
+    /// Variables of the environment that programs of this system usually heed and that have no effect here.
+    #[serde(default)]
+    pub ignores_environment: Vec<String>,
     /// The command that builds it, empty if it is built in.
     #[serde(default)]
     pub build: String,

@@ -29,6 +29,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     if prepared.plan.rounds > 1 {
         return Err(CliError::new(exit::USAGE, "a job has one round, which is checked; leave out --rounds"));
     }
+    check::fits(&limits, &args.requirements, &prepared.plan, args.strict)?;
     let place = match place {
         Some(place) => place,
         None => dated(&results).map_err(RunError::from)?,
