@@ -5,7 +5,7 @@
 use crate::clock::{Source, Timebase};
 use crate::measure::Shared;
 use crate::measure::arrivals::Arrived;
-use crate::os::{Target, wait_readable};
+use crate::os::{self, Target, wait_readable};
 use crate::proof::Evidence;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -532,6 +532,11 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
     /// If the other side has gone.
     pub fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         send(&mut self.writer, message)
+    }
+
+    /// Number of the process at the other side; `None` if it is not visible here.
+    pub fn peer_pid(&self) -> Option<u32> {
+        os::peer_pid(&self.writer)
     }
 
     /// Says no more, and hears no more; the other side sees that this one has gone.

@@ -357,19 +357,34 @@ pub fn user_id() -> u32 {
 /// # Errors
 /// If it is another user's, or nobody's that is known.
 pub fn check_peer(stream: &UnixStream) -> io::Result<()> {
-    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    let to = (&raw mut peer).cast();
-    // SAFETY: the descriptor is open, and both places are valid for writing that many bytes.
-    if unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut bytes) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let peer = peer(stream)?;
     if peer.uid == user_id() {
         return Ok(());
     }
     let (other, own) = (peer.uid, user_id());
     let text = format!("the process at the other end is of user {other}, this one of user {own}");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+/// Number of the process that made the other end of a socket; `None` if it is not visible here.
+pub fn peer_pid(stream: &UnixStream) -> Option<u32> {
+    u32::try_from(peer(stream).ok()?.pid).ok().filter(|&pid| pid != 0)
+}
+
+fn peer(stream: &UnixStream) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    let to = (&raw mut peer).cast();
+    // SAFETY: the descriptor is open, and both places are valid for writing that many bytes.
+    let result = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut bytes) };
+    if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether a process is stopped, by a signal or a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The command, in parentheses, may itself contain blanks and parentheses.
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with(['T', 't']))
 }
 
 /// Names of what is in a folder; none if it cannot be read.

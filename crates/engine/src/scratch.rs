@@ -4,6 +4,7 @@
 //! dead owner left is found by looking.
 
 use crate::os::{self, ProcessIdentity};
+use crate::system_v;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -15,6 +16,8 @@ const SHARED_MEMORY: &str = "/dev/shm";
 const PLACES: [&str; 2] = [SHARED_MEMORY, "/tmp"];
 /// File in a scratch folder that lists message queues, one name per line: queues cannot be listed everywhere.
 const QUEUES: &str = "queues";
+/// File in a scratch folder that lists message queues of System V, which have no names of ours: `ID CTIME` per line.
+const SYSTEM_V_QUEUES: &str = "sysv-queues";
 /// File in a scratch folder that lists shared memory whose names a system chose by itself: `INODE NAME` per line.
 const FOREIGN: &str = "shared-memory";
 /// Most bytes of such a list that are read.
@@ -151,6 +154,7 @@ fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
         for queue in list(&part.join(QUEUES)).lines().filter(|queue| queue.strip_prefix('/').is_some_and(&is_ours)) {
             os::unlink_queue(queue);
         }
+        list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(system_v::remove_queue);
         list(&part.join(FOREIGN)).lines().filter_map(foreign).for_each(|path| {
             remove_own(&path);
         });

@@ -56,7 +56,7 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
     let _alone = alone();
     let payloads = (1000..1060).map(|bytes: u32| bytes.to_string()).collect::<Vec<_>>().join(",");
     for transport in variants() {
-        let name = if transport.ends_with("mosquitto") { "broker 'mosquitto'" } else { "broker 'rumqttd'" };
+        let name = if transport.ends_with("mosquitto") { "'mosquitto'" } else { "'rumqttd'" };
         let pingpong = ["--payloads", &payloads, "-n", "2000"];
         let throughput = ["--payloads", &payloads, "-n", "2000", "--pattern", "throughput", "--rate", "2000"];
         let all = [("block", &pingpong[..]), ("callback", &pingpong), ("block", &throughput), ("poll", &pingpong)];
@@ -66,7 +66,7 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
             let mut run = run(&transport, wait, more, &results).start();
             run.until("a first cell", |_| has_cell(&results));
             signal(broker_of(&run).unwrap(), "KILL");
-            run.wait(LONGEST).with(exit::PARTIAL).says(&[name, "has ended"]).clean();
+            run.wait(LONGEST).with(exit::PARTIAL).says(&["the broker has gone", name, "has ended"]).clean();
         }
     }
 }
@@ -82,13 +82,13 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         let mut run = run(transport, "block", &[&more[..], &["--pattern", pattern]].concat(), &results).start();
         run.measuring();
         signal(broker_of(&run).unwrap(), "KILL");
-        run.wait(LONGEST).with(exit::PARTIAL).says(&["has ended"]).clean();
+        run.wait(LONGEST).with(exit::PARTIAL).says(&["the broker has gone"]).clean();
         let manifest = manifest(&results);
         let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
         assert_eq!((result.status, result.cells.len()), (Status::Failed, 1), "{transport} {pattern}");
         let (cell, error) = (&result.cells[0], result.error.clone().unwrap());
         let why = cell.cut_short.clone().unwrap();
-        assert!(why.contains("has ended") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
+        assert!(why.contains("the broker has gone") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
         let Counts { sent, received, lost, .. } = cell.counts;
         // A call that was under way has failed: nobody waited until its time was over.
         assert!(pattern != "rpc" || lost == 0, "{transport}: {:?}", cell.rpc[0].counts);

@@ -55,7 +55,7 @@ impl Address {
         let (name, port, process) = (kind.name(), self.port, self.process);
         let has_ended = process != 0 && fs::read_link(format!("/proc/{process}/exe")).is_err();
         if has_ended {
-            return format!("broker '{name}' (process {process}, 127.0.0.1:{port}) has ended: {why}");
+            return format!("the broker has gone: '{name}' (process {process}, 127.0.0.1:{port}) has ended: {why}");
         }
         format!("broker '{name}' at 127.0.0.1:{port}: {why}")
     }

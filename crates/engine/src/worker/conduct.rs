@@ -2,7 +2,7 @@
 
 use super::crew::{Crew, Done, Window};
 use super::leader::Leader;
-use super::load::{LONGEST_TAKING, SIGN_OF_LIFE};
+use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{ANSWER_TIMEOUT, Error, Result};
 use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
 use crate::measure::Failure;
@@ -178,18 +178,9 @@ impl Leader {
     }
 
     fn await_received(&mut self, patience: Duration) -> Result<(Vec<Arrived>, Used, Option<String>)> {
-        let deadline = Instant::now() + patience;
-        loop {
-            match self.hear_within(0, SIGN_OF_LIFE)? {
-                Some(FromFollower::Received { arrived, used, failed }) => return Ok((arrived, used, failed)),
-                Some(_) => return Err(Error::Failed("the follower's messages are out of order".to_owned())),
-                None if Instant::now() > deadline => {
-                    let seconds = patience.as_secs();
-                    let why = format!("the follower was still taking messages {seconds} s after the last was sent");
-                    return Err(Error::Failed(why));
-                }
-                None => self.report(&FromLeader::Progress { samples: 0, moves: 0 }),
-            }
+        match self.hear_taken(patience)? {
+            FromFollower::Received { arrived, used, failed } => Ok((arrived, used, failed)),
+            _ => Err(Error::Failed("the follower's messages are out of order".to_owned())),
         }
     }
 }

@@ -17,6 +17,7 @@ mod receive;
 mod replay;
 mod rpc;
 mod search;
+mod taking;
 mod trials;
 
 use crate::any::AnySystem;

@@ -1,6 +1,7 @@
 //! What never ends by itself: calls that hang in one of many threads, and messages that are never right.
 
-use crate::common::{LONGEST, Tripmeter, folder, manifest, plugin};
+use crate::common::traces::signal;
+use crate::common::{LONGEST, Tripmeter, at_once, folder, manifest, plugin};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
 
@@ -36,4 +37,20 @@ fn messages_of_the_wrong_length_end_the_sub_experiment_and_both_lengths_are_name
         let finished = run("trouble?mode=take-short&side=leader", pattern, &["--wait", wait], folder.path()).run();
         finished.with(exit::PARTIAL).says(&["the message had 65535 bytes, 65536 expected"]).clean();
     }
+}
+
+/// The leader sends what the sockets hold, and then waits for what has arrived.
+#[test]
+fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
+    at_once(&["throughput", "channel"], |pattern| {
+        let (folder, sent) = (folder(), ["--payloads", "64", "--rate", "1000", "-n", "20000", "--loss-timeout", "1"]);
+        let output = folder.path().display().to_string();
+        let words = ["run", "-q", "-t", "tcp", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
+        let mut run = Tripmeter::new(words.iter().chain(&sent)).start();
+        let [_, follower] = run.measuring();
+        signal(follower, "STOP");
+        let finished = run.wait(LONGEST).with(exit::PARTIAL);
+        finished.says(&["the follower stands still", "did nothing (stopped by a signal)"]).clean();
+        assert_eq!(manifest(folder.path()).sub_experiments[0].status, Status::Failed);
+    });
 }
