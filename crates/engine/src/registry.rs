@@ -419,6 +419,7 @@ fn made_up(system: &str, language: &str) -> Sidecar {
         python_packages: Vec::new(),
         python_sources: Vec::new(),
         ignores_environment: Vec::new(),
+        open_to_others: Vec::new(),
         build: String::new(),
         language: language.to_owned(),
     }

@@ -8,7 +8,8 @@ use common::traces::{marked, signal};
 use common::{
     LONGEST, Running, Tripmeter, alone, aloud, at_once, folder, is_nightly, is_required, manifest, result, transports,
 };
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -177,6 +178,39 @@ fn a_secured_broker_lets_nobody_else_in() {
             proof.intruders.iter().zip(&mut by_broker).for_each(|(trial, found)| *found |= at(trial));
         }
         assert_eq!(by_broker, [true; 2], "{transport}");
+    }
+}
+
+/// What the broker says to a client of MQTT 3.1.1 with these credentials: its return code, 0 for welcome; `None` if it
+/// hangs up.
+fn answer(port: u16, credentials: Option<(&str, &str)>) -> Option<u8> {
+    let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+    let flags = if credentials.is_some() { 0xC2 } else { 0x02 };
+    let mut body = [&text("MQTT")[..], &[4, flags, 0, 60], &text("stranger")].concat();
+    credentials.iter().for_each(|(user, password)| body.extend([text(user), text(password)].concat()));
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(LONGEST)).unwrap();
+    stream.write_all(&[&[0x10, u8::try_from(body.len()).unwrap()], &body[..]].concat()).unwrap();
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).ok().map(|()| answer[3])
+}
+
+#[test]
+fn a_broker_without_tls_lets_nobody_else_in_either() {
+    let _alone = alone();
+    for transport in variants() {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let with_port = format!("{transport}?port={port}");
+        let mut run = run(&with_port, "block", &["--payloads", "2k", "-n", "100000000"], &results).start();
+        run.measuring();
+        for credentials in [None, Some(("tripmeter", "")), Some(("tripmeter", "0123456789abcdef0123456789abcdef"))] {
+            let answer = answer(port, credentials);
+            assert_ne!(answer, Some(0), "{transport} lets {credentials:?} in");
+        }
+        run.signal("INT");
+        run.wait(LONGEST).with(exit::INTERRUPTED).clean();
     }
 }
 
