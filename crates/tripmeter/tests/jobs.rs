@@ -90,7 +90,10 @@ fn limits_from_too_few_runs_say_which_of_them_fail() {
     let run = |number: u32| {
         let folder = place.path().join(format!("runs/run-{number}"));
         fs::create_dir_all(&folder).unwrap();
-        let text = format!("Bytes,Samples,Max,Min,Mean,Median,99%\n16,9,9.5,1,2,{number}.25,3\n");
+        let text = format!(
+            "Bytes,Samples,Max,Min,Mean,Median,Stdev,Mean jitter,Max jitter,90%,99%,99.99%\n\
+             16,9,9.500,1.000,2.000,{number}.250,1.000,1.000,1.000,3.000,3.000,9.000\n"
+        );
         fs::write(folder.join(format!("measurements_{NAME}_summary.csv")), text).unwrap();
     };
     (1..=3).for_each(run);
@@ -159,9 +162,14 @@ fn a_job_refuses_requirements_that_it_cannot_check_before_it_measures() {
     let own = format!("{NAME},16,1e9,1e9,1e9");
     refused("other,16,1e9,1e9,1e9", &[], &["nothing to check", "limits.csv", NAME]);
     refused(&format!("{own}\n{NAME},1024,1e9,1e9,1e9"), &[], &[NAME, "1024 bytes", "16, 64", "--payloads"]);
-    refused(&format!("{NAME}@service_1000hz,16,1e9,1e9,1e9"), &[], &["one_way service", "rtt_half", "different kinds"]);
+    refused(
+        &format!("{NAME}@service_1000hz,16,1e9,1e9,1e9"),
+        &[],
+        &["one_way, service time", "rtt_half", "different kinds"],
+    );
     let channel = ["--pattern", "channel", "--rate", "1000"];
-    refused(&own, &channel, &[NAME, "different kinds"]);
+    let name = "uds_datagram_block_channel";
+    refused(&format!("{name},16,1e9,1e9,1e9"), &channel, &[name, "different kinds"]);
     refused(&format!("{own}\nother,16,1e9,1e9,1e9"), &["--strict"], &["other", "--strict"]);
 }
 

@@ -6,7 +6,8 @@ mod common;
 
 use common::traces::{marked, signal};
 use common::{
-    LONGEST, Running, Tripmeter, alone, aloud, at_once, folder, is_nightly, is_required, manifest, result, transports,
+    LONGEST, Running, Tripmeter, alone, aloud, at_once, folder, has_cell, is_nightly, is_required, manifest, result,
+    transports,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Counts, IntruderTrial, Manifest, Status, Verdict};
+use tripmeter_model::manifest::{Counts, IntruderTrial, Status, Verdict};
 
 /// The variants that can run here.
 fn variants() -> Vec<String> {
@@ -34,13 +35,6 @@ fn run(transport: &str, wait: &str, more: &[&str], output: &Path) -> Tripmeter {
     let output = output.display().to_string();
     let words = ["run", "-q", "--no-floor", "-t", transport, "--wait", wait, "-o", &output];
     Tripmeter::new(words.iter().chain(more))
-}
-
-/// Whether a payload of the run has been measured.
-fn has_cell(results: &Path) -> bool {
-    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
-    let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
-    manifest.is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
 }
 
 /// The broker that the leader of this run has started.

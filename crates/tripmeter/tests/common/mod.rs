@@ -310,6 +310,13 @@ pub fn manifest(folder: &Path) -> Manifest {
     serde_json::from_str(&text).expect("the manifest is one")
 }
 
+/// Whether a payload of the run has been measured so far.
+pub fn has_cell(results: &Path) -> bool {
+    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
+    let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
+    manifest.is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
+}
+
 /// The result of that name.
 pub fn result<'a>(manifest: &'a Manifest, name: &str) -> &'a SubExperimentResult {
     manifest.sub_experiments.iter().find(|result| result.name == name).unwrap_or_else(|| panic!("no '{name}'"))

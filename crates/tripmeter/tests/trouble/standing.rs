@@ -1,7 +1,7 @@
 //! What never ends by itself: calls that hang in one of many threads, and messages that are never right.
 
-use crate::common::traces::signal;
-use crate::common::{LONGEST, Tripmeter, at_once, folder, manifest, plugin};
+use crate::common::traces::{signal, sleeps, workers};
+use crate::common::{LONGEST, Tripmeter, at_once, folder, has_cell, manifest, plugin};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
 
@@ -43,11 +43,16 @@ fn messages_of_the_wrong_length_end_the_sub_experiment_and_both_lengths_are_name
 #[test]
 fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
     at_once(&["throughput", "channel"], |pattern| {
-        let (folder, sent) = (folder(), ["--payloads", "64", "--rate", "1000", "-n", "20000", "--loss-timeout", "1"]);
+        let (folder, sent) =
+            (folder(), ["--payloads", "64,128", "--rate", "1000", "-n", "3000", "--loss-timeout", "1"]);
         let output = folder.path().display().to_string();
         let words = ["run", "-q", "-t", "tcp", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
         let mut run = Tripmeter::new(words.iter().chain(&sent)).start();
-        let [_, follower] = run.measuring();
+        run.until("a first payload", |_| has_cell(folder.path()));
+        let follower = workers(run.pid()).follower.unwrap();
+        let before = sleeps(follower);
+        // Fewer than there are messages, and more than are said between two payloads.
+        run.until("messages", |_| sleeps(follower) > before + 300);
         signal(follower, "STOP");
         let finished = run.wait(LONGEST).with(exit::PARTIAL);
         finished.says(&["the follower stands still", "did nothing (stopped by a signal)"]).clean();
