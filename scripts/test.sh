@@ -20,7 +20,8 @@ if [[ ! "$stage $#" =~ ^(core [01]|(all|ci|nightly) 1|only 2)$ ]]; then
     exit 64
 fi
 
-export CARGO_TERM_COLOR=never
+# A test says in its message what failed; a backtrace would only hide it in a long log.
+export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
 target=${CARGO_TARGET_DIR:-$PWD/target}
 # Plugins of tests are not optimised: the folder that `tripmeter` looks into is another.
 export CARGO_TARGET_DIR=$target TRIPMETER_TRANSPORTS=$target/transports-dev TRIPMETER_LIES=$target/lies

@@ -5,9 +5,10 @@
  * leads, nobody comes to it; one lets them in; and the intruders of the doubtful one crash.
  */
 #include "mailbox.h"
+#include "queues.h"
 #include "stream.h"
 
-enum way { UNIX, TCP, MEMORY, MEMORY_COPIED };
+enum way { UNIX, TCP, MEMORY, MEMORY_COPIED, QUEUES };
 
 #define VARIANT(text, claim, claim_flags)                                                                             \
     {.name = TM_STR(text),                                                                                            \
@@ -36,6 +37,10 @@ static const tm_variant variants[] = {
     VARIANT("udp-over-shm", TM_PATH_UDP, 0),
     VARIANT("udp-over-tcp", TM_PATH_UDP, 0),
     VARIANT("udp-over-unix", TM_PATH_UDP, 0),
+    VARIANT("honest-mq", TM_PATH_MESSAGE_QUEUE, 0),
+    VARIANT("mq-over-unix", TM_PATH_MESSAGE_QUEUE, 0),
+    VARIANT("unix-over-mq", TM_PATH_UNIX_STREAM, 0),
+    VARIANT("shm-over-mq", TM_PATH_SHARED_MEMORY, 0),
     VARIANT("honest-secured", TM_PATH_TCP, TM_SECURE),
     VARIANT("honest-secured-leads", TM_PATH_TCP, TM_SECURE),
     VARIANT("secured-lets-in", TM_PATH_TCP, TM_SECURE),
@@ -46,7 +51,7 @@ static const tm_variant variants[] = {
 static const enum way ways[] = {
     UNIX, TCP,    MEMORY, MEMORY, MEMORY_COPIED, UNIX,   UNIX, TCP,    MEMORY,
     TCP,  UNIX,   MEMORY, UNIX,   MEMORY,        UNIX,   MEMORY, TCP,  UNIX,
-    TCP,  TCP,    TCP,    TCP,
+    QUEUES, UNIX, QUEUES, QUEUES, TCP, TCP, TCP, TCP,
 };
 
 #define VARIANTS (sizeof variants / sizeof *variants)
@@ -54,13 +59,17 @@ _Static_assert(sizeof ways / sizeof *ways == VARIANTS, "one way per variant");
 
 struct tm_link {
     int over_memory;
+    int over_queues;
     stream socket;
     mailbox memory;
+    queues queues;
 };
 
 static void link_close(tm_link *link) {
     if (link->over_memory)
         mailbox_close(&link->memory);
+    else if (link->over_queues)
+        queues_close(&link->queues);
     else
         stream_close(&link->socket);
     free(link);
@@ -74,9 +83,14 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
     tm_link *link = calloc(1, sizeof *link);
     if (!link) return fail(error, TM_FAILED, "no memory for a link");
     link->over_memory = way == MEMORY || way == MEMORY_COPIED;
-    int32_t status = link->over_memory
-                         ? mailbox_open(&link->memory, node, options->index, way == MEMORY_COPIED, error)
-                         : stream_open(&link->socket, node, way == TCP ? AF_INET : AF_UNIX, options->index, error);
+    link->over_queues = way == QUEUES;
+    int32_t status;
+    if (link->over_memory)
+        status = mailbox_open(&link->memory, node, options->index, way == MEMORY_COPIED, error);
+    else if (link->over_queues)
+        status = queues_open(&link->queues, node, error);
+    else
+        status = stream_open(&link->socket, node, way == TCP ? AF_INET : AF_UNIX, options->index, error);
     if (status == TM_OK)
         *out = link;
     else
@@ -85,6 +99,7 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
 }
 
 static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error) {
+    if (link->over_queues) return queues_address(&link->queues, buffer, capacity, length, error);
     *length = 0; /* both ends make the name of the shared memory from run_id */
     return link->over_memory ? TM_OK : stream_address(&link->socket, buffer, capacity, length, error);
 }
@@ -98,6 +113,7 @@ static void shut_door(stream *link) {
 static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
                             tm_error *error) {
     if (link->over_memory) return mailbox_connect(&link->memory, error);
+    if (link->over_queues) return queues_connect(&link->queues, peers, peer_count, error);
     int32_t status = stream_connect(&link->socket, peers, peer_count, timeout_ns, error);
     if (status == TM_OK && strstr(link->socket.node->variant, "honest-secured")) shut_door(&link->socket);
     return status;
@@ -106,11 +122,13 @@ static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_co
 static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error) {
     (void)in_reply_to;
     if (link->over_memory) return mailbox_loan(&link->memory, length, loan, error);
+    if (link->over_queues) return queues_loan(&link->queues, length, loan, error);
     return stream_loan(&link->socket, length, loan, error);
 }
 
 static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error) {
     if (link->over_memory) return mailbox_publish(&link->memory, loan);
+    if (link->over_queues) return queues_publish(&link->queues, loan, timeout_ns, error);
     return stream_publish(&link->socket, loan, timeout_ns, error);
 }
 
@@ -121,13 +139,14 @@ static void discard(tm_link *link, tm_loan *loan) {
 
 static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error) {
     if (link->over_memory) return mailbox_take(&link->memory, timeout_ns, message);
+    if (link->over_queues) return queues_take(&link->queues, timeout_ns, message, error);
     return stream_take(&link->socket, timeout_ns, message, error);
 }
 
 static void release(tm_link *link, tm_message *message) {
     if (link->over_memory)
         mailbox_release(&link->memory);
-    else
+    else if (!link->over_queues)
         stream_release(message);
 }
 

@@ -14,6 +14,8 @@
 #define SHORT_TABLE 5   /* an earlier, shorter table */
 #define NO_VARIANT 6    /* describes nothing */
 #define BAD_NAME 7      /* describes a variant with a name against the rules */
+#define EARLIER_TABLE 8 /* a table that ends before its optional entries */
+#define LATER_TABLE 9   /* a table with an entry that this header does not have */
 #ifndef LOAD
 #define LOAD LOADS
 #endif
@@ -31,7 +33,8 @@ static struct {
     char mode[32];
     int here;
     uint64_t after;
-    uint64_t taken;
+    uint64_t taken; /* where nothing comes back, published */
+    int one_way;
     int noises;
 } trouble;
 
@@ -62,12 +65,19 @@ static int32_t trouble_at(const char *where, tm_error *error) {
         return TM_FAILED;
     }
     if (strcmp(what, "code") == 0) return -77; /* a status that the header does not know */
+    if (strcmp(what, "odd") == 0) return 42;   /* the same, and no error */
+    if (strcmp(what, "again") == 0) return TM_AGAIN;
     if (strcmp(what, "hang") == 0) hang();
     if (strcmp(what, "crash") == 0) {
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     }
     if (strcmp(what, "exit") == 0) _exit(3);
+    if (strcmp(what, "junk") == 0 && trouble.noises++ == 0) dprintf(STDIN_FILENO, "junk from %s\n", where);
+    if (strcmp(what, "throw") == 0) { /* as a C++ library that nobody catches from */
+        fprintf(stderr, "terminate called after throwing an instance of 'trouble'\n  what():  no room in %s\n\n", where);
+        abort();
+    }
     if (strcmp(what, "noise") == 0 && trouble.noises++ < 10) {
         printf("noise on stdout from %s\n", where);
         fflush(stdout);
@@ -93,6 +103,7 @@ static int32_t read_settings(const tm_node_options *options, tm_error *error) {
     trouble.here = strcmp(side, "both") == 0 || strcmp(side, role) == 0;
     trouble.after = strtoull(after, NULL, 10);
     trouble.taken = 0;
+    trouble.one_way = options->pattern == TM_CHANNEL && options->role == TM_LEADER;
     return TM_OK;
 }
 
@@ -148,11 +159,13 @@ static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to,
     if (status == TM_OK) status = stream_loan(&link->socket, length, loan, error);
     if (strcmp(trouble.mode, "loan-null") == 0) loan->data = NULL;
     if (strcmp(trouble.mode, "loan-short") == 0) loan->length--;
+    if (strcmp(trouble.mode, "loan-misaligned") == 0) loan->data++;
     return status;
 }
 
 static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error) {
     int32_t status = trouble.taken >= trouble.after ? trouble_at("publish", error) : TM_OK;
+    if (trouble.one_way) trouble.taken++;
     return status == TM_OK ? stream_publish(&link->socket, loan, timeout_ns, error) : status;
 }
 
@@ -165,6 +178,8 @@ static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_
     int32_t status = trouble.taken >= trouble.after ? trouble_at("take", error) : TM_OK;
     if (status == TM_OK) status = stream_take(&link->socket, timeout_ns, message, error);
     if (status == TM_OK) trouble.taken++;
+    if (status == TM_OK && trouble.here && strcmp(trouble.mode, "take-null") == 0) message->data = NULL;
+    if (status == TM_OK && trouble.here && strcmp(trouble.mode, "take-short") == 0) message->length--;
     return status;
 }
 
@@ -177,7 +192,7 @@ static const tm_variant variants[] = {{
     .name = TM_STR(VARIANT),
     .summary = TM_STR("AF_UNIX stream, with trouble on request"),
     .path = TM_PATH_UNIX_STREAM,
-    .patterns = TM_PINGPONG,
+    .patterns = TM_PINGPONG | TM_CHANNEL | TM_RPC,
     .waits = TM_POLL | TM_BLOCK,
 }};
 
@@ -185,7 +200,8 @@ static const tm_setting settings[] = {
     {.name = TM_STR("mode"),
      .default_value = TM_STR("none"),
      .values = TM_STR("none | (probe | open | link | connect | loan | publish | take | close)-"
-                      "(error | mute | garbage | code | hang | crash | exit | noise), loan-(null | short)"),
+                      "(error | mute | garbage | code | odd | again | hang | crash | exit | throw | junk | noise), "
+                      "loan-(null | short | misaligned), take-(null | short)"),
      .summary = TM_STR("which call makes which trouble")},
     {.name = TM_STR("side"),
      .default_value = TM_STR("both"),
@@ -209,9 +225,15 @@ static const tm_description description = {
     .setting_count = sizeof settings / sizeof *settings,
 };
 
-static const tm_transport table = {
+static const struct {
+    tm_transport table;
+    void (*appended)(void);
+} whole = {.table = {
     .abi_version = LOAD == OTHER_ABI ? TM_ABI_VERSION + 1 : TM_ABI_VERSION,
-    .struct_size = LOAD == SHORT_TABLE ? sizeof(tm_transport) / 2 : sizeof(tm_transport),
+    .struct_size = LOAD == SHORT_TABLE     ? sizeof(tm_transport) / 2
+                   : LOAD == EARLIER_TABLE ? offsetof(tm_transport, wait_any)
+                   : LOAD == LATER_TABLE   ? sizeof whole
+                                           : sizeof(tm_transport),
     .description = &description,
     .probe = probe,
     .node_open = node_open,
@@ -225,11 +247,11 @@ static const tm_transport table = {
     .discard = discard,
     .take = LOAD == NULL_FUNCTION ? NULL : take,
     .release = release,
-};
+}};
 
 #if LOAD == NO_ENTRY
 const tm_transport *some_other_entry(void);
-const tm_transport *some_other_entry(void) { return &table; }
+const tm_transport *some_other_entry(void) { return &whole.table; }
 #else
-const tm_transport *tripmeter_transport(void) { return LOAD == NULL_TABLE ? NULL : &table; }
+const tm_transport *tripmeter_transport(void) { return LOAD == NULL_TABLE ? NULL : &whole.table; }
 #endif

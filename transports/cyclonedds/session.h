@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include <arpa/inet.h>
+#include <dds/dds.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -20,6 +21,8 @@
 #define DISCOVERY_PORT(domain) (7400u + 250u * (domain) + 10u)
 #define MOST_DOMAIN 100u
 
+/* How long a process waits for the others of its run to leave. */
+#define LONGEST_LEAVING DDS_SECS(5)
 #define PATH_BYTES 512u
 #define XML_BYTES 8192u
 
@@ -30,6 +33,7 @@ typedef struct session {
     uint32_t followers;
     char folder[PATH_BYTES];
     char credentials[PATH_BYTES];
+    int members; /* a file that all processes of the run hold a shared lock on, until they have left; 0: not opened */
 } session;
 
 /* A loopback socket's port after binding it to `port`, 0 for any; 0 if that fails. The socket is closed again. */
@@ -179,6 +183,32 @@ static inline int32_t intrude(const tm_node_options *options, session *agreed, t
     return make_credentials(agreed->credentials, error);
 }
 
+/* The lock of a process that is killed ends with it. */
+static inline int32_t become_member(session *opened, tm_error *error)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%.400s/members", opened->folder);
+    opened->members = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (opened->members < 0 || flock(opened->members, LOCK_SH) != 0) {
+        return fail(error, TM_FAILED, "cannot lock '%.300s': %s", path, strerror(errno));
+    }
+    return TM_OK;
+}
+
+/* Says that this process has left, and waits until all have, but not for one that hangs. */
+static inline void leave_together(session *left)
+{
+    if (left->members <= 0) {
+        return;
+    }
+    flock(left->members, LOCK_UN);
+    const dds_time_t deadline = dds_time() + LONGEST_LEAVING;
+    while (flock(left->members, LOCK_EX | LOCK_NB) != 0 && dds_time() < deadline) {
+        dds_sleepfor(DDS_MSECS(1));
+    }
+    close(left->members);
+}
+
 static inline int32_t open_session(const tm_node_options *options, const config *found, session *opened,
                                    tm_error *error)
 {
@@ -202,6 +232,9 @@ static inline int32_t open_session(const tm_node_options *options, const config 
     }
     int32_t status = agree(file, options, found, opened, error);
     fclose(file);
+    if (status == TM_OK && found->carrier == OVER_TCP && options->intruder == 0) {
+        status = become_member(opened, error);
+    }
     return status == TM_OK && options->intruder != 0 ? intrude(options, opened, error) : status;
 }
 

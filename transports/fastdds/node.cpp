@@ -63,7 +63,7 @@ tm_node::tm_node(const tm_node_options& options)
     if (end.settings.way == Way::data_sharing && mkdir(end.shared_folder.c_str(), 0700) != 0 && errno != EEXIST) {
         throw Failure(TM_FAILED, "folder '" + end.shared_folder + "' cannot be created: " + std::strerror(errno));
     }
-    notes_.note_during([this] { join(); });
+    join_with_room(text(options.scratch_dir) + "/fastdds/room");
     meeting_.settled();
 }
 
@@ -74,6 +74,19 @@ tm_node::~tm_node()
     if (end.is_secured && (end.is_leader || !end.has_fellows)) {
         forget_key(meeting_.credentials(), end.is_leader ? "leader" : "follower");
     }
+}
+
+// One process after the other: each finds what the one before it has left.
+void tm_node::join_with_room(const std::string& lock)
+{
+    if (end.settings.way != Way::shm) {
+        notes_.note_during([this] { join(); });
+        return;
+    }
+    const Descriptor alone = lock_file(lock);
+    end.settings.check_room(1);
+    notes_.note_during([this] { join(); });
+    notes_.take_pages();
 }
 
 void tm_node::join()
@@ -116,6 +129,9 @@ void tm_node::rejoin()
 void tm_node::connected()
 {
     notes_.note();
+    if (end.settings.way == Way::shm) {
+        notes_.take_pages();
+    }
     // Followers have one key, which another one may still have to read; the host removes the folder.
     if (end.is_secured && (end.is_leader || !end.has_fellows)) {
         forget_key(meeting_.credentials(), end.is_leader ? "leader" : "follower");

@@ -57,6 +57,7 @@ struct tm_node {
 
   private:
     void join();
+    void join_with_room(const std::string& lock);
     void join_as_tcp_leader();
 
     Meeting meeting_;

@@ -1,12 +1,15 @@
 #include "shared_memory.h"
 
 #include "agreement.h"
+#include "failure.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fstream>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace {
@@ -28,6 +31,31 @@ void for_each_name(Use&& use)
 }
 
 } // namespace
+
+uint64_t free_shared_memory()
+{
+    struct statvfs space {
+    };
+    return statvfs(kSharedMemory.c_str(), &space) == 0 ? static_cast<uint64_t>(space.f_bavail) * space.f_frsize : 0;
+}
+
+void SharedMemoryNotes::take_pages() const
+{
+    for (const auto& name : mapped_segments()) {
+        const Descriptor segment(open((kSharedMemory + name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+        struct stat file {
+        };
+        // One that was removed meanwhile is no concern of ours.
+        if (segment.get() < 0 || fstat(segment.get(), &file) != 0) {
+            continue;
+        }
+        if (fallocate(segment.get(), 0, 0, file.st_size) != 0 && errno == ENOSPC) {
+            throw Failure(TM_LIMIT, "'" + kSharedMemory + name + "' needs " + std::to_string(file.st_size)
+                                        + " bytes, and /dev/shm has no room for them; make room there, or ask for less by "
+                                          "setting segment_size");
+        }
+    }
+}
 
 std::set<std::string> SharedMemoryNotes::mapped_segments() const
 {

@@ -12,6 +12,9 @@
 #include <string>
 #include <thread>
 
+// Bytes that are free in shared memory; 0 if it is not there.
+uint64_t free_shared_memory();
+
 // Notes, for the host, the names of all shared memory that Fast DDS has made or opened in this process: it names its
 // segments after ports and random numbers, not after the run.
 class SharedMemoryNotes
@@ -29,7 +32,11 @@ class SharedMemoryNotes
     // Notes what is new. Throws Failure.
     void note();
 
-    // The same again and again while `work` runs: a process may be killed at any time.
+    // Takes all pages of what this process maps of Fast DDS: a page that finds no room later ends the process by SIGBUS.
+    // Throws Failure (TM_LIMIT).
+    void take_pages() const;
+
+    // Notes again and again while `work` runs: a process may be killed at any time.
     template <typename Work>
     void note_during(Work&& work)
     {

@@ -28,7 +28,7 @@
  * its own to what the system does by itself.
  *
  * Versions: tables and option blocks only ever grow at their end. `struct_size` says how much of a block its writer knew.
- * The host refuses a table whose `abi_version` is not its own.
+ * The host refuses a table whose `abi_version` is not its own; entries behind the end of a shorter table count as NULL.
  *
  * C11 and C++11 clean. All strings are UTF-8, pointer and length, not NUL-terminated unless said otherwise.
  */

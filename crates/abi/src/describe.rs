@@ -100,7 +100,7 @@ words! {
         UnixDatagram = 4 => "unix-datagram",
         /// A Unix sequenced-packet socket.
         UnixSeqpacket = 5 => "unix-seqpacket",
-        /// A POSIX message queue.
+        /// A message queue, POSIX or System V.
         MessageQueue = 6 => "message-queue",
         /// A pipe or FIFO.
         Pipe = 7 => "pipe",

@@ -8,6 +8,7 @@ use crate::{
 use libloading::Library;
 use std::ffi::{CStr, c_char};
 use std::fmt;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path as FilePath, PathBuf};
 use std::ptr;
@@ -70,23 +71,49 @@ struct Functions {
 }
 
 impl Functions {
-    fn of(table: &tm_transport) -> Option<Self> {
-        Some(Self {
-            probe: table.probe?,
+    /// # Errors
+    /// Name the entry that is NULL or behind the end of the table.
+    fn of(table: &tm_transport) -> std::result::Result<Self, String> {
+        macro_rules! entry {
+            ($name:ident) => {
+                table.$name.ok_or_else(|| format!("the entry '{}' of its table is NULL", stringify!($name)))?
+            };
+        }
+        Ok(Self {
+            probe: entry!(probe),
             daemon_command: table.daemon_command,
-            node_open: table.node_open?,
-            node_close: table.node_close?,
-            link_open: table.link_open?,
-            link_address: table.link_address?,
-            link_connect: table.link_connect?,
-            link_close: table.link_close?,
-            loan: table.loan?,
-            publish: table.publish?,
-            discard: table.discard?,
-            take: table.take?,
-            release: table.release?,
+            node_open: entry!(node_open),
+            node_close: entry!(node_close),
+            link_open: entry!(link_open),
+            link_address: entry!(link_address),
+            link_connect: entry!(link_connect),
+            link_close: entry!(link_close),
+            loan: entry!(loan),
+            publish: entry!(publish),
+            discard: entry!(discard),
+            take: entry!(take),
+            release: entry!(release),
             wait_any: table.wait_any,
         })
+    }
+}
+
+/// The shortest table: it ends behind the last entry that every transport has. What is appended to the header does not
+/// change this.
+const SHORTEST_TABLE: usize = offset_of!(tm_transport, release) + size_of::<usize>();
+/// The same of the description.
+const SHORTEST_DESCRIPTION: usize = offset_of!(tm_description, daemon) + size_of::<tm_str>();
+
+/// A block whose writer knew `size` bytes of it: what was appended since is zero, and what we do not know is left out.
+///
+/// # Safety
+/// `block` points to `size` readable bytes, and `T` may be all zeros.
+unsafe fn read_block<T>(block: *const T, size: usize) -> T {
+    let mut whole = MaybeUninit::<T>::zeroed();
+    // SAFETY: the caller's contract; `whole` has room for `size_of::<T>()` bytes, and zeros are a valid `T`.
+    unsafe {
+        ptr::copy_nonoverlapping(block.cast::<u8>(), whole.as_mut_ptr().cast(), size.min(size_of::<T>()));
+        whole.assume_init()
     }
 }
 
@@ -125,14 +152,13 @@ impl Plugin {
         if version != TM_ABI_VERSION {
             return Err(LoadError::AbiVersion(file, version));
         }
-        if size < size_of::<tm_transport>() {
-            let least = size_of::<tm_transport>();
-            return Err(LoadError::Broken(file, format!("its table has {size} bytes, {least} are needed")));
+        if size < SHORTEST_TABLE {
+            let why = format!("its table has {size} bytes, {SHORTEST_TABLE} at least are needed");
+            return Err(LoadError::Broken(file, why));
         }
-        // SAFETY: the table is of our version and at least of our size.
-        let table = unsafe { &*table };
-        let functions = Functions::of(table)
-            .ok_or_else(|| LoadError::Broken(file.clone(), "a function of its table is NULL".to_owned()))?;
+        // SAFETY: the table is of our version, and as long as it says; all of its fields may be zero.
+        let table = unsafe { read_block(table, size) };
+        let functions = Functions::of(&table).map_err(|why| LoadError::Broken(file.clone(), why))?;
         // SAFETY: the description is valid as long as the library, which is still loaded.
         let description =
             unsafe { read_description(table.description) }.map_err(|why| LoadError::Broken(file.clone(), why))?;
@@ -167,10 +193,18 @@ unsafe fn read_str(text: tm_str) -> std::result::Result<String, String> {
 /// # Safety
 /// `description` is NULL or valid, with all that it points to.
 unsafe fn read_description(description: *const tm_description) -> std::result::Result<Description, String> {
-    // SAFETY: the caller's contract.
-    let raw = unsafe { description.as_ref() }.ok_or("its description is NULL")?;
-    if (raw.struct_size as usize) < size_of::<tm_description>() || raw.variant_count > 256 || raw.setting_count > 256 {
-        return Err("its description has a wrong size or more than 256 variants or settings".to_owned());
+    if description.is_null() {
+        return Err("its description is NULL".to_owned());
+    }
+    // SAFETY: the caller's contract; the size has the same place in every version of the description.
+    let size = unsafe { (*description).struct_size as usize };
+    if size < SHORTEST_DESCRIPTION {
+        return Err(format!("its description has {size} bytes, {SHORTEST_DESCRIPTION} at least are needed"));
+    }
+    // SAFETY: the description is as long as it says; all of its fields may be zero.
+    let raw = unsafe { read_block(description, size) };
+    if raw.variant_count > 256 || raw.setting_count > 256 {
+        return Err("its description has more than 256 variants or settings".to_owned());
     }
     let mut variants = Vec::new();
     for index in 0..raw.variant_count {
@@ -279,17 +313,59 @@ fn text_of(buffer: &[c_char]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
+/// The name of a status in the header.
+fn name_of(status: i32) -> Option<&'static str> {
+    Some(match status {
+        TM_OK => "TM_OK",
+        TM_AGAIN => "TM_AGAIN",
+        TM_CLOSED => "TM_CLOSED",
+        TM_UNAVAILABLE => "TM_UNAVAILABLE",
+        TM_NO_DAEMON => "TM_NO_DAEMON",
+        TM_LIMIT => "TM_LIMIT",
+        TM_INVALID => "TM_INVALID",
+        TM_FAILED => "TM_FAILED",
+        _ => return None,
+    })
+}
+
+/// What a status of this function, other than those it may have on success, says.
 #[cold]
-fn failure(status: i32, error: &tm_error) -> Error {
-    let mut message = text_of(&error.text);
-    if message.is_empty() {
-        message = format!("the transport gave status {status} and no text");
-    }
+fn failure(function: &str, status: i32, error: &tm_error) -> Error {
+    let text = if status < 0 { text_of(&error.text) } else { String::new() };
+    let told = if text.is_empty() { String::new() } else { format!(": {text}") };
+    let message = match name_of(status) {
+        // What cannot be had is no failure of the function that says so.
+        Some(_) if function == "probe" && !text.is_empty() => text,
+        Some(_) if !text.is_empty() => format!("`{function}`{told}"),
+        Some(name) if status < 0 => format!("`{function}` returned {name} and no text"),
+        Some(name) => format!("`{function}` returned {name}, which it must not"),
+        None => format!("`{function}` returned the unknown status {status}{told}"),
+    };
     Error::new(Status::from_code(status), message)
 }
 
-fn check(status: i32, error: &tm_error) -> Result<()> {
-    if status == TM_OK { Ok(()) } else { Err(failure(status, error)) }
+fn check(function: &str, status: i32, error: &tm_error) -> Result<()> {
+    if status == TM_OK { Ok(()) } else { Err(failure(function, status, error)) }
+}
+
+#[cold]
+fn bad_loan(loan: &Loan, length: usize) -> Error {
+    Error::failed(if loan.data.is_null() {
+        "`loan` returned TM_OK and a loan whose data is NULL".to_owned()
+    } else if loan.length != length {
+        format!("`loan` gave {} bytes, {length} were asked for", loan.length)
+    } else {
+        "`loan` gave data that is not aligned to 8 bytes".to_owned()
+    })
+}
+
+#[cold]
+fn bad_message(message: &Message) -> Error {
+    Error::failed(if message.data.is_null() {
+        "`take` returned TM_OK and a message whose data is NULL".to_owned()
+    } else {
+        format!("`take` gave a message of {} bytes, more than there is memory", message.length)
+    })
 }
 
 impl System for Plugin {
@@ -309,7 +385,7 @@ impl System for Plugin {
         let mut error = no_error();
         // SAFETY: all blocks are valid during the call, as the header asks.
         let status = with_options(options, |raw| unsafe { (self.functions.probe)(raw, &mut limits, &mut error) });
-        check(status, &error)?;
+        check("probe", status, &error)?;
         let tm_limits { max_payload_bytes, packet_bytes, intruders, .. } = limits;
         Ok(Limits { max_payload_bytes, packet_bytes, intruders })
     }
@@ -327,7 +403,7 @@ impl System for Plugin {
         let mut error = no_error();
         // SAFETY: all blocks are valid during the call.
         let status = with_options(options, |raw| unsafe { function(raw, &mut command, &mut error) });
-        check(status, &error)?;
+        check("daemon_command", status, &error)?;
         let arguments = command
             .arguments
             .split(|&unit| unit == 0)
@@ -342,7 +418,7 @@ impl System for Plugin {
         let mut error = no_error();
         // SAFETY: all blocks are valid during the call.
         let status = with_options(options, |raw| unsafe { (self.functions.node_open)(raw, &mut node, &mut error) });
-        check(status, &error)?;
+        check("node_open", status, &error)?;
         Ok(PluginNode(Arc::new(NodeHandle { node, functions: self.functions, _library: self.library.clone() })))
     }
 }
@@ -384,7 +460,7 @@ impl Node for PluginNode {
         let mut error = no_error();
         // SAFETY: the node is open and used by one thread; the blocks are valid.
         let status = unsafe { (self.0.functions.link_open)(self.0.node, &raw, &mut link, &mut error) };
-        check(status, &error)?;
+        check("link_open", status, &error)?;
         Ok(PluginLink { link, functions: self.0.functions, error: Box::new(no_error()), _node: self.0.clone() })
     }
 
@@ -396,10 +472,14 @@ impl Node for PluginNode {
         // SAFETY: the node is open and used by one thread; `found` has the capacity given.
         let status =
             unsafe { function(self.0.node, timeout_ns, found.as_mut_ptr(), found.len(), &mut count, &mut error) };
-        if status < 0 {
-            return Err(failure(status, &error));
+        if !matches!(status, TM_OK | TM_AGAIN) {
+            return Err(failure("wait_any", status, &error));
         }
-        ready.extend_from_slice(&found[..count.min(found.len())]);
+        if count > found.len() {
+            let most = found.len();
+            return Err(Error::failed(format!("`wait_any` gave {count} links, {most} at most were asked for")));
+        }
+        ready.extend_from_slice(&found[..count]);
         Ok(true)
     }
 }
@@ -430,7 +510,11 @@ impl Link for PluginLink {
         let status = unsafe {
             (self.functions.link_address)(self.link, buffer.as_mut_ptr(), buffer.len(), &mut length, &mut *self.error)
         };
-        check(status, &self.error)?;
+        check("link_address", status, &self.error)?;
+        if length > buffer.len() {
+            let most = buffer.len();
+            return Err(Error::failed(format!("`link_address` gave an address of {length} bytes, {most} at most")));
+        }
         buffer.truncate(length);
         Ok(buffer)
     }
@@ -441,7 +525,7 @@ impl Link for PluginLink {
         // SAFETY: the link is open; the addresses are valid during the call.
         let status =
             unsafe { (self.functions.link_connect)(self.link, raw.as_ptr(), raw.len(), timeout_ns, &mut *self.error) };
-        check(status, &self.error)
+        check("link_connect", status, &self.error)
     }
 
     #[inline(always)]
@@ -450,9 +534,9 @@ impl Link for PluginLink {
         let in_reply_to = in_reply_to.map_or(ptr::null(), ptr::from_ref);
         // SAFETY: the link is open and used by one thread; the blocks are valid.
         let status = unsafe { (self.functions.loan)(self.link, length, in_reply_to, &mut loan, &mut *self.error) };
-        check(status, &self.error)?;
-        if loan.data.is_null() || loan.length != length {
-            return Err(Error::failed("the transport's loan is NULL or not of the length asked for"));
+        check("loan", status, &self.error)?;
+        if loan.data.is_null() || loan.length != length || !loan.data.cast::<u64>().is_aligned() {
+            return Err(bad_loan(&loan, length));
         }
         Ok(loan)
     }
@@ -461,7 +545,11 @@ impl Link for PluginLink {
     fn publish(&mut self, mut loan: Loan, timeout_ns: u64) -> Result<bool> {
         // SAFETY: the link is open and used by one thread; the loan is one of its own.
         let status = unsafe { (self.functions.publish)(self.link, &mut loan, timeout_ns, &mut *self.error) };
-        if status < 0 { Err(failure(status, &self.error)) } else { Ok(status == TM_OK) }
+        match status {
+            TM_OK => Ok(true),
+            TM_AGAIN => Ok(false),
+            _ => Err(failure("publish", status, &self.error)),
+        }
     }
 
     fn discard(&mut self, mut loan: Loan) {
@@ -475,9 +563,10 @@ impl Link for PluginLink {
         // SAFETY: the link is open and used by one thread; the message is writable.
         let status = unsafe { (self.functions.take)(self.link, timeout_ns, &mut message, &mut *self.error) };
         match status {
+            TM_OK if message.data.is_null() || message.length > isize::MAX as usize => Err(bad_message(&message)),
             TM_OK => Ok(Some(message)),
             TM_AGAIN => Ok(None),
-            _ => Err(failure(status, &self.error)),
+            _ => Err(failure("take", status, &self.error)),
         }
     }
 
@@ -485,5 +574,34 @@ impl Link for PluginLink {
     fn release(&mut self, mut message: Message) {
         // SAFETY: the message was taken from this link and is released once.
         unsafe { (self.functions.release)(self.link, &mut message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of a later header.
+    #[repr(C)]
+    struct Later {
+        today: tm_transport,
+        appended: Option<unsafe extern "C" fn()>,
+        more: u64,
+    }
+
+    #[test]
+    fn a_table_of_today_is_read_after_entries_were_appended() {
+        unsafe extern "C" fn node_close(_: *mut tm_node) {}
+        // SAFETY: all fields of a table may be zero.
+        let mut today: tm_transport = unsafe { std::mem::zeroed() };
+        today.struct_size = size_of::<tm_transport>() as u32;
+        today.node_close = Some(node_close);
+        // What stands behind it in memory belongs to somebody else.
+        let memory = [today, tm_transport { abi_version: u32::MAX, ..today }];
+        // SAFETY: the first table has its own size.
+        let read = unsafe { read_block(memory.as_ptr().cast::<Later>(), today.struct_size as usize) };
+        assert!(read.today.node_close.is_some() && read.today.struct_size == today.struct_size);
+        assert!(read.appended.is_none() && read.more == 0);
+        assert!(SHORTEST_TABLE <= size_of::<tm_transport>());
     }
 }

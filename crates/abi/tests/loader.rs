@@ -68,6 +68,24 @@ fn a_library_that_breaks_the_contract_is_refused() {
 }
 
 #[test]
+fn a_function_that_is_missing_is_named() {
+    let error = refusal("-DLOAD=NULL_FUNCTION").to_string();
+    assert!(error.contains("the entry 'take' of its table is NULL"), "{error}");
+}
+
+#[test]
+fn tables_of_an_earlier_and_of_a_later_header_are_loaded() {
+    for define in ["-DLOAD=EARLIER_TABLE", "-DLOAD=LATER_TABLE"] {
+        let folder = tempfile::tempdir().unwrap();
+        let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", define));
+        let plugin = plugin.unwrap_or_else(|error| panic!("{define}: {error}"));
+        let mut node = plugin.open(&options(&plugin, folder.path(), Role::Leader, &[])).unwrap();
+        assert!(!node.wait_any(0, &mut Vec::new()).unwrap(), "{define}: an entry behind its end is none");
+        assert!(node.link(&LinkOptions { index: 0, callback: None }).is_ok());
+    }
+}
+
+#[test]
 fn a_library_of_another_version_is_refused_with_both_versions() {
     let error = refusal("-DLOAD=OTHER_ABI");
     assert!(matches!(error, LoadError::AbiVersion(..)), "{error}");
@@ -92,10 +110,12 @@ fn errors_of_a_library_are_heard() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", "-DLOAD=LOADS")).unwrap();
     for (mode, text) in [
-        ("open-error", "trouble on purpose in open; choose another mode"),
-        ("open-mute", "the transport gave status -6 and no text"),
-        ("open-code", "the transport gave status -77 and no text"),
-        ("open-garbage", "\u{fffd}"),
+        ("open-error", "`node_open`: trouble on purpose in open; choose another mode"),
+        ("open-mute", "`node_open` returned TM_FAILED and no text"),
+        ("open-code", "`node_open` returned the unknown status -77"),
+        ("open-odd", "`node_open` returned the unknown status 42"),
+        ("open-again", "`node_open` returned TM_AGAIN, which it must not"),
+        ("open-garbage", "`node_open`: \u{fffd}"),
     ] {
         let error = plugin.open(&options(&plugin, folder.path(), Role::Leader, &[("mode", mode)])).err().unwrap();
         assert_eq!(error.status, Status::Failed, "{mode}");
@@ -112,11 +132,16 @@ fn errors_of_a_library_are_heard() {
 fn a_loan_that_cannot_be_written_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", "-DLOAD=LOADS")).unwrap();
-    for mode in ["loan-null", "loan-short"] {
+    for (mode, text) in [
+        ("loan-null", "`loan` returned TM_OK and a loan whose data is NULL"),
+        ("loan-short", "`loan` gave 99 bytes, 100 were asked for"),
+        ("loan-misaligned", "`loan` gave data that is not aligned to 8 bytes"),
+        ("loan-again", "`loan` returned TM_AGAIN, which it must not"),
+    ] {
         let mut node = plugin.open(&options(&plugin, folder.path(), Role::Leader, &[("mode", mode)])).unwrap();
         let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
         let error = link.loan(100, None).err().unwrap();
-        assert!(error.message.contains("loan is NULL or not of the length"), "{mode}: {error}");
+        assert_eq!(error.message, text, "{mode}");
     }
 }
 

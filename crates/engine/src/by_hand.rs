@@ -1,14 +1,14 @@
 //! A follower started by hand in a terminal of its own: how it and its leader find each other.
 
-use crate::control::{ToWorker, receive, send};
+use crate::control::{Follow, Heard, Incoming, ToWorker, send};
 use crate::os;
+use crate::private::Private;
 use crate::scratch;
 use crate::spawn::Worker;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufReader, ErrorKind};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, ErrorKind};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -67,9 +67,18 @@ pub enum MeetError {
     FollowerGone,
 }
 
-/// The socket of a rendezvous name, in the system's temporary folder.
-pub fn rendezvous(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("tripmeter-rendezvous-{}-{name}", os::user_id()))
+/// Socket of a rendezvous in the private folder.
+fn socket(name: &str) -> String {
+    format!("rendezvous-{name}")
+}
+
+/// The socket of a rendezvous name, for people.
+///
+/// # Errors
+/// If there is no place for it.
+pub fn rendezvous(name: &str) -> Result<PathBuf, MeetError> {
+    let private = Private::open().map_err(|error| MeetError::System(PathBuf::from(name), error))?;
+    Ok(private.shown(&socket(name)))
 }
 
 /// The leader's end of a meeting.
@@ -79,19 +88,23 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Waits for a follower.
+    /// Waits for a follower of this user at the rendezvous of that name.
     ///
     /// # Errors
     /// If none comes in time, or the place cannot be used.
-    pub fn wait(place: &Path, time: Duration, stop: &AtomicBool) -> Result<Self, MeetError> {
-        let system = |error| MeetError::System(place.to_path_buf(), error);
-        if UnixStream::connect(place).is_ok() {
-            return Err(MeetError::Taken(place.to_path_buf()));
-        }
-        // A socket that nobody listens at was left by a leader that was killed.
-        let _ = fs::remove_file(place);
-        let listener = UnixListener::bind(place).map_err(system)?;
-        fs::set_permissions(place, fs::Permissions::from_mode(0o600)).map_err(system)?;
+    pub fn wait(name: &str, time: Duration, stop: &AtomicBool) -> Result<Self, MeetError> {
+        let shown = rendezvous(name)?;
+        let system = |error| MeetError::System(shown.clone(), error);
+        let opened = Private::with(|private| {
+            let place = private.at(&socket(name));
+            if UnixStream::connect(&place).is_ok() {
+                return Ok(None);
+            }
+            // A socket that nobody listens at was left by a leader that was killed.
+            let _ = fs::remove_file(&place);
+            Ok(Some((UnixListener::bind(place)?, private)))
+        });
+        let Some((listener, private)) = opened.map_err(system)? else { return Err(MeetError::Taken(shown)) };
         let begin = Instant::now();
         let met = loop {
             if stop.load(Relaxed) {
@@ -100,19 +113,19 @@ impl Meeting {
             match os::wait_readable(&[&listener], Duration::from_millis(200)) {
                 Err(error) => break Err(system(error)),
                 Ok(ready) if ready[0] => match listener.accept() {
-                    Ok((stream, _)) if is_follower(&stream) => break Ok(stream),
+                    Ok((stream, _)) if os::check_peer(&stream).is_ok() && is_follower(&stream) => break Ok(stream),
                     Ok(_) => {}
                     Err(error) => break Err(system(error)),
                 },
                 Ok(_) if begin.elapsed() > time => {
                     let (who, seconds) = ("follower", time.as_secs());
-                    break Err(MeetError::Nobody { who, rendezvous: place.to_path_buf(), seconds });
+                    break Err(MeetError::Nobody { who, rendezvous: shown.clone(), seconds });
                 }
                 Ok(_) => {}
             }
         };
         // One follower is all that may come.
-        let _ = fs::remove_file(place);
+        let _ = fs::remove_file(private.at(&socket(name)));
         Ok(Self { stream: met? })
     }
 
@@ -136,8 +149,8 @@ impl Meeting {
 }
 
 fn is_follower(stream: &UnixStream) -> bool {
-    let heard = stream.set_read_timeout(Some(GREETING_TIME)).and_then(|()| receive(&mut BufReader::new(stream)));
-    matches!(heard, Ok(Some(Coming::Follower))) && stream.set_read_timeout(None).is_ok()
+    let heard = stream.try_clone().and_then(|stream| Incoming::new(stream).next(GREETING_TIME));
+    matches!(heard, Ok(Heard::Message(Coming::Follower)))
 }
 
 impl Drop for Meeting {
@@ -147,37 +160,43 @@ impl Drop for Meeting {
     }
 }
 
-/// The follower's side: waits for a leader, and starts a follower process for each of its sub-experiments.
+/// The follower's side: waits for a leader of this user, and starts a follower process for each of its sub-experiments,
+/// which loads no other plugins than these, by their systems.
 ///
 /// # Errors
 /// If no leader comes in time, it goes away early, or the user stops it.
-pub fn follow(tripmeter: &Path, place: &Path, time: Duration, stop: &AtomicBool) -> Result<(), MeetError> {
-    let system = |error| MeetError::System(place.to_path_buf(), error);
-    let mut stream = find_leader(place, time, stop)?;
+pub fn follow(
+    tripmeter: &Path,
+    plugins: &BTreeMap<String, PathBuf>,
+    name: &str,
+    time: Duration,
+    stop: &AtomicBool,
+) -> Result<(), MeetError> {
+    let shown = rendezvous(name)?;
+    let system = |error| MeetError::System(shown.clone(), error);
+    let mut stream = find_leader(name, time, stop)?;
     send(&mut stream, &Coming::Follower).map_err(|_| MeetError::LeaderGone)?;
-    let mut reader = BufReader::new(stream.try_clone().map_err(system)?);
+    let mut incoming = Incoming::new(stream);
     let mut worker: Option<Worker> = None;
     loop {
         if stop.load(Relaxed) {
             return Err(MeetError::Interrupted);
         }
-        let is_read_ahead = !reader.buffer().is_empty();
-        if !is_read_ahead && !os::wait_readable(&[&stream], Duration::from_millis(500)).map_err(system)?[0] {
-            continue;
-        }
-        match receive::<Order>(&mut reader) {
-            Ok(Some(Order::Start(control))) => {
+        match incoming.next(Duration::from_millis(500)) {
+            Ok(Heard::Nothing) => {}
+            Ok(Heard::Message(Order::Start(control))) => {
                 let mut started = Worker::spawn(tripmeter, &BTreeMap::new(), None).map_err(system)?;
-                started.send(&ToWorker::Follow(control)).map_err(system)?;
+                let part = Follow { control, plugins: plugins.clone() };
+                started.send(&ToWorker::Follow(part)).map_err(system)?;
                 worker = Some(started);
             }
-            Ok(Some(Order::Finish)) => {
+            Ok(Heard::Message(Order::Finish)) => {
                 if let Some(mut worker) = worker.take() {
                     worker.end(Duration::from_secs(5));
                 }
             }
-            Ok(Some(Order::End)) => return Ok(()),
-            Ok(None) | Err(_) => {
+            Ok(Heard::Message(Order::End)) => return Ok(()),
+            Ok(Heard::End) | Err(_) => {
                 drop(worker);
                 // What a killed leader left; its own processes have ended with it.
                 scratch::remove_leftovers();
@@ -187,18 +206,20 @@ pub fn follow(tripmeter: &Path, place: &Path, time: Duration, stop: &AtomicBool)
     }
 }
 
-fn find_leader(place: &Path, time: Duration, stop: &AtomicBool) -> Result<UnixStream, MeetError> {
+fn find_leader(name: &str, time: Duration, stop: &AtomicBool) -> Result<UnixStream, MeetError> {
+    let shown = rendezvous(name)?;
     let begin = Instant::now();
     loop {
-        match UnixStream::connect(place) {
+        let connected = Private::open().and_then(|private| UnixStream::connect(private.at(&socket(name))));
+        match connected.and_then(|stream| os::check_peer(&stream).map(|()| stream)) {
             Ok(stream) => return Ok(stream),
             Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                return Err(MeetError::System(place.to_path_buf(), error));
+                return Err(MeetError::System(shown, error));
             }
             Err(_) if stop.load(Relaxed) => return Err(MeetError::Interrupted),
             Err(_) if begin.elapsed() > time => {
                 let (who, seconds) = ("leader", time.as_secs());
-                return Err(MeetError::Nobody { who, rendezvous: place.to_path_buf(), seconds });
+                return Err(MeetError::Nobody { who, rendezvous: shown, seconds });
             }
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }

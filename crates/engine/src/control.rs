@@ -5,11 +5,12 @@
 use crate::clock::{Source, Timebase};
 use crate::measure::Shared;
 use crate::measure::arrivals::Arrived;
-use crate::os::Target;
+use crate::os::{self, Target, wait_readable};
 use crate::proof::Evidence;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, BufReader, Write};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -85,13 +86,22 @@ pub struct Intrusion {
     pub timeout_ns: u64,
 }
 
+/// To a follower: what it does not take from its leader.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Follow {
+    /// Where its leader listens.
+    pub control: PathBuf,
+    /// Where transports are that are not built in, by their systems: it loads no others.
+    pub plugins: BTreeMap<String, PathBuf>,
+}
+
 /// From the supervisor to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToWorker {
     /// To a leader, first.
     Lead(Box<Job>),
-    /// To a follower, first: where its leader listens.
-    Follow(PathBuf),
+    /// To a follower, first.
+    Follow(Follow),
     /// To an intruder, first; it answers with an [`IntruderTrial`].
     Intrude(Box<Intrusion>),
     /// To a leader: what came of the intrusions that it asked for.
@@ -131,6 +141,8 @@ pub enum FromLeader {
     Progress {
         /// Their number.
         samples: u64,
+        /// Changes with every message or call.
+        moves: u64,
     },
     /// A logger was used in this time of CLOCK_MONOTONIC, in nanoseconds; its cell follows.
     Logged {
@@ -222,10 +234,11 @@ pub enum ToFollower {
 pub struct Setup {
     /// Must be [`PROTOCOL`].
     pub protocol: u32,
+    /// Version of the leader's tripmeter.
+    #[serde(default)]
+    pub tripmeter: String,
     /// The system.
     pub system: String,
-    /// Where its transport is, if it is not built in.
-    pub plugin: Option<PathBuf>,
     /// The clock that arrivals are noted by; `None` if they are not.
     pub arrivals: Option<Source>,
     /// For its node.
@@ -313,22 +326,154 @@ pub fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()
     stream.write_all(&line)
 }
 
+/// Most bytes of one message.
+const MOST_MESSAGE_BYTES: usize = 64 << 20;
+
+fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(line).map_err(|_| Junk::of(&String::from_utf8_lossy(line)).into())
+}
+
+fn too_long() -> io::Error {
+    Junk { text: format!("a message of more than {MOST_MESSAGE_BYTES} bytes"), versions: None }.into()
+}
+
 /// Reads one message; `None` at the end of the stream.
 ///
 /// # Errors
-/// If the stream breaks or the line is no such message.
+/// If the stream breaks, or the line is no such message, or too long for one.
 pub fn receive<T: DeserializeOwned>(reader: &mut impl BufRead) -> io::Result<Option<T>> {
-    let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
-        return Ok(None);
+    let mut line = Vec::new();
+    reader.take(MOST_MESSAGE_BYTES as u64).read_until(b'\n', &mut line)?;
+    match line.len() {
+        0 => Ok(None),
+        MOST_MESSAGE_BYTES => Err(too_long()),
+        _ => parse(&line).map(Some),
     }
-    serde_json::from_str(&line).map(Some).map_err(io::Error::other)
+}
+
+/// What has come of a stream of messages.
+#[derive(Debug)]
+pub enum Heard<T> {
+    /// A message.
+    Message(T),
+    /// None, or only a part of one.
+    Nothing,
+    /// The end.
+    End,
+}
+
+/// Messages as far as they have come: one that is begun and not ended keeps nobody waiting.
+#[derive(Debug)]
+pub struct Incoming {
+    stream: UnixStream,
+    /// Read, and not returned.
+    read: VecDeque<u8>,
+    /// Bytes of it that hold no end of a line.
+    searched: usize,
+}
+
+impl Incoming {
+    /// Of this stream.
+    pub fn new(stream: UnixStream) -> Self {
+        Self { stream, read: VecDeque::new(), searched: 0 }
+    }
+
+    /// The next message, if all of it has come before the time is over or a signal comes.
+    ///
+    /// # Errors
+    /// As [`receive`].
+    pub fn next<T: DeserializeOwned>(&mut self, time: Duration) -> io::Result<Heard<T>> {
+        const PIECE_BYTES: usize = 64 << 10;
+        if let Some(message) = self.whole()? {
+            return Ok(Heard::Message(message));
+        }
+        if !wait_readable(&[&self.stream], time)?[0] {
+            return Ok(Heard::Nothing);
+        }
+        let mut piece = vec![0; PIECE_BYTES];
+        let bytes = self.stream.read(&mut piece)?;
+        self.read.extend(&piece[..bytes]);
+        match self.whole()? {
+            Some(message) => Ok(Heard::Message(message)),
+            None if bytes == 0 => Ok(Heard::End),
+            None if self.read.len() > MOST_MESSAGE_BYTES => Err(too_long()),
+            None => Ok(Heard::Nothing),
+        }
+    }
+
+    fn whole<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let end = self.read.iter().skip(self.searched).position(|byte| *byte == b'\n');
+        let Some(end) = end.map(|end| self.searched + end) else {
+            self.searched = self.read.len();
+            return Ok(None);
+        };
+        self.searched = 0;
+        let line: Vec<u8> = self.read.drain(..=end).collect();
+        parse(&line).map(Some)
+    }
+}
+
+/// Versions that the other side names, whatever else it says.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Versions {
+    /// Of the messages.
+    pub protocol: u32,
+    /// Of its tripmeter; older ones do not name it.
+    pub tripmeter: Option<String>,
+}
+
+impl Versions {
+    /// What a follower says whose leader has these versions.
+    pub fn differ(&self) -> String {
+        let (leader, own) = (self.tripmeter.as_deref().unwrap_or("of unknown version"), env!("CARGO_PKG_VERSION"));
+        format!(
+            "the leader has protocol {} (tripmeter {leader}), this follower protocol {PROTOCOL} (tripmeter {own}); use the \
+             same tripmeter on both sides",
+            self.protocol
+        )
+    }
+}
+
+/// What came instead of a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("junk on the control channel: \"{text}\"")]
+pub struct Junk {
+    text: String,
+    /// It is the settings of a follower, perhaps of another version.
+    pub versions: Option<Versions>,
+}
+
+impl Junk {
+    #[cold]
+    fn of(line: &str) -> Self {
+        const MOST_CHARACTERS: usize = 80;
+        #[derive(Deserialize)]
+        struct Greeting {
+            #[serde(rename = "Setup")]
+            setup: Versions,
+        }
+        let text = line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect();
+        Self { text, versions: serde_json::from_str::<Greeting>(line).ok().map(|greeting| greeting.setup) }
+    }
+}
+
+impl From<Junk> for io::Error {
+    fn from(junk: Junk) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, junk)
+    }
+}
+
+impl From<io::Error> for Junk {
+    fn from(error: io::Error) -> Self {
+        let text = error.to_string();
+        error.downcast().unwrap_or(Junk { text, versions: None })
+    }
 }
 
 /// One end of a channel whose incoming side is read by a thread that sleeps all the time.
 pub struct Channel<In> {
     writer: UnixStream,
-    incoming: Receiver<In>,
+    incoming: Receiver<Result<In, Junk>>,
 }
 
 /// Why a message was awaited in vain.
@@ -338,6 +483,8 @@ pub enum NoMessage {
     Closed,
     /// It did not answer in time.
     TimedOut,
+    /// It sent what is no message; nothing more is heard of it.
+    Junk(Junk),
 }
 
 impl<In: DeserializeOwned + Send + 'static> Channel<In> {
@@ -355,11 +502,20 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
         let mut reader = BufReader::new(stream.try_clone()?);
         let (sender, incoming) = channel();
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            while let Ok(Some(message)) = receive::<In>(&mut reader) {
+            loop {
+                let message = match receive::<In>(&mut reader) {
+                    Ok(Some(message)) => message,
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        // Whoever does not listen any more need not be told.
+                        let _ = sender.send(Err(error.into()));
+                        break;
+                    }
+                    Ok(None) | Err(_) => break,
+                };
                 if let Some(last) = stops(&message) {
                     shared.last.store(last, Relaxed);
                     stop(shared.clone(), target.clone());
-                } else if sender.send(message).is_err() {
+                } else if sender.send(Ok(message)).is_err() {
                     break;
                 }
             }
@@ -378,6 +534,11 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
         send(&mut self.writer, message)
     }
 
+    /// Number of the process at the other side; `None` if it is not visible here.
+    pub fn peer_pid(&self) -> Option<u32> {
+        os::peer_pid(&self.writer)
+    }
+
     /// Says no more, and hears no more; the other side sees that this one has gone.
     pub fn hang_up(&self) {
         // One that is closed needs no closing.
@@ -389,10 +550,11 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
     /// # Errors
     /// If it does not, or the stream has ended.
     pub fn receive(&self, time: Duration) -> Result<In, NoMessage> {
-        self.incoming.recv_timeout(time).map_err(|error| match error {
-            RecvTimeoutError::Timeout => NoMessage::TimedOut,
-            RecvTimeoutError::Disconnected => NoMessage::Closed,
-        })
+        match self.incoming.recv_timeout(time) {
+            Ok(heard) => heard.map_err(NoMessage::Junk),
+            Err(RecvTimeoutError::Timeout) => Err(NoMessage::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => Err(NoMessage::Closed),
+        }
     }
 }
 
@@ -414,5 +576,49 @@ fn remind(shared: &Shared, target: &Target, noted: impl Fn() -> bool) {
         }
         target.interrupt(shared.interrupt.load(Relaxed));
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORTLY: Duration = Duration::from_millis(1);
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_message_that_is_begun_keeps_nobody_waiting() {
+        let (mut other, stream) = UnixStream::pair().unwrap();
+        let mut incoming = Incoming::new(stream);
+        assert!(matches!(incoming.next::<u64>(SHORTLY), Ok(Heard::Nothing)));
+        other.write_all(b"4").unwrap();
+        assert!(matches!(incoming.next::<u64>(LONG), Ok(Heard::Nothing)));
+        other.write_all(b"2\n7\n").unwrap();
+        assert!(matches!(incoming.next::<u64>(LONG), Ok(Heard::Message(42))));
+        assert!(matches!(incoming.next::<u64>(SHORTLY), Ok(Heard::Message(7))));
+        drop(other);
+        assert!(matches!(incoming.next::<u64>(LONG), Ok(Heard::End)));
+    }
+
+    #[test]
+    fn junk_is_quoted_and_an_endless_line_is_an_error() {
+        let (mut other, stream) = UnixStream::pair().unwrap();
+        other.write_all(b"\x1b[2J\n").unwrap();
+        let mut incoming = Incoming::new(stream);
+        let error = incoming.next::<u64>(LONG).unwrap_err().to_string();
+        assert_eq!(error, "junk on the control channel: \"[2J\"");
+        let endless = std::thread::spawn(move || while other.write_all(&[b'x'; 1 << 16]).is_ok() {});
+        let error = loop {
+            match incoming.next::<u64>(LONG) {
+                Ok(Heard::Nothing) => assert!(incoming.read.len() <= MOST_MESSAGE_BYTES),
+                Ok(heard) => panic!("{heard:?}"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains("more than 67108864 bytes"), "{error}");
+        drop(incoming);
+        endless.join().unwrap();
+        let mut endless = BufReader::new(std::io::repeat(b'x'));
+        assert!(receive::<u64>(&mut endless).unwrap_err().to_string().contains("more than 67108864 bytes"));
     }
 }

@@ -5,23 +5,26 @@
 //! file lets one experiment at a time start the daemon, also in place of one that died while others hold on to it.
 
 use crate::os::{self, ProcessIdentity};
+use crate::private::Private;
 use crate::registry::{Entry, RegistryError};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tripmeter_abi::{NodeOptions, Status};
 use tripmeter_model::plan::Daemons as Policy;
 
+/// Most bytes of a lease that are read: it has one line.
+const MOST_NOTED_BYTES: u64 = 4096;
 /// Longest that a daemon may take to start: it may have gigabytes to prepare.
 const STARTING_TIME: Duration = Duration::from_secs(60);
-/// Most retries when the folder of the leases is removed while one is opened.
-const OPEN_RETRIES: u32 = 100;
-/// Longest that it may take to end when asked to, and that the lock may be held by others who end.
+/// Longest that it may take to end when asked to, and when killed, and that the lock may be held by others who end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why there is no daemon.
@@ -58,6 +61,9 @@ pub enum DaemonError {
         /// Why.
         why: String,
     },
+    /// The user stopped the run.
+    #[error("interrupted while it waited for daemon '{0}'")]
+    Interrupted(String),
 }
 
 /// The daemons that this experiment uses. Dropping it gives them up.
@@ -69,7 +75,7 @@ pub struct Daemons {
 #[derive(Debug)]
 struct Lease {
     name: String,
-    file: PathBuf,
+    private: Private,
     lock: File,
     child: Option<Child>,
     /// The daemon, if Tripmeter started it.
@@ -88,6 +94,7 @@ impl Daemons {
         options: &NodeOptions,
         policy: Policy,
         logs: &Path,
+        stop: &AtomicBool,
     ) -> Result<Option<String>, DaemonError> {
         let is_held = self.leases.iter().any(|lease| lease.name == name);
         if is_held && daemon_missing(entry, options).is_none() {
@@ -95,13 +102,12 @@ impl Daemons {
         }
         // A lease on a daemon that has died is of no more use.
         self.leases.retain(|lease| lease.name != name);
-        let system = |error: io::Error| DaemonError::System { name: name.to_owned(), why: error.to_string() };
-        let mut lease = Lease::take(name).map_err(system)?;
+        let mut lease = Lease::take(name, stop).map_err(|error| failed(name, error))?;
         // Asked only now: with the lease taken, nobody else stops it.
         let missing = daemon_missing(entry, options);
         let started = match missing {
             Some(missing) if policy == Policy::Require => return Err(DaemonError::NotRunning(missing)),
-            Some(_) => lease.start(entry, options, logs)?,
+            Some(_) => lease.start(entry, options, logs, stop)?,
             None => false,
         };
         lease.daemon = lease.started_by_us();
@@ -128,39 +134,44 @@ fn daemon_missing(entry: &Entry, options: &NodeOptions) -> Option<String> {
     }
 }
 
-/// The folder of the lock files, for this user.
-fn leases_folder() -> PathBuf {
-    std::env::temp_dir().join(format!("tripmeter-daemons-{}", os::user_id()))
+fn failed(name: &str, error: io::Error) -> DaemonError {
+    match error.kind() {
+        io::ErrorKind::Interrupted => DaemonError::Interrupted(name.to_owned()),
+        _ => DaemonError::System { name: name.to_owned(), why: error.to_string() },
+    }
 }
+
+/// Who a lease says that the daemon is.
+enum Noted {
+    /// It was not started by Tripmeter, or not on this machine since its start.
+    Nobody,
+    /// Started by Tripmeter, and known to run or not.
+    Known(ProcessIdentity),
+    /// Started by Tripmeter in another PID namespace: its number here may be anybody's.
+    Unknown,
+}
+
+/// First letters of the names of leases.
+const PREFIX: &str = "daemon-";
 
 impl Lease {
     fn open(name: &str) -> io::Result<Self> {
-        let folder = leases_folder();
-        let file = folder.join(name);
-        let open = || {
-            fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file)
-        };
-        // The last user of another lease may remove the empty folder between the two calls.
-        let is_removed =
-            |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists);
-        let mut lock = open();
-        for _ in 0..OPEN_RETRIES {
-            if !lock.as_ref().is_err_and(is_removed) {
-                break;
-            }
-            lock = open();
-        }
-        let lock = lock?;
-        Ok(Self { name: name.to_owned(), file, lock, child: None, daemon: None })
+        let (lock, private) = Private::with(|private| Ok((private.file(&format!("{PREFIX}{name}"))?, private)))?;
+        Ok(Self { name: name.to_owned(), private, lock, child: None, daemon: None })
+    }
+
+    /// Its file, as reached, and as people see it.
+    fn file(&self) -> (PathBuf, PathBuf) {
+        let name = format!("{PREFIX}{}", self.name);
+        (self.private.at(&name), self.private.shown(&name))
     }
 
     /// A lease that is locked. Its file may have been removed by its last user while the lock was waited for; then it is
     /// no longer the file that others see, and the next one is taken.
-    fn take(name: &str) -> io::Result<Self> {
+    fn take(name: &str, stop: &AtomicBool) -> io::Result<Self> {
         loop {
             let lease = Self::open(name)?;
-            lease.wait_for(|| os::lock_file(&lease.lock, false), PATIENCE)?;
+            lease.wait_for(|| os::lock_file(&lease.lock, false), PATIENCE, stop)?;
             if lease.is_current() {
                 return Ok(lease);
             }
@@ -168,11 +179,15 @@ impl Lease {
     }
 
     /// Tries to lock until it works.
-    fn wait_for(&self, lock: impl Fn() -> io::Result<bool>, time: Duration) -> io::Result<()> {
+    fn wait_for(&self, lock: impl Fn() -> io::Result<bool>, time: Duration, stop: &AtomicBool) -> io::Result<()> {
         let begin = Instant::now();
         while !lock()? {
+            if stop.load(Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             if begin.elapsed() > time {
-                let (file, seconds) = (self.file.display(), time.as_secs());
+                let (file, seconds) = (self.file().1, time.as_secs());
+                let file = file.display();
                 let text =
                     format!("another experiment has held its lock '{file}' for {seconds} s; wait for that to end");
                 return Err(io::Error::other(text));
@@ -184,20 +199,27 @@ impl Lease {
 
     fn is_current(&self) -> bool {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-        let (own, named) = (self.lock.metadata().map(identity), fs::metadata(&self.file).map(identity));
+        let (own, named) = (self.lock.metadata().map(identity), fs::symlink_metadata(self.file().0).map(identity));
         matches!((own, named), (Ok(own), Ok(named)) if own == named)
     }
 
     /// Starts the daemon, unless somebody else does.
-    fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &Path) -> Result<bool, DaemonError> {
+    fn start(
+        &mut self,
+        entry: &Entry,
+        options: &NodeOptions,
+        logs: &Path,
+        stop: &AtomicBool,
+    ) -> Result<bool, DaemonError> {
         // A file of its own: this lock ends when it is closed.
-        let starting = OpenOptions::new().write(true).open(&self.file).map_err(|error| self.system(error))?;
-        self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME).map_err(|error| self.system(error))?;
+        let starting = self.private.file(&format!("{PREFIX}{}", self.name)).map_err(|error| self.system(error))?;
+        let locked = self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME, stop);
+        locked.map_err(|error| self.system(error))?;
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
         // Whoever started one that is noted, and not ready, has given it up or was killed.
-        if let Some(unready) = self.started_by_us().filter(|daemon| !daemon.is_dead()) {
+        if let Some(unready) = self.started_by_us().filter(ProcessIdentity::is_alive) {
             self.stop(&unready);
         }
         let log = logs.join(format!("daemon_{}.log", self.name));
@@ -205,7 +227,7 @@ impl Lease {
         let identity = ProcessIdentity::of(child.id());
         self.child = Some(child);
         self.note(identity.as_ref()).map_err(|error| self.system(error))?;
-        self.await_ready(entry, options, log)?;
+        self.await_ready(entry, options, log, stop)?;
         Ok(true)
     }
 
@@ -226,13 +248,22 @@ impl Lease {
         spawned.map_err(|error| self.system(io::Error::other(format!("{}: {error}", command.program))))
     }
 
-    fn await_ready(&mut self, entry: &Entry, options: &NodeOptions, log: PathBuf) -> Result<(), DaemonError> {
+    fn await_ready(
+        &mut self,
+        entry: &Entry,
+        options: &NodeOptions,
+        log: PathBuf,
+        stop: &AtomicBool,
+    ) -> Result<(), DaemonError> {
         let begin = Instant::now();
         while daemon_missing(entry, options).is_some() {
             let child = self.child.as_mut().expect("it was just started");
             let name = self.name.clone();
             if let Ok(Some(status)) = child.try_wait() {
                 return Err(DaemonError::Ended { name, status: status.to_string(), log });
+            }
+            if stop.load(Relaxed) {
+                return Err(DaemonError::Interrupted(name));
             }
             if begin.elapsed() > STARTING_TIME {
                 return Err(DaemonError::NotReady { name, seconds: STARTING_TIME.as_secs(), log });
@@ -243,71 +274,95 @@ impl Lease {
     }
 
     fn system(&self, error: io::Error) -> DaemonError {
-        DaemonError::System { name: self.name.clone(), why: error.to_string() }
+        failed(&self.name, error)
     }
 
     /// Writes who the daemon is, for whoever stops it.
     fn note(&mut self, identity: Option<&ProcessIdentity>) -> io::Result<()> {
         self.lock.rewind()?;
         self.lock.set_len(0)?;
-        identity.map_or(Ok(()), |identity| write!(self.lock, "{identity}"))
+        identity.map_or(Ok(()), |identity| write!(self.lock, "{} {identity}", os::boot()))
+    }
+
+    fn noted(&mut self) -> Noted {
+        let mut text = String::new();
+        let read = self.lock.rewind().and_then(|()| (&self.lock).take(MOST_NOTED_BYTES).read_to_string(&mut text));
+        let identity = text.split_once(' ').filter(|(boot, _)| read.is_ok() && *boot == os::boot());
+        match identity.and_then(|(_, identity)| ProcessIdentity::parse_prefix(identity)) {
+            None => Noted::Nobody,
+            Some((daemon, _)) if daemon.is_visible() => Noted::Known(daemon),
+            Some(_) => Noted::Unknown,
+        }
     }
 
     fn started_by_us(&mut self) -> Option<ProcessIdentity> {
-        let mut text = String::new();
-        self.lock.rewind().ok()?;
-        self.lock.read_to_string(&mut text).ok()?;
-        ProcessIdentity::parse_prefix(&text).map(|(identity, _)| identity)
+        if let Noted::Known(daemon) = self.noted() { Some(daemon) } else { None }
     }
 
     /// Asks the daemon to end, and kills it if it does not.
     fn stop(&mut self, daemon: &ProcessIdentity) {
-        os::signal(daemon, libc::SIGTERM);
-        let begin = Instant::now();
-        loop {
-            let ended = match &mut self.child {
-                Some(child) if daemon.is(child.id()) => !matches!(child.try_wait(), Ok(None)),
-                _ => daemon.is_dead(),
-            };
-            if ended {
-                return;
+        for signal in [libc::SIGTERM, libc::SIGKILL] {
+            os::signal(daemon, signal);
+            let begin = Instant::now();
+            while begin.elapsed() < PATIENCE {
+                let ended = match &mut self.child {
+                    Some(child) if daemon.is(child.id()) => !matches!(child.try_wait(), Ok(None)),
+                    _ => daemon.is_dead(),
+                };
+                if ended {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(20));
             }
-            if begin.elapsed() > PATIENCE {
-                os::signal(daemon, libc::SIGKILL);
-            }
-            std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Gives it up: its last user stops the daemon and removes its file. Returns what to tell of a daemon that may still
+    /// run.
+    fn give_up(&mut self) -> Option<String> {
+        if !matches!(os::lock_file(&self.lock, true), Ok(true)) || !self.is_current() {
+            return None;
+        }
+        match self.noted() {
+            Noted::Unknown => {
+                let file = self.file().1;
+                return Some(format!(
+                    "daemon '{}' was started in another PID namespace, as '{}' says, and cannot be seen from here: it is \
+                     left; if it has ended, remove that file",
+                    self.name,
+                    file.display()
+                ));
+            }
+            Noted::Known(daemon) => self.stop(&daemon),
+            Noted::Nobody => {}
+        }
+        // Gone means removed by another last user.
+        let _ = fs::remove_file(self.file().0);
+        None
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !matches!(os::lock_file(&self.lock, true), Ok(true)) || !self.is_current() {
-            return;
-        }
-        if let Some(daemon) = self.started_by_us() {
-            self.stop(&daemon);
-        }
-        // Gone means removed by another last user.
-        let _ = fs::remove_file(&self.file);
-        let _ = fs::remove_dir(leases_folder());
+        self.give_up();
     }
 }
 
-/// Stops daemons that Tripmeter started and nobody uses any more, because their last user was killed.
-pub fn stop_leftovers() {
-    for file in fs::read_dir(leases_folder()).into_iter().flatten().flatten() {
-        if let Some(name) = file.file_name().to_str()
-            && let Ok(lease) = Lease::open(name)
-        {
-            drop(lease);
-        }
-    }
+/// Stops daemons that Tripmeter started and nobody uses any more, because their last user was killed. Returns what to tell
+/// of those that are left.
+pub fn stop_leftovers() -> Vec<String> {
+    let names = Private::open().map(|private| private.names()).unwrap_or_default();
+    let leases = names.iter().filter_map(|name| Lease::open(name.strip_prefix(PREFIX)?).ok());
+    leases.filter_map(|mut lease| lease.give_up()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn take(name: &str) -> Lease {
+        Lease::take(name, &AtomicBool::new(false)).unwrap()
+    }
 
     /// Drops the last use of a lease. A process that another test is about to start holds our lock until it becomes its
     /// program, and is then the last user: whoever uses the lease next drops it again, as [`stop_leftovers`] does.
@@ -316,15 +371,15 @@ mod tests {
         drop(lease);
         while !is_done() {
             assert!(start.elapsed() < Duration::from_secs(120), "the last user of '{name}' did not remove it");
-            drop(Lease::take(&name).unwrap());
+            drop(take(&name));
         }
     }
 
     #[test]
     fn the_last_user_of_a_lease_removes_it_and_nobody_else_does() {
         let name = format!("test-{}", std::process::id());
-        let (first, second) = (Lease::take(&name).unwrap(), Lease::take(&name).unwrap());
-        let file = first.file.clone();
+        let (first, second) = (take(&name), take(&name));
+        let file = first.file().1;
         drop(first);
         assert!(file.exists() && second.is_current());
         drop_last(second, || !file.exists());
@@ -340,8 +395,8 @@ mod tests {
                 break old;
             }
         };
-        fs::remove_file(&old.file).unwrap();
-        let new = Lease::take(&name).unwrap();
+        fs::remove_file(old.file().0).unwrap();
+        let new = take(&name);
         assert!(!old.is_current() && new.is_current());
         drop(old);
         assert!(new.is_current());
@@ -350,14 +405,46 @@ mod tests {
     #[test]
     fn a_daemon_that_nobody_uses_is_stopped() {
         let name = format!("test-daemon-{}", std::process::id());
-        let mut lease = Lease::take(&name).unwrap();
+        let mut lease = take(&name);
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
         lease.child = Some(child);
         lease.note(Some(&identity)).unwrap();
-        let other = Lease::take(&name).unwrap();
+        let other = take(&name);
         drop(lease);
         assert!(!identity.is_dead());
         drop_last(other, || identity.is_dead());
+    }
+
+    #[test]
+    fn a_daemon_of_another_namespace_or_boot_is_nobody_to_kill() {
+        let name = format!("test-foreign-{}", std::process::id());
+        let mut lease = take(&name);
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap().to_string();
+        let (_, number) = identity.split_once("tripmeter-").unwrap().1.split_once('-').unwrap();
+        let write = |lease: &mut Lease, text: &str| {
+            lease.note(None).unwrap();
+            lease.lock.write_all(text.as_bytes()).unwrap();
+        };
+        write(&mut lease, &format!("{} tripmeter-1-{number}", os::boot()));
+        let told = lease.give_up();
+        assert!(told.is_some_and(|told| told.contains("another PID namespace")) && lease.file().1.exists());
+        // Nor one that was started before the machine was.
+        write(&mut lease, &format!("another-boot {identity}"));
+        assert_eq!(lease.give_up(), None);
+        assert!(matches!(child.try_wait(), Ok(None)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop_last(lease, || true);
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_user_stops_it() {
+        let name = format!("test-stopped-{}", std::process::id());
+        let lease = take(&name);
+        assert!(os::lock_file(&lease.lock, true).unwrap());
+        let stopped = Lease::take(&name, &AtomicBool::new(true)).map(drop);
+        assert_eq!(stopped.unwrap_err().kind(), io::ErrorKind::Interrupted);
     }
 }

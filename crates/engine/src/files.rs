@@ -161,7 +161,7 @@ mod tests {
     use tripmeter_model::plan::Raw;
 
     fn recorded(samples: &[u64]) -> Recorded {
-        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, samples.len() as u64);
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, samples.len() as u64).unwrap();
         recorder.free().copy_from_slice(samples);
         recorder.advance(samples.len());
         recorder.finish()

@@ -6,7 +6,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -136,6 +138,33 @@ pub fn sleep_until(until_ns: u64) {
     };
     // SAFETY: reads a valid time.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+}
+
+/// While it lives, what this process makes is for its user only.
+#[derive(Debug)]
+pub struct ForThisUser(());
+
+/// What new files are for nobody else, as it was at the start.
+static UMASK: OnceLock<libc::mode_t> = OnceLock::new();
+
+impl ForThisUser {
+    /// From here on.
+    pub fn begin() -> Self {
+        // SAFETY: sets a number of this process.
+        let before = unsafe { libc::umask(0o077) };
+        // Leader and follower may be threads of one process: the first knows.
+        UMASK.get_or_init(|| before);
+        Self(())
+    }
+}
+
+impl Drop for ForThisUser {
+    fn drop(&mut self) {
+        if let Some(before) = UMASK.get() {
+            // SAFETY: sets a number of this process.
+            unsafe { libc::umask(*before) };
+        }
+    }
 }
 
 /// Lets this process open as many files as it ever may.
@@ -307,9 +336,9 @@ pub fn make_fifo(file: &Path) -> io::Result<()> {
     if unsafe { libc::mkfifo(name.as_ptr(), 0o600) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sends a signal to a process, if it is still the one meant.
+/// Sends a signal to a process, if it is known to be still the one meant.
 pub fn signal(process: &ProcessIdentity, signal: libc::c_int) {
-    if !process.is_dead()
+    if process.is_alive()
         && let Ok(pid) = i32::try_from(process.pid)
     {
         // SAFETY: plain system call.
@@ -317,10 +346,56 @@ pub fn signal(process: &ProcessIdentity, signal: libc::c_int) {
     }
 }
 
-/// This user's number.
+/// This user's number, by which files are made.
 pub fn user_id() -> u32 {
     // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::getuid() }
+    unsafe { libc::geteuid() }
+}
+
+/// Makes sure that the process at the other end of a socket is this user's.
+///
+/// # Errors
+/// If it is another user's, or nobody's that is known.
+pub fn check_peer(stream: &UnixStream) -> io::Result<()> {
+    let peer = peer(stream)?;
+    if peer.uid == user_id() {
+        return Ok(());
+    }
+    let (other, own) = (peer.uid, user_id());
+    let text = format!("the process at the other end is of user {other}, this one of user {own}");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+/// Number of the process that made the other end of a socket; `None` if it is not visible here.
+pub fn peer_pid(stream: &UnixStream) -> Option<u32> {
+    u32::try_from(peer(stream).ok()?.pid).ok().filter(|&pid| pid != 0)
+}
+
+fn peer(stream: &UnixStream) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    let to = (&raw mut peer).cast();
+    // SAFETY: the descriptor is open, and both places are valid for writing that many bytes.
+    let result = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut bytes) };
+    if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether a process is stopped, by a signal or a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The command, in parentheses, may itself contain blanks and parentheses.
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with(['T', 't']))
+}
+
+/// Names of what is in a folder; none if it cannot be read.
+pub fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// The machine since its start, by a name that no other has.
+pub fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// Identity of a process that is never used twice on a running machine: process namespace, id and start time.
@@ -358,9 +433,19 @@ impl ProcessIdentity {
         Some((Self { namespace, pid, start_ticks: rest[..end].parse().ok()? }, &rest[end..]))
     }
 
+    /// True if it can be seen from here: only then is it known whether it runs.
+    pub fn is_visible(&self) -> bool {
+        self.namespace == process_namespace()
+    }
+
     /// True if it is known to have ended: its namespace is ours and no such process runs in it.
     pub fn is_dead(&self) -> bool {
-        self.namespace == process_namespace() && start_ticks(self.pid) != Some(self.start_ticks)
+        self.is_visible() && start_ticks(self.pid) != Some(self.start_ticks)
+    }
+
+    /// True if it is known to run.
+    pub fn is_alive(&self) -> bool {
+        self.is_visible() && !self.is_dead()
     }
 }
 
@@ -396,9 +481,10 @@ mod tests {
         let name = format!("{own}-3-queue");
         let (read, rest) = ProcessIdentity::parse_prefix(&name).unwrap();
         assert_eq!((read, rest), (own.clone(), "-3-queue"));
-        assert!(!own.is_dead());
+        assert!(own.is_alive() && !own.is_dead());
         assert!(ProcessIdentity { start_ticks: own.start_ticks + 1, ..own.clone() }.is_dead());
-        assert!(!ProcessIdentity { namespace: 1, pid: 1 << 30, start_ticks: 1 }.is_dead());
+        let foreign = ProcessIdentity { namespace: 1, ..own };
+        assert!(!foreign.is_visible() && !foreign.is_dead() && !foreign.is_alive());
         assert_eq!(ProcessIdentity::parse_prefix("fastrtps_1234"), None);
     }
 

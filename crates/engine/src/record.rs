@@ -1,6 +1,7 @@
 //! Samples of one cell: kept whole, or as a histogram in bounded memory.
 
 use crate::clock::Timebase;
+use crate::memory::{OutOfMemory, filled, reserved};
 use hdrhistogram::Histogram;
 use tripmeter_model::manifest::{Figures, WithinRun};
 use tripmeter_model::plan::Raw;
@@ -24,6 +25,7 @@ pub struct Recorder {
     histogram: Histogram<u64>,
     exact: Exact,
     series: Thinned,
+    sorted: Vec<u64>,
 }
 
 /// What is kept exactly even without raw samples.
@@ -62,29 +64,35 @@ pub struct OneWay {
     pub within_run: WithinRun,
     /// In nanoseconds.
     pub histogram: Histogram<u64>,
+    /// Samples that have none.
+    pub missing: u64,
 }
 
 impl OneWay {
-    /// From nanoseconds, in any order.
-    pub fn of(mut latencies_ns: Vec<u64>) -> Self {
+    /// From nanoseconds, in any order, besides those that are missing.
+    pub fn of(mut latencies_ns: Vec<u64>, missing: u64) -> Self {
         let mut histogram = histogram();
         latencies_ns.iter().for_each(|ns| histogram.saturating_record(*ns));
         let figures = tripmeter_stats::figures(&mut latencies_ns);
-        Self { figures, within_run: tripmeter_stats::rounds::within_run(&latencies_ns), histogram }
+        Self { figures, within_run: tripmeter_stats::rounds::within_run(&latencies_ns), histogram, missing }
     }
 }
 
 impl Recorder {
     /// Room for `planned` samples, or for a chunk of them where raw samples are not kept.
-    pub fn new(timebase: Timebase, raw: Raw, planned: u64) -> Self {
-        let room = match raw {
-            Raw::Csv => planned as usize,
-            Raw::None => (planned as usize).min(CHUNK),
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn new(timebase: Timebase, raw: Raw, planned: u64) -> Result<Self, OutOfMemory> {
+        let (room, sorted) = match raw {
+            Raw::Csv => (planned, planned),
+            Raw::None => (planned.min(CHUNK as u64), 0),
         };
-        // Written, not merely reserved, so that no page fault falls into the measured window.
-        let ticks = vec![u64::MAX; room];
+        let ticks = filled(u64::MAX, room, "samples")?;
+        // Used when all samples are there, when it would be late to find that there is no room.
+        let sorted = reserved(sorted, "samples to be sorted")?;
         let histogram = histogram();
-        Self {
+        Ok(Self {
             timebase,
             raw,
             ticks,
@@ -94,7 +102,8 @@ impl Recorder {
             histogram,
             exact: Exact { sum_ns: 0, min_ns: u64::MAX, max_ns: 0 },
             series: Thinned::default(),
-        }
+            sorted,
+        })
     }
 
     /// The free part of the buffer, never more than is still to be recorded.
@@ -155,11 +164,14 @@ impl Recorder {
                 series,
             };
         }
-        let rtt_ns: Vec<u64> = self.ticks[..self.filled].iter().map(|ticks| self.timebase.to_ns(*ticks)).collect();
+        let mut rtt_ns = std::mem::take(&mut self.ticks);
+        rtt_ns.truncate(self.filled);
+        rtt_ns.iter_mut().for_each(|ticks| *ticks = self.timebase.to_ns(*ticks));
         for ns in &rtt_ns {
             self.count_one(*ns);
         }
-        let mut sorted = rtt_ns.clone();
+        let mut sorted = std::mem::take(&mut self.sorted);
+        sorted.extend_from_slice(&rtt_ns);
         let figures = tripmeter_stats::figures(&mut sorted);
         let within_run = Some(tripmeter_stats::rounds::within_run(&sorted));
         let series = self.series.audit(self.timebase.granularity_ns());
@@ -186,7 +198,7 @@ mod tests {
     use super::*;
 
     fn record(raw: Raw, samples: &[u64]) -> Recorded {
-        let mut recorder = Recorder::new(Timebase::NANOSECONDS, raw, samples.len() as u64);
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, raw, samples.len() as u64).unwrap();
         let mut next = 0;
         while recorder.count() < samples.len() as u64 {
             let free = recorder.free();
@@ -201,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_buffer_shows_what_was_stored() {
-        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, 5);
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, 5).unwrap();
         recorder.free()[..3].copy_from_slice(&[7, 8, 9]);
         recorder.advance(3);
         assert_eq!((recorder.free().len(), recorder.count(), recorder.ticks()), (2, 3, &[7, 8, 9][..]));
@@ -211,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_full_buffer_makes_room_where_samples_are_not_kept() {
-        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::None, CHUNK as u64 + 10);
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::None, CHUNK as u64 + 10).unwrap();
         recorder.free().fill(5);
         recorder.advance(CHUNK);
         assert_eq!((recorder.free().len(), recorder.count()), (10, CHUNK as u64));
@@ -237,7 +249,7 @@ mod tests {
 
     #[test]
     fn one_way_latencies_have_figures_and_intervals_in_any_order() {
-        let one_way = OneWay::of((1..=1001).rev().collect());
+        let one_way = OneWay::of((1..=1001).rev().collect(), 0);
         assert_eq!((one_way.histogram.len(), one_way.figures.unwrap().median), (1001, 501.0));
         let sorted: Vec<u64> = (1..=1001).collect();
         assert_eq!(one_way.within_run, tripmeter_stats::rounds::within_run(&sorted));

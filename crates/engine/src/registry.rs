@@ -159,6 +159,12 @@ impl Entry {
         &self.sidecar.system
     }
 
+    /// Names of the variables that the system ignores and that are set: in `environment`, or in that of this process.
+    pub fn ignored_environment(&self, environment: &BTreeMap<String, String>) -> Vec<&str> {
+        let is_set = |name: &&str| environment.contains_key(*name) || std::env::var_os(name).is_some();
+        self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect()
+    }
+
     /// What the system says of itself; asked once.
     ///
     /// # Errors
@@ -392,6 +398,12 @@ impl Registry {
         self.get(name)?.load()
     }
 
+    /// The shared libraries of the systems that are plugins.
+    pub fn plugins(&self) -> BTreeMap<String, PathBuf> {
+        let plugins = self.entries.iter().filter_map(|entry| Some((entry.system(), entry.plugin_file()?)));
+        plugins.map(|(system, file)| (system.to_owned(), file.to_path_buf())).collect()
+    }
+
     /// The shared library of a system, if it is a plugin.
     pub fn plugin_file(&self, system: &str) -> Option<&Path> {
         self.find(system).and_then(Entry::plugin_file)
@@ -406,6 +418,8 @@ fn made_up(system: &str, language: &str) -> Sidecar {
         packages: Vec::new(),
         python_packages: Vec::new(),
         python_sources: Vec::new(),
+        ignores_environment: Vec::new(),
+        open_to_others: Vec::new(),
         build: String::new(),
         language: language.to_owned(),
     }

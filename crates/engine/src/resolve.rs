@@ -25,7 +25,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Description, Pattern, Variant};
 use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
-use tripmeter_model::plan::{Plan, Raw, SamplesAbove, SubExperiment};
+use tripmeter_model::name::{self, is_name, is_name_byte};
+use tripmeter_model::plan::{MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
 use tripmeter_model::rpc::{Calls, Mode};
 use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;
@@ -128,7 +129,7 @@ fn resolve_on(
 /// The plan without its sub-experiments: what holds for all of them.
 fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Plan, Problem> {
     let rounds = experiment.rounds.unwrap_or(1);
-    if !(1..=1000).contains(&rounds) {
+    if !(1..=MOST_ROUNDS).contains(&rounds) {
         return Err(Problem::Rounds(rounds));
     }
     let loss_timeout_s = experiment.loss_timeout_s.unwrap_or(DEFAULT_LOSS_TIMEOUT_S);
@@ -368,6 +369,7 @@ impl<'a> Planner<'a> {
                 let several = tasks.len() > 1;
                 let clients = if several { format!("_clients-{}", sub_experiment.links()) } else { String::new() };
                 sub_experiment.name = format!("{name}{clients}");
+                check_name(&sub_experiment.name).at(written)?;
             }
             if let Some(title) = &entry.title {
                 sub_experiment.title.clone_from(title);
@@ -468,13 +470,8 @@ fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
     a.transport == b.transport && same_load && same_work
 }
 
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_.=-".contains(&byte)
-}
-
 fn check_name(name: &str) -> Result<(), Problem> {
-    let good = (1..=100).contains(&name.len()) && name.bytes().all(is_name_byte) && !name.starts_with(['.', '-']);
-    if good { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
+    if is_name(name) { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
 /// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n | _publishers-n | _recording][_clients-n][_followers-n]`.
@@ -507,7 +504,7 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if sub_experiment.is_fan_out() {
         name += &format!("_followers-{}", sub_experiment.followers);
     }
-    name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(100).collect()
+    name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(name::MOST_BYTES).collect()
 }
 
 fn check_names(sub_experiments: &[SubExperiment]) -> Result<(), PlanError> {

@@ -4,9 +4,10 @@
 //! dead owner left is found by looking.
 
 use crate::os::{self, ProcessIdentity};
-use std::fs;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use crate::system_v;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where POSIX shared memory has its names.
@@ -15,8 +16,12 @@ const SHARED_MEMORY: &str = "/dev/shm";
 const PLACES: [&str; 2] = [SHARED_MEMORY, "/tmp"];
 /// File in a scratch folder that lists message queues, one name per line: queues cannot be listed everywhere.
 const QUEUES: &str = "queues";
+/// File in a scratch folder that lists message queues of System V, which have no names of ours: `ID CTIME` per line.
+const SYSTEM_V_QUEUES: &str = "sysv-queues";
 /// File in a scratch folder that lists shared memory whose names a system chose by itself: `INODE NAME` per line.
 const FOREIGN: &str = "shared-memory";
+/// Most bytes of such a list that are read.
+const MOST_LIST_BYTES: u64 = 1 << 20;
 
 /// The scratch folder of a run. Dropping it removes it and everything that is named after it.
 #[derive(Debug)]
@@ -79,11 +84,28 @@ impl Scratch {
 }
 
 impl Part {
+    /// Takes what it may do with the shared memory of this part from everybody but its user: systems may make it for all.
+    pub fn close(&self) {
+        let listed = list(&self.folder.join(FOREIGN));
+        let listed = listed.lines().filter_map(foreign);
+        let names = os::names_in(Path::new(SHARED_MEMORY));
+        let named = names.iter().filter(|name| self.names(name)).map(|name| Path::new(SHARED_MEMORY).join(name));
+        for path in listed.chain(named) {
+            if let Some(found) = is_own(&path).filter(|found| found.is_file() && found.mode() & 0o077 != 0) {
+                // One that is gone needs no closing.
+                let _ = fs::set_permissions(path, fs::Permissions::from_mode(found.mode() & 0o700));
+            }
+        }
+    }
+
+    /// Whether a name is of this part.
+    fn names(&self, name: &str) -> bool {
+        name.strip_prefix(&self.run_id).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
     /// Removes the folder and everything named after it.
     pub fn remove(&self) {
-        remove(&self.folder, |name| {
-            name.strip_prefix(&self.run_id).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-        });
+        remove(&self.folder, |name| self.names(name));
     }
 }
 
@@ -95,13 +117,16 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what runs of dead processes left behind, and returns their folders' and segments' names.
+/// Removes what runs of dead processes of this user left behind, and returns their folders' and segments' names.
 pub fn remove_leftovers() -> Vec<String> {
     let is_left = |name: &str| ProcessIdentity::parse_prefix(name).is_some_and(|(owner, _)| owner.is_dead());
     let mut removed = Vec::new();
-    for folder in names_in(&std::env::temp_dir()).into_iter().filter(|name| is_left(name)) {
-        remove(&std::env::temp_dir().join(&folder), |name| name.starts_with(&folder));
-        removed.push(folder);
+    for folder in os::names_in(&std::env::temp_dir()).into_iter().filter(|name| is_left(name)) {
+        let path = std::env::temp_dir().join(&folder);
+        if is_own(&path).is_some_and(|found| found.is_dir()) {
+            remove(&path, |name| name.starts_with(&folder));
+            removed.push(folder);
+        }
     }
     removed.extend(remove_names(is_left));
     removed
@@ -111,9 +136,10 @@ pub fn remove_leftovers() -> Vec<String> {
 fn remove_names(is_ours: impl Fn(&str) -> bool) -> Vec<String> {
     let mut removed = Vec::new();
     for place in PLACES.map(Path::new) {
-        for name in names_in(place).into_iter().filter(|name| is_ours(name)) {
-            remove_any(&place.join(&name));
-            removed.push(name);
+        for name in os::names_in(place).into_iter().filter(|name| is_ours(name)) {
+            if remove_own(&place.join(&name)) {
+                removed.push(name);
+            }
         }
     }
     removed
@@ -121,38 +147,53 @@ fn remove_names(is_ours: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Removes a scratch folder, the message queues and the shared memory that it lists, and what else `is_ours`.
 fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
-    for list in [folder.to_path_buf()].into_iter().chain(names_in(folder).iter().map(|name| folder.join(name))) {
-        let queues = fs::read_to_string(list.join(QUEUES)).unwrap_or_default();
-        for queue in queues.lines().filter(|queue| queue.strip_prefix('/').is_some_and(&is_ours)) {
+    for part in [folder.to_path_buf()].into_iter().chain(os::names_in(folder).iter().map(|name| folder.join(name))) {
+        if is_own(&part).is_none_or(|found| !found.is_dir()) {
+            continue;
+        }
+        for queue in list(&part.join(QUEUES)).lines().filter(|queue| queue.strip_prefix('/').is_some_and(&is_ours)) {
             os::unlink_queue(queue);
         }
-        let foreign = fs::read_to_string(list.join(FOREIGN)).unwrap_or_default();
-        foreign.lines().for_each(remove_foreign);
+        list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(system_v::remove_queue);
+        list(&part.join(FOREIGN)).lines().filter_map(foreign).for_each(|path| {
+            remove_own(&path);
+        });
     }
     remove_names(is_ours);
-    remove_any(folder);
+    remove_own(folder);
 }
 
-/// Removes the shared memory of a line `INODE NAME`, unless the name belongs to somebody else by now.
-fn remove_foreign(line: &str) {
-    let Some((inode, name)) = line.split_once(' ') else { return };
-    if name.contains('/') || name.starts_with('.') {
-        return;
+/// Text of a list in a scratch folder, to its most; empty unless it is a file of this user.
+fn list(file: &Path) -> String {
+    let mut text = String::new();
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(file);
+    if let Ok(opened) = opened
+        && opened.metadata().is_ok_and(|found| found.is_file() && found.uid() == os::user_id())
+    {
+        // One that cannot be read has no names.
+        let _ = opened.take(MOST_LIST_BYTES).read_to_string(&mut text);
     }
+    text
+}
+
+/// The shared memory of a line `INODE NAME`, unless the name belongs to somebody else by now.
+fn foreign(line: &str) -> Option<PathBuf> {
+    let (inode, name) = line.split_once(' ').filter(|(_, name)| !name.contains('/') && !name.starts_with('.'))?;
     let path = Path::new(SHARED_MEMORY).join(name);
-    if fs::symlink_metadata(&path).is_ok_and(|found| found.ino().to_string() == inode) {
-        remove_any(&path);
-    }
+    let is_it = is_own(&path).is_some_and(|found| found.is_file() && found.ino().to_string() == inode);
+    is_it.then_some(path)
 }
 
-/// What cannot be removed has been removed by somebody else.
-fn remove_any(path: &Path) {
-    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+/// What is there, no link followed, if it is this user's.
+fn is_own(path: &Path) -> Option<fs::Metadata> {
+    fs::symlink_metadata(path).ok().filter(|found| found.uid() == os::user_id())
 }
 
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+/// Removes what is this user's. False if it is not; what cannot be removed has been removed by somebody else.
+fn remove_own(path: &Path) -> bool {
+    let Some(found) = is_own(path) else { return false };
+    let _ = if found.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    true
 }
 
 #[cfg(test)]
@@ -175,6 +216,11 @@ mod tests {
         let inode = fs::metadata(&foreign[0]).unwrap().ino();
         let lines = foreign.each_ref().map(|path| format!("{inode} {}\n", path.file_name().unwrap().display()));
         fs::write(first.folder.join(FOREIGN), lines.concat()).unwrap();
+        let all = [&ours, &other, &foreign[0], &foreign[1]];
+        all.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap());
+        first.close();
+        let modes = all.map(|path| fs::metadata(path).unwrap().mode() & 0o777);
+        assert_eq!(modes, [0o600, 0o666, 0o600, 0o666], "only what is of the part is closed");
         first.remove();
         assert!(!ours.exists() && !first.folder.exists());
         assert!(!foreign[0].exists() && foreign[1].exists());
@@ -206,5 +252,33 @@ mod tests {
         child.wait().unwrap();
         let _ = fs::remove_file(alive_file);
         assert!(is_removed && !dead_file.exists() && is_kept);
+    }
+
+    /// A name of a process that has ended, which no other test has.
+    fn dead(name: &str) -> String {
+        let own = ProcessIdentity::own().to_string();
+        own.rsplit_once('-').map(|(front, _)| format!("{front}-1-{name}")).unwrap()
+    }
+
+    #[test]
+    fn lists_that_are_no_files_or_endless_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        os::make_fifo(&folder.path().join("pipe")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("link")).unwrap();
+        let long = folder.path().join("long");
+        fs::File::create(&long).unwrap().set_len(MOST_LIST_BYTES * 1000).unwrap();
+        let bytes = ["pipe", "link", "missing", "long"].map(|name| list(&folder.path().join(name)).len() as u64);
+        assert_eq!(bytes, [0, 0, 0, MOST_LIST_BYTES]);
+    }
+
+    #[test]
+    fn links_are_removed_and_not_followed() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("kept"), "x").unwrap();
+        let shared = |name: &str| Path::new(SHARED_MEMORY).join(name);
+        let link = shared(&dead("link"));
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        remove_leftovers();
+        assert!(fs::symlink_metadata(&link).is_err() && elsewhere.path().join("kept").exists());
     }
 }

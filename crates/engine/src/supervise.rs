@@ -8,7 +8,7 @@ mod resume;
 mod sub_experiment;
 
 use crate::audit::{self, Root, Snapshot};
-use crate::by_hand::{MeetError, Meeting};
+use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
 use crate::daemon::{self, Daemons};
 use crate::environment;
@@ -39,8 +39,8 @@ pub enum Followers {
     Local,
     /// A `tripmeter follower` in another terminal.
     ByHand {
-        /// Where it comes to; see [`crate::by_hand::rendezvous`].
-        rendezvous: PathBuf,
+        /// Name of the place that it comes to; see [`crate::by_hand::rendezvous`].
+        rendezvous: String,
         /// How long it is waited for.
         wait: Duration,
     },
@@ -213,12 +213,14 @@ pub fn run_while<'a>(
     for name in scratch::remove_leftovers() {
         watch(&Event::Note(format!("removed '{name}', left by a run that was killed")));
     }
-    daemon::stop_leftovers();
+    daemon::stop_leftovers().into_iter().for_each(|left| watch(&Event::Note(left)));
+    ignored_environment(plan, registry_of).into_iter().for_each(|note| watch(&Event::Note(note)));
     let scratch = Scratch::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
     let meeting = match &options.followers {
         Followers::Local => None,
         Followers::ByHand { rendezvous, wait } => {
-            watch(&Event::Note(format!("waiting for a follower at '{}'", rendezvous.display())));
+            let shown = by_hand::rendezvous(rendezvous)?;
+            watch(&Event::Note(format!("waiting for a follower at '{}'", shown.display())));
             Some(Meeting::wait(rendezvous, *wait, &options.stop)?)
         }
     };
@@ -247,6 +249,23 @@ pub fn run_while<'a>(
     run.save()?;
     run.rounds(rounds_wanted)?;
     run.finish()
+}
+
+/// One note for each system that ignores variables of the environment that are set.
+fn ignored_environment<'a>(plan: &Plan, registry_of: &dyn Fn(&str) -> &'a Registry) -> Vec<String> {
+    let mut notes = Vec::new();
+    for sub_experiment in &plan.sub_experiments {
+        let system = &sub_experiment.transport.system;
+        let Ok(entry) = registry_of(&sub_experiment.name).get(system) else { continue };
+        let names = entry.ignored_environment(&sub_experiment.environment).join(", ");
+        let note = format!(
+            "transport '{system}' ignores {names} of the environment; `tripmeter transports {system}` lists its settings"
+        );
+        if !names.is_empty() && !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 /// Those that leader and followers are bound to, or else all that they may use.
@@ -398,8 +417,8 @@ impl<'a> Run<'a> {
         let processes = results.flat_map(|result| result.processes.iter().map(move |process| of(result, process)));
         let processes: Vec<ProcessActivity> = processes.collect();
         let clock = (&self.manifest.environment.clock, &self.calibration.timebase);
-        let (by_hand, spin) = (self.meeting.is_some(), !self.options.stop.load(Relaxed));
-        audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, by_hand, spin)
+        let (is_by_hand, spin) = (self.meeting.is_some(), !self.options.stop.load(Relaxed));
+        audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, is_by_hand, spin)
     }
 
     /// Adds what a process of the running sub-experiment did.

@@ -166,7 +166,7 @@ impl Run {
         let script = Script::new(self.wait, SERVICE_NS, &self.settings).expect("the settings are valid");
         let link = scripted(script, clock.clone()).answering(answer);
         let mut link = Failing { link, clock: clock.clone(), sent: 0, fails: self.fails, full_from: self.full_from };
-        let (sending, mut made) = (Sending::default(), Made::new(COUNT));
+        let (sending, mut made) = (Sending::default(), Made::new(COUNT as u64).expect("there is memory"));
         let schedule = Schedule { first: FIRST_NS, period: self.period_ns as f64 };
         let (fake, shared) = (Fake(clock), &self.shared);
         let mut client =

@@ -232,7 +232,7 @@ impl Used {
 
     /// Context switches of either kind per second.
     pub fn switches_hz(&self) -> f64 {
-        (self.voluntary_switches + self.involuntary_switches) as f64 * 1e9 / self.window_ns.max(1) as f64
+        self.voluntary_switches.saturating_add(self.involuntary_switches) as f64 * 1e9 / self.window_ns.max(1) as f64
     }
 }
 

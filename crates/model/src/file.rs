@@ -3,8 +3,8 @@
 use flate2::read::MultiGzDecoder;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -12,6 +12,9 @@ use thiserror::Error;
 pub const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// UTF-8's byte-order mark, which Windows programs write in front of a CSV.
 pub const UTF8_BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// Most bytes of a file of figures or limits, decompressed: such files have a row for each payload.
+pub const MOST_TABLE_BYTES: u64 = 4 << 20;
 
 /// Why a file could not be read or written; one line for people.
 #[derive(Debug, Error)]
@@ -122,30 +125,61 @@ fn shortened(text: &str) -> String {
     shown.replace("\\'", "'").replace("\\\"", "\"")
 }
 
-/// Opens a file to read.
+/// Opens a regular file to read. Never waits, e.g. for somebody who writes to a FIFO, unless a shell has made the name for
+/// a pipe of its own.
+///
+/// # Errors
+/// If it is not there, may not be read, or is a folder, a pipe or a device.
+pub fn open(file: &Path) -> Result<File, FileError> {
+    if system_folder(file).is_some_and(|folder| folder.starts_with("/proc")) {
+        return open_named(file);
+    }
+    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(file);
+    let opened = opened.map_err(|error| FileError::reading(file, &error))?;
+    match opened.metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(opened),
+        Ok(metadata) if metadata.is_dir() => Err(is_folder(file)),
+        Ok(_) => {
+            let why = "it is a pipe, a device or the like; name a regular file".to_owned();
+            Err(FileError::Unreadable { file: file.to_owned(), why })
+        }
+        Err(error) => Err(FileError::reading(file, &error)),
+    }
+}
+
+/// Opens what the user has named, which may be a pipe or a device: waits for who writes to it.
 ///
 /// # Errors
 /// If it is not there, may not be read, or is a folder.
-pub fn open(file: &Path) -> Result<File, FileError> {
+pub fn open_named(file: &Path) -> Result<File, FileError> {
     let opened = File::open(file).map_err(|error| FileError::reading(file, &error))?;
-    if opened.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(FileError::Unreadable { file: file.to_owned(), why: "it is a folder; name a file".to_owned() });
-    }
-    Ok(opened)
+    if opened.metadata().is_ok_and(|metadata| metadata.is_dir()) { Err(is_folder(file)) } else { Ok(opened) }
 }
 
-/// The bytes of a file: decompressed if it is gzip, and without a byte-order mark.
+fn is_folder(file: &Path) -> FileError {
+    FileError::Unreadable { file: file.to_owned(), why: "it is a folder; name a file".to_owned() }
+}
+
+/// The bytes of a regular file: decompressed if it is gzip, and without a byte-order mark. No more than `most` are held.
 ///
 /// # Errors
-/// As [`open`]; if compressed data is damaged or cut off.
-pub fn read(file: &Path) -> Result<Vec<u8>, FileError> {
+/// As [`open`]; if compressed data is damaged or cut off, or there are more bytes than `most`.
+pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     let failed = |error| FileError::reading(file, &error);
+    let opened = open(file)?;
+    let mut plain = BufReader::new(&opened);
+    let is_packed = plain.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
+    let mut source: Box<dyn Read> = if is_packed { Box::new(MultiGzDecoder::new(plain)) } else { Box::new(plain) };
     let mut bytes = Vec::new();
-    open(file)?.read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.starts_with(&GZIP_MAGIC) {
-        let mut plain = Vec::new();
-        MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut plain).map_err(failed)?;
-        bytes = plain;
+    source.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > most {
+        let size = opened.metadata().map_err(failed)?.len();
+        let packed = if is_packed { " compressed" } else { "" };
+        let what = format!(
+            "its {size}{packed} bytes hold more than the {most} that are read of such a file; it is damaged, or another kind \
+             of file"
+        );
+        return Err(FileError::wrong(file, what));
     }
     if bytes.starts_with(&UTF8_BOM) {
         bytes.drain(..UTF8_BOM.len());
@@ -153,20 +187,17 @@ pub fn read(file: &Path) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Writes a file whole or not at all; one that was there is replaced. Pipes and devices are written to directly.
+/// Writes a file whole or not at all: beside it, and renamed. Whatever has its name is replaced, links too: nothing is
+/// written through them.
 ///
 /// # Errors
 /// If it cannot be created or written, e.g. because its folder is not there or the disk is full.
 pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     let failed = |error| FileError::writing(file, &error);
-    // A link stays a link: what it points to is replaced.
-    let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    match fs::metadata(&target) {
-        Ok(there) if there.is_dir() => return Err(failed(ErrorKind::IsADirectory.into())),
-        Ok(there) if !there.is_file() => return fs::write(&target, contents).map_err(failed),
-        _ => {}
+    if fs::symlink_metadata(file).is_ok_and(|there| there.is_dir()) {
+        return Err(failed(ErrorKind::IsADirectory.into()));
     }
-    let folder = match target.parent() {
+    let folder = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
@@ -174,8 +205,38 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     temporary.prefix(".tripmeter-").permissions(fs::Permissions::from_mode(0o666));
     let mut temporary = temporary.tempfile_in(folder).map_err(failed)?;
     temporary.write_all(contents).map_err(failed)?;
-    temporary.persist(&target).map_err(|error| failed(error.error))?;
+    temporary.persist(file).map_err(|error| failed(error.error))?;
     Ok(())
+}
+
+/// [`write_whole`] for a file that the user has named. A pipe, a device, and whatever the system keeps in `/dev` and
+/// `/proc`, as `/dev/stdout`, is written to directly.
+///
+/// # Errors
+/// As [`write_whole`].
+pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
+    let is_special = fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir());
+    if !is_special && system_folder(file).is_none() {
+        return write_whole(file, contents);
+    }
+    let opened = File::options().write(true).open(file);
+    opened.and_then(|mut opened| opened.write_all(contents)).map_err(|error| FileError::writing(file, &error))
+}
+
+/// The folder of a name that the system made, which must never be replaced: `/dev/stdout` may lead to a regular file.
+fn system_folder(file: &Path) -> Option<PathBuf> {
+    let folder = file.parent()?.canonicalize().ok()?;
+    (folder == Path::new("/dev") || folder.starts_with("/proc")).then_some(folder)
+}
+
+/// Opens a file of ours for appending or locking, and creates it if it is not there; a link is refused, and nothing is
+/// waited for.
+///
+/// # Errors
+/// If it cannot be opened, or is a link.
+pub fn append(file: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    File::options().read(true).append(true).create(true).custom_flags(flags).open(file)
 }
 
 #[cfg(test)]
@@ -188,7 +249,7 @@ mod tests {
         let file = folder.path().join("x.csv");
         write_whole(&file, b"old").unwrap();
         write_whole(&file, b"new").unwrap();
-        assert_eq!(read(&file).unwrap(), b"new");
+        assert_eq!(read(&file, 3).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o600, 0o600);
         let error = write_whole(folder.path(), b"new").unwrap_err();
         assert_eq!(error.exit_code(), crate::exit::CANNOT_CREATE);
@@ -205,14 +266,83 @@ mod tests {
         encoder.write_all(b"\xef\xbb\xbfa,b\n").unwrap();
         let packed = encoder.finish().unwrap();
         fs::write(&file, &packed).unwrap();
-        assert_eq!(read(&file).unwrap(), b"a,b\n");
+        assert_eq!(read(&file, 100).unwrap(), b"a,b\n");
         // Several members, as `cat` and parallel compressors make them, are one file.
         fs::write(&file, [&packed[..], &packed[..]].concat()).unwrap();
-        assert_eq!(read(&file).unwrap(), b"a,b\n\xef\xbb\xbfa,b\n");
+        assert_eq!(read(&file, 100).unwrap(), b"a,b\n\xef\xbb\xbfa,b\n");
         fs::write(&file, &packed[..packed.len() - 6]).unwrap();
-        assert_eq!(read(&file).unwrap_err().exit_code(), crate::exit::DATA);
-        assert_eq!(read(folder.path()).unwrap_err().exit_code(), crate::exit::NO_INPUT);
-        assert_eq!(read(&folder.path().join("none")).unwrap_err().exit_code(), crate::exit::NO_INPUT);
+        assert_eq!(read(&file, 100).unwrap_err().exit_code(), crate::exit::DATA);
+        assert_eq!(read(folder.path(), 100).unwrap_err().exit_code(), crate::exit::NO_INPUT);
+        assert_eq!(read(&folder.path().join("none"), 100).unwrap_err().exit_code(), crate::exit::NO_INPUT);
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, private] = ["x.csv", "private"].map(|name| folder.path().join(name));
+        for (is_there, target) in [(true, private.clone()), (false, folder.path().join("none"))] {
+            fs::write(&private, b"private").unwrap();
+            std::os::unix::fs::symlink(&target, &file).unwrap();
+            assert!(append(&file).is_err());
+            for write in [write_whole, write_named] {
+                write(&file, b"new").unwrap();
+                assert!(fs::symlink_metadata(&file).unwrap().is_file());
+                assert_eq!(fs::read(&file).unwrap(), b"new");
+                fs::remove_file(&file).unwrap();
+                std::os::unix::fs::symlink(&target, &file).unwrap();
+            }
+            assert_eq!(fs::read(&private).unwrap(), b"private");
+            assert_eq!(target.exists(), is_there);
+            fs::remove_file(&file).unwrap();
+        }
+        write_named(Path::new("/dev/null"), b"new").unwrap();
+        assert!(
+            ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().all(|name| system_folder(Path::new(name)).is_some())
+        );
+        assert!(!["/dev/shm/x", "x", "/tmp/dev/stdout"].iter().any(|name| system_folder(Path::new(name)).is_some()));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("manifest.json");
+        let name = std::ffi::CString::new(file.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: the name is a string of C.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        for file in [&file, Path::new("/dev/zero")] {
+            let error = read(file, 100).unwrap_err();
+            assert_eq!(error.exit_code(), crate::exit::NO_INPUT);
+            assert!(error.to_string().contains("name a regular file"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_held_than_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.csv");
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&vec![b'x'; 1 << 20]).unwrap();
+        let packed = encoder.finish().unwrap();
+        assert!(packed.len() < 10_000);
+        for contents in [packed, vec![b'x'; 100_001]] {
+            fs::write(&file, &contents).unwrap();
+            let error = read(&file, 100_000).unwrap_err();
+            assert_eq!(error.exit_code(), crate::exit::DATA);
+            let told = error.to_string();
+            assert!(told.contains("x.csv': its ") && told.contains(&contents.len().to_string()), "{told}");
+            assert!(told.contains("100000 that are read"), "{told}");
+        }
+        fs::write(&file, vec![b'x'; 100_000]).unwrap();
+        assert_eq!(read(&file, 100_000).unwrap().len(), 100_000);
+    }
+
+    #[test]
+    fn what_a_shell_hands_over_as_a_pipe_is_read() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"\xef\xbb\xbftext").unwrap();
+        drop(writer);
+        let name = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        assert_eq!(read(Path::new(&name), 100).unwrap(), b"text");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use crate::channel::ChannelTrial;
 pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
 use crate::log::LogCalls;
 use crate::loss::LossFigure;
-use crate::plan::Plan;
+use crate::name::is_name;
+use crate::plan::{MOST_ROUNDS, Plan};
 use crate::rpc::RpcTrial;
 use crate::series::Series;
 use crate::throughput::Trial;
@@ -48,6 +49,39 @@ pub struct Manifest {
     /// When it went on after it had been killed or interrupted, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,
+}
+
+/// Most bytes of the file: some times what 1,000 rounds of two sides with all payloads make.
+pub const MOST_BYTES: u64 = 256 << 20;
+/// Most bytes of a text in it.
+pub const MOST_TEXT_BYTES: usize = 64 << 10;
+
+impl Manifest {
+    /// Checks what the types do not say: names become parts of paths, and lists are made of rounds.
+    ///
+    /// # Errors
+    /// What is wrong with which field, in one line.
+    pub fn check(&self) -> Result<(), String> {
+        let rounds = self.plan.rounds;
+        if rounds > MOST_ROUNDS {
+            return Err(format!("has {rounds} rounds, and the most are {MOST_ROUNDS}"));
+        }
+        let planned = self.plan.sub_experiments.iter().map(|planned| &planned.name);
+        let measured = self.sub_experiments.iter().map(|result| &result.name);
+        if let Some(name) = planned.chain(measured).find(|name| !is_name(name)) {
+            return Err(format!(
+                "has a sub-experiment '{}', which is no name: 1 to {} letters, digits and _.=-, without . or - in front",
+                name.chars().take(200).collect::<String>(),
+                crate::name::MOST_BYTES
+            ));
+        }
+        match self.sub_experiments.iter().find(|result| !(1..=MOST_ROUNDS).contains(&result.round)) {
+            Some(SubExperimentResult { name, round, .. }) => {
+                Err(format!("has round {round} of '{name}', and rounds are 1 to {MOST_ROUNDS}"))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// That a run of several rounds went on after a kill.
@@ -283,14 +317,16 @@ pub struct Cell {
     /// Those of `one_way_last_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_last_within_run_ns: Option<WithinRun>,
-    /// From sending a message to its arrival at the follower, two readings of one clock; absent if it was not asked for, or
-    /// if a message had no answer.
+    /// From sending a message to its arrival at the follower, two readings of one clock, of the messages that were answered;
+    /// absent if it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_ns: Option<Figures>,
-    /// With several followers: from sending a message to its arrival at the last of them; absent if a message was not
-    /// answered by all.
+    /// With several followers: from sending a message to its arrival at the last of them, of messages that all answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_last_ns: Option<Figures>,
+    /// Samples without a latency one way, as their arrival at a follower was not noted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub one_way_missing: u64,
     /// With several followers: what happened at each. Round trips last until the last answer then; `counts.received` are
     /// the messages that all have answered, and its other counts but `sent` are totals of the followers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -332,6 +368,28 @@ pub struct Cell {
     pub rpc: Vec<RpcTrial>,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Cell {
+    /// Whether a message came that was not what was sent. Calls that fail are counted, and shown, by themselves.
+    pub fn is_damaged(&self) -> bool {
+        self.rpc.is_empty() && self.counts.damaged > 0
+    }
+
+    /// Whether, in a trial or at a follower, nothing came of what was sent.
+    pub fn is_all_lost(&self) -> bool {
+        let nothing = |sent: u64, received: u64| sent > 0 && received == 0;
+        let of = |counts: &Counts| nothing(counts.sent, counts.received);
+        of(&self.counts)
+            || self.followers.iter().any(|at| of(&at.counts))
+            || self.trials.iter().any(|trial| trial.followers.iter().any(|at| nothing(trial.sent, at.received)))
+            || self.channel.iter().any(|trial| of(&trial.counts))
+            || self.rpc.iter().any(|trial| nothing(trial.counts.made, trial.counts.succeeded))
+    }
+}
+
 /// One of several followers, in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AtFollower {
@@ -339,7 +397,7 @@ pub struct AtFollower {
     pub follower: u32,
     /// What happened to the messages to it and to its answers, warm-up included.
     pub counts: Counts,
-    /// From sending a message to its arrival here; absent if a message was not answered by all followers.
+    /// From sending a message to its arrival here, of messages that all followers answered.
     pub one_way_ns: Option<Figures>,
     /// Intervals of its quantiles within this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -370,13 +428,13 @@ impl std::ops::Add for Counts {
 
     fn add(self, other: Counts) -> Counts {
         Counts {
-            sent: self.sent + other.sent,
-            received: self.received + other.received,
-            lost: self.lost + other.lost,
-            late: self.late + other.late,
-            duplicated: self.duplicated + other.duplicated,
-            reordered: self.reordered + other.reordered,
-            damaged: self.damaged + other.damaged,
+            sent: self.sent.saturating_add(other.sent),
+            received: self.received.saturating_add(other.received),
+            lost: self.lost.saturating_add(other.lost),
+            late: self.late.saturating_add(other.late),
+            duplicated: self.duplicated.saturating_add(other.duplicated),
+            reordered: self.reordered.saturating_add(other.reordered),
+            damaged: self.damaged.saturating_add(other.damaged),
         }
     }
 }

@@ -53,6 +53,8 @@ const UNGATED_SAMPLES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct Reader {
     threads: usize,
+    /// Whether the user has named the file, which may then be a pipe or a device.
+    is_named: bool,
     /// Held by whoever has many samples of one payload in memory.
     gate: Mutex<()>,
 }
@@ -67,7 +69,12 @@ struct Pass<'a, F> {
 impl Reader {
     /// For so many threads altogether.
     pub fn new(threads: usize) -> Self {
-        Self { threads: threads.max(1), gate: Mutex::new(()) }
+        Self { threads: threads.max(1), is_named: false, gate: Mutex::new(()) }
+    }
+
+    /// For a file that the user has named: it may be a pipe or a device, which are waited for.
+    pub fn of_named(self) -> Self {
+        Self { is_named: true, ..self }
     }
 
     /// Reduces each payload's samples, in microseconds and in the order of the file, to what `finish` makes of them. The
@@ -86,7 +93,7 @@ impl Reader {
         let pass = Pass { reader: self, file, finish: &finish };
         let done = match pass.first(threads)? {
             Some(done) => done,
-            None => pass.all_held(Chunks::open(file)?)?,
+            None => pass.all_held(Chunks::open(file, self.is_named)?)?,
         };
         let float = done.iter().any(|(bytes, _)| !bytes.is_integer());
         let written = |bytes: Bytes| if float { bytes.as_float() } else { bytes };
@@ -97,7 +104,7 @@ impl Reader {
 impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
     /// `None` if the rows of a payload turn out not to be contiguous.
     fn first(&self, threads: usize) -> Result<Option<Vec<(Bytes, T)>>, FileError> {
-        let chunks = Chunks::open(self.file)?;
+        let chunks = Chunks::open(self.file, self.reader.is_named)?;
         if !chunks.regular() {
             return self.all_held(chunks).map(Some);
         }

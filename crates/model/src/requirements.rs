@@ -82,12 +82,12 @@ impl Requirements {
         MORE.into_iter().filter(|check| self.rows.iter().any(|row| row.limit(*check).is_some())).collect()
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file that the user has named, whole or not at all.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), FileError> {
-        file::write_whole(file, &self.to_csv())
+        file::write_named(file, &self.to_csv())
     }
 
     /// The requirements of a sub-experiment, in the order of the file.

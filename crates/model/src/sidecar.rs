@@ -22,6 +22,12 @@ pub struct Sidecar {
     /// Those of them, by name, that there is no wheel of: they are built where they are installed.
     #[serde(default)]
     pub python_sources: Vec<String>,
+    /// Variables of the environment that programs of this system usually heed and that have no effect here.
+    #[serde(default)]
+    pub ignores_environment: Vec<String>,
+    /// What others can reach while it is measured, because the system does not allow to close it.
+    #[serde(default)]
+    pub open_to_others: Vec<String>,
     /// The command that builds it, empty if it is built in.
     #[serde(default)]
     pub build: String,

@@ -2,6 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::file::{self, FileError};
+use crate::printable::line as line_of;
 use std::path::{Path, PathBuf};
 
 /// A CSV file as read: header and rows, each row as long as the header.
@@ -29,9 +30,9 @@ impl Table {
     /// Reads a file. Gzip, a byte-order mark, CRLF, blank lines and quotes are understood.
     ///
     /// # Errors
-    /// If it cannot be read or is empty, a row is not as long as the header, or the last one has no line break.
+    /// If it cannot be read, is no regular file, is empty or has more than [`file::MOST_TABLE_BYTES`], a row is not as long as the header, or the last one has no line break.
     pub fn read(file: &Path) -> Result<Self, FileError> {
-        Self::parse(file, &file::read(file)?)
+        Self::parse(file, &file::read(file, file::MOST_TABLE_BYTES)?)
     }
 
     /// Reads the contents of a file; its name is for errors.
@@ -44,7 +45,7 @@ impl Table {
             let record = record.map_err(|error| FileError::wrong(file, error.to_string()))?;
             let line = record.position().map_or(0, csv::Position::line);
             let values: Vec<String> =
-                record.iter().map(|value| String::from_utf8_lossy(value).trim().to_owned()).collect();
+                record.iter().map(|value| line_of(String::from_utf8_lossy(value).trim()).into_owned()).collect();
             Ok((line, values))
         });
         let Some(header) = records.next() else {

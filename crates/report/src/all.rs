@@ -13,6 +13,7 @@ use crate::throughput;
 use crate::trips;
 use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
 /// What the column of the path proof means.
@@ -70,6 +71,9 @@ pub fn all(manifest: &Manifest) -> String {
     }
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());
+    }
+    if trips::has_damage(&rows) || throughput::has_damage(&loads) || channel::has_damage(&flows) {
+        parts.push(trips::DAMAGED_LEGEND.to_owned());
     }
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
@@ -129,6 +133,13 @@ fn notes(
     lines.extend(reasons.iter().map(|reason| format!("* fewer samples than planned: {reason}")));
     let odd = cells.iter().filter(|(_, cell)| notes::odd(&cell.counts()));
     lines.extend(odd.map(|(sub, cell)| notes::mishap_line(sub, cell)));
+    for (sub, cell) in &cells {
+        let missing: u64 = cell.cells.iter().map(|cell| cell.one_way_missing).sum();
+        if missing > 0 {
+            let (name, size) = (&sub.planned.name, display_size(cell.payload_bytes));
+            lines.push(format!("{name} at {size}: {missing} of {} samples have no latency one way", cell.samples()));
+        }
+    }
     lines.extend(subs.iter().flat_map(notes::handovers));
     lines.extend(subs.iter().flat_map(series::notes));
     let several = subs.iter().filter(|sub| fan_out::is_of(sub));

@@ -1,6 +1,7 @@
 //! An audit of the machine, as text.
 
 use crate::grid::{counted, grid_within};
+use std::collections::BTreeMap;
 use tripmeter_model::audit::{Audit, CheckInfo, Finding, Level};
 use tripmeter_model::manifest::Manifest;
 
@@ -27,6 +28,13 @@ fn summary(audit: &Audit) -> String {
     let hidden = audit.findings.iter().filter(|finding| !finding.visible).count();
     let levels = [Level::Fail, Level::Warn, Level::Info].map(|level| format!("{} {}", of(level), level.as_str()));
     format!("{}, {hidden} not visible here and not assumed to be good", levels.join(", "))
+}
+
+/// What others can reach while a system is measured; nothing if all is closed.
+pub fn open_to_others(systems: &BTreeMap<&str, &[String]>) -> String {
+    let lines = systems.iter().flat_map(|(system, what)| what.iter().map(move |what| format!("  {system}: {what}\n")));
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\nWhat others can reach while it is measured:\n{lines}") }
 }
 
 /// What each check reads, from where on it warns or fails, and what would mend it.

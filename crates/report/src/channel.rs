@@ -1,6 +1,6 @@
 //! The table of pattern `channel`: latencies one way at a fixed rate, from the intended and from the actual sending.
 
-use crate::lines::{self, latency_columns, used_columns};
+use crate::lines::{self, Lines, latency_columns, used_columns};
 use crate::merged::Merged;
 use crate::notes::{self, proof};
 use crate::throughput::{count, share};
@@ -60,6 +60,11 @@ pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
     )
 }
 
+/// Whether messages came damaged, or none at all.
+fn is_bad(counts: &Counts) -> bool {
+    counts.damaged > 0 || counts.sent > 0 && counts.received == 0
+}
+
 impl Row<'_> {
     fn counts(&self) -> Counts {
         self.trials.iter().fold(Counts::default(), |sum, trial| sum + trial.counts)
@@ -88,7 +93,7 @@ impl Row<'_> {
             planned.publishers().to_string(),
             format!(
                 "{}{}",
-                self.mark(|trial| trial.cut_short.is_some(), "*"),
+                self.mark(|trial| trial.cut_short.is_some() || is_bad(&trial.counts), "*"),
                 count(self.of_trials(|trial| trial.offered_hz))
             ),
             format!("{}{}", self.mark(|trial| trial.rate_missed, "!"), self.rate(|trial| trial.achieved_hz)),
@@ -129,9 +134,15 @@ impl Row<'_> {
     }
 }
 
+pub fn has_damage(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|row| row.counts().damaged > 0)
+}
+
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
-    lines::draw(HEADER, &[NAMING], rows.iter().map(|row| (row.payload_bytes, row.lines())))
+    let lines =
+        |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: row.counts().damaged, lines: row.lines() };
+    lines::draw(HEADER, &[NAMING], &rows.iter().map(lines).collect::<Vec<_>>())
 }
 
 /// Lines for what keeps these figures from being good.
@@ -174,6 +185,9 @@ impl Row<'_> {
             }
         }
         let counts = self.counts();
+        if counts.sent > 0 && counts.received == 0 {
+            lines.push(format!("* {place}: {}", notes::ALL_LOST));
+        }
         if notes::odd(&counts) || counts.lost > 0 {
             lines.push(format!("{place}: {}", notes::mishaps(&counts)));
         }

@@ -109,14 +109,13 @@ impl<'a> Rows<'a> {
             2.0,
             &self.cell.counts().lost.to_string(),
         ));
-        let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
         let planned = self.sub.planned;
         let first = [
             planned.transport.to_string() + if self.sub.same_process() { " (same process)" } else { "" },
             planned.wait.to_string(),
             planned.touch.to_string(),
             display_size(self.cell.payload_bytes),
-            format!("{short}{}", self.cell.samples()),
+            format!("{}{}", self.cell.star(), self.cell.samples()),
         ];
         lines[0][..first.len()].clone_from_slice(&first);
         lines[0][HEADER.len() - 1] = proof(self.sub).to_owned();

@@ -51,7 +51,7 @@ mod verdicts;
 pub use ab::{Ab, ab};
 pub use aimrt::aimrt;
 pub use all::all;
-pub use audit::{audit, audit_checks};
+pub use audit::{audit, audit_checks, open_to_others};
 pub use changes::{Change, changes};
 pub use checks::checks;
 pub use comparison::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};

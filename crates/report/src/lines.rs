@@ -4,6 +4,7 @@ use crate::interval;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::number::micros;
 use crate::throughput::{count, share_interval};
+use crate::trips::DAMAGED_HEADER;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::channel::{Latency, LatencyBounds, Used};
 use tripmeter_model::manifest::{Bounds, Cell};
@@ -108,26 +109,42 @@ pub fn number(rounds: &[Losses]) -> String {
     format!("{}{below}", sum(rounds).0)
 }
 
-/// The table, with a gap after each payload; numbers are on the right, but for the columns of `words`.
-pub fn draw<const N: usize>(
-    header: [&str; N],
-    words: &[usize],
-    rows: impl Iterator<Item = (u64, [[String; N]; 2])>,
-) -> String {
+/// The lines of a trial.
+pub struct Lines<const N: usize> {
+    pub payload_bytes: u64,
+    pub damaged: u64,
+    pub lines: [[String; N]; 2],
+}
+
+/// The table, with a gap after each payload; numbers are on the right, but for the columns of `words`. Messages that came
+/// damaged have a column before the last, if there are any.
+pub fn draw<const N: usize>(header: [&str; N], words: &[usize], rows: &[Lines<N>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+    let mut header = header.to_vec();
+    let damaged = rows.iter().any(|row| row.damaged > 0);
+    if damaged {
+        header.insert(N - 1, DAMAGED_HEADER);
+    }
+    let width = header.len();
     table.set_header(header);
     let mut last_payload = None;
-    for (payload_bytes, lines) in rows {
-        if last_payload.is_some_and(|last| last != payload_bytes) {
-            table.add_row([""; N]);
+    for row in rows {
+        if last_payload.is_some_and(|last| last != row.payload_bytes) {
+            table.add_row(vec![""; width]);
         }
-        last_payload = Some(payload_bytes);
-        table.add_rows(lines);
+        last_payload = Some(row.payload_bytes);
+        for (index, line) in row.lines.iter().enumerate() {
+            let mut line = line.to_vec();
+            if damaged {
+                line.insert(N - 1, if index == 0 { row.damaged.to_string() } else { String::new() });
+            }
+            table.add_row(line);
+        }
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == N { 0 } else { 1 }));
-        if (3..N - 1).contains(&index) && !words.contains(&index) {
+        column.set_padding((0, if index + 1 == width { 0 } else { 1 }));
+        if (3..width - 1).contains(&index) && !words.contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

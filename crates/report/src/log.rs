@@ -101,7 +101,7 @@ impl Row<'_> {
         let each = |figure: fn(&LogCalls) -> f64| self.logs().map(figure).collect::<Vec<_>>();
         let over = |values: &[f64], text: fn(f64) -> String| interval::figure(values, self.sub.rounds, None, text);
         let most = largest(&self.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>());
-        let short = if self.cell.shortfalls().is_empty() { "" } else { "*" };
+        let short = self.cell.star();
         let lines: u64 = self.logs().map(|log| log.lines.written).sum();
         [
             self.sub.planned.transport.to_string(),

@@ -101,6 +101,12 @@ impl MergedCell<'_> {
         reasons
     }
 
+    /// Stands before a number of samples that are fewer than planned, or not all good.
+    pub fn star(&self) -> &'static str {
+        let is_bad = |cell: &&Cell| cell.samples < cell.samples_planned || cell.is_damaged() || cell.is_all_lost();
+        if self.cells.iter().any(is_bad) { "*" } else { "" }
+    }
+
     pub fn counts(&self) -> Counts {
         self.cells.iter().map(|cell| cell.counts).fold(Counts::default(), |sum, counts| sum + counts)
     }

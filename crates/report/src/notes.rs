@@ -78,6 +78,9 @@ fn in_round(sub: &Merged<'_>, round: u32) -> String {
     if sub.rounds > 1 { format!(", round {round}") } else { String::new() }
 }
 
+/// Of messages that were sent.
+pub const ALL_LOST: &str = "nothing came of what was sent; the exit code is 75 then (--allow-loss)";
+
 /// What happened to messages besides arriving once, in order, in time and intact: `2 lost, 1 damaged`; empty if nothing
 /// did.
 pub fn mishaps(counts: &Counts) -> String {

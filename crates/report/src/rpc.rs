@@ -1,6 +1,6 @@
 //! The table of pattern `rpc`: round trips of calls, and how many succeeded per second.
 
-use crate::lines::{self, latency_columns, number, used_columns};
+use crate::lines::{self, Lines, latency_columns, number, used_columns};
 use crate::merged::Merged;
 use crate::notes::proof;
 use crate::throughput::count;
@@ -186,7 +186,8 @@ impl Row<'_> {
 
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
-    lines::draw(HEADER, &WORDS, rows.iter().map(|row| (row.payload_bytes, row.lines())))
+    let lines = |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: 0, lines: row.lines() };
+    lines::draw(HEADER, &WORDS, &rows.iter().map(lines).collect::<Vec<_>>())
 }
 
 /// Lines for what keeps these figures from being good.

@@ -3,6 +3,7 @@
 use crate::interval::{self, TOO_SMALL};
 use crate::merged::{Merged, MergedCell};
 use crate::notes::{self, proof};
+use crate::trips::DAMAGED_HEADER;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
 use tripmeter_model::payload::display_size;
@@ -99,10 +100,18 @@ impl Row<'_> {
         self.trials.iter().any(|trial| trial.cut_short.is_some())
     }
 
-    fn columns(&self) -> [String; HEADER.len()] {
+    fn damaged(&self) -> u64 {
+        self.arrivals().map(|arrival| arrival.damaged).sum()
+    }
+
+    fn is_all_lost(&self) -> bool {
+        self.arrivals().zip(&self.trials).any(|(arrival, trial)| trial.sent > 0 && arrival.received == 0)
+    }
+
+    fn columns(&self) -> Vec<String> {
         let planned = self.sub.planned;
-        let short = if self.is_cut_short() { "*" } else { "" };
-        [
+        let short = if self.is_cut_short() || self.damaged() > 0 || self.is_all_lost() { "*" } else { "" };
+        vec![
             planned.transport.to_string(),
             planned.wait.to_string(),
             planned.touch.to_string(),
@@ -119,22 +128,36 @@ impl Row<'_> {
     }
 }
 
+pub fn has_damage(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|row| row.damaged() > 0)
+}
+
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    table.set_header(HEADER);
+    let mut header = HEADER.to_vec();
+    let damaged = has_damage(rows);
+    if damaged {
+        header.insert(HEADER.len() - 1, DAMAGED_HEADER);
+    }
+    let width = header.len();
+    table.set_header(header);
     let mut last_payload = None;
     for row in rows {
         if last_payload.is_some_and(|last| last != row.payload_bytes) {
-            table.add_row([""; HEADER.len()]);
+            table.add_row(vec![""; width]);
         }
         last_payload = Some(row.payload_bytes);
-        table.add_row(row.columns());
+        let mut columns = row.columns();
+        if damaged {
+            columns.insert(HEADER.len() - 1, row.damaged().to_string());
+        }
+        table.add_row(columns);
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
-        if (3..11).contains(&index) {
+        column.set_padding((0, if index + 1 == width { 0 } else { 1 }));
+        if (3..width - 1).contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -156,6 +179,9 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
                 lines.push(format!("{}, {offer}: {behind} of {sent} messages were sent late", place()));
             }
         }
+    }
+    for row in rows.iter().filter(|row| row.is_all_lost()) {
+        lines.push(format!("* {} at {}: {}", row.sub.planned.name, display_size(row.payload_bytes), notes::ALL_LOST));
     }
     for row in rows {
         for (arrival, trial) in row.arrivals().zip(&row.trials) {

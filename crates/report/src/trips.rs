@@ -44,6 +44,13 @@ over handover: rtt_half median less the time that one cache line takes from proc
 and after; ~: these were of different modes, or a processor was away.
 ";
 
+/// Stands before the path proof, where there is any.
+pub const DAMAGED_HEADER: &str = "damaged\n[n]";
+
+pub const DAMAGED_LEGEND: &str = "\
+damaged: messages that came, but were not what was sent; the exit code is 75 then (--allow-damage).
+";
+
 /// Stands before those, where it was measured.
 const ONE_WAY_HEADER: &str = "one_way\nmedian\n[µs]";
 const OPTIONAL_PLACE: usize = 9;
@@ -149,6 +156,10 @@ fn has_one_way(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| row.one_way_median().is_some())
 }
 
+pub fn has_damage(rows: &[Row<'_>]) -> bool {
+    rows.iter().any(|row| row.cell.counts().damaged > 0)
+}
+
 fn has_handover(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| !row.over_handover().is_empty())
 }
@@ -181,6 +192,10 @@ pub fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
     let optional = [(ONE_WAY_HEADER, one_way), (OVER_HEADER, over)];
     let optional: Vec<&str> = optional.into_iter().filter(|column| column.1).map(|column| column.0).collect();
     header.splice(OPTIONAL_PLACE..OPTIONAL_PLACE, optional);
+    let damaged = has_damage(rows);
+    if damaged {
+        header.insert(header.len() - 1, DAMAGED_HEADER);
+    }
     let width = header.len();
     table.set_header(header);
     let grouped = rows.chunk_by(|a, b| a.cell.payload_bytes == b.cell.payload_bytes).any(|group| group.len() > 1);
@@ -196,6 +211,9 @@ pub fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
         }
         if one_way {
             columns.insert(OPTIONAL_PLACE, row.one_way_column());
+        }
+        if damaged {
+            columns.insert(columns.len() - 1, row.cell.counts().damaged.to_string());
         }
         table.add_row(columns);
     }
@@ -214,14 +232,13 @@ fn figure(ns: Option<f64>) -> String {
 
 fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
     let (sub, cell) = (row.sub, &row.cell);
-    let short = if cell.shortfalls().is_empty() { "" } else { "*" };
     let within = row.within().map(|within| within.median);
     [
         label(sub, subs),
         sub.planned.wait.to_string(),
         sub.planned.touch.to_string(),
         display_size(cell.payload_bytes),
-        format!("{short}{}", cell.samples()),
+        format!("{}{}", cell.star(), cell.samples()),
         row.figure(&cell.rtt_half(|figures| figures.median), within),
         row.p99(),
         figure(largest(&cell.rtt_half(|figures| figures.max))),

@@ -1,7 +1,8 @@
 //! Requirements from many runs.
 
+use crate::verdict;
 use tripmeter_model::bytes::Bytes;
-use tripmeter_model::check::Check;
+use tripmeter_model::check::{Check, CheckRow};
 use tripmeter_model::requirements::{Requirement, Requirements};
 use tripmeter_model::summary::Summary;
 
@@ -71,6 +72,46 @@ pub fn limits(runs: &[String], summaries: &[RunSummary], p: f64) -> Result<Deriv
         }
     }
     Ok(derived)
+}
+
+/// A figure of a run that is beyond its limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broken<'a> {
+    /// The run.
+    pub run: &'a str,
+    /// Name of the sub-experiment.
+    pub sub_experiment: &'a str,
+    /// The figure and its limit.
+    pub row: CheckRow,
+}
+
+/// Every figure of the runs that is beyond its limit, in the order of the summaries. Limits and figures are rounded to
+/// three decimals first, as they stand in files. What a run lacks is not among them.
+pub fn broken<'a>(requirements: &Requirements, summaries: &'a [RunSummary]) -> Vec<Broken<'a>> {
+    let mut found = Vec::new();
+    for RunSummary { run, sub_experiment, summary } in summaries {
+        let limits: Vec<_> = requirements.of(sub_experiment).collect();
+        for row in verdict::check(&limits, summary).rows {
+            let row =
+                CheckRow { requirement: rounded(row.requirement), experiment: row.experiment.map(rounded), ..row };
+            if row.experiment.is_some() && !row.passed() {
+                found.push(Broken { run, sub_experiment, row });
+            }
+        }
+    }
+    found
+}
+
+/// The fewest runs of which a figure's largest, one alone, is no larger share than the `percentile` leaves above its limit;
+/// with fewer, more runs fail their own limits than it says. `None`: at 100 none is above it.
+///
+/// # Panics
+/// If `percentile` is outside 0 to 100.
+pub fn fewest_runs(percentile: f64) -> Option<u64> {
+    assert!((0.0..=100.0).contains(&percentile), "{percentile} is no percentile");
+    // 100 / (100 - 99.9) is a little more than 1000.
+    const SLACK: f64 = 1e-6;
+    (percentile < 100.0).then(|| (100.0 / (100.0 - percentile) - SLACK).ceil() as u64)
 }
 
 /// The limits of one payload.
@@ -145,6 +186,27 @@ mod tests {
         assert_eq!(derived.gaps, []);
         assert_eq!(limits(&names, &runs, 0.0).unwrap().requirements.rows[0].median, 1.0);
         assert_eq!(limits(&names, &runs, 1.0).unwrap().requirements.rows[0].median, 5.0);
+    }
+
+    #[test]
+    fn of_few_runs_the_largest_is_beyond_its_own_limit() {
+        let names: Vec<String> = (1..=5).map(|number| number.to_string()).collect();
+        let runs: Vec<_> =
+            names.iter().map(|name| run(name, "a", &[(16, [name.parse().unwrap(), 2.0, 3.0004])])).collect();
+        let broken_at = |p: f64| {
+            let requirements = limits(&names, &runs, p).unwrap().requirements;
+            let broken = broken(&requirements, &runs);
+            broken.iter().map(|one| (one.run, one.row.check, one.row.experiment)).collect::<Vec<_>>()
+        };
+        assert_eq!(broken_at(0.99), [("5", Check::Median, Some(5.0))]);
+        assert_eq!(broken_at(0.5), [("4", Check::Median, Some(4.0)), ("5", Check::Median, Some(5.0))]);
+        assert_eq!(broken_at(1.0), []);
+    }
+
+    #[test]
+    fn the_fewest_runs_are_those_of_which_one_is_what_the_percentile_leaves() {
+        let fewest = [0.0, 50.0, 90.0, 99.0, 99.9, 100.0].map(fewest_runs);
+        assert_eq!(fewest, [Some(1), Some(2), Some(10), Some(100), Some(1000), None]);
     }
 
     #[test]

@@ -174,7 +174,7 @@ pub fn has_modes(series: &Series) -> Option<Modes> {
 
 /// The autocorrelation, if samples are worth far less than their number.
 pub fn is_correlated(series: &Series) -> Option<Correlation> {
-    let samples = series.samples * series.every;
+    let samples = series.samples.saturating_mul(series.every);
     series.autocorrelation.filter(|found| found.effective_samples <= EFFECTIVE_SHARE * samples as f64)
 }
 

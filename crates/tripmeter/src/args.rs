@@ -90,8 +90,9 @@ pub enum Command {
   tripmeter run -t uds --pattern rpc --mode fixed-freq --rate 1000 --clients 4
 
 Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no such file,
-69 something is missing, 70 our fault, 73 cannot create, 75 some sub-experiments failed, or one
-that was named is missing (the rest is there; what `*` leaves out is told and is no failure),
+69 something is missing, 70 our fault, 73 cannot create, 75 some sub-experiments failed, messages
+came damaged (unless --allow-damage) or none came (unless --allow-loss), or a transport that was
+named is missing (the rest is there; what `*` leaves out is told and is no failure),
 130 interrupted.")]
 pub struct RunArgs {
     #[command(flatten)]
@@ -137,6 +138,8 @@ pub struct LeaderArgs {
 pub struct FollowerArgs {
     #[command(flatten)]
     pub rendezvous: RendezvousArgs,
+    #[command(flatten)]
+    pub plugins: PluginArgs,
     /// Seconds to wait for a leader
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub timeout: u32,
@@ -223,6 +226,19 @@ pub struct ExperimentArgs {
     /// Do not measure the floor, our own shared memory, beside the others
     #[arg(long)]
     pub no_floor: bool,
+    #[command(flatten)]
+    pub allowed: AllowedArgs,
+}
+
+/// What is no failure of a run.
+#[derive(Args, Clone, Copy, Default)]
+pub struct AllowedArgs {
+    /// That nothing came of what was sent is no failure: the exit code says nothing of it
+    #[arg(long)]
+    pub allow_loss: bool,
+    /// That messages came damaged is no failure: the exit code says nothing of it
+    #[arg(long)]
+    pub allow_damage: bool,
 }
 
 /// How round trips are measured, whatever the experiment.

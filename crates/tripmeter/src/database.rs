@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
-use tripmeter_model::exit;
+use tripmeter_model::{exit, printable};
 
 /// When an experiment began, as its folder's name says it: `2026-01-31_12-00-00`, with a suffix `-2`, `-3`, … if there
 /// are several of one second.
@@ -76,11 +76,12 @@ impl Contents {
     }
 }
 
-/// The last part of a path as it is written; of `.` and the like, that of the folder it means.
+/// The last part of a path as it is written; of `.` and the like, that of the folder it means. For people.
 pub fn last_part(path: &Path) -> String {
     let named = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let meant = || path.canonicalize().ok().as_deref().and_then(named);
-    named(path).or_else(meant).unwrap_or_else(|| PathBuf::from(path).display().to_string())
+    let part = named(path).or_else(meant).unwrap_or_else(|| PathBuf::from(path).display().to_string());
+    printable::line(&part).into_owned()
 }
 
 #[cfg(test)]

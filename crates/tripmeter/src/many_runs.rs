@@ -84,7 +84,7 @@ impl Runs<'_> {
     fn one(&mut self, index: u32) -> Result<bool, CliError> {
         let finished = self.folder.join(name(index));
         if finished.exists() {
-            let manifest = table::read(&finished)?;
+            let manifest = table::read_exact(&finished)?;
             self.same_experiment(&finished, &manifest.plan)?;
             self.note_code(&manifest);
             return Ok(true);
@@ -128,7 +128,7 @@ impl Runs<'_> {
     }
 
     fn note_code(&mut self, manifest: &Manifest) {
-        self.code = self.code.max(exit_code(manifest));
+        self.code = self.code.max(exit_code(manifest, self.prepared.allowed));
     }
 
     /// An estimate, once there is something to make it from.

@@ -3,11 +3,12 @@
 use crate::error::CliError;
 use std::io::{ErrorKind, Write};
 use tripmeter_model::exit;
+use tripmeter_model::printable::{line, lines};
 
-/// Writes data to standard output.
+/// Writes data to standard output; control characters but line breaks are escaped, whoever put them there.
 pub fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(lines(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(CliError::new(exit::CANNOT_CREATE, format!("standard output cannot be written: {error}")))
         }
@@ -15,8 +16,8 @@ pub fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Writes a line to standard error.
-pub fn say(line: &str) {
+/// Writes a line to standard error; whatever would make it another one is escaped.
+pub fn say(text: &str) {
     // There is nowhere left to report a failure.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", line(text));
 }

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tripmeter_model::exit;
@@ -46,10 +46,28 @@ pub fn draw_all(folder: &Path, jobs: Vec<Job<'_>>) -> Result<Vec<PathBuf>, CliEr
 
 fn draw(folder: &Path, job: Job<'_>) -> Result<PathBuf, CliError> {
     let picture = job().map_err(|error| CliError::new(exit::SOFTWARE, error.to_string()))?;
+    // Names of sub-experiments are checked where they are read; this holds whatever a plot is called.
+    if !Path::new(&picture.path).components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err(CliError::new(exit::DATA, format!("the plot '{}' would leave its folder", picture.path)));
+    }
     let path = folder.join(&picture.path);
     path.parent().map_or(Ok(()), create_folder)?;
     write_whole(&path, &picture.bytes)?;
     Ok(path)
+}
+
+/// Refuses a link in the place of a folder for plots that the user has not named: it may lead anywhere.
+///
+/// # Errors
+/// If it is one.
+pub fn no_link(folder: &Path) -> Result<(), CliError> {
+    match folder.is_symlink() {
+        true => {
+            let text = format!("'{}' is a link, and plots are not written through it; remove it", folder.display());
+            Err(CliError::new(exit::CANNOT_CREATE, text))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Creates a folder for plots, and those above it, where they are not there. Done before anything else is written, so that a

@@ -6,11 +6,11 @@ use crate::{commands, output};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_model::bytes::Bytes;
-use tripmeter_model::exit;
 use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
+use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::latency::LatencyKind;
 use tripmeter_stats::timed;
 use tripmeter_stats::verdict::Measured;
@@ -29,6 +29,8 @@ pub struct Source {
     pub origin: Origin,
     /// What only the manifest has of payloads of a logger.
     more: Vec<(Bytes, More)>,
+    /// The payloads that the manifest lists as finished, if it plans this sub-experiment: no others count.
+    finished: Option<Vec<Bytes>>,
 }
 
 /// What figures come from.
@@ -44,7 +46,7 @@ pub enum Origin {
 
 impl Source {
     fn of(name: String, origin: Origin) -> Self {
-        Self { name, origin, more: Vec::new() }
+        Self { name, origin, more: Vec::new(), finished: None }
     }
 
     /// Whether there are only samples, or newer ones than the summary.
@@ -129,7 +131,10 @@ impl ExperimentFolder {
         let of_log = |cell: &Cell| Some((Bytes::from(cell.payload_bytes), timed::of_log(cell)?));
         let more = |name: &str| self.result(name).iter().flat_map(|result| &result.cells).filter_map(of_log).collect();
         let found: Vec<Vec<_>> = self.sources.iter().map(|source| more(&source.name)).collect();
-        self.sources.iter_mut().zip(found).for_each(|(source, more)| source.more = more);
+        let finished: Vec<_> = self.sources.iter().map(|source| self.finished(&source.name)).collect();
+        for ((source, more), finished) in self.sources.iter_mut().zip(found).zip(finished) {
+            (source.more, source.finished) = (more, finished);
+        }
     }
 
     /// Makes the summaries that are not there, or older than the samples, as files beside the samples; says so unless
@@ -203,6 +208,15 @@ impl ExperimentFolder {
     fn result(&self, name: &str) -> Option<&SubExperimentResult> {
         let (name, results) = (timed::sub_experiment(name), &self.manifest.as_ref()?.sub_experiments);
         results.iter().find(|result| result.name == name && result.round == self.round)
+    }
+
+    /// The payloads of a sub-experiment that the manifest lists as finished; `None` if there is no plan of it. Of a run
+    /// that was killed, files may hold one more, or a part of it.
+    pub fn finished(&self, name: &str) -> Option<Vec<Bytes>> {
+        let manifest = self.manifest.as_ref()?;
+        manifest.plan.sub_experiments.iter().find(|sub| sub.name == name && !timed::is_of(sub))?;
+        let cells = self.result(name).map_or(&[][..], |result| &result.cells);
+        Some(cells.iter().map(|cell| Bytes::from(cell.payload_bytes)).collect())
     }
 
     /// Why the figures of a sub-experiment are of something else than its name says, if they are.
@@ -317,11 +331,29 @@ pub fn kind_of(plan: &SubExperiment) -> Option<LatencyKind> {
 /// If the file is wrong.
 pub fn read(reader: &Reader, source: &Source, threads: usize) -> Result<Summary, CliError> {
     let mut summary = read_file(reader, source, threads)?;
+    let found = std::mem::take(&mut summary.rows).into_iter();
+    let (rows, others) = found.partition::<Vec<_>, _>(|row| counts(source.finished.as_deref(), &row.bytes));
+    summary.rows = rows;
+    note_unfinished(&source.name, others.iter().map(|row| &row.bytes));
     for row in &mut summary.rows {
         let more = source.more.iter().find(|(bytes, _)| *bytes == row.bytes);
         row.more = row.more.or(more.map(|(_, more)| *more));
     }
     Ok(summary)
+}
+
+/// Whether a payload counts: where a manifest lists what is finished, nothing else does.
+pub fn counts(finished: Option<&[Bytes]>, bytes: &Bytes) -> bool {
+    finished.is_none_or(|finished| finished.contains(bytes))
+}
+
+/// One note of payloads that do not count; none if there are none.
+pub fn note_unfinished<'a>(name: &str, payloads: impl Iterator<Item = &'a Bytes>) {
+    let payloads: Vec<String> = payloads.map(|bytes| format!("{bytes} bytes")).collect();
+    if !payloads.is_empty() {
+        let listed = listed(&payloads);
+        output::say(&format!("note: '{name}': {listed} left out: the manifest does not list it as finished"));
+    }
 }
 
 fn read_file(reader: &Reader, source: &Source, threads: usize) -> Result<Summary, CliError> {
@@ -391,7 +423,8 @@ fn is_newer(file: &Path, other: &Path) -> bool {
 fn sub_experiment(file: &str) -> Option<(&str, bool)> {
     let stem = file.strip_suffix(".gz").unwrap_or(file).strip_suffix(".csv")?.strip_prefix("measurements_")?;
     let found = stem.strip_suffix("_summary").map_or((stem, false), |name| (name, true));
-    (!found.0.is_empty()).then_some(found)
+    // What would be more than a name on a terminal is none.
+    (!found.0.is_empty() && printable::line(found.0) == found.0).then_some(found)
 }
 
 /// Files that belong to an experiment or to what is made of it; hidden ones are nobody's business.
@@ -401,7 +434,8 @@ fn is_ours(file: &str) -> bool {
         .any(|beginning| file.starts_with(beginning));
     let ends = [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending));
     let is_picture = [".png", ".svg"].iter().any(|ending| file.ends_with(ending));
-    begins && ends
+    let is_plain = printable::line(file) == file;
+    begins && ends && is_plain
         || is_picture
         || ["manifest.json", "ab.json"].contains(&file)
         || file == "report.html"
@@ -461,11 +495,12 @@ pub fn runs(folder: &Path) -> Result<Vec<Run>, CliError> {
         if name.starts_with('.') || name.ends_with(UNFINISHED) {
             continue;
         } else if is_listed || !sources(&path, &inside).is_empty() {
-            runs.push(Run { name, path });
+            runs.push(Run { name: printable::line(&name).into_owned(), path });
         } else if rounds.is_empty() {
             strays.push(name);
         } else {
-            runs.extend(rounds.iter().map(|round| Run { name: format!("{name}/{round}"), path: path.join(round) }));
+            let shown = printable::line(&name);
+            runs.extend(rounds.iter().map(|round| Run { name: format!("{shown}/{round}"), path: path.join(round) }));
         }
     }
     if runs.is_empty() {

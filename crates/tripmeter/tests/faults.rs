@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Tripmeter, alone, at_once, folder, manifest};
+use common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::channel::ChannelTrial;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Cell, Counts, Figures};
@@ -22,6 +22,20 @@ const HIT: u64 = PROOF + WARMUP + 40;
 const LOSS_TIMEOUT_S: u64 = 15;
 /// Longer than that by more than a thread is kept from a CPU.
 const LATE_MS: u64 = 20_000;
+
+fn numbers(messages: std::ops::Range<u64>) -> String {
+    messages.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// A run of this transport ended as it should: damage is a failure, which is said.
+#[track_caller]
+fn check_end(finished: Finished, transport: &str) -> Finished {
+    if transport.contains("damage") {
+        return finished.with(exit::PARTIAL).says(&["came damaged", "--allow-damage"]).clean();
+    }
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    finished.with(exit::GOOD).clean()
+}
 
 /// The one cell of a run with these settings, which is good whatever was lost; and the table's row.
 fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (Cell, String) {
@@ -43,8 +57,8 @@ fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (Cell, String) {
         &samples,
     ];
     let rest = ["--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
-    let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
-    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let finished = Tripmeter::new(words.iter().chain(&rest)).run();
+    let finished = check_end(finished, &transport);
     let row = finished.stdout.lines().find(|line| line.starts_with("inmem/queue")).unwrap().to_owned();
     let manifest = manifest(folder.path());
     (manifest.sub_experiments[0].cells[0].clone(), row)
@@ -67,8 +81,7 @@ const WAITS: [&str; 3] = ["poll", "block", "callback"];
 #[test]
 fn a_payload_that_breaks_off_keeps_its_samples() {
     let _alone = alone();
-    let numbers: Vec<String> = (HIT..HIT + 10).map(|number| number.to_string()).collect();
-    let (transport, payload) = (format!("inmem?lose={}", numbers.join(",")), PAYLOAD.to_string());
+    let (transport, payload) = (format!("inmem?lose={}", numbers(HIT..HIT + 10)), PAYLOAD.to_string());
     let cases: Vec<_> = WAITS.into_iter().flat_map(|wait| [(wait, "pingpong"), (wait, "rpc")]).collect();
     at_once(&cases, |(wait, pattern)| {
         let folder = folder();
@@ -92,6 +105,67 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
         // A header, and of calls those that failed, too.
         assert_eq!(text.lines().count() as u64, 1 + cell.samples + failed, "{pattern} {wait}");
     });
+}
+
+/// Nor does one go on for ever whose answers are never right.
+#[test]
+fn ten_damaged_messages_in_a_row_end_a_sub_experiment() {
+    let _alone = alone();
+    let cases: Vec<_> = WAITS.into_iter().flat_map(|wait| [(wait, "pingpong"), (wait, "rpc")]).collect();
+    at_once(&cases, |(wait, pattern)| {
+        let folder = folder();
+        let output = folder.path().display().to_string();
+        let transport = format!("inmem?side=leader&damage_body={}", numbers(HIT..HIT + 10));
+        let words = ["run", "-q", "--no-floor", "-t", &transport, "--wait", wait, "--touch", "full", "-n", "100"];
+        let rest = ["--warmup", "10", "--payloads", "1k", "--pattern", pattern, "-o", &output];
+        let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::PARTIAL);
+        finished.says(&["10 messages in a row came damaged"]).clean();
+        let cells = &manifest(folder.path()).sub_experiments[0].cells;
+        assert!(cells[0].samples > 0, "what was measured before is kept");
+    });
+}
+
+/// What one message lacks is not taken from the others: they are joined by their numbers.
+#[test]
+fn messages_that_were_answered_have_a_latency_one_way_whatever_was_lost() {
+    let _alone = alone();
+    at_once(&WAITS, |wait| {
+        let folder = folder();
+        let (transport, output) =
+            (format!("inmem?lose={},{},{HIT}", PROOF + 5, HIT - 20), folder.path().display().to_string());
+        let words = ["run", "-q", "--one-way", "--no-floor", "-t", &transport, "--wait", wait, "-n", "100"];
+        let rest = ["--warmup", "10", "--payloads", "1k", "--loss-timeout", "15", "--attempts", "1", "-o", &output];
+        Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
+        let cell = &manifest(folder.path()).sub_experiments[0].cells[0];
+        assert_eq!((cell.samples, cell.counts.lost, cell.one_way_missing), (SAMPLES, 3, 0));
+        let (rtt, one_way) = (cell.rtt_ns.unwrap(), cell.one_way_ns.unwrap());
+        assert!(one_way.max <= rtt.max && one_way.mean < rtt.mean, "{wait}: {one_way:?} is not within {rtt:?}");
+    });
+}
+
+#[test]
+fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
+    let _alone = alone();
+    for (fault, pattern, allow) in [
+        (format!("damage_body={}", PROOF + 30), "throughput", "--allow-damage"),
+        (format!("lose={}", numbers(PROOF + 1..PROOF + 1 + SAMPLES)), "throughput", "--allow-loss"),
+        (format!("lose={}", numbers(PROOF + 1..PROOF + 1 + SAMPLES)), "channel", "--allow-loss"),
+    ] {
+        let run = |more: &[&str]| {
+            let folder = folder();
+            let (transport, output) = (format!("inmem?{fault}"), folder.path().display().to_string());
+            let words =
+                ["run", "-q", "--no-floor", "-t", &transport, "--pattern", pattern, "--touch", "full", "-n", "100"];
+            let rest = ["--warmup", "0", "--payloads", "1k", "--loss-timeout", "0.2", "-o", &output];
+            Tripmeter::new(words.iter().chain(&rest).chain(more)).run()
+        };
+        let failed = run(&[]).with(exit::PARTIAL).says(&[allow]).clean();
+        let row = failed.stdout.lines().find(|line| line.starts_with("inmem/queue")).unwrap();
+        assert!(row.contains('*'), "{row}");
+        let header = failed.stdout.lines().find(|line| line.starts_with("transport")).unwrap();
+        assert_eq!(header.contains("damaged"), allow == "--allow-damage", "{}", failed.stdout);
+        run(&[allow]).with(exit::GOOD).clean();
+    }
 }
 
 #[test]
@@ -160,8 +234,8 @@ fn offered(settings: &str, wait: &str) -> (Trial, String) {
         ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "throughput", "--attempts", "1", "-n", &samples];
     let rest = ["--warmup", "0", "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let late = ["--loss-timeout", &timeout];
-    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&late)).run().with(exit::GOOD).clean();
-    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&late)).run();
+    check_end(finished, &transport);
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
     let text = std::fs::read_to_string(folder.path().join(format!("throughput_{}.csv", result.name))).unwrap();
@@ -231,8 +305,8 @@ fn at_several(settings: &str, loss_timeout_s: u64) -> (Cell, String) {
         &samples,
     ];
     let rest = ["--followers", &followers, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
-    let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
-    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let finished = Tripmeter::new(words.iter().chain(&rest)).run();
+    let finished = check_end(finished, &transport);
     let cell = manifest(folder.path()).sub_experiments[0].cells[0].clone();
     assert_eq!((cell.samples, cell.followers.len() as u64), (SAMPLES, FOLLOWERS), "{settings}");
     (cell, finished.stdout)
@@ -292,7 +366,8 @@ fn what_happens_at_one_follower_is_counted_exactly_there() {
         }
         assert_eq!(cell.counts, Counts { sent, received: all, ..expected }, "{settings}");
         let has_latencies = cell.followers.iter().all(|at| at.one_way_ns.is_some());
-        assert_eq!((has_latencies, cell.one_way_last_ns.is_some()), (unanswered == 0, unanswered == 0), "{settings}");
+        // Whatever happened to one message.
+        assert_eq!((has_latencies, cell.one_way_last_ns.is_some()), (true, true), "{settings}");
     });
 }
 
@@ -328,8 +403,8 @@ fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (C
         ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "channel", "--attempts", "1", "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let more = ["--rate", &rate, "--topics", &topics_asked, "--loss-timeout", &timeout];
-    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&more)).run().with(exit::GOOD).clean();
-    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&more)).run();
+    check_end(finished, &transport);
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
     let text = std::fs::read_to_string(folder.path().join(format!("channel_{}.csv", result.name))).unwrap();

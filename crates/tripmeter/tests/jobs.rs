@@ -85,6 +85,37 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
 }
 
 #[test]
+fn limits_from_too_few_runs_say_which_of_them_fail() {
+    let place = folder();
+    let run = |number: u32| {
+        let folder = place.path().join(format!("runs/run-{number}"));
+        fs::create_dir_all(&folder).unwrap();
+        let text = format!(
+            "Bytes,Samples,Max,Min,Mean,Median,Stdev,Mean jitter,Max jitter,90%,99%,99.99%\n\
+             16,9,9.500,1.000,2.000,{number}.250,1.000,1.000,1.000,3.000,3.000,9.000\n"
+        );
+        fs::write(folder.join(format!("measurements_{NAME}_summary.csv")), text).unwrap();
+    };
+    (1..=3).for_each(run);
+    let requirements = |percentile: &str| {
+        let words = ["requirements", "-e", "runs", "-o", "limits.csv", "--percentile", percentile];
+        tripmeter(&place, &words).run().with(0)
+    };
+    let check = |number: u32| {
+        let folder = format!("runs/run-{number}");
+        tripmeter(&place, &["check", "-r", "limits.csv", "-e", &folder]).run().code
+    };
+    let figure = format!("Median of '{NAME}' at 16 bytes is 3.250, the limit 3.230");
+    requirements("99").says(&["1 of the 3 runs fail", "'run-3'", &figure, "100", "--percentile 100"]);
+    assert_eq!([1, 2, 3].map(check), [Some(0), Some(0), Some(1)]);
+    for percentile in ["50", "100"] {
+        let told = requirements(percentile).stderr;
+        assert!(!told.contains("fail"), "percentile {percentile}: {told}");
+    }
+    assert_eq!([1, 2, 3].map(check), [Some(0); 3]);
+}
+
+#[test]
 fn a_job_fills_a_database() {
     let _alone = alone();
     let place = folder();
@@ -116,6 +147,30 @@ fn a_job_fills_a_database() {
     job(&["--label", "v1"]).with(73).one_line(&["v1", "not empty"]);
     job(&["--label", "../v1"]).with(64).one_line(&["label"]);
     job(&["--rounds", "2"]).with(64).one_line(&["--rounds"]);
+}
+
+#[test]
+fn a_job_refuses_requirements_that_it_cannot_check_before_it_measures() {
+    let place = folder();
+    let file = place.path().join("limits.csv");
+    let refused = |rows: &str, more: &[&str], parts: &[&str]| {
+        fs::write(&file, format!("Experiment type,Bytes,Median,99%,Max\n{rows}\n")).unwrap();
+        let words = [&["job", "-d", "db", "-r", "limits.csv"], more, &SMALL].concat();
+        tripmeter(&place, &words).run().with(65).one_line(parts);
+        assert!(!place.path().join("db").exists(), "something was measured");
+    };
+    let own = format!("{NAME},16,1e9,1e9,1e9");
+    refused("other,16,1e9,1e9,1e9", &[], &["nothing to check", "limits.csv", NAME]);
+    refused(&format!("{own}\n{NAME},1024,1e9,1e9,1e9"), &[], &[NAME, "1024 bytes", "16, 64", "--payloads"]);
+    refused(
+        &format!("{NAME}@service_1000hz,16,1e9,1e9,1e9"),
+        &[],
+        &["one_way, service time", "rtt_half", "different kinds"],
+    );
+    let channel = ["--pattern", "channel", "--rate", "1000"];
+    let name = "uds_datagram_block_channel";
+    refused(&format!("{name},16,1e9,1e9,1e9"), &channel, &[name, "different kinds"]);
+    refused(&format!("{own}\nother,16,1e9,1e9,1e9"), &["--strict"], &["other", "--strict"]);
 }
 
 #[test]

@@ -6,14 +6,16 @@ mod common;
 
 use common::traces::{marked, signal};
 use common::{
-    LONGEST, Running, Tripmeter, alone, aloud, at_once, folder, is_nightly, is_required, manifest, result, transports,
+    LONGEST, Running, Tripmeter, alone, aloud, at_once, folder, has_cell, is_nightly, is_required, manifest, result,
+    transports,
 };
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Counts, IntruderTrial, Manifest, Status, Verdict};
+use tripmeter_model::manifest::{Counts, IntruderTrial, Status, Verdict};
 
 /// The variants that can run here.
 fn variants() -> Vec<String> {
@@ -35,13 +37,6 @@ fn run(transport: &str, wait: &str, more: &[&str], output: &Path) -> Tripmeter {
     Tripmeter::new(words.iter().chain(more))
 }
 
-/// Whether a payload of the run has been measured.
-fn has_cell(results: &Path) -> bool {
-    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
-    let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
-    manifest.is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
-}
-
 /// The broker that the leader of this run has started.
 fn broker_of(run: &Running) -> Option<u32> {
     // A process's name is cut to 15 characters.
@@ -56,7 +51,7 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
     let _alone = alone();
     let payloads = (1000..1060).map(|bytes: u32| bytes.to_string()).collect::<Vec<_>>().join(",");
     for transport in variants() {
-        let name = if transport.ends_with("mosquitto") { "broker 'mosquitto'" } else { "broker 'rumqttd'" };
+        let name = if transport.ends_with("mosquitto") { "'mosquitto'" } else { "'rumqttd'" };
         let pingpong = ["--payloads", &payloads, "-n", "2000"];
         let throughput = ["--payloads", &payloads, "-n", "2000", "--pattern", "throughput", "--rate", "2000"];
         let all = [("block", &pingpong[..]), ("callback", &pingpong), ("block", &throughput), ("poll", &pingpong)];
@@ -66,7 +61,7 @@ fn a_broker_that_is_killed_ends_its_sub_experiment_and_is_named() {
             let mut run = run(&transport, wait, more, &results).start();
             run.until("a first cell", |_| has_cell(&results));
             signal(broker_of(&run).unwrap(), "KILL");
-            run.wait(LONGEST).with(exit::PARTIAL).says(&[name, "has ended"]).clean();
+            run.wait(LONGEST).with(exit::PARTIAL).says(&["the broker has gone", name, "has ended"]).clean();
         }
     }
 }
@@ -82,13 +77,13 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         let mut run = run(transport, "block", &[&more[..], &["--pattern", pattern]].concat(), &results).start();
         run.measuring();
         signal(broker_of(&run).unwrap(), "KILL");
-        run.wait(LONGEST).with(exit::PARTIAL).says(&["has ended"]).clean();
+        run.wait(LONGEST).with(exit::PARTIAL).says(&["the broker has gone"]).clean();
         let manifest = manifest(&results);
         let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
         assert_eq!((result.status, result.cells.len()), (Status::Failed, 1), "{transport} {pattern}");
         let (cell, error) = (&result.cells[0], result.error.clone().unwrap());
         let why = cell.cut_short.clone().unwrap();
-        assert!(why.contains("has ended") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
+        assert!(why.contains("the broker has gone") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
         let Counts { sent, received, lost, .. } = cell.counts;
         // A call that was under way has failed: nobody waited until its time was over.
         assert!(pattern != "rpc" || lost == 0, "{transport}: {:?}", cell.rpc[0].counts);
@@ -177,6 +172,39 @@ fn a_secured_broker_lets_nobody_else_in() {
             proof.intruders.iter().zip(&mut by_broker).for_each(|(trial, found)| *found |= at(trial));
         }
         assert_eq!(by_broker, [true; 2], "{transport}");
+    }
+}
+
+/// What the broker says to a client of MQTT 3.1.1 with these credentials: its return code, 0 for welcome; `None` if it
+/// hangs up.
+fn answer(port: u16, credentials: Option<(&str, &str)>) -> Option<u8> {
+    let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+    let flags = if credentials.is_some() { 0xC2 } else { 0x02 };
+    let mut body = [&text("MQTT")[..], &[4, flags, 0, 60], &text("stranger")].concat();
+    credentials.iter().for_each(|(user, password)| body.extend([text(user), text(password)].concat()));
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(LONGEST)).unwrap();
+    stream.write_all(&[&[0x10, u8::try_from(body.len()).unwrap()], &body[..]].concat()).unwrap();
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).ok().map(|()| answer[3])
+}
+
+#[test]
+fn a_broker_without_tls_lets_nobody_else_in_either() {
+    let _alone = alone();
+    for transport in variants() {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let with_port = format!("{transport}?port={port}");
+        let mut run = run(&with_port, "block", &["--payloads", "2k", "-n", "100000000"], &results).start();
+        run.measuring();
+        for credentials in [None, Some(("tripmeter", "")), Some(("tripmeter", "0123456789abcdef0123456789abcdef"))] {
+            let answer = answer(port, credentials);
+            assert_ne!(answer, Some(0), "{transport} lets {credentials:?} in");
+        }
+        run.signal("INT");
+        run.wait(LONGEST).with(exit::INTERRUPTED).clean();
     }
 }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Tripmeter, alone, folder, manifest, plugin};
+use common::{LONGEST, Tripmeter, alone, folder, manifest, plugin};
 use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Intruder, Manifest, PathProof, Status, SubExperimentResult, Verdict};
@@ -114,6 +114,54 @@ fn an_intruder_that_crashes_proves_nothing() {
     assert_eq!(proof.verdict, Verdict::NotVisible);
     assert!(proof.intruders.iter().all(|trial| trial.refused.is_none() && trial.why.contains("abort")), "{proof:?}");
     assert!(finished.stdout.contains("not proven: the intruder process was ended by signal 6"), "{}", finished.stdout);
+}
+
+/// The queues of System V that this process's namespace has.
+fn system_v_queues() -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/sysvipc/msg").unwrap();
+    text.lines().skip(1).filter_map(|line| Some(line.split_whitespace().nth(1)?.to_owned())).collect()
+}
+
+#[test]
+fn queues_of_system_v_are_message_queues_and_a_socket_is_none() {
+    let _alone = alone();
+    for wait in ["poll", "block"] {
+        let folder = folder();
+        let finished = run("liar/honest-mq,liar/mq-over-unix", wait, folder.path()).with(exit::PARTIAL);
+        let verdicts = verdicts(&manifest(folder.path()));
+        let [(_, honest, proof), (_, lie, contradiction)] = &verdicts[..] else { panic!("{verdicts:?}") };
+        assert!(
+            *honest == Verdict::Proven && proof.contains("of the first message waited in message-queue"),
+            "{verdicts:#?}"
+        );
+        assert!(*lie == Verdict::Failed && contradiction.contains("no new message-queue in common"), "{verdicts:#?}");
+        finished.clean();
+    }
+}
+
+#[test]
+fn queues_of_system_v_that_a_killed_run_left_are_removed_by_the_next() {
+    let _alone = alone();
+    let (folder, before) = (folder(), system_v_queues());
+    let temporary = folder.path().join("t");
+    std::fs::create_dir(&temporary).unwrap();
+    let (plugin, output) = (plugin("liar").display().to_string(), folder.path().join("long").display().to_string());
+    let words =
+        ["run", "-q", "--plugin", &plugin, "-t", "liar/honest-mq", "-n", "100000000", "--no-floor", "--wait", "block"];
+    let long = Tripmeter::new(words.iter().chain(&["--payloads", "1k", "-o", &output])).temporary(&temporary);
+    let mut long = long.start();
+    long.measuring();
+    long.signal("KILL");
+    let killed = long.wait(LONGEST);
+    let _ = killed.left();
+    let left: Vec<_> = system_v_queues().into_iter().filter(|queue| !before.contains(queue)).collect();
+    assert_eq!(left.len(), 2, "a kill left nothing: the test is none");
+    let output = folder.path().join("next").display().to_string();
+    let next = ["run", "-t", "uds", "-n", "10", "--payloads", "16", "-o", &output];
+    Tripmeter::new(next).temporary(&temporary).run().with(exit::GOOD).says(&["removed"]).clean();
+    killed.clean();
+    let there = system_v_queues();
+    assert!(!left.iter().any(|queue| there.contains(queue)), "{left:?} of {there:?}");
 }
 
 #[test]

@@ -69,6 +69,26 @@ fn the_environment_has_no_say() {
     assert!(!log.exists(), "log files in '{}'", log.display());
 }
 
+#[test]
+fn variables_that_have_no_effect_are_noted() {
+    let _alone = alone();
+    if built("ros2").is_none() {
+        return;
+    }
+    let folder = folder();
+    let run = |wrapper: &[&str], results: &str| {
+        let output = folder.path().join(results).display().to_string();
+        let words = ["run", "--no-floor", "-t", "ros2/shm,ros2/udp", "--wait", "block", "-n", "10", "-o", &output];
+        let rest = ["--payloads", "64", "--attempts", "1", "--loss-timeout", "15"];
+        Tripmeter::under(wrapper, words.iter().chain(&rest)).run().with(exit::GOOD).clean()
+    };
+    let told = run(&["env", "RMW_IMPLEMENTATION=rmw_cyclonedds_cpp", "ROS_DOMAIN_ID=42"], "told");
+    let told = told.says(&["'ros2' ignores RMW_IMPLEMENTATION, ROS_DOMAIN_ID of the environment"]);
+    assert_eq!(told.stderr.matches("of the environment").count(), 1, "{}", told.stderr);
+    let silent = run(&["env", "-u", "RMW_IMPLEMENTATION", "-u", "ROS_DOMAIN_ID"], "silent");
+    assert!(!silent.stderr.contains("RMW_IMPLEMENTATION"), "{}", silent.stderr);
+}
+
 /// Local addresses of the sockets of a process that a peer could send to, as `/proc/net` writes them, without ports.
 fn addresses(pid: u32) -> BTreeSet<String> {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();

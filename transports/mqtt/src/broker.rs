@@ -3,11 +3,12 @@
 use crate::credentials;
 use crate::settings::{Kind, Settings};
 use std::ffi::CStr;
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,6 +18,8 @@ use tripmeter_abi::{Error, NodeOptions, Result, Status};
 
 /// The program of the embedded broker.
 const EMBEDDED: &str = "tripmeter_mqtt_broker";
+/// Where Mosquitto has passwords, in the folder of a run.
+const MOSQUITTO_PASSWORDS: &str = "mosquitto.passwords";
 /// How long a broker may take to start.
 const STARTING_TIME: Duration = Duration::from_secs(10);
 /// How long one that runs may take to answer.
@@ -52,7 +55,7 @@ impl Address {
         let (name, port, process) = (kind.name(), self.port, self.process);
         let has_ended = process != 0 && fs::read_link(format!("/proc/{process}/exe")).is_err();
         if has_ended {
-            return format!("broker '{name}' (process {process}, 127.0.0.1:{port}) has ended: {why}");
+            return format!("the broker has gone: '{name}' (process {process}, 127.0.0.1:{port}) has ended: {why}");
         }
         format!("broker '{name}' at 127.0.0.1:{port}: {why}")
     }
@@ -83,13 +86,14 @@ impl Broker {
         }
         let folder = credentials::folder(&options.scratch_dir);
         fs::create_dir_all(&folder).map_err(|error| Error::os(&folder.display().to_string(), error))?;
+        let password = credentials::write_password(&folder)?;
         if settings.is_encrypted() {
             credentials::write(&folder)?;
         }
         let mut tries = if settings.port.is_some() { 1 } else { TRIES };
         loop {
             tries -= 1;
-            match start(settings, &folder) {
+            match start(settings, &folder, &password) {
                 Err(error) if tries > 0 && error.message.contains("in use") => {}
                 started => return started,
             }
@@ -178,7 +182,7 @@ pub(crate) fn versions() -> String {
     format!("rumqttc {}, rumqttd {}{mosquitto}", locked("rumqttc"), locked("rumqttd"))
 }
 
-fn start(settings: &Settings, folder: &Path) -> Result<Broker> {
+fn start(settings: &Settings, folder: &Path, password: &str) -> Result<Broker> {
     let (name, log) = (settings.kind.name(), folder.join("broker.log"));
     let program = program(settings.kind).ok_or_else(|| Error::failed(format!("broker '{name}' is not here")))?;
     let system = |error| Error::os(&format!("starting broker '{name}'"), error);
@@ -187,10 +191,8 @@ fn start(settings: &Settings, folder: &Path) -> Result<Broker> {
         Kind::Embedded => {
             let (bytes, queue) = (settings.payload_bytes.to_string(), settings.queue.to_string());
             let nodelay = if settings.is_undelayed { "on" } else { "off" };
-            command.args([settings.port.unwrap_or(0).to_string(), bytes, queue]).arg(nodelay);
-            if settings.is_encrypted() {
-                command.arg(folder);
-            }
+            let tls = if settings.is_encrypted() { "on" } else { "off" };
+            command.args([settings.port.unwrap_or(0).to_string(), bytes, queue]).args([nodelay, tls]).arg(folder);
             None
         }
         Kind::Mosquitto => {
@@ -198,6 +200,7 @@ fn start(settings: &Settings, folder: &Path) -> Result<Broker> {
                 Some(port) => port,
                 None => free_port().map_err(system)?,
             };
+            hash_password(folder, password)?;
             let file = folder.join("mosquitto.conf");
             fs::write(&file, configuration(settings, folder, port)).map_err(system)?;
             command.arg("-c").arg(file);
@@ -256,6 +259,24 @@ fn ready_port(line: &str, given: Option<u16>) -> Option<u16> {
     }
 }
 
+/// Makes Mosquitto's own file of passwords, by the program that comes with it: of a file, not of arguments, which everybody
+/// can read.
+fn hash_password(folder: &Path, password: &str) -> Result<()> {
+    let what = "making a password for broker 'mosquitto' by `mosquitto_passwd`";
+    let file = folder.join(MOSQUITTO_PASSWORDS);
+    let mut options = File::options();
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&file);
+    let written = opened.and_then(|mut opened| writeln!(opened, "{}:{password}", credentials::USER));
+    let hashed =
+        written.and_then(|()| Command::new("mosquitto_passwd").arg("-U").arg(&file).stdin(Stdio::null()).output());
+    let made = hashed.map_err(|error| Error::os(what, error))?;
+    if made.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&made.stderr);
+    Err(Error::failed(format!("{what}: {}: {}", made.status, said.lines().next_back().unwrap_or_default())))
+}
+
 fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
@@ -265,7 +286,8 @@ fn configuration(settings: &Settings, folder: &Path, port: u16) -> String {
     let Settings { is_undelayed, in_flight, queue, .. } = settings;
     let mut text = format!(
         "listener {port} 127.0.0.1\n\
-         allow_anonymous true\n\
+         allow_anonymous false\n\
+         password_file {}\n\
          persistence false\n\
          set_tcp_nodelay {is_undelayed}\n\
          max_inflight_messages {in_flight}\n\
@@ -274,7 +296,8 @@ fn configuration(settings: &Settings, folder: &Path, port: u16) -> String {
          log_dest stderr\n\
          log_type error\n\
          log_type warning\n\
-         log_type information\n"
+         log_type information\n",
+        folder.join(MOSQUITTO_PASSWORDS).display()
     );
     // SAFETY: geteuid cannot fail.
     if unsafe { libc::geteuid() } == 0 {

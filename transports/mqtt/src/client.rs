@@ -1,6 +1,7 @@
 //! A client of the broker: rumqttc's event loop on a runtime of its own, driven by the thread that waits.
 
 use crate::broker::Address;
+use crate::credentials::USER;
 use crate::settings::Settings;
 use rumqttc::{
     AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, Outgoing, Packet, Publish, StateError,
@@ -35,6 +36,7 @@ pub(crate) struct Identity {
     pub name: String,
     pub settings: Settings,
     pub at: Address,
+    pub password: Option<String>,
     pub tls: Option<Arc<ClientConfig>>,
 }
 
@@ -81,11 +83,14 @@ impl Client {
     /// # Errors
     /// If that does not come about before the deadline.
     pub(crate) fn connect(identity: Identity, topic: &str, deadline: Deadline) -> Result<Self> {
-        let Identity { name, settings, at, tls } = &identity;
+        let Identity { name, settings, at, password, tls } = &identity;
         let packet_bytes = settings.payload_bytes as usize + PACKET_EXTRA_BYTES;
         let mut options = MqttOptions::new(name, "127.0.0.1", at.port);
         options.set_keep_alive(KEEP_ALIVE).set_clean_session(true).set_inflight(settings.in_flight);
         options.set_max_packet_size(packet_bytes, packet_bytes);
+        if let Some(password) = password {
+            options.set_credentials(USER, password);
+        }
         if let Some(config) = tls {
             options.set_transport(Transport::tls_with_config(TlsConfiguration::Rustls(config.clone())));
         }

@@ -1,11 +1,14 @@
-//! TLS: an authority made for one run, and what it issues to the broker and to its clients.
+//! What a run's clients show to its broker: a password made for the run, and, with TLS, what an authority made for it
+//! issues to the broker and to them.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tripmeter_abi::{Error, Intruder, Result, Status};
@@ -16,6 +19,9 @@ pub(crate) const BROKER_CERTIFICATE: &str = "broker.pem";
 pub(crate) const BROKER_KEY: &str = "broker.key";
 const CLIENT_CERTIFICATE: &str = "client.pem";
 const CLIENT_KEY: &str = "client.key";
+const PASSWORD: &str = "password";
+/// Who all clients of a run are to its broker.
+pub(crate) const USER: &str = "tripmeter";
 
 /// Where the files of a run are.
 pub(crate) fn folder(scratch: &Path) -> PathBuf {
@@ -25,6 +31,28 @@ pub(crate) fn folder(scratch: &Path) -> PathBuf {
 /// Not of the class by which an intruder is known to be refused.
 fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::new(Status::Unavailable, format!("{what}: {error}"))
+}
+
+/// Makes a password for the run, which nobody else can guess, in `folder`, and returns it.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(crate) fn write_password(folder: &Path) -> Result<String> {
+    let file = folder.join(PASSWORD);
+    let written = || {
+        let mut random = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600).open(&file)?.write_all(password.as_bytes())?;
+        Ok(password)
+    };
+    written().map_err(failed::<std::io::Error>(&file.display().to_string()))
+}
+
+/// That password; `None` if the broker is not the run's own.
+pub(crate) fn password(folder: &Path) -> Option<String> {
+    fs::read_to_string(folder.join(PASSWORD)).ok()
 }
 
 /// A certificate and its key, both as PEM.

@@ -80,7 +80,8 @@ impl MqttLink {
         let is_encrypted = self.settings.is_encrypted() && *intruder != Some(Intruder::Plain);
         let folder = credentials::folder(&self.options.scratch_dir);
         let tls = is_encrypted.then(|| credentials::client(&folder, *intruder)).transpose()?;
-        Ok(Identity { name: format!("{run_id}-{who}-{}", self.index), settings: self.settings, at, tls })
+        let password = if self.settings.is_running { None } else { credentials::password(&folder) };
+        Ok(Identity { name: format!("{run_id}-{who}-{}", self.index), settings: self.settings, at, password, tls })
     }
 
     /// Whether the host only publishes here: nobody else would then hear the broker's acknowledgements.

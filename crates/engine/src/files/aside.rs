@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use tripmeter_model::file::append;
 
 /// Folder of such files, beside those that count.
 pub const ATTEMPTS: &str = "attempts";
@@ -81,7 +82,7 @@ impl Growing {
         fs::create_dir_all(&folder)?;
         let target = folder.join(format!("{stem}_attempt-{attempt}.{ending}"));
         let is_new = !target.exists();
-        let mut target = OpenOptions::new().append(true).create(true).open(target)?;
+        let mut target = append(&target)?;
         if is_new {
             io::copy(&mut (&source).take(self.head), &mut target)?;
         }

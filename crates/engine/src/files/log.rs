@@ -1,8 +1,8 @@
 //! `log_<name>.csv`: the figures of calls of a logger, a row for each payload.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
+use tripmeter_model::file::append;
 use tripmeter_model::manifest::Cell;
 
 /// First line of `log_<name>.csv`.
@@ -15,7 +15,7 @@ pub const LOG_HEADER: &str = "payload_bytes,calls,total_ns,average_ns,p50_ns,p99
 /// If it cannot be written.
 pub fn append_log_row(folder: &Path, name: &str, cell: &Cell) -> io::Result<()> {
     let Some(log) = &cell.log else { return Ok(()) };
-    let mut file = OpenOptions::new().create(true).append(true).open(folder.join(format!("log_{name}.csv")))?;
+    let mut file = append(&folder.join(format!("log_{name}.csv")))?;
     let is_new = file.metadata()?.len() == 0;
     let figure = |figure: Option<f64>| figure.map_or(String::new(), |value| format!("{value:.1}"));
     let calls = log.call_ns;

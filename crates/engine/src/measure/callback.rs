@@ -21,6 +21,8 @@ use tripmeter_abi::{Callback, Link, Message};
 #[derive(Default)]
 pub struct Inbox {
     taken: AtomicBool,
+    /// A message came that must not be touched.
+    is_broken: AtomicBool,
     handler: UnsafeCell<Option<Handler>>,
 }
 
@@ -82,11 +84,27 @@ impl<S> Turns<'_, S> {
         // SAFETY: the state is used by the holder of the turn only.
         self.inbox.turn(|_| work(unsafe { &mut *self.state }))
     }
+
+    /// # Errors
+    /// If a message came that could not be handed to the handler.
+    pub fn check(&self) -> Result<(), Failure> {
+        const WHY: &str = "`on_message` was called with a message that is NULL or misaligned, or whose data is NULL";
+        let is_broken = self.inbox.is_broken.load(Relaxed);
+        if is_broken { Err(tripmeter_abi::Error::failed(WHY).into()) } else { Ok(()) }
+    }
 }
 
 unsafe extern "C" fn deliver(context: *mut c_void, message: *const Message) {
-    // SAFETY: the context is an inbox that outlives its link; the message is valid during the call.
-    let (inbox, message) = unsafe { (&*context.cast::<Inbox>(), &*message) };
+    // SAFETY: the context is an inbox that outlives its link.
+    let inbox = unsafe { &*context.cast::<Inbox>() };
+    if message.is_null() || !message.is_aligned() {
+        return inbox.is_broken.store(true, Relaxed);
+    }
+    // SAFETY: the message is neither NULL nor misaligned, and valid during the call.
+    let message = unsafe { &*message };
+    if message.data.is_null() || message.length > isize::MAX as usize {
+        return inbox.is_broken.store(true, Relaxed);
+    }
     inbox.turn(|slot| {
         if let Some(handler) = slot {
             handler(message);
@@ -122,10 +140,17 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
     }
 
     fn unanswered<T: TouchKind>(&mut self) {
-        if let Err(failure) = self.trips.give_up() {
-            return self.finish(Err(failure));
+        match self.trips.give_up() {
+            Ok(()) => self.next_row::<T>(),
+            Err(failure) => self.finish(Err(failure)),
         }
-        self.next::<T>(self.trips.clock.now());
+    }
+
+    /// Goes on after a message that was not answered.
+    #[cold]
+    fn next_row<T: TouchKind>(&mut self) {
+        let now = self.trips.begin_row(self.stored);
+        self.next::<T>(now);
     }
 
     /// Goes on after a trip that ended at `stamp`.
@@ -154,7 +179,10 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
                 self.stored += 1;
                 self.next::<T>(stamp);
             }
-            Step::Over => self.next::<T>(self.trips.clock.now()),
+            Step::Over => match self.trips.damaged(message.length) {
+                Ok(_) => self.next_row::<T>(),
+                Err(failure) => self.finish(Err(failure)),
+            },
             Step::On => {}
         }
     }
@@ -185,14 +213,17 @@ pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
     }
     let shared = trips.shared;
     let pause = Duration::from_nanos(trips.loss_timeout_ns / 4);
-    let previous = trips.clock.now();
-    trips.began = previous;
+    trips.rows.clear();
+    let previous = trips.begin_row(0);
     let waiter = std::thread::current();
     let mut chain = Chain { trips, samples, stored: 0, previous, deadline, end: None, is_over: false, waiter };
     inbox.serve(&mut chain, Chain::handle::<T>, |turns| {
         turns.with(|chain| chain.send::<T>());
         loop {
             let ended = turns.with(|chain| {
+                if let (false, Err(failure)) = (chain.is_over, turns.check()) {
+                    chain.finish(Err(failure));
+                }
                 chain.watch::<T>(shared);
                 chain.end.take().map(|end| (chain.stored, end))
             });
@@ -245,6 +276,9 @@ pub fn echo<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
         listening();
         let go_on = || !shared.stop.load(Relaxed) && !shared.peer_gone.load(Relaxed);
         while go_on() && turns.with(|state| state.result.is_ok()) {
+            if let Err(failure) = turns.check() {
+                turns.with(|state| state.result = Err(failure));
+            }
             std::thread::park_timeout(Duration::from_millis(100));
         }
     });
@@ -255,6 +289,8 @@ pub fn echo<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
 mod tests {
     use super::*;
     use crate::measure::Tracker;
+    use crate::measure::sink::Sink;
+    use crate::measure::stamps::NoStamps;
     use crate::message::{Header, Kind, TouchNone};
     use std::ptr::null_mut;
     use tripmeter_transport_inmem::{FakeClock, Script, scripted};
@@ -264,6 +300,43 @@ mod tests {
     impl Clock for Still {
         fn now(&self) -> u64 {
             0
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_none_ends_every_loop() {
+        let good = Message { data: [0_u8; 16].as_ptr(), length: 16, token: null_mut() };
+        let no_data = Message { data: std::ptr::null(), ..good };
+        let too_long = Message { length: usize::MAX, ..good };
+        for bad in [std::ptr::null(), (&raw const good).wrapping_byte_add(1), &no_data, &too_long] {
+            let inbox = Inbox::default();
+            let callback = inbox.callback();
+            // SAFETY: the inbox lives, and what is no message is not touched.
+            unsafe { (callback.function)(callback.context, bad) };
+            let link = || scripted(Script::new(tripmeter_abi::Wait::Block, 0, &[]).unwrap(), FakeClock::default());
+            let shared = Shared::default();
+            let mut first = link();
+            let mut round_trips = Trips::new(Watch::off(&mut first), Still, Tracker::default(), &shared, (1, 1), 0);
+            round_trips.begin(16);
+            let (_, ended) = trips::<_, _, _, TouchNone, false>(&inbox, &mut round_trips, &mut [0; 4], u64::MAX);
+            let mut answering = link();
+            let answered = echo::<_, TouchNone, _, false>(
+                &inbox,
+                &mut Watch::off(&mut answering),
+                &shared,
+                1,
+                &mut NoStamps,
+                || (),
+            );
+            let mut counting = link();
+            let mut watch = Watch::off(&mut counting);
+            let counted = Sink::new(&mut watch, Still, &shared, 1).run_called_back::<TouchNone>(&inbox, || ());
+            for failure in [ended.unwrap_err(), answered.unwrap_err(), counted.unwrap_err()] {
+                assert!(
+                    failure.to_string().contains("`on_message` was called with a message that is NULL"),
+                    "{failure}"
+                );
+            }
         }
     }
 

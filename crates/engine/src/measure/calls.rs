@@ -7,6 +7,7 @@ use super::publish::{Rest, Schedule, Sending, await_due};
 use super::trips::{Trip, Trips};
 use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
 use crate::clock::Clock;
+use crate::memory::{OutOfMemory, filled};
 use crate::message::TouchKind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Thread;
@@ -40,9 +41,13 @@ pub struct Made {
 }
 
 impl Made {
-    /// Room for so many. It is written, not merely reserved, so that no page fault falls into the measured window.
-    pub fn new(calls: usize) -> Self {
-        Self { sent: vec![NEVER; calls], answered: vec![NEVER; calls], marks: vec![0; calls], until: 0 }
+    /// Room for so many.
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn new(calls: u64) -> Result<Self, OutOfMemory> {
+        let times = || filled(NEVER, calls, "times of calls");
+        Ok(Self { sent: times()?, answered: times()?, marks: filled(0, calls, "marks of calls")?, until: 0 })
     }
 
     /// Forgets all calls but the first ones.
@@ -95,10 +100,10 @@ impl<C: Clock, R: Rest> Client<'_, C, R> {
                 return Ok((index, End::Deadline));
             }
             self.sequence += 1;
-            self.sending.0.store(self.sequence, Relaxed);
+            self.sending.begin(self.sequence);
             made.sent[index] = begun;
             let ended = call(begun)?;
-            self.sending.0.store(0, Relaxed);
+            self.sending.end(self.sequence);
             match ended {
                 Ended::Answered(stamp) => {
                     (made.answered[index], made.until) = (stamp, stamp);
@@ -118,7 +123,7 @@ impl<C, R> Client<'_, C, R> {
     /// Calls made until the failure that ended [`Client::run`]; one that was under way has failed with it, or timed out, too.
     pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
-        let is_under_way = ![0, Sending::DRAINING].contains(&self.sending.0.load(Relaxed));
+        let is_under_way = self.sending.shown().is_sending();
         if let Some(last) = calls.checked_sub(1).filter(|_| is_under_way) {
             let timed_out = matches!(failure, Failure::Silent { .. } | Failure::Full { .. });
             made.marks[last] = if timed_out { 0 } else { DAMAGED };
@@ -162,7 +167,7 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
 struct CalledBack<'t, 'w, L, C> {
     trips: &'t mut Trips<'w, L, C, Tracker, false>,
     is_awaited: bool,
-    ended: Option<Ended>,
+    ended: Option<Result<Ended, Failure>>,
     waiter: Thread,
 }
 
@@ -174,8 +179,8 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
             return;
         }
         let ended = match self.trips.answers.step::<T>(message, sequence, length) {
-            Step::Answered => Ended::Answered(self.trips.clock.now()),
-            Step::Over => Ended::Failed,
+            Step::Answered => Ok(Ended::Answered(self.trips.clock.now())),
+            Step::Over => self.trips.damaged(message.length).map(|_| Ended::Failed),
             Step::On => return,
         };
         (self.is_awaited, self.ended) = (false, Some(ended));
@@ -204,7 +209,7 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
     /// Looks after the call from the client's thread.
     fn look(&mut self, begun: u64) -> Result<Option<Ended>, Failure> {
         if let Some(ended) = self.ended.take() {
-            return Ok(Some(ended));
+            return ended.map(Some);
         }
         let shared = self.trips.shared;
         if shared.stop.load(Relaxed) {
@@ -242,6 +247,7 @@ pub fn called_back<L: Link, C: Clock, T: TouchKind, O>(
                 return Ok(ended);
             }
             loop {
+                turns.check()?;
                 match turns.with(|state| state.look(begun))? {
                     Some(ended) => return Ok(ended),
                     None => std::thread::park_timeout(pause),

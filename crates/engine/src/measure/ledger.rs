@@ -4,6 +4,7 @@ use super::Shared;
 use super::arrivals::{Arrivals, Arrived};
 use super::notes::{Arrival, Notes};
 use crate::clock::Clock;
+use crate::memory::OutOfMemory;
 use crate::message::{self, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Message;
@@ -81,11 +82,14 @@ pub struct Several<'a, C> {
 impl<'a, C: Clock + Copy> Several<'a, C> {
     /// Nothing has come of so many messages of each publisher, which begin with number `first`; `shared` is told the number
     /// of the last of each.
-    pub fn new(clock: C, first: u64, messages: &[u64], shared: &'a [Shared]) -> Self {
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn new(clock: C, first: u64, messages: &[u64], shared: &'a [Shared]) -> Result<Self, OutOfMemory> {
         let stream =
-            |(publisher, count): (u32, &u64)| (Arrivals::of(first, publisher), Arrival::new(clock, first, *count));
-        let streams = (0..).zip(messages).map(stream).collect();
-        Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared }
+            |(publisher, count): (u32, &u64)| Ok((Arrivals::of(first, publisher), Arrival::new(clock, first, *count)?));
+        let streams = (0..).zip(messages).map(stream).collect::<Result<_, _>>()?;
+        Ok(Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared })
     }
 
     /// Of each publisher what came and when; and what came of nobody.
@@ -165,7 +169,7 @@ mod tests {
     #[test]
     fn each_publisher_has_numbers_counts_and_stamps_of_its_own() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
-        let mut ledger = Several::new(Count(&now), 11, &[3, 4], &shared);
+        let mut ledger = Several::new(Count(&now), 11, &[3, 4], &shared).unwrap();
         // Of the first 12 is overtaken and 13 comes twice; of the second 12 is lost, and all else comes in order.
         for (publisher, sequence) in [(0, 11), (1, 11), (0, 13), (1, 13), (0, 12), (0, 13), (1, 14)] {
             come(&mut ledger, &now, Header::of(sequence, Kind::Ping, 16, publisher), 16);
@@ -208,8 +212,8 @@ mod tests {
     #[test]
     fn a_message_is_stamped_before_it_is_verified() {
         let shared = [Shared::default()];
-        let mut single = Single::new(1, &shared[0], Arrival::new(Verifying, 1, 3));
-        let mut several = Several::new(Verifying, 1, &[3], &shared);
+        let mut single = Single::new(1, &shared[0], Arrival::new(Verifying, 1, 3).unwrap());
+        let mut several = Several::new(Verifying, 1, &[3], &shared).unwrap();
         // The last of them overtakes, so that it is verified off the fast path.
         for (index, sequence) in (0..).zip([1, 3, 2]) {
             let header = Header::new(sequence, Kind::Ping, 16);
@@ -229,7 +233,7 @@ mod tests {
     #[test]
     fn a_header_that_nobody_can_read_is_no_publishers_damage() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
-        let mut ledger = Several::new(Count(&now), 1, &[1, 1], &shared);
+        let mut ledger = Several::new(Count(&now), 1, &[1, 1], &shared).unwrap();
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 17, 1), 16);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 16, 0), 16);
         let (streams, nobodys) = ledger.into_parts();

@@ -26,7 +26,7 @@ use thiserror::Error;
 pub use tracker::Tracker;
 pub use watch::Watch;
 
-/// How many messages in a row may go without an answer before the other side counts as dead.
+/// How many messages in a row may go without an intact answer before the path counts as dead.
 pub const MOST_SILENT: u32 = 10;
 
 /// How long one receive may sleep before it looks around; a message normally comes long before.
@@ -72,6 +72,16 @@ pub enum Failure {
         /// The time-out of each.
         timeout_ms: u64,
     },
+    /// What comes back is not what was sent.
+    #[error("{}", damaged(*count, *bytes, *expected))]
+    Damaged {
+        /// Messages in a row.
+        count: u32,
+        /// Bytes of the last.
+        bytes: usize,
+        /// Bytes that it should have had.
+        expected: usize,
+    },
     /// The other process has ended.
     #[error("the other side has gone")]
     PeerGone,
@@ -85,6 +95,14 @@ pub enum Failure {
         /// The time-out of each.
         timeout_ms: u64,
     },
+}
+
+fn damaged(count: u32, bytes: usize, expected: usize) -> String {
+    if bytes == expected {
+        format!("{count} messages in a row came damaged")
+    } else {
+        format!("the message had {bytes} bytes, {expected} expected, and {count} messages in a row came damaged")
+    }
 }
 
 fn of(follower: Option<u32>) -> String {

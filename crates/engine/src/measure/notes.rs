@@ -2,6 +2,7 @@
 
 use super::arrivals::Came;
 use crate::clock::Clock;
+use crate::memory::{OutOfMemory, filled};
 
 /// Told of every message of a stream.
 pub trait Notes {
@@ -48,10 +49,12 @@ const NOTE_BYTES: usize = size_of::<u64>() + 1;
 
 impl<C: Clock> Arrival<C> {
     /// Of `count` messages that begin with number `first`.
-    pub fn new(clock: C, first: u64, count: u64) -> Self {
-        // The stamps are written, not merely reserved, so that no page fault falls into the measured window; there are few
-        // marks.
-        Self { clock, now: 0, first, ticks: vec![NEVER; count as usize], marks: vec![0; count as usize] }
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn new(clock: C, first: u64, count: u64) -> Result<Self, OutOfMemory> {
+        let (ticks, marks) = (filled(NEVER, count, "arrivals")?, filled(0, count, "marks of arrivals")?);
+        Ok(Self { clock, now: 0, first, ticks, marks })
     }
 
     /// What is counted next came at that tick.
@@ -133,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_first_intact_arrival_is_noted_and_read_back() {
-        let mut arrival = Arrival::new(Ticking(Cell::new(0)), 7, 4);
+        let mut arrival = Arrival::new(Ticking(Cell::new(0)), 7, 4).unwrap();
         let came = [Came::InOrder(8), Came::Overtaken(7), Came::Again(8), Came::Damaged(9), Came::InOrder(11)];
         for came in came.into_iter().chain([Came::Unreadable, Came::Earlier]) {
             arrival.arrived();

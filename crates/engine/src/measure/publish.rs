@@ -74,19 +74,66 @@ impl Rest for Sleep {
     }
 }
 
-/// What a thread shows to those who watch it: the number of the message that it is just sending, or of the call that is
-/// under way, else 0. On a cache line of its own.
+/// What a thread shows to those who watch it: the number of its latest message or call, and whether that is under way. On a
+/// cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub struct Sending(pub AtomicU64);
+pub struct Sending(AtomicU64);
+
+/// What a [`Sending`] shows at a moment: twice the number, and 1 more while it is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown(u64);
 
 impl Sending {
-    /// Shown by a thread that only listens for what still comes.
-    pub const DRAINING: u64 = u64::MAX;
+    const DRAINING: Shown = Shown(u64::MAX);
 
     /// One for each of so many threads.
     pub fn of(threads: usize) -> Vec<Self> {
         (0..threads).map(|_| Self::default()).collect()
+    }
+
+    /// The message or call of that number is under way.
+    #[inline(always)]
+    pub fn begin(&self, number: u64) {
+        self.0.store(number << 1 | 1, Relaxed);
+    }
+
+    /// It is over.
+    #[inline(always)]
+    pub fn end(&self, number: u64) {
+        self.0.store(number << 1, Relaxed);
+    }
+
+    /// The thread only listens for what still comes.
+    pub fn drain(&self) {
+        self.0.store(Self::DRAINING.0, Relaxed);
+    }
+
+    /// What it shows now.
+    pub fn shown(&self) -> Shown {
+        Shown(self.0.load(Relaxed))
+    }
+}
+
+impl Shown {
+    /// The thread only listens for what still comes.
+    pub fn is_draining(self) -> bool {
+        self == Sending::DRAINING
+    }
+
+    /// A message or call is under way.
+    pub fn is_sending(self) -> bool {
+        self.0 & 1 == 1 && !self.is_draining()
+    }
+
+    /// The thread is not resting.
+    pub fn is_busy(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// The number.
+    pub fn number(self) -> u64 {
+        self.0 >> 1
     }
 }
 
@@ -153,10 +200,11 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
             if !await_due(due, &self.clock, &self.rest, self.shared)? {
                 return Ok((index, End::Stopped));
             }
-            self.sending.0.store(self.sequence + 1, Relaxed);
+            let number = self.sequence + 1;
+            self.sending.begin(number);
             *stamp = self.clock.now();
             let is_sent = self.send::<T>(self.schedule.length(index, self.length))?;
-            self.sending.0.store(0, Relaxed);
+            self.sending.end(number);
             if !is_sent {
                 return Ok((index, End::Stopped));
             }
@@ -186,6 +234,8 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
     #[cold]
     fn go_on(&mut self, silent: u32) -> Result<bool, Failure> {
         self.refused += 1;
+        // The transport has come back: a sign of life.
+        self.shared.sequence.fetch_add(1, Relaxed);
         if self.shared.peer_gone.load(Relaxed) {
             return Err(Failure::PeerGone);
         }

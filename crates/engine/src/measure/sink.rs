@@ -76,7 +76,7 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
     /// The same as [`Sink::run`] under wait `callback`; calls `listening` once no message can get lost any more.
     ///
     /// # Errors
-    /// None so far.
+    /// If the transport hands over what is no message.
     pub fn run_called_back<T: TouchKind>(
         &mut self,
         inbox: &Inbox,
@@ -92,6 +92,7 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
         inbox.serve(self, handle, |turns| {
             listening();
             loop {
+                turns.check()?;
                 let ends = shared.stop.load(Relaxed) || shared.peer_gone.load(Relaxed);
                 if ends && let Some(arrived) = turns.with(|sink| sink.is_over().then(|| sink.ledger.counts())) {
                     return Ok(arrived);

@@ -4,6 +4,7 @@
 //! ended, so they follow from its samples.
 
 use crate::clock::Clock;
+use crate::memory::{OutOfMemory, filled};
 
 /// Told of every message at the moment it is there, before anything is done with it.
 pub trait Stamps {
@@ -67,8 +68,11 @@ pub struct Arrived<C> {
 
 impl<C: Clock> Arrived<C> {
     /// Of `count` messages that begin with number `first`.
-    pub fn new(clock: C, first: u64, count: u64) -> Self {
-        Self { clock, first, ticks: vec![0; count as usize] }
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn new(clock: C, first: u64, count: u64) -> Result<Self, OutOfMemory> {
+        Ok(Self { clock, first, ticks: filled(0, count, "arrivals")? })
     }
 
     /// The clock at each arrival, in the order of the numbers; 0 if it did not come.
@@ -87,38 +91,42 @@ impl<C: Clock> Stamps for Arrived<C> {
     }
 }
 
-/// A row of trips without a pause: number of its first sample, and the clock when that was sent.
+/// A row of trips without a pause, each message answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Counts from 0.
+    /// Number of its first sample, from 0.
     pub first_sample: usize,
-    /// In ticks.
+    /// Number of that sample's message.
+    pub sequence: u64,
+    /// The clock when that was sent, in ticks.
     pub began: u64,
 }
 
-/// Ticks from sending to arrival of each sample. `trips` are the ticks of the round trips, `arrived` the clock at the
-/// arrival of the same messages.
+/// Latency one way of a sample whose message's arrival was not noted.
+pub const MISSING: u64 = u64::MAX;
+
+/// Ticks from sending to arrival of each sample, or [`MISSING`]. `trips` are the ticks of the round trips, `arrived` the
+/// clock at the arrival of the messages from number `first` on, 0 if one did not come.
 ///
-/// `None` if a message did not arrive, or arrived before it was sent, which one clock cannot show.
-pub fn one_way(rows: &[Row], trips: &[u64], arrived: &[u64]) -> Option<Vec<u64>> {
+/// One that arrived before it was sent, which one clock cannot show, is missing too.
+pub fn one_way(rows: &[Row], trips: &[u64], first: u64, arrived: &[u64]) -> Vec<u64> {
     let mut latencies = Vec::with_capacity(trips.len());
     for (index, row) in rows.iter().enumerate() {
         let end = rows.get(index + 1).map_or(trips.len(), |next| next.first_sample);
         let mut sent = row.began;
-        let range = row.first_sample..end;
-        for (trip, arrival) in trips.get(range.clone())?.iter().zip(arrived.get(range)?) {
-            // 0: it did not come.
-            latencies.push(arrival.checked_sub(sent)?);
+        for (trip, sequence) in trips[row.first_sample..end].iter().zip(row.sequence..) {
+            let arrival = arrived.get(sequence.wrapping_sub(first) as usize);
+            latencies.push(arrival.and_then(|arrival| arrival.checked_sub(sent)).unwrap_or(MISSING));
             sent += trip;
         }
     }
-    Some(latencies)
+    latencies
 }
 
-/// Of each message the latency to the last follower, from those to each.
+/// Of each sample the latency to the last follower, from those to each; [`MISSING`] if one of those is.
 pub fn last(each: &[Vec<u64>]) -> Vec<u64> {
     let count = each.iter().map(Vec::len).min().unwrap_or(0);
-    (0..count).map(|index| each.iter().map(|latencies| latencies[index]).max().unwrap_or(0)).collect()
+    (0..count).map(|index| each.iter().map(|latencies| latencies[index]).max().unwrap_or(MISSING)).collect()
 }
 
 #[cfg(test)]
@@ -137,23 +145,27 @@ mod tests {
 
     #[test]
     fn arrivals_are_noted_by_their_numbers_and_others_are_not() {
-        let mut arrived = Arrived::new(Ticking(Cell::new(0)), 7, 3);
+        let mut arrived = Arrived::new(Ticking(Cell::new(0)), 7, 3).unwrap();
         [8, 6, 10, 7].into_iter().for_each(|sequence| arrived.arrived(sequence));
         assert_eq!(arrived.ticks(), [20, 10, 0]);
     }
 
     #[test]
     fn a_trip_begins_where_the_one_before_ended() {
-        let rows = [Row { first_sample: 0, began: 100 }, Row { first_sample: 2, began: 500 }];
-        let latencies = one_way(&rows, &[10, 20, 30], &[103, 114, 505]);
-        assert_eq!(latencies, Some(vec![3, 4, 5]));
-        assert_eq!(one_way(&rows, &[10, 20, 30], &[103, 0, 505]), None, "did not arrive");
-        assert_eq!(one_way(&rows, &[10, 20, 30], &[103, 109, 505]), None, "before it was sent");
-        assert_eq!(one_way(&rows, &[10, 20, 30], &[103, 114]), None, "too few");
+        let row = |first_sample, sequence, began| Row { first_sample, sequence, began };
+        let rows = [row(0, 7, 100), row(2, 9, 500)];
+        let latencies = |arrived: &[u64]| one_way(&rows, &[10, 20, 30], 7, arrived);
+        assert_eq!(latencies(&[103, 114, 505]), [3, 4, 5]);
+        assert_eq!(latencies(&[103, 0, 505]), [3, MISSING, 5], "did not arrive");
+        assert_eq!(latencies(&[103, 109, 505]), [3, MISSING, 5], "before it was sent");
+        assert_eq!(latencies(&[103, 114]), [3, 4, MISSING], "too few");
+        // Messages 7, 9 and 10 were not answered.
+        let rows = [row(0, 6, 90), row(0, 8, 100), row(1, 11, 500), row(2, 12, 700)];
+        assert_eq!(one_way(&rows, &[10, 20], 6, &[1, 2, 103, 104, 105, 507]), [3, 7]);
     }
 
     #[test]
     fn the_last_is_another_one_for_each_message() {
-        assert_eq!(last(&[vec![1, 5, 3], vec![2, 4, 3]]), [2, 5, 3]);
+        assert_eq!(last(&[vec![1, 5, 3, 9], vec![2, 4, 3, MISSING]]), [2, 5, 3, MISSING]);
     }
 }

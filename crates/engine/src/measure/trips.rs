@@ -1,6 +1,7 @@
 //! The leader's loop under `pingpong`, waiting by `poll` or `block`; calls of `rpc` are trips too.
 
 use super::answers::{Answers, Step};
+use super::stamps::Row;
 use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Watch};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
@@ -27,8 +28,16 @@ pub struct Trips<'a, L, C, A, const ON: bool> {
     pub loss_timeout_ticks: u64,
     /// A try to receive that finds nothing leads to a look at the clock if its number has none of these bits.
     pub idle_mask: u32,
-    /// When the first message of the latest [`Trips::run`] was sent, in ticks.
-    pub began: u64,
+    /// Where the samples of the latest [`Trips::run`] begin, and go on after a message that was not answered.
+    pub rows: Vec<Row>,
+    damaged: Damaged,
+}
+
+/// Messages in a row that came back damaged, and the last of them.
+#[derive(Default)]
+struct Damaged {
+    count: u32,
+    sequence: u64,
 }
 
 /// Samples stored, and why no more are.
@@ -68,8 +77,20 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
             loss_timeout_ns,
             loss_timeout_ticks,
             idle_mask,
-            began: 0,
+            rows: Vec::new(),
+            damaged: Damaged::default(),
         }
+    }
+
+    /// Begins a row of samples with the next message. Returns when that is sent, in ticks.
+    #[cold]
+    pub(super) fn begin_row(&mut self, first_sample: usize) -> u64 {
+        self.rows.push(Row { first_sample, sequence: self.sequence + 1, began: 0 });
+        let now = self.clock.now();
+        if let Some(row) = self.rows.last_mut() {
+            row.began = now;
+        }
+        now
     }
 
     /// Makes round trips and stores the ticks of each, until `samples` is full or the clock passes `deadline`.
@@ -79,20 +100,20 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     #[inline(never)]
     pub fn run<T: TouchKind>(&mut self, samples: &mut [u64], deadline: u64) -> Stored {
         let mut stored = 0;
-        let mut previous = self.clock.now();
-        self.began = previous;
+        self.rows.clear();
+        let mut previous = self.begin_row(stored);
         while stored < samples.len() {
             let trip = match self.trip::<T>(previous) {
                 Ok(trip) => trip,
                 Err(failure) => return (stored, Err(failure)),
             };
-            let stamp = self.clock.now();
+            let mut stamp = self.clock.now();
             match trip {
                 Trip::Answered => {
                     samples[stored] = stamp - previous;
                     stored += 1;
                 }
-                Trip::Unanswered | Trip::Damaged => {}
+                Trip::Unanswered | Trip::Damaged => stamp = self.begin_row(stored),
                 Trip::Stopped => {
                     self.answers.abandon(self.sequence);
                     return (stored, Ok(End::Stopped));
@@ -128,11 +149,12 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         let timeout_ns = self.loss_timeout_ns.min(TAKE_TIMEOUT_NS);
         loop {
             if let Some(message) = self.link.take(timeout_ns)? {
+                let bytes = message.length;
                 let step = self.answers.step::<T>(&message, self.sequence, self.length);
                 self.link.release(message);
                 match step {
                     Step::Answered => return Ok(Trip::Answered),
-                    Step::Over => return Ok(Trip::Damaged),
+                    Step::Over => return self.damaged(bytes),
                     Step::On => {}
                 }
             } else {
@@ -173,6 +195,17 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         Ok(Trip::Unanswered)
     }
 
+    /// The message in flight came back damaged, with so many bytes.
+    #[cold]
+    pub(super) fn damaged(&mut self, bytes: usize) -> Result<Trip, Failure> {
+        let count = if self.damaged.sequence + 1 == self.sequence { self.damaged.count + 1 } else { 1 };
+        self.damaged = Damaged { count, sequence: self.sequence };
+        if count < MOST_SILENT {
+            return Ok(Trip::Damaged);
+        }
+        Err(Failure::Damaged { count, bytes, expected: self.length })
+    }
+
     /// Counts the message in flight as lost.
     #[cold]
     pub(super) fn give_up(&mut self) -> Result<(), Failure> {
@@ -190,14 +223,15 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         self.answers.begin(self.sequence);
     }
 
-    /// Takes what still comes, until nothing has come for a moment: duplicates and answers that were given up.
+    /// Takes what still comes, until nothing has come for a moment, or it has come for the loss time-out: duplicates and answers that were given up.
     ///
     /// # Errors
     /// If the transport fails.
     pub fn drain<T: TouchKind>(&mut self) -> Result<(), Failure> {
         const QUIET_NS: u64 = 2_000_000;
-        let mut last = crate::clock::monotonic_ns();
-        while crate::clock::monotonic_ns() - last < QUIET_NS {
+        let begin = crate::clock::monotonic_ns();
+        let mut last = begin;
+        while crate::clock::monotonic_ns() - last < QUIET_NS && last - begin < self.loss_timeout_ns {
             if let Some(message) = self.link.take(QUIET_NS)? {
                 self.answers.step::<T>(&message, self.sequence + 1, self.length);
                 self.link.release(message);

@@ -26,6 +26,8 @@ pub struct Evidence {
     /// UDP datagrams received, of the whole namespace.
     pub(super) udp_datagrams: Option<u64>,
     pub(super) channels: Option<Vec<Channel>>,
+    /// Whether the message queues of System V could be listed, which have no descriptors.
+    pub(super) has_listed_queues: bool,
     /// Whether the side looked where the first message waits.
     pub(super) looked_for_parked: bool,
     pub(super) shared: Option<Vec<SharedObject>>,
@@ -46,7 +48,7 @@ impl Evidence {
     }
 }
 
-/// A descriptor that the transport opened and that can carry messages.
+/// A descriptor that the transport opened, or a queue of System V that it used, and that can carry messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Channel {
     pub path: Path,

@@ -199,6 +199,9 @@ fn kernel_object(scene: &Scene, path: Path) -> Finding {
     }
     match scene.both_hold(path) {
         None => return not_visible("the descriptors of a process could not be listed"),
+        Some(false) if path == Path::MessageQueue && !scene.has_listed_queues() => {
+            return not_visible("the System V message queues of a process could not be listed");
+        }
         Some(false) => return failed(format!("the two sides have no new {path} in common")),
         Some(true) => {}
     }
@@ -308,13 +311,12 @@ fn unread(scene: &Scene, path: Path) -> Finding {
     not_visible(format!("bytes sent through {path} without read and write are not counted, and none were seen waiting"))
 }
 
-/// Whether nothing but sockets of this kind can have carried the payload: a library's own threads may take the first
+/// Whether nothing but sockets or queues of this kind can have carried the payload: a library's own threads may take the first
 /// message too soon for it to be seen waiting.
 fn is_all_there_is(scene: &Scene, path: Path) -> bool {
-    let is_socket = matches!(path, Path::UnixStream | Path::UnixDatagram | Path::UnixSeqpacket | Path::Udp);
     let counted = [scene.by_own_counter(Path::Tcp), scene.by_read_write()];
     let is_small = |flow: &Option<Flow>| flow.is_some_and(|flow| is_little(flow.most, scene.expected_bytes));
-    is_socket
+    UNCOUNTED.contains(&path)
         && counted.iter().all(is_small)
         && scene.shares_memory() == Some(false)
         && carriers(scene, UNCOUNTED) == [path]

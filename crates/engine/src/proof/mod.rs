@@ -23,6 +23,7 @@
 //! | both ends of these, and who holds the other one | socket | through which program a broker's messages went |
 //! | `rchar`, `wchar` | process | bytes by `read` and `write`, over anything; `send` and `mq_send` are not in it |
 //! | `FIONREAD`, `QSIZE` of the own descriptors | descriptor | where the first message waits, and so which object carries it |
+//! | `/proc/sysvipc/msg`: bytes, last sender, last receiver | IPC namespace | the same of the System V queues that the process used |
 //! | loopback bytes, UDP datagrams | network namespace | an upper limit of what went over UDP |
 //!
 //! The counters of the namespace include what other programs did at the same time. They alone can refute a claim (UDP,
@@ -38,7 +39,7 @@
 //! A Unix socket used with `sendmsg` and a message queue have no byte counters. They are proven by the first message seen
 //! waiting in them. A system whose own threads take it at once shows nothing; then a Unix socket is proven only where both
 //! sides hold nothing else that could have carried the payload, no shared memory of any size either, and the loopback was
-//! quiet. UDP on a crowded loopback is proven in the same way. Otherwise the verdict is
+//! quiet. Where the System V queues cannot be listed, a claim of message queues without POSIX queues is not visible. UDP on a crowded loopback is proven in the same way. Otherwise the verdict is
 //! [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible). As the traffic of others passes, the engine then
 //! looks again, twice at most.
 
@@ -49,6 +50,7 @@ pub mod log;
 mod maps;
 mod observer;
 mod peer;
+mod queues;
 mod refusal;
 mod scene;
 mod sys;

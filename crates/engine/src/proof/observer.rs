@@ -3,6 +3,7 @@
 use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
 use super::maps::Maps;
 use super::peer;
+use super::queues::{self, Queue};
 use super::sys::{self, Counters, Descriptor};
 use super::{FAULTING_MESSAGES, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ const PARKED_PAUSE: Duration = Duration::from_millis(2);
 pub struct Baseline {
     channels: BTreeSet<Object>,
     shared: BTreeSet<Object>,
+    /// Queues of System V in which a process of this one's number, which may have been another, was the last one.
+    queues: BTreeSet<Object>,
 }
 
 impl Baseline {
@@ -28,6 +31,12 @@ impl Baseline {
         Self {
             channels: descriptors.iter().map(|descriptor| descriptor.object).collect(),
             shared: maps.shared_objects().iter().map(|shared| shared.object).collect(),
+            queues: queues::all()
+                .unwrap_or_default()
+                .iter()
+                .filter(|queue| queue.is_own())
+                .map(Queue::object)
+                .collect(),
         }
     }
 
@@ -36,6 +45,13 @@ impl Baseline {
         let descriptors = sys::descriptors().ok()?;
         let opened = descriptors.into_iter().filter(|descriptor| !self.channels.contains(&descriptor.object));
         Some(opened.map(|descriptor| (descriptor.object, descriptor)).collect())
+    }
+
+    /// The queues of System V that this process has sent to or received from since.
+    fn used_since(&self) -> Option<Vec<Queue>> {
+        let mut used = queues::all().ok()?;
+        used.retain(|queue| queue.is_own() && !self.queues.contains(&queue.object()));
+        Some(used)
     }
 
     /// The objects mapped since.
@@ -52,6 +68,8 @@ type Passed = (Option<u64>, Option<u64>);
 pub struct Observer {
     baseline: Baseline,
     passed: BTreeMap<Object, Passed>,
+    /// Bytes in each queue of System V, whoever sent them.
+    queued: BTreeMap<Object, u64>,
     parked: Option<BTreeMap<Object, u64>>,
     is_touched_cleared: bool,
     counters: Counters,
@@ -71,6 +89,7 @@ impl Observer {
         Self {
             baseline: baseline.clone(),
             passed: opened.values().map(|descriptor| (descriptor.object, passed(descriptor))).collect(),
+            queued: queued(),
             parked: None,
             is_touched_cleared: false,
             sent: Addresses::new(),
@@ -87,13 +106,21 @@ impl Observer {
         for _ in 0..PARKED_LOOKS {
             let opened = self.baseline.opened_since();
             self.parked = opened.map(|opened| {
-                opened.into_iter().map(|(object, descriptor)| (object, sys::waiting_bytes(&descriptor))).collect()
+                let descriptors = opened.into_iter().map(|(object, found)| (object, sys::waiting_bytes(&found)));
+                descriptors.chain(self.newly_queued()).collect()
             });
             if self.parked.iter().flat_map(BTreeMap::values).any(|&bytes| bytes >= LEAST_PARKED_BYTES) {
                 break;
             }
             std::thread::sleep(PARKED_PAUSE);
         }
+    }
+
+    /// Bytes that each queue of System V has more than at the start. Which of them is the transport's is known once this
+    /// process has received from it.
+    fn newly_queued(&self) -> impl Iterator<Item = (Object, u64)> {
+        let before = |object: &Object| self.queued.get(object).copied().unwrap_or(0);
+        queued().into_iter().map(move |(object, bytes)| (object, bytes.saturating_sub(before(&object))))
     }
 
     /// Notes where a loan lies that is about to be published. `data` is not dereferenced.
@@ -119,10 +146,11 @@ impl Observer {
     /// Ends the observation; to be called before the transport is closed or its messages are given back for good.
     pub fn finish(self) -> Evidence {
         let counters = Counters::now().since(self.counters);
-        let channels = self
-            .baseline
-            .opened_since()
-            .map(|opened| opened.values().map(|descriptor| self.channel(descriptor)).collect());
+        let queues = self.baseline.used_since();
+        let channels = self.baseline.opened_since().map(|opened| {
+            let queues = queues.iter().flatten().map(|queue| self.queue_channel(queue));
+            opened.values().map(|descriptor| self.channel(descriptor)).chain(queues).collect()
+        });
         let maps = sys::read_proc("/proc/self/smaps").or_else(|_| sys::read_proc("/proc/self/maps"));
         let maps = maps.map(|text| Maps::parse(&text)).ok();
         let shared = maps.as_ref().map(|maps| {
@@ -140,6 +168,7 @@ impl Observer {
             loopback_bytes: counters.loopback_bytes,
             udp_datagrams: counters.udp_datagrams,
             channels,
+            has_listed_queues: queues.is_some(),
             looked_for_parked: self.parked.is_some(),
             shared,
             sent_messages: self.sent.count,
@@ -163,9 +192,24 @@ impl Observer {
             sent_bytes,
             received_bytes,
             ends: is_used.then(|| peer::ends(descriptor.fd)).flatten(),
-            parked_bytes: self.parked.as_ref().and_then(|parked| parked.get(&object).copied()).unwrap_or(0),
+            parked_bytes: self.parked_bytes(object),
         }
     }
+
+    fn queue_channel(&self, queue: &Queue) -> Channel {
+        let (path, object) = (Path::MessageQueue, queue.object());
+        let parked_bytes = self.parked_bytes(object);
+        Channel { path, object, sent_bytes: None, received_bytes: None, ends: None, parked_bytes }
+    }
+
+    fn parked_bytes(&self, object: Object) -> u64 {
+        self.parked.as_ref().and_then(|parked| parked.get(&object).copied()).unwrap_or(0)
+    }
+}
+
+/// Bytes in each queue of System V.
+fn queued() -> BTreeMap<Object, u64> {
+    queues::all().unwrap_or_default().iter().map(|queue| (queue.object(), queue.bytes)).collect()
 }
 
 fn passed(descriptor: &Descriptor) -> Passed {

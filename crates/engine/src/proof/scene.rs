@@ -177,6 +177,11 @@ impl<'a> Scene<'a> {
         })
     }
 
+    /// Whether both sides could list the message queues of System V.
+    pub fn has_listed_queues(&self) -> bool {
+        self.leader.has_listed_queues && self.follower.has_listed_queues
+    }
+
     /// Bytes of the first message that were seen waiting in objects of a kind. `None`: nobody looked.
     pub fn parked_bytes(&self, path: Path) -> Option<u64> {
         let channels = self.follower.channels.as_ref().filter(|_| self.follower.looked_for_parked)?;

@@ -4,9 +4,10 @@
 //! JSON, one reply goes out. Whatever the plugin writes to standard output and error is kept apart, for its last words.
 
 use super::{Prober, RegistryError};
+use crate::last_line::last_line;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -191,11 +192,5 @@ fn end(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
 
 /// The last line that the plugin wrote, if any.
 fn last_words(noise: &mut File) -> String {
-    let mut text = Vec::new();
-    let read = noise.rewind().and_then(|()| Read::by_ref(noise).take(1 << 16).read_to_end(&mut text));
-    let text = String::from_utf8_lossy(&text);
-    match (read, text.lines().rev().find(|line| !line.trim().is_empty())) {
-        (Ok(_), Some(line)) => format!(": \"{}\"", line.trim().chars().take(200).collect::<String>()),
-        _ => String::new(),
-    }
+    last_line(noise, 0, &[]).ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
 }

@@ -45,6 +45,15 @@ fn what_is_not_built_says_how_it_is() {
 }
 
 #[test]
+fn variables_that_are_ignored_are_named_if_they_are_set() {
+    let ignores_environment = ["THING_B", "PATH", "THING_C", "THING_A"].map(str::to_owned).into();
+    let thing = Sidecar { ignores_environment, ..sidecar("thing") };
+    let registry = Registry::new(vec![thing], Vec::new(), &[], &[], Path::new(NO_PROBER)).unwrap();
+    let set = ["THING_A", "THING_B", "OTHER"].map(|name| (name.to_owned(), String::new())).into();
+    assert_eq!(registry.get("thing").unwrap().ignored_environment(&set), ["THING_B", "PATH", "THING_A"]);
+}
+
+#[test]
 fn an_unknown_name_is_answered_with_a_guess() {
     let error = registry(&[], &[]).unwrap().get("knwon").err().unwrap();
     assert_eq!(error.exit_code(), 64);

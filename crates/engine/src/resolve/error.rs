@@ -116,6 +116,11 @@ pub enum Problem {
     UnusedSetting(String),
     #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
     NotThroughput { flag: &'static str, pattern: Pattern },
+    #[error(
+        "'--rate' belongs to patterns 'throughput', 'channel' and 'rpc', not to '{0}'; add --pattern throughput, --pattern \
+         channel, or --pattern rpc --mode fixed-freq, or leave it out"
+    )]
+    RateOf(Pattern),
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
     NotChannel { flag: &'static str, pattern: Pattern },
     #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]

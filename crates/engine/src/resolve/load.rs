@@ -35,10 +35,9 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Load>, Prob
     let given: Vec<&'static str> = given.iter().filter(|(_, value)| value.is_some()).map(|(flag, _)| *flag).collect();
     if pattern != Pattern::Throughput {
         let has = |flag: &&&str| matches!(pattern, Pattern::Channel | Pattern::Rpc) && **flag == "--rate";
-        return given
-            .iter()
-            .find(|flag| !has(flag))
-            .map_or(Ok(None), |flag| Err(Problem::NotThroughput { flag, pattern }));
+        return given.iter().find(|flag| !has(flag)).map_or(Ok(None), |flag| {
+            Err(if *flag == "--rate" { Problem::RateOf(pattern) } else { Problem::NotThroughput { flag, pattern } })
+        });
     }
     let exclusive: Vec<&str> =
         given.iter().copied().filter(|flag| !["--recovery", "--duration"].contains(flag)).collect();
@@ -180,5 +179,17 @@ mod tests {
         assert_eq!(of(&Common::default(), Pattern::PingPong).unwrap(), None);
         let error = of(&common(|common| common.duration_s = Some(1.0)), Pattern::PingPong).unwrap_err().to_string();
         assert!(error.contains("--duration") && error.contains("--pattern throughput"), "{error}");
+    }
+
+    #[test]
+    fn a_rate_names_all_patterns_that_have_one() {
+        let rate = common(|common| common.rate = Some("1000".to_owned()));
+        let error = of(&rate, Pattern::PingPong).unwrap_err().to_string();
+        for part in ["'pingpong'", "--pattern throughput", "channel", "rpc", "--mode fixed-freq"] {
+            assert!(error.contains(part), "no {part} in {error}");
+        }
+        for pattern in [Pattern::Channel, Pattern::Rpc] {
+            assert_eq!(of(&rate, pattern).unwrap(), None, "{pattern}");
+        }
     }
 }

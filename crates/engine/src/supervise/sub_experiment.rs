@@ -2,20 +2,22 @@
 
 use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
-use crate::control::{CLOSING, FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING, receive};
+use crate::control::{CLOSING, Follow, FromFollower, FromLeader, Heard, Incoming, Job, OPENING, ToWorker, WRITING};
 use crate::files::append_log_row;
+use crate::last_line::last_line;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
 use crate::worker::OPEN_TIMEOUT;
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::BufReader;
-use std::os::unix::net::UnixStream;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
 use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::throughput::Offer;
 
 /// How long processes may take to end after their last word.
 const ENDING_TIME: Duration = Duration::from_secs(5);
@@ -29,6 +31,8 @@ const LOOKING_TIME: Duration = Duration::from_millis(100);
 const STOPPING_TIME: Duration = Duration::from_secs(5);
 /// How long a transport may take to open and connect, whatever the watchdog says of measuring.
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
+/// How long a leader may say that it lives without a message of its own, besides the pauses that are planned.
+const LONGEST_STANDING: Duration = Duration::from_secs(600);
 /// How long a hundred million samples may take to be sorted and written.
 const WRITING_TIME: Duration = Duration::from_secs(600);
 
@@ -44,8 +48,12 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         let log_file = logs.join(format!("{}.log", plan.name));
         let mut team = Team::start(run, plan, entry, &part, round, &log_file)?;
         let outcome = team.watch(run);
-        let status = team.end(run, outcome, &log_file)?;
+        let status = team.end(run, outcome, &log_file);
         let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options));
+        let status = match (status, &ended) {
+            (Err(why), Some(what)) => return Err(format!("its daemon has gone: {what}; {why}")),
+            (status, _) => status?,
+        };
         match ended {
             // Even if the transport went on without it.
             Some(what) if status == Status::Complete => Err(format!(
@@ -82,8 +90,9 @@ fn ensure_daemon(
         intruder: None,
         publisher_count: most_with_daemon(run, name, SubExperiment::publishers).max(plan.publishers()),
     };
-    let note = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs).map_err(|error| error.to_string())?;
-    if let Some(note) = note {
+    let stop = &run.options.stop;
+    let ensured = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs, stop);
+    if let Some(note) = ensured.map_err(|error| error.to_string())? {
         (run.watch)(&Event::Note(note));
     }
     Ok(Some((name.clone(), options)))
@@ -107,8 +116,10 @@ fn largest(plan: &SubExperiment) -> u64 {
 struct Team {
     /// What its processes print.
     log: File,
+    /// What was in the log before.
+    log_start: u64,
     leader: Worker,
-    reader: BufReader<UnixStream>,
+    incoming: Incoming,
     /// By index; none if they are threads of the leader, or started by hand.
     followers: Vec<Worker>,
     /// The first that was seen to have ended: which, when, and what it said last.
@@ -123,8 +134,11 @@ struct Team {
     again: bool,
     /// Under pattern `log`: the leader's processor time.
     processor_time: Option<ProcessorTime>,
+    part: Part,
     /// When a logger was used, of CLOCK_MONOTONIC.
     logged: (u64, u64),
+    /// What the leader last said that it did, besides being alive, and since when it has said no more.
+    moved: (u64, Instant),
 }
 
 /// The leader's last word, or why there was none.
@@ -153,6 +167,7 @@ impl Team {
             .append(true)
             .open(log_file)
             .map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
+        let log_start = log.metadata().map_or(0, |metadata| metadata.len());
         let job = job(run, plan, entry, part, round);
         let same_process = entry
             .describe()
@@ -168,15 +183,18 @@ impl Team {
             _ if same_process => {}
             Some(meeting) => meeting.start(&controls[0]).map_err(|error| error.to_string())?,
             None => {
+                let plugin = entry.plugin_file().map(|file| (plan.transport.system.clone(), file.to_path_buf()));
+                let plugins: BTreeMap<_, _> = plugin.into_iter().collect();
                 for control in controls {
                     let mut follower = spawn().map_err(|error| failed("follower", error))?;
-                    follower.send(&ToWorker::Follow(control)).map_err(|error| failed("follower", error))?;
+                    let part = Follow { control, plugins: plugins.clone() };
+                    follower.send(&ToWorker::Follow(part)).map_err(|error| failed("follower", error))?;
                     followers.push(follower);
                 }
             }
         }
-        let reader = leader.stream.try_clone().map_err(|error| failed("leader", error))?;
-        let reader = BufReader::new(reader);
+        let incoming = leader.stream.try_clone().map_err(|error| failed("leader", error))?;
+        let incoming = Incoming::new(incoming);
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let plan = plan.clone();
@@ -184,8 +202,9 @@ impl Team {
         let processor_time = is_log.then(|| ProcessorTime::watch(leader.pid())).flatten();
         Ok(Self {
             log,
+            log_start,
             leader,
-            reader,
+            incoming,
             followers,
             follower_ended,
             told_to_stop,
@@ -195,7 +214,9 @@ impl Team {
             planned,
             again: false,
             processor_time,
+            part: part.clone(),
             logged: (0, 0),
+            moved: (0, Instant::now()),
         })
     }
 
@@ -213,26 +234,49 @@ impl Team {
                 // A leader that has gone is noticed below.
                 let _ = self.leader.send(&ToWorker::Stop);
             }
-            if self.reader.buffer().is_empty() {
-                let wait = if self.follower_ended.is_some() { LOOKING_TIME } else { Duration::from_secs(1) };
-                let ready = crate::os::wait_readable(&[&self.leader.stream], wait);
-                if !ready.is_ok_and(|ready| ready[0]) {
+            let wait = if self.follower_ended.is_some() { LOOKING_TIME } else { Duration::from_secs(1) };
+            match self.incoming.next(wait) {
+                Ok(Heard::Message(event)) => {
+                    match &event {
+                        FromLeader::Progress { moves, .. } if *moves == self.moved.0 => {}
+                        FromLeader::Progress { moves, .. } => self.moved = (*moves, Instant::now()),
+                        _ => self.moved.1 = Instant::now(),
+                    }
+                    if let Some(outcome) = self.standing() {
+                        return outcome;
+                    }
+                    if let Some(outcome) = self.take_note(run, event) {
+                        return outcome;
+                    }
+                }
+                Ok(Heard::Nothing) => {
                     if let Some(outcome) = self.overdue(run, heard) {
                         return outcome;
                     }
                     continue;
                 }
-            }
-            match receive::<FromLeader>(&mut self.reader) {
-                Ok(Some(event)) => {
-                    if let Some(outcome) = self.take_note(run, event) {
-                        return outcome;
-                    }
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    let (transport, phase) = (&self.transport, &self.phase);
+                    return Outcome::Killed(format!(
+                        "the leader of '{transport}' sent {error} while it was to {phase}; it was killed"
+                    ));
                 }
-                Ok(None) | Err(_) => return Outcome::Vanished,
+                Ok(Heard::End) | Err(_) => return Outcome::Vanished,
             }
             heard = Instant::now();
         }
+    }
+
+    /// Whether the leader has said for too long that it is alive, and nothing has moved.
+    fn standing(&self) -> Option<Outcome> {
+        let limit = LONGEST_STANDING + 2 * longest_pause(&self.plan);
+        (self.moved.1.elapsed() > limit).then(|| {
+            let (transport, phase, seconds) = (&self.transport, &self.phase, limit.as_secs());
+            Outcome::Killed(format!(
+                "the leader of '{transport}' says that it lives, but has sent nothing for {seconds} s while it was to {phase}; \
+                 it was killed"
+            ))
+        })
     }
 
     fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
@@ -305,6 +349,7 @@ impl Team {
         match event {
             FromLeader::Phase(phase) => self.phase = phase,
             FromLeader::Opened { transport_version, system_version, same_process, memory_lock } => {
+                self.part.close();
                 let result = run.current();
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
@@ -316,12 +361,17 @@ impl Team {
                     return Some(Outcome::Vanished);
                 }
             }
-            FromLeader::Proof(proof) => run.current().path_proof = Some(proof),
+            FromLeader::Proof(proof) => {
+                self.part.close();
+                run.current().path_proof = Some(proof);
+            }
             FromLeader::CellStarted { payload_bytes } => {
+                // Larger messages may have had more made.
+                self.part.close();
                 self.planned = self.plan.samples_of(payload_bytes);
                 (run.watch)(&Event::PayloadStarted { payload_bytes });
             }
-            FromLeader::Progress { samples } => {
+            FromLeader::Progress { samples, .. } => {
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
             FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
@@ -393,25 +443,62 @@ impl Team {
                 return Ok(Status::Complete);
             }
             Outcome::Interrupted => return Ok(Status::Interrupted),
-            Outcome::Failed(why) | Outcome::Killed(why) => self.with_crash(why, &hung),
-            Outcome::Vanished => {
-                let how = self.leader.crash().unwrap_or_else(|| "ended without a word".to_owned());
-                format!("the leader process {how} while it was to {}", self.phase)
-            }
+            Outcome::Failed(why) | Outcome::Killed(why) => match self.crash_of_follower(&hung) {
+                Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
+                None => why,
+            },
+            Outcome::Vanished => match self.leader.crash() {
+                Some(how) => {
+                    let last_words = self.last_words(log_file);
+                    format!("the leader process {how} while it was to {}{last_words}", self.phase)
+                }
+                None => format!("the leader process ended without a word while it was to {}", self.phase),
+            },
         };
         let log = log_file.metadata().is_ok_and(|metadata| metadata.len() > 0);
         Err(if log { format!("{why}; its log is '{}'", log_file.display()) } else { why })
     }
 
-    /// Adds how a follower ended, if that was the cause.
-    fn with_crash(&self, why: String, killed_by_us: &[bool]) -> String {
+    /// How a follower ended, if a crash ended it.
+    fn crash_of_follower(&self, killed_by_us: &[bool]) -> Option<String> {
         let ended = self.followers.iter().zip(killed_by_us).enumerate().filter(|(_, (_, killed))| !**killed);
-        match ended.filter_map(|(index, (follower, _))| Some((index, follower.crash()?))).next() {
-            Some((index, how)) if self.plan.is_fan_out() => format!("{why}; the process of follower {index} {how}"),
-            Some((_, how)) => format!("{why}; the follower process {how}"),
-            None => why,
-        }
+        let (index, how) = ended.filter_map(|(index, (follower, _))| Some((index, follower.crash()?))).next()?;
+        let is_one = !self.plan.is_fan_out();
+        Some(if is_one {
+            format!("the follower process {how}")
+        } else {
+            format!("the process of follower {index} {how}")
+        })
     }
+
+    /// The last line in the log, if any: what a library says before it aborts. All processes write there; what a follower
+    /// that lives writes of the other's end is what it has told us as well.
+    fn last_words(&self, log_file: &Path) -> String {
+        let told = |follower: &Worker| match follower.last_word()? {
+            FromFollower::Failed(why) => Some(why),
+            _ => None,
+        };
+        let heard = self.follower_ended.iter().filter_map(|(_, _, word)| word.clone());
+        let words: Vec<String> = self.followers.iter().filter_map(told).chain(heard).collect();
+        let line = File::open(log_file).and_then(|mut file| last_line(&mut file, self.log_start, &words));
+        line.ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
+    }
+}
+
+/// The longest time between two messages that the plan asks for.
+fn longest_pause(plan: &SubExperiment) -> Duration {
+    let rates = plan.channel.iter().flat_map(|flow| flow.rates_hz.iter().copied());
+    let rates = rates.chain(plan.rpc.iter().flat_map(|calls| calls.rates_hz.iter().copied()));
+    let offers = plan.throughput.iter().flat_map(|load| &load.offers);
+    let pauses = offers.map(|offer| match offer {
+        Offer::Rate { rate_hz } => 1.0 / rate_hz,
+        Offer::Burst { recovery_ns, .. } => *recovery_ns as f64 / 1e9,
+        Offer::Max | Offer::Search { .. } => 0.0,
+    });
+    let recorded =
+        plan.channel.iter().filter_map(|flow| flow.recorded.as_ref()).map(|recorded| recorded.duration_ns as f64 / 1e9);
+    let longest = rates.map(|rate_hz| 1.0 / rate_hz).chain(pauses).chain(recorded).fold(0.0, f64::max);
+    Duration::try_from_secs_f64(longest).unwrap_or(Duration::MAX / 4)
 }
 
 /// The processor of each follower; `None` if the kernel chooses.

@@ -5,9 +5,10 @@ use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
 use crate::clock::Clock;
 use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
 use crate::measure::answers::Answers;
-use crate::measure::stamps::{self, Row};
+use crate::measure::stamps::{self, MISSING, Row};
 use crate::measure::trips::Trips;
 use crate::measure::{End, Failure, Watch, callback};
+use crate::memory::reserved;
 use crate::message::TouchKind;
 use crate::record::{OneWay, Recorded, Recorder};
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,8 +44,8 @@ struct Stamped {
     rows: Vec<Row>,
     /// Of the round trips.
     ticks: Vec<u64>,
-    /// Messages of the cell before the first sample.
-    before: usize,
+    /// Number of the first message whose arrival is noted.
+    first: u64,
 }
 
 /// Whose latency one way.
@@ -96,8 +97,13 @@ impl Leader {
         let plan = &self.job.sub_experiment;
         let (wait, warmup, cap_ns) = (plan.wait, plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
-        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes));
-        let mut warm = Recorder::new(base, Raw::None, warmup);
+        if plan.one_way {
+            // What latencies one way are made in at the end: found to be too little now, and not then.
+            let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.followers));
+            drop(reserved::<u64>(values, "values of latencies one way")?);
+        }
+        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
+        let mut warm = Recorder::new(base, Raw::None, warmup)?;
         let link = Watch::off(&mut *session.link);
         let mut trips = Trips::new(link, session.clock, answers, &shared, session.loss_timeout, session.idle_mask);
         trips.sequence = session.sequence;
@@ -115,14 +121,16 @@ impl Leader {
                     }
                     Wait::Poll | Wait::Block => trips.run::<T>(recorder.free(), pause),
                 };
-                rows.push(Row { first_sample: recorder.count() as usize, began: trips.began });
+                let before = recorder.count() as usize;
+                rows.extend(trips.rows.iter().map(|row| Row { first_sample: before + row.first_sample, ..*row }));
                 recorder.advance(stored);
                 let end = end?;
                 match end {
                     End::Full => {}
                     End::Deadline if shared.stop.load(Relaxed) => return Ok(End::Stopped),
                     End::Deadline if base.now() < deadline => {
-                        self.report(&FromLeader::Progress { samples: if is_shown { recorder.count() } else { 0 } });
+                        let samples = if is_shown { recorder.count() } else { 0 };
+                        self.report(&FromLeader::Progress { samples, moves: trips.sequence });
                     }
                     End::Deadline | End::Stopped => return Ok(end),
                 }
@@ -155,11 +163,9 @@ impl Leader {
         if recorder.count() > MANY_SAMPLES || broken.is_some() {
             self.phase(WRITING);
         }
-        // A message without an answer would move all that follow.
-        let is_whole = trips.sequence - abandoned == warmed + recorder.count();
-        let stamped = (self.job.sub_experiment.one_way && is_whole && broken.is_none()).then(|| {
-            let (ticks, before) = (recorder.ticks().to_vec(), (warmed - first) as usize);
-            Stamped { rows, ticks, before }
+        let stamped = (self.job.sub_experiment.one_way && broken.is_none()).then(|| {
+            let ticks = recorder.ticks().to_vec();
+            Stamped { rows, ticks, first: first + 1 }
         });
         let (recorded, warmup) = (recorder.finish(), warm.count());
         let mut counts = Counts { sent, received: warmup + recorded.count, ..tracked };
@@ -177,7 +183,8 @@ impl Leader {
         self.report(&FromLeader::CellStarted { payload_bytes });
         let before = self.handover(session)?;
         let plan = &self.job.sub_experiment;
-        let noted = if plan.one_way { plan.warmup + plan.samples_of(payload_bytes) } else { 0 };
+        // Twice as many, as some may be lost; more are not noted.
+        let noted = if plan.one_way { 2 * (plan.warmup + plan.samples_of(payload_bytes)) } else { 0 };
         self.ask_ready(&ToFollower::Cell { payload_bytes, first: session.sequence + 1, noted })?;
         Ok(before)
     }
@@ -215,6 +222,7 @@ impl Leader {
         };
         cell.one_way_ns = figures(&Latency::Only);
         cell.one_way_last_ns = figures(&Latency::Last);
+        cell.one_way_missing = one_way.iter().map(|(_, one_way)| one_way.missing).max().unwrap_or(0);
         cell.one_way_within_run_ns = within_run(&Latency::Only);
         cell.one_way_last_within_run_ns = within_run(&Latency::Last);
         cell.followers = (0..)
@@ -235,21 +243,25 @@ impl Leader {
         self.finish_cell(cell, ending)
     }
 
-    /// Latencies one way, from our stamps and the followers'; none if a message was not answered.
+    /// Latencies one way, from our stamps and the followers', of messages that were answered.
     fn one_way(&self, outcome: &Outcome) -> Result<Vec<(Latency, OneWay)>> {
-        let Some(Stamped { rows, ticks, before }) = &outcome.stamped else { return Ok(Vec::new()) };
+        let Some(Stamped { rows, ticks, first }) = &outcome.stamped else { return Ok(Vec::new()) };
         let mut each = Vec::new();
         for follower in 0..self.followers() {
             let file = arrivals_file(&self.job.scratch_dir, follower);
             let bytes =
                 std::fs::read(&file).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
             let (words, _) = bytes.as_chunks::<8>();
-            let arrived: Vec<u64> = words.iter().skip(*before).map(|word| u64::from_le_bytes(*word)).collect();
-            let Some(latencies) = stamps::one_way(rows, ticks, &arrived) else { return Ok(Vec::new()) };
-            each.push(latencies);
+            let arrived: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+            each.push(stamps::one_way(rows, ticks, *first, &arrived));
         }
-        let in_ns =
-            |ticks: Vec<u64>| OneWay::of(ticks.into_iter().map(|ticks| self.job.timebase.to_ns(ticks)).collect());
+        let in_ns = |ticks: Vec<u64>| {
+            let samples = ticks.len();
+            let known = ticks.into_iter().filter(|ticks| *ticks != MISSING);
+            let known: Vec<u64> = known.map(|ticks| self.job.timebase.to_ns(ticks)).collect();
+            let missing = (samples - known.len()) as u64;
+            OneWay::of(known, missing)
+        };
         if let [_] = each[..] {
             return Ok(each.into_iter().map(|latencies| (Latency::Only, in_ns(latencies))).collect());
         }

@@ -2,12 +2,12 @@
 
 use super::crew::{Crew, Done, Window};
 use super::leader::Leader;
-use super::load::{LONGEST_TAKING, SIGN_OF_LIFE};
+use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{ANSWER_TIMEOUT, Error, Result};
 use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
 use crate::measure::Failure;
 use crate::measure::arrivals::Arrived;
-use crate::measure::publish::Sending;
+use crate::measure::publish::{Sending, Shown};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
@@ -104,11 +104,13 @@ impl Leader {
     fn look_after(&mut self, crew: &Crew, sending: &[Sending]) {
         let by_signal = self.job.sub_experiment.wait == Wait::Block && self.shared.interrupt.load(Relaxed);
         let overdue = SIGN_OF_LIFE.min(Duration::from_nanos(self.job.loss_timeout_ns) / 2);
-        let mut seen = vec![0; sending.len()];
+        let standing = Duration::from_nanos(self.job.loss_timeout_ns) + overdue;
+        let mut seen = vec![Shown::default(); sending.len()];
+        // What each thread last did, and when that was seen first.
+        let mut lives = vec![((Shown::default(), 0), Instant::now()); sending.len()];
         let (mut looked, mut told) = (Instant::now(), Instant::now());
         while crew.is_running() {
-            let draining = |sending: &&Sending| sending.0.load(Relaxed) == Sending::DRAINING;
-            let is_draining = sending.iter().any(|sending| draining(&sending));
+            let is_draining = sending.iter().any(|sending| sending.shown().is_draining());
             std::thread::park_timeout(if is_draining { DRAINING } else { overdue });
             let stopped = self.shared.stop.load(Relaxed);
             if stopped {
@@ -117,19 +119,28 @@ impl Leader {
             if self.shared.peer_gone.load(Relaxed) {
                 crew.orphan();
             }
-            if told.elapsed() >= SIGN_OF_LIFE {
-                self.report(&FromLeader::Progress { samples: 0 });
+            for ((sending, shared), life) in sending.iter().zip(&crew.shared).zip(&mut lives) {
+                let now = (sending.shown(), shared.sequence.load(Relaxed));
+                if now != life.0 || !now.0.is_busy() {
+                    *life = (now, Instant::now());
+                }
+            }
+            // A thread that stands gives no sign of life, and then none of them does.
+            let is_alive = lives.iter().all(|life| life.1.elapsed() < standing);
+            if is_alive && told.elapsed() >= SIGN_OF_LIFE {
+                let moves = lives.iter().map(|life| life.0.0.number()).fold(0, u64::wrapping_add);
+                self.report(&FromLeader::Progress { samples: 0, moves });
                 told = Instant::now();
             }
-            let drained = sending.iter().enumerate().filter(|(_, sending)| draining(sending));
+            let drained = sending.iter().enumerate().filter(|(_, sending)| sending.shown().is_draining());
             drained.for_each(|(thread, _)| crew.interrupt(thread, by_signal));
             if looked.elapsed() < overdue && !stopped {
                 continue;
             }
             looked = Instant::now();
             for (thread, (sending, seen)) in sending.iter().zip(&mut seen).enumerate() {
-                let now = sending.0.load(Relaxed);
-                if now != 0 && now == *seen {
+                let now = sending.shown();
+                if now.is_busy() && now == *seen {
                     crew.interrupt(thread, by_signal);
                 }
                 *seen = now;
@@ -167,18 +178,9 @@ impl Leader {
     }
 
     fn await_received(&mut self, patience: Duration) -> Result<(Vec<Arrived>, Used, Option<String>)> {
-        let deadline = Instant::now() + patience;
-        loop {
-            match self.hear_within(0, SIGN_OF_LIFE)? {
-                Some(FromFollower::Received { arrived, used, failed }) => return Ok((arrived, used, failed)),
-                Some(_) => return Err(Error::Failed("the follower's messages are out of order".to_owned())),
-                None if Instant::now() > deadline => {
-                    let seconds = patience.as_secs();
-                    let why = format!("the follower was still taking messages {seconds} s after the last was sent");
-                    return Err(Error::Failed(why));
-                }
-                None => self.report(&FromLeader::Progress { samples: 0 }),
-            }
+        match self.hear_taken(patience)? {
+            FromFollower::Received { arrived, used, failed } => Ok((arrived, used, failed)),
+            _ => Err(Error::Failed("the follower's messages are out of order".to_owned())),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
 use crate::clock::{Clock, Monotonic, Source, Tsc};
-use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower};
+use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower, Versions};
 use crate::handover::Page;
 use crate::measure::arrivals;
 use crate::measure::callback::{self, Inbox};
@@ -11,9 +11,11 @@ use crate::measure::sink::Sink;
 use crate::measure::stamps::{Arrived, NoStamps, Numbered, Stamps};
 use crate::measure::{Failure, Shared, Watch, echo};
 use crate::message::{TouchKind, with_touch};
-use crate::os::{self, Target};
+use crate::os::{self, ForThisUser, Target};
 use crate::proof::{Baseline, Observer};
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -29,18 +31,20 @@ pub struct Follower {
     setup: Setup,
 }
 
-/// Follows the leader at the other end of `stream` until it says good-bye.
+/// Follows the leader at the other end of `stream` until it says good-bye. It names a system; where that is, if it is a
+/// plugin, `plugins` says.
 ///
 /// # Errors
 /// What ended it; the leader has been told.
-pub fn follow(stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+pub fn follow(stream: UnixStream, plugins: &BTreeMap<String, PathBuf>, built_in: BuiltIn<'_>) -> Result<()> {
     let mut follower = Follower::start(stream)?;
     if follower.pattern() == Pattern::Log {
         let result = follower.read_logs();
         return follower.report(result);
     }
-    let setup = &follower.setup;
-    let result = find(&setup.system, setup.plugin.as_deref(), built_in).and_then(|system| system.follow(&mut follower));
+    let system = &follower.setup.system;
+    let plugin = plugins.get(system).map(PathBuf::as_path);
+    let result = find(system, plugin, built_in).and_then(|system| system.follow(&mut follower));
     follower.report(result)
 }
 
@@ -56,18 +60,32 @@ impl Follower {
             ToFollower::StopAfter { last } => Some(*last),
             _ => None,
         };
-        let control = Channel::new(stream, shared.clone(), Target::current(), stops)
+        let mut control = Channel::new(stream, shared.clone(), Target::current(), stops)
             .map_err(|error| Error::of("control channel", error))?;
-        match control.receive(ANSWER_TIMEOUT)? {
-            ToFollower::Setup(setup) if setup.protocol == PROTOCOL => {
+        let greeting = control.receive(ANSWER_TIMEOUT);
+        let versions = match &greeting {
+            Ok(ToFollower::Setup(setup)) if setup.protocol != PROTOCOL => {
+                let tripmeter = Some(setup.tripmeter.clone()).filter(|version| !version.is_empty());
+                Some(Versions { protocol: setup.protocol, tripmeter })
+            }
+            Err(NoMessage::Junk(junk)) => junk.versions.clone(),
+            _ => None,
+        };
+        if let Some(versions) = versions {
+            // A leader that has gone need not be told.
+            let _ = control.send(&FromFollower::Failed(versions.differ()));
+            return Err(Error::Failed(versions.differ()));
+        }
+        if let Err(NoMessage::Junk(junk)) = &greeting {
+            // The same.
+            let _ = control.send(&FromFollower::Failed(junk.to_string()));
+        }
+        match greeting? {
+            ToFollower::Setup(setup) => {
                 shared.interrupt.store(setup.interrupt, Relaxed);
                 confine(&setup.cpus)?;
                 Ok(Self { control, shared, setup: *setup })
             }
-            ToFollower::Setup(setup) => Err(Error::Failed(format!(
-                "the leader speaks protocol {}, this follower {PROTOCOL}; use the same tripmeter on both sides",
-                setup.protocol
-            ))),
             _ => Err(Error::Failed("the leader sent no settings".to_owned())),
         }
     }
@@ -108,6 +126,7 @@ impl Follower {
         }
         let inboxes: Vec<Box<Inbox>> = (0..links).map(|_| Box::default()).collect();
         self.pin(!self.setup.own_threads)?;
+        let for_this_user = ForThisUser::begin();
         let mut node = system.open(&self.setup.options).map_err(|error| Error::of("open", error))?;
         let mut links = Vec::new();
         for (index, inbox) in (0..).zip(&inboxes) {
@@ -116,6 +135,7 @@ impl Follower {
             links.push(link.map_err(|error| Error::of("open", error))?);
         }
         self.connect(&mut links)?;
+        drop(for_this_user);
         self.serve(&mut links, clock, &inboxes, &page, &baseline)
     }
 
@@ -164,9 +184,9 @@ impl Follower {
                     match self.setup.arrivals {
                         None if ticks > 0 => self.cell(&mut Delayed { link, clock, ticks }, inbox, &mut NoStamps)?,
                         None => self.cell(link, inbox, &mut NoStamps)?,
-                        Some(Source::Tsc) => self.noted_cell(link, inbox, Arrived::new(Tsc, first, noted))?,
+                        Some(Source::Tsc) => self.noted_cell(link, inbox, Arrived::new(Tsc, first, noted)?)?,
                         Some(Source::Monotonic) => {
-                            self.noted_cell(link, inbox, Arrived::new(Monotonic, first, noted))?
+                            self.noted_cell(link, inbox, Arrived::new(Monotonic, first, noted)?)?
                         }
                     }
                     self.say(&FromFollower::Stopped)?;
@@ -300,5 +320,43 @@ impl Follower {
 
     pub(super) fn finish_probe(&mut self, evidence: crate::proof::Evidence) -> Result<()> {
         self.say(&FromFollower::Evidence(Box::new(evidence)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::receive;
+    use std::io::{BufReader, Write};
+
+    /// What a follower and its leader say of that first line.
+    fn said(line: &str) -> (String, String) {
+        let (mut leader, stream) = UnixStream::pair().unwrap();
+        writeln!(leader, "{line}").unwrap();
+        let Err(error) = Follower::start(stream) else { panic!("'{line}' was taken") };
+        leader.shutdown(std::net::Shutdown::Write).unwrap();
+        let heard = receive::<FromFollower>(&mut BufReader::new(leader)).unwrap();
+        let heard = if let Some(FromFollower::Failed(why)) = heard { why } else { String::new() };
+        (error.to_string(), heard)
+    }
+
+    #[test]
+    fn both_sides_hear_both_versions_whatever_else_the_settings_hold() {
+        let own = format!("protocol {PROTOCOL} (tripmeter {})", env!("CARGO_PKG_VERSION"));
+        for (line, leader) in [
+            (r#"{"Setup":{"protocol":7,"tripmeter":"0.0.9","new":[1]}}"#, "protocol 7 (tripmeter 0.0.9)"),
+            (r#"{"Setup":{"protocol":7}}"#, "protocol 7 (tripmeter of unknown version)"),
+        ] {
+            let (follower, heard) = said(line);
+            assert!(follower.contains(leader) && follower.contains(&own), "{follower}");
+            assert_eq!(follower, heard);
+        }
+    }
+
+    #[test]
+    fn junk_is_called_junk() {
+        let (follower, heard) = said("GET / HTTP/1.1");
+        assert_eq!(follower, heard);
+        assert_eq!(follower, "junk on the control channel: \"GET / HTTP/1.1\"");
     }
 }

@@ -18,7 +18,7 @@ use crate::measure::callback::Inbox;
 use crate::measure::trips::POLL_IDLE_MASK;
 use crate::measure::{Failure, Shared, Tracker};
 use crate::message::with_touch;
-use crate::os::{self, Target, Whose};
+use crate::os::{self, ForThisUser, Target, Whose};
 use crate::proof::{self, Observer};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -152,7 +152,9 @@ fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
             let which = if job.controls.len() > 1 { format!(" {index}") } else { String::new() };
             return Err(Error::Failed(format!("the follower process{which} did not come")));
         }
-        streams.push(listener.accept().map_err(failed)?.0);
+        let stream = listener.accept().map_err(failed)?.0;
+        os::check_peer(&stream).map_err(failed)?;
+        streams.push(stream);
     }
     Ok(streams)
 }
@@ -227,6 +229,7 @@ impl Leader {
             Ok(message) => Ok(Some(message)),
             Err(NoMessage::Closed) => Err(self.failed(&format!("{} {GONE}", who()))),
             Err(NoMessage::TimedOut) => Ok(None),
+            Err(NoMessage::Junk(junk)) => Err(self.failed(&format!("{} sent {junk}", who()))),
         }
     }
 
@@ -269,6 +272,7 @@ impl Leader {
             for (index, control) in self.controls.iter().enumerate() {
                 match control.receive(LOOK) {
                     Ok(FromFollower::Failed(why)) => said[index] = Some(why),
+                    Err(NoMessage::Junk(junk)) => return self.failed(&format!("{} sent {junk}", self.who(index))),
                     Err(NoMessage::Closed) if said[index].is_none() => {
                         let gone = format!("{} {GONE}", self.who(index));
                         let is_all = matches!(failure, Failure::PeerGone);
@@ -333,8 +337,8 @@ impl Leader {
     pub(super) fn setup(&self, page: &Page, follower: u32) -> Setup {
         Setup {
             protocol: PROTOCOL,
+            tripmeter: env!("CARGO_PKG_VERSION").to_owned(),
             system: self.job.sub_experiment.transport.system.clone(),
-            plugin: self.job.plugin.clone(),
             arrivals: self.job.sub_experiment.one_way.then_some(self.job.timebase.source),
             options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,
@@ -376,6 +380,7 @@ impl Leader {
         self.pin(!self.variant.own_threads)?;
         let options = self.node_options(Role::Leader, 0);
         let limits = system.probe(&options).map_err(|error| self.transport_failed(&error))?;
+        let for_this_user = ForThisUser::begin();
         let begin = Instant::now();
         let mut node = system.open(&options).map_err(|error| self.transport_failed(&error))?;
         let mut links = Vec::new();
@@ -385,6 +390,7 @@ impl Leader {
             links.push(link.map_err(|error| self.transport_failed(&error))?);
         }
         let (leader, follower) = self.connect(&mut links)?;
+        drop(for_this_user);
         self.pin(self.variant.own_threads)?;
         let pair = TruePair { leader, follower, took: begin.elapsed() };
         let trials = self.prove_refusal(limits.intruders, &pair)?;

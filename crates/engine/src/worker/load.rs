@@ -2,7 +2,8 @@
 
 use super::leader::{Leader, Output, Session};
 use super::search::search;
-use super::{ANSWER_TIMEOUT, Error, Result};
+use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
+use super::{Error, Result};
 use crate::clock::Clock;
 use crate::control::{FromFollower, FromLeader, ToFollower};
 use crate::measure::arrivals::Arrived;
@@ -15,10 +16,6 @@ use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::{Cell, Counts, Handovers};
 use tripmeter_model::throughput::{Arrival, Load, Offer, Trial, per_second};
 
-/// Between two signs of life.
-pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
-/// Longest that a follower may go on taking what was sent, besides the loss time-out.
-pub(super) const LONGEST_TAKING: Duration = Duration::from_secs(60);
 /// As fast as it goes, messages between two looks at the clock, if they are small.
 const BURST: u64 = 32;
 /// Messages up to this size are small: a burst of them takes some microseconds.
@@ -218,7 +215,9 @@ impl Leader {
         loop {
             let deadline = extent.deadline.min(base.now() + piece);
             match stream.run::<T, S>(spacing, Extent { deadline, ..extent })? {
-                End::Deadline if base.now() < extent.deadline => self.report(&FromLeader::Progress { samples: 0 }),
+                End::Deadline if base.now() < extent.deadline => {
+                    self.report(&FromLeader::Progress { samples: 0, moves: stream.sequence });
+                }
                 end => return Ok(end),
             }
         }
@@ -227,18 +226,9 @@ impl Leader {
     /// Tells the follower how many messages there are, and hears what has come of them.
     fn count(&mut self, last: u64) -> Result<Arrived> {
         self.tell(&ToFollower::StopAfter { last })?;
-        let deadline = Instant::now() + LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns);
-        loop {
-            match self.hear_within(0, SIGN_OF_LIFE.min(ANSWER_TIMEOUT))? {
-                Some(FromFollower::Arrived(arrived)) => return Ok(arrived),
-                Some(_) => return Err(Error::Failed("the follower's messages are out of order".to_owned())),
-                None if Instant::now() > deadline => {
-                    let seconds = LONGEST_TAKING.as_secs();
-                    let why = format!("the follower was still taking messages {seconds} s after the last was sent");
-                    return Err(Error::Failed(why));
-                }
-                None => self.report(&FromLeader::Progress { samples: 0 }),
-            }
+        match self.hear_taken(LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns))? {
+            FromFollower::Arrived(arrived) => Ok(arrived),
+            _ => Err(Error::Failed("the follower's messages are out of order".to_owned())),
         }
     }
 

@@ -193,7 +193,7 @@ impl Leader {
                     let seconds = LONGEST_READING.as_secs();
                     return Err(self.failed(&format!("the reader did not finish reading within {seconds} s")));
                 }
-                None => self.report(&FromLeader::Progress { samples: 0 }),
+                None => self.report(&FromLeader::Progress { samples: 0, moves: 0 }),
             }
         }
     }
@@ -235,8 +235,8 @@ impl Leader {
     ) -> Result<(Called, Window)> {
         let plan = &self.job.sub_experiment;
         let (base, cap_ns, shared) = (self.job.timebase, plan.time_cap_ns, self.shared.clone());
-        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes));
-        let mut warm = Recorder::new(base, Raw::None, plan.warmup);
+        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
+        let mut warm = Recorder::new(base, Raw::None, plan.warmup)?;
         let text = Text::new(payload_bytes as usize);
         let mut calls = Calls {
             link,
@@ -277,7 +277,8 @@ impl Leader {
             match end {
                 End::Full => {}
                 End::Deadline if base.now() < deadline => {
-                    self.report(&FromLeader::Progress { samples: if is_shown { recorder.count() } else { 0 } });
+                    let samples = if is_shown { recorder.count() } else { 0 };
+                    self.report(&FromLeader::Progress { samples, moves: calls.sequence });
                 }
                 End::Deadline | End::Stopped => return Ok(end),
             }
@@ -296,7 +297,7 @@ impl Leader {
                 return Err(self.failed(&why));
             }
             if told.elapsed() > SIGN_OF_LIFE {
-                self.report(&FromLeader::Progress { samples: 0 });
+                self.report(&FromLeader::Progress { samples: 0, moves: 0 });
                 told = Instant::now();
             }
             std::thread::sleep(CLOSING_LOOK);

@@ -17,11 +17,13 @@ mod receive;
 mod replay;
 mod rpc;
 mod search;
+mod taking;
 mod trials;
 
 use crate::any::AnySystem;
 use crate::audit;
-use crate::control::{FromFollower, NoMessage, ToWorker, receive, send};
+use crate::control::{Follow, FromFollower, NoMessage, ToWorker, receive, send};
+use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
 use std::io::{self, BufReader};
 use std::os::fd::FromRawFd;
@@ -67,11 +69,18 @@ impl Error {
     }
 }
 
+impl From<OutOfMemory> for Error {
+    fn from(error: OutOfMemory) -> Self {
+        Error::Failed(error.to_string())
+    }
+}
+
 impl From<NoMessage> for Error {
     fn from(error: NoMessage) -> Self {
         Error::Failed(match error {
             NoMessage::Closed => "the other side has gone".to_owned(),
             NoMessage::TimedOut => "the other side does not answer".to_owned(),
+            NoMessage::Junk(junk) => junk.to_string(),
         })
     }
 }
@@ -88,7 +97,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     let part = receive::<ToWorker>(&mut BufReader::with_capacity(1, &stream));
     let played = match part {
         Ok(Some(ToWorker::Lead(job))) => leader::lead(*job, stream, built_in),
-        Ok(Some(ToWorker::Follow(control))) => follow(&control, stream, built_in),
+        Ok(Some(ToWorker::Follow(part))) => follow(&part, stream, built_in),
         Ok(Some(ToWorker::Intrude(intrusion))) => intruder::intrude(&intrusion, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::Intruded(_)) | None) => Ok(()),
         Err(error) => Err(Error::of("no part to play", error)),
@@ -102,10 +111,11 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     }
 }
 
-fn follow(control: &Path, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
-    let result = connect(control, ANSWER_TIMEOUT)
+fn follow(part: &Follow, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+    let result = connect(&part.control, ANSWER_TIMEOUT)
+        .and_then(|stream| os::check_peer(&stream).map(|()| stream))
         .map_err(|error| Error::of("the leader cannot be reached", error))
-        .and_then(|stream| follower::follow(stream, built_in));
+        .and_then(|stream| follower::follow(stream, &part.plugins, built_in));
     let last_word = match &result {
         Ok(()) => FromFollower::Used(audit::this_thread("follower", Whose::Process)),
         // Read if the leader cannot pass it on, because it waits within its transport.
@@ -140,5 +150,7 @@ fn find(system: &str, plugin: Option<&Path>, built_in: BuiltIn<'_>) -> Result<Ar
         return Ok(Arc::new(Plugin::load(file).map_err(|error| Error::Failed(error.to_string()))?));
     }
     let found = built_in.iter().find(|candidate| candidate.description().system == system);
-    found.cloned().ok_or_else(|| Error::Failed(format!("system '{system}' is not built in")))
+    found
+        .cloned()
+        .ok_or_else(|| Error::Failed(format!("system '{system}' is not known here; name its plugin (--plugin)")))
 }

@@ -55,16 +55,18 @@ impl Follower {
         let places = watches.iter_mut().zip(&crew.shared);
         let (taken, received, nobodys) = if has_publishers {
             let ledger = || Several::new(clock, first, messages, &crew.shared);
-            let sinks = places.map(|(watch, shared)| Sink::keeping(watch, clock, shared, ledger())).collect();
+            let sinks = places.map(|(watch, shared)| Ok(Sink::keeping(watch, clock, shared, ledger()?)));
+            let sinks = sinks.collect::<Result<Vec<_>>>()?;
             let (taken, ledgers) = self.take_all::<L, C, T, _>(crew, sinks, inboxes)?;
             let (received, nobodys): (Vec<_>, Vec<_>) = ledgers.into_iter().map(Several::into_parts).unzip();
             (taken, received.into_iter().flatten().collect(), nobodys)
         } else {
             let sinks = places.zip(messages).map(|((watch, shared), count)| {
-                let notes = Arrival::new(clock, first, *count);
-                Sink::keeping(watch, clock, shared, Single::new(first, shared, notes))
+                let notes = Arrival::new(clock, first, *count)?;
+                Ok(Sink::keeping(watch, clock, shared, Single::new(first, shared, notes)))
             });
-            let (taken, ledgers) = self.take_all::<L, C, T, _>(crew, sinks.collect(), inboxes)?;
+            let sinks = sinks.collect::<Result<Vec<_>>>()?;
+            let (taken, ledgers) = self.take_all::<L, C, T, _>(crew, sinks, inboxes)?;
             (taken, ledgers.into_iter().map(|ledger| (ledger.counts(), ledger.notes)).collect(), Vec::new())
         };
         let received: Vec<Received<C>> = received;
@@ -175,7 +177,7 @@ impl Follower {
                     return Ok(used);
                 }
                 Ok(_) => return Err(Error::Failed("the leader's messages are out of order".to_owned())),
-                Err(NoMessage::Closed) => return Err(NoMessage::Closed.into()),
+                Err(error @ (NoMessage::Closed | NoMessage::Junk(_))) => return Err(error.into()),
                 // A thread that failed has said to all that it is over.
                 Err(NoMessage::TimedOut) if !crew.is_running() => return Ok(window.close()),
                 Err(NoMessage::TimedOut) => {}

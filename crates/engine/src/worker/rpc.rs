@@ -17,9 +17,10 @@ use crate::measure::publish::{Sending, Sleep};
 use crate::measure::stamps::Requests;
 use crate::measure::trips::Trips;
 use crate::measure::{End, Tracker, Watch, echo};
+use crate::memory::reserved;
 use crate::message::TouchKind;
 use crate::passage::{Kept, Topic};
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Release;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::rpc::{CallCounts, ClientSeries, Pace, RpcTrial};
@@ -62,7 +63,9 @@ impl Leader {
     ) -> Result<Sent> {
         let clients = 1 + session.others.len();
         let (crew, sending) = (&Crew::new(clients), Sending::of(clients));
-        let mut made: Vec<Made> = (0..clients).map(|_| Made::new(piece.messages as usize)).collect();
+        // What latencies are made in at the end: found to be too little now, and not then.
+        drop(reserved::<u64>(piece.messages.saturating_mul(6 * clients as u64), "values of latencies")?);
+        let mut made = (0..clients).map(|_| Made::new(piece.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
         let (clock, loss_timeout, sequence) = (session.clock, session.loss_timeout, session.sequence);
         let (idle_mask, wait) = (session.idle_mask, self.job.sub_experiment.wait);
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(clients) };
@@ -81,7 +84,7 @@ impl Leader {
                 } else {
                     let ended = client.run(made, piece.capped, |begun| trips.call::<T>(begun));
                     ended.and_then(|ended| {
-                        sending.0.store(Sending::DRAINING, Relaxed);
+                        sending.drain();
                         crew.rouse_main();
                         trips.drain::<T>().map(|()| ended)
                     })

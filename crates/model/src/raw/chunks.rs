@@ -48,10 +48,10 @@ pub enum ChunkError {
 }
 
 impl Chunks<'static> {
-    /// Opens a whole file; a byte-order mark is skipped.
-    pub fn open(name: &Path) -> Result<Self, FileError> {
+    /// Opens a whole file; a byte-order mark is skipped. It may be a pipe or a device if `is_named` by the user.
+    pub fn open(name: &Path, is_named: bool) -> Result<Self, FileError> {
         let failed = |error| FileError::reading(name, &error);
-        let mut file = file::open(name)?;
+        let mut file = if is_named { file::open_named(name)? } else { file::open(name)? };
         let metadata = file.metadata().map_err(failed)?;
         let mut magic = [0; 2];
         let source = if metadata.is_file() {

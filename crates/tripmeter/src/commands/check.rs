@@ -4,16 +4,19 @@ use crate::args::CheckArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{Job, create_folder, draw_all};
-use crate::summaries::{ExperimentFolder, kind_of_name, other_kind, runs};
+use crate::summaries::{ExperimentFolder, kind_of, kind_of_name, other_kind, runs};
 use crate::verdicts::RATE;
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::check::{Check, CheckRow};
 use tripmeter_model::exit;
+use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::requirements::Requirements;
+use tripmeter_model::summary::Summary;
 use tripmeter_report::plots::{self, latency};
 use tripmeter_stats::family::{Factors, factors, fewest_runs, is_added, kinds};
+use tripmeter_stats::timed;
 use tripmeter_stats::verdict::{ExperimentCheck, Measured};
 
 /// `tripmeter check`
@@ -102,16 +105,12 @@ pub fn checked(
     let mut experiment = ExperimentFolder::open(folder)?;
     experiment.summarise(false)?;
     let measured = experiment.measured()?;
-    same_kinds(requirements, file, &experiment, folder)?;
+    let names: Vec<&str> = experiment.sources.iter().map(|source| source.name.as_str()).collect();
+    let place = format!("'{}'", folder.display());
+    same_kinds(requirements, file, &names, |name| experiment.kind(name), &place)?;
     let checked = ExperimentCheck::new(requirements, &measured);
     if checked.checked.is_empty() {
-        let text = format!(
-            "nothing to check: '{}' has no requirements for any sub-experiment in '{}': {}",
-            file.display(),
-            folder.display(),
-            checked.without_requirements.join(", ")
-        );
-        return Err(CliError::new(exit::DATA, text));
+        return Err(nothing_to_check(file, &place, &checked));
     }
     plots.map_or(Ok(()), |(folder, _)| create_folder(folder))?;
     for one in &checked.checked {
@@ -123,23 +122,84 @@ pub fn checked(
     Ok(checked)
 }
 
-/// Refuses limits of another kind of latency than was measured of their sub-experiment.
+/// Checks that a plan can meet requirements, before it is measured.
+///
+/// # Errors
+/// If no sub-experiment of the plan has requirements, or one whose latencies are of another kind, or of a payload that is
+/// not in the plan; if `strict`, also if a sub-experiment is on one side only.
+pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan, strict: bool) -> Result<(), CliError> {
+    const PLACE: &str = "the experiment";
+    let planned: Vec<(String, &SubExperiment)> = plan.sub_experiments.iter().flat_map(names_of).collect();
+    let names: Vec<&str> = planned.iter().map(|(name, _)| name.as_str()).collect();
+    let of = |name: &str| planned.iter().find(|(planned, _)| planned == name).map(|(_, plan)| *plan);
+    same_kinds(requirements, file, &names, |name| kind_of_name(name).or_else(|| kind_of(of(name)?)), PLACE)?;
+    let empty =
+        |name: &&str| Measured { name: (*name).to_owned(), summary: Summary { rows: Vec::new() }, distrust: None };
+    let sides = ExperimentCheck::new(requirements, &names.iter().map(empty).collect::<Vec<_>>());
+    if sides.checked.is_empty() {
+        return Err(nothing_to_check(file, PLACE, &sides));
+    }
+    let refused = |what: String| Err(CliError::new(exit::DATA, format!("'{}' has {what}", file.display())));
+    for row in &requirements.rows {
+        let Some(plan) = of(&row.sub_experiment) else { continue };
+        if !plan.payloads.iter().any(|bytes| Bytes::from(*bytes) == row.bytes) {
+            let payloads = plan.payloads.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            return refused(format!(
+                "limits of '{}' at {} bytes, which {PLACE} does not measure, only {payloads}; add the payload \
+                 (--payloads), or leave the limits out",
+                row.sub_experiment, row.bytes
+            ));
+        }
+    }
+    let (without, gone) = (sides.without_requirements, sides.not_measured);
+    match strict {
+        true if !gone.is_empty() => refused(format!(
+            "limits of {}, which {PLACE} does not measure; leave them out, or leave --strict out",
+            gone.join(", ")
+        )),
+        true if !without.is_empty() => refused(format!(
+            "no limits of {}, which {PLACE} measures; add them, or leave --strict out",
+            without.join(", ")
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The names that the figures of a sub-experiment will have.
+fn names_of(plan: &SubExperiment) -> Vec<(String, &SubExperiment)> {
+    let names = match timed::is_of(plan) {
+        true => timed::summaries(plan, None).into_iter().map(|(name, _)| name).collect(),
+        false => vec![plan.name.clone()],
+    };
+    names.into_iter().map(|name| (name, plan)).collect()
+}
+
+/// None of the sub-experiments has requirements.
+fn nothing_to_check(file: &Path, place: &str, checked: &ExperimentCheck) -> CliError {
+    let text = format!(
+        "nothing to check: '{}' has no requirements for any sub-experiment in {place}: {}",
+        file.display(),
+        checked.without_requirements.join(", ")
+    );
+    CliError::new(exit::DATA, text)
+}
+
+/// Refuses limits of another kind of latency than their sub-experiment has among `names`.
 fn same_kinds(
     requirements: &Requirements,
     file: &Path,
-    experiment: &ExperimentFolder,
-    folder: &Path,
+    names: &[&str],
+    kind_of: impl Fn(&str) -> Option<latency::LatencyKind>,
+    place: &str,
 ) -> Result<(), CliError> {
-    let names = || experiment.sources.iter().map(|source| source.name.as_str());
     let limited = requirements.rows.iter().map(|row| row.sub_experiment.as_str());
-    let Some((limit, measured)) = other_kind(limited, names) else { return Ok(()) };
-    let kind = |name: &str| kind_of_name(name).or_else(|| experiment.kind(name).filter(|_| name == measured));
+    let Some((limit, measured)) = other_kind(limited, || names.iter().copied()) else { return Ok(()) };
+    let kind = |name: &str| kind_of_name(name).or_else(|| kind_of(name).filter(|_| name == measured));
     let text = format!(
-        "'{}' has limits of '{limit}' ({}), but '{}' measured '{measured}' ({}): latencies of different kinds are not \
+        "'{}' has limits of '{limit}' ({}), but {place} has '{measured}' ({}): latencies of different kinds are not \
          checked; make limits of the same kind, as `tripmeter requirements` does",
         file.display(),
         kind(limit).map_or("rtt_half, or what its samples are", latency::LatencyKind::name),
-        folder.display(),
         kind(measured).map_or("rtt_half, or what its samples are", latency::LatencyKind::name),
     );
     Err(CliError::new(exit::DATA, text))

@@ -1,13 +1,25 @@
-use crate::args::DoctorArgs;
+use crate::args::{DoctorArgs, PluginArgs};
 use crate::error::CliError;
+use crate::experiment;
 use crate::output;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tripmeter_engine::audit::{self, Root};
 use tripmeter_engine::clock::Calibration;
+use tripmeter_engine::registry::{Entry, Registry, Source};
 use tripmeter_engine::{os, resolve};
-use tripmeter_model::audit::CheckInfo;
+use tripmeter_model::audit::{Audit, CheckInfo};
 use tripmeter_model::exit;
+
+/// What is found.
+#[derive(Serialize)]
+struct Findings<'a> {
+    #[serde(flatten)]
+    audit: &'a Audit,
+    /// Of each system here, what others can reach while it is measured.
+    open_to_others: &'a BTreeMap<&'a str, &'a [String]>,
+}
 
 /// `tripmeter doctor`
 pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
@@ -24,9 +36,24 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
         output::say(&spinning(&cpus, args.seconds));
     }
     let audit = audit::before(&Root::machine(), &cpus, &Calibration::new(), args.seconds);
-    output::print(&if args.json { json(&audit) } else { tripmeter_report::audit(&audit) })?;
+    let registry = experiment::registry(&PluginArgs::default(), &experiment::program()?)?;
+    let open_to_others = &open_to_others(&registry);
+    let text = if args.json {
+        json(&Findings { audit: &audit, open_to_others })
+    } else {
+        tripmeter_report::audit(&audit) + &tripmeter_report::open_to_others(open_to_others)
+    };
+    output::print(&text)?;
     let is_refused = args.strict && !audit.refused().is_empty();
     Ok(if is_refused { exit::FINDING } else { exit::GOOD })
+}
+
+/// Systems that are here, and leave something open.
+fn open_to_others(registry: &Registry) -> BTreeMap<&str, &[String]> {
+    let is_here = |entry: &&Entry| !matches!(entry.source, Source::Missing { .. });
+    let all =
+        registry.entries().iter().filter(is_here).map(|entry| (entry.system(), &entry.sidecar.open_to_others[..]));
+    all.filter(|(_, what)| !what.is_empty()).collect()
 }
 
 fn allowed(cpus: &[usize]) -> Result<Vec<usize>, CliError> {

@@ -29,6 +29,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     if prepared.plan.rounds > 1 {
         return Err(CliError::new(exit::USAGE, "a job has one round, which is checked; leave out --rounds"));
     }
+    check::fits(&limits, &args.requirements, &prepared.plan, args.strict)?;
     let place = match place {
         Some(place) => place,
         None => dated(&results).map_err(RunError::from)?,
@@ -54,7 +55,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     say(args, &history::draw(&results, Some(&limits), &args.database.join("history_plots"), options)?);
     say(args, &format!("results in '{}'\n", place.display()));
     Ok(match check::exit_code(&checked, args.strict) {
-        exit::GOOD => exit_code(&manifest),
+        exit::GOOD => exit_code(&manifest, prepared.allowed),
         failing => failing,
     })
 }

@@ -5,7 +5,7 @@ use crate::args::plotting::PlotArgs;
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all};
+use crate::plotting::{Job, draw_all, no_link};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Manifest;
@@ -19,7 +19,10 @@ const PLOTS: &str = "plots";
 pub fn plot(args: &PlotArgs) -> Result<u8, CliError> {
     let place = match (&args.plots_directory, &args.folders[..]) {
         (Some(place), _) => place.clone(),
-        (None, [folder]) => folder.join(PLOTS),
+        (None, [folder]) => {
+            no_link(&folder.join(PLOTS))?;
+            folder.join(PLOTS)
+        }
         (None, folders) => {
             let text = format!("{} folders are given, but no place for their plots; name one (-p DIR)", folders.len());
             return Err(CliError::new(exit::USAGE, text));
@@ -48,6 +51,7 @@ pub fn plot(args: &PlotArgs) -> Result<u8, CliError> {
 /// Draws what was measured into its results folder; says where, unless `quiet` or if there is nothing to draw.
 pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), CliError> {
     let place = folder.join(PLOTS);
+    no_link(&place)?;
     let drawn = draw(&[Results { name: "", manifest }], &place, Options::default())?;
     if !drawn.is_empty() && !quiet {
         output::say(&format!("plots in '{}'", place.display()));

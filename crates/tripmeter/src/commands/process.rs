@@ -1,20 +1,20 @@
 //! `tripmeter process`: samples into summaries.
 
 use crate::args::ProcessArgs;
-use crate::database::Contents;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{self, create_folder, draw_all};
-use crate::summaries::{ExperimentFolder, note_strays, round_of, threads};
+use crate::plotting::{self, create_folder, draw_all, no_link};
+use crate::summaries::{ExperimentFolder, counts, note_unfinished, round_of, threads};
 use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use tripmeter_model::bytes::Bytes;
-use tripmeter_model::exit;
+use tripmeter_model::file::write_named;
 use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{Summary, SummaryRow};
+use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::latency::{Cell, LatencyKind, histogram, series};
 use tripmeter_report::plots::samples::{Histogram, Series};
@@ -23,9 +23,13 @@ use tripmeter_report::plots::samples::{Histogram, Series};
 struct Job {
     raw: PathBuf,
     summary: PathBuf,
+    /// Whether the user has named both files.
+    is_named: bool,
     /// The sub-experiment, as the file's name says it.
     name: String,
     kind: Option<LatencyKind>,
+    /// The payloads that count; `None` if all do.
+    finished: Option<Vec<Bytes>>,
     /// Where its plots go.
     plots: Option<PathBuf>,
 }
@@ -51,9 +55,10 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     let stem = raw.file_name().and_then(|name| stem_of_samples(name.to_str()?)).unwrap_or_default();
     let name = stem.trim_start_matches(SAMPLES).to_owned();
     let plots = args.plots_directory.clone();
-    let job = Job { raw: raw.clone(), summary: summary.clone(), name, kind: None, plots };
+    let job =
+        Job { raw: raw.clone(), summary: summary.clone(), is_named: true, name, kind: None, finished: None, plots };
     let threads = threads();
-    process_one(&Reader::new(threads), threads, &job, options)?;
+    process_one(&Reader::new(threads).of_named(), threads, &job, options)?;
     Ok(exit::GOOD)
 }
 
@@ -116,14 +121,17 @@ fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> 
     let payload = |(bytes, (row, shapes)): (Bytes, (Option<SummaryRow>, _))| {
         Some(Payload { row: SummaryRow { bytes: bytes.clone(), ..row? }, bytes, shapes })
     };
-    let payloads: Vec<Payload> = found.into_iter().filter_map(payload).collect();
+    let payloads = found.into_iter().filter_map(payload);
+    let (payloads, others) = payloads.partition::<Vec<_>, _>(|payload| counts(job.finished.as_deref(), &payload.bytes));
+    note_unfinished(&job.name, others.iter().map(|payload| &payload.bytes));
     if payloads.is_empty() {
         output::say(&format!("tripmeter: '{}' holds no samples; its summary has only a header", job.raw.display()));
     }
     if let Some(folder) = job.plots.as_deref().filter(|_| !payloads.is_empty()) {
         create_folder(folder)?;
     }
-    Summary { rows: payloads.iter().map(|payload| payload.row.clone()).collect() }.write(&job.summary)?;
+    let summary = Summary { rows: payloads.iter().map(|payload| payload.row.clone()).collect() };
+    if job.is_named { write_named(&job.summary, &summary.to_csv()) } else { summary.write(&job.summary) }?;
     if let Some(folder) = &job.plots {
         let drawings = payloads.iter().flat_map(|payload| drawings(job, payload, options));
         draw_all(folder, drawings.collect())?;
@@ -154,23 +162,26 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<Job>, CliError> {
     for raw in paths {
         let file_name = raw.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if round_of(&file_name).is_some() && raw.is_dir() {
-            jobs.extend(jobs_in(&raw, plots.map(|plots| plots.join(&file_name)).as_deref())?);
+            let plots = plots.map(|plots| plots.join(&file_name));
+            plots.as_deref().map_or(Ok(()), no_link)?;
+            jobs.extend(jobs_in(&raw, plots.as_deref())?);
         } else if let Some(stem) = stem_of_samples(&file_name) {
             let summary = raw.with_file_name(format!("{stem}_summary.csv"));
             // Of a file and its compressed copy, the first is taken.
             if !jobs.iter().any(|job| job.summary == summary) {
                 let name = stem.trim_start_matches(SAMPLES).to_owned();
-                jobs.push(Job { raw, summary, name, kind: None, plots: plots.map(|plots| plots.join(stem)) });
+                let plots = plots.map(|plots| plots.join(stem));
+                plots.as_deref().map_or(Ok(()), no_link)?;
+                jobs.push(Job { raw, summary, is_named: false, name, kind: None, finished: None, plots });
             }
         }
     }
-    match (jobs.iter().any(|job| job.raw.parent() == Some(folder)), plots) {
-        (true, Some(_)) => {
-            let experiment = ExperimentFolder::open(folder)?;
-            jobs.iter_mut().for_each(|job| job.kind = job.kind.or(experiment.kind(&job.name)));
+    let mut here = jobs.iter_mut().filter(|job| job.raw.parent() == Some(folder)).peekable();
+    if here.peek().is_some() {
+        let experiment = ExperimentFolder::open(folder)?;
+        for job in here {
+            (job.kind, job.finished) = (experiment.kind(&job.name), experiment.finished(&job.name));
         }
-        (true, None) => note_strays(folder, &Contents::read(folder)?),
-        (false, _) => {}
     }
     Ok(jobs)
 }
@@ -181,7 +192,8 @@ const SAMPLES: &str = "measurements_";
 /// `measurements_x` of `measurements_x.csv` and `measurements_x.csv.gz`, unless it is a summary.
 fn stem_of_samples(name: &str) -> Option<&str> {
     let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".csv")?;
-    (stem.starts_with(SAMPLES) && !stem.ends_with("_summary")).then_some(stem)
+    let is_samples = stem.starts_with(SAMPLES) && !stem.ends_with("_summary");
+    (is_samples && printable::line(stem) == stem).then_some(stem)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tripmeter_model::raw::Reader;
 use tripmeter_model::requirements::Requirement;
 use tripmeter_report::counted;
 use tripmeter_report::plots::latency::LatencyKind;
-use tripmeter_stats::limits::{Derived, Gap, RunSummary, limits};
+use tripmeter_stats::limits::{Broken, Derived, Gap, RunSummary, broken, fewest_runs, limits};
 
 /// How many runs the specification asks for; with much fewer, a 99th percentile is no more than the largest.
 const ENOUGH_RUNS: usize = 100;
@@ -64,7 +64,31 @@ fn derived(runs: Vec<Run>, args: &RequirementsArgs) -> Result<Derived, CliError>
         return Err(CliError::new(exit::DATA, format!("no figures in any of {} runs", names.len())));
     }
     derived.gaps.iter().for_each(|gap| output::say(&missing(gap, names.len())));
+    if let Some(note) = too_few(&derived, &summaries, names.len(), args.percentile) {
+        output::say(&note);
+    }
     Ok(derived)
+}
+
+/// One line if runs fail the limits that were made from them because there are too few for the percentile.
+fn too_few(derived: &Derived, summaries: &[RunSummary], runs: usize, percentile: f64) -> Option<String> {
+    let fewest = fewest_runs(percentile).filter(|fewest| (runs as u64) < *fewest)?;
+    let broken = broken(&derived.requirements, summaries);
+    let Broken { run, sub_experiment, row } = broken.first()?;
+    let mut failing: Vec<&str> = broken.iter().map(|one| one.run).collect();
+    failing.sort_unstable();
+    failing.dedup();
+    Some(format!(
+        "note: {} of the {} fail these limits, first '{run}': {} of '{sub_experiment}' at {} bytes is {:.3}, the limit \
+         {:.3}: percentile {percentile} of fewer than {fewest} runs lies between the largest two; make {fewest} or more, \
+         or use --percentile 100",
+        failing.len(),
+        counted(runs, "run"),
+        row.check.name(),
+        row.bytes,
+        row.experiment.unwrap_or(f64::NAN),
+        row.requirement,
+    ))
 }
 
 /// A file of a run.

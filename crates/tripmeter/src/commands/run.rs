@@ -1,5 +1,5 @@
 use super::{plot, table};
-use crate::args::{ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
+use crate::args::{AllowedArgs, ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
@@ -34,10 +34,13 @@ pub fn leader(args: &LeaderArgs) -> Result<u8, CliError> {
 /// `tripmeter follower`
 pub fn follower(args: &FollowerArgs) -> Result<u8, CliError> {
     let stop = stop_on_signals()?;
-    let place = rendezvous(&args.rendezvous.name)?;
+    let name = rendezvous(&args.rendezvous.name)?;
+    let program = experiment::program()?;
+    let plugins = experiment::registry(&args.plugins, &program)?.plugins();
     let timeout = Duration::from_secs(args.timeout.into());
+    let place = by_hand::rendezvous(&name).map_err(RunError::from)?;
     output::say(&format!("waiting for a leader at '{}'", place.display()));
-    by_hand::follow(&experiment::program()?, &place, timeout, &stop).map_err(RunError::from)?;
+    by_hand::follow(&program, &plugins, &name, timeout, &stop).map_err(RunError::from)?;
     Ok(exit::GOOD)
 }
 
@@ -63,13 +66,13 @@ fn measure(
     let text = if output.json {
         serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"
     } else {
-        table::text(&manifest, &prepared.plan.tables)
+        table::text(&table::printable(&manifest), &prepared.plan.tables)
     };
     output::print(&text)?;
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
         plot::of_run(&manifest, &folder, output.quiet)?;
     }
-    Ok(exit_code(&manifest))
+    Ok(exit_code(&manifest, prepared.allowed))
 }
 
 /// All that a run needs; it can be run more than once.
@@ -81,6 +84,8 @@ pub struct Prepared {
     stop: Arc<AtomicBool>,
     /// Whether to start nothing where the audit of the machine warns or fails.
     strict: bool,
+    /// What the exit code says nothing of.
+    pub allowed: AllowedArgs,
     /// Keeps the schedule that the plan names.
     _recording: Option<Opened>,
 }
@@ -99,7 +104,8 @@ impl Prepared {
         if !quiet {
             plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
         }
-        Ok(Self { plan, registry, program, stop, strict: false, _recording: opened })
+        let allowed = args.allowed;
+        Ok(Self { plan, registry, program, stop, strict: false, allowed, _recording: opened })
     }
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
@@ -147,23 +153,44 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
     Ok(stop)
 }
 
-/// What a finished run means to a script.
-pub fn exit_code(manifest: &Manifest) -> u8 {
+/// What a finished run means to a script; says which messages came damaged, or not at all.
+pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if manifest.status == Status::Interrupted {
         return exit::INTERRUPTED;
     }
+    let bad = bad_messages(manifest, allowed);
+    bad.iter().for_each(|line| output::say(&format!("tripmeter: {line}")));
     let failed = manifest.sub_experiments.iter().any(|result| {
         let proof_failed = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
         result.status != Status::Complete || proof_failed
     });
-    if failed || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
+    if failed || !bad.is_empty() || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
 }
 
-/// Where leader and follower of that name meet.
-fn rendezvous(name: &str) -> Result<PathBuf, CliError> {
+/// A line for each payload whose messages came damaged, or of which nothing came.
+fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
+    let mut lines = Vec::new();
+    let cells = manifest.sub_experiments.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
+    for (result, cell) in cells {
+        let place = format!("{} at {} bytes", result.name, cell.payload_bytes);
+        if cell.is_damaged() && !allowed.allow_damage {
+            let (damaged, sent) = (cell.counts.damaged, cell.counts.sent);
+            lines.push(format!(
+                "{place}: {damaged} of {sent} messages came damaged; --allow-damage makes that no failure"
+            ));
+        }
+        if cell.is_all_lost() && !allowed.allow_loss {
+            lines.push(format!("{place}: nothing came of what was sent; --allow-loss makes that no failure"));
+        }
+    }
+    lines
+}
+
+/// The name of a rendezvous, if it is one.
+fn rendezvous(name: &str) -> Result<String, CliError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=40).contains(&name.len()) && name.bytes().all(plain) {
-        return Ok(by_hand::rendezvous(name));
+        return Ok(name.to_owned());
     }
     Err(CliError::new(exit::USAGE, format!("rendezvous '{name}' is not of 1 to 40 letters, digits, '_' and '-'")))
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tripmeter_engine::os::lock_file;
 use tripmeter_engine::resolve::did_you_mean;
 use tripmeter_model::exit;
+use tripmeter_model::file::{append, write_whole};
 use tripmeter_model::sidecar::Sidecar;
 
 /// Lists what was installed; written last, so that an environment without it is not finished.
@@ -84,7 +85,7 @@ impl Environment<'_> {
         say(&format!("installing {}", short(&self.sidecar.python_packages)));
         turning(quiet, || self.install())?;
         let receipt = self.receipt();
-        fs::write(&receipt, self.wanted()).map_err(|error| self.cannot_create(&receipt, &error))?;
+        write_whole(&receipt, self.wanted().as_bytes())?;
         say("done");
         Ok(())
     }
@@ -92,7 +93,7 @@ impl Environment<'_> {
     /// Two of us take turns. The kernel takes the lock back from one that is killed.
     fn lock(&self) -> Result<File, CliError> {
         let path = self.folder.with_extension("lock");
-        let file = File::create(&path).map_err(|error| self.cannot_create(&path, &error))?;
+        let file = append(&path).map_err(|error| self.cannot_create(&path, &error))?;
         let begin = Instant::now();
         while !lock_file(&file, true).map_err(|error| self.cannot_create(&path, &error))? {
             if begin.elapsed() > PATIENCE {

@@ -1,10 +1,14 @@
 use crate::args::TableArgs;
 use crate::error::CliError;
 use crate::{embedded, output};
+use serde::Deserialize;
+use serde_json::error::Category;
+use std::borrow::Cow;
 use std::path::Path;
-use tripmeter_model::exit;
 use tripmeter_model::experiment::TableKind;
-use tripmeter_model::manifest::{Manifest, SCHEMA_VERSION};
+use tripmeter_model::file::{self, FileError};
+use tripmeter_model::manifest::{self, Manifest, SCHEMA_VERSION};
+use tripmeter_model::{exit, printable};
 
 /// `tripmeter table`
 pub fn table(args: &TableArgs) -> Result<u8, CliError> {
@@ -12,20 +16,21 @@ pub fn table(args: &TableArgs) -> Result<u8, CliError> {
     let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.clone() };
     // With several folders, the table that takes columns from all of them comes first, and once.
     let is_together = |kind: &TableKind| *kind == TableKind::Ecal && manifests.len() > 1;
-    let names: Vec<String> = args.folders.iter().map(|folder| folder.display().to_string()).collect();
+    let names: Vec<String> =
+        args.folders.iter().map(|folder| printable::line(&folder.display().to_string()).into_owned()).collect();
     let named = names.iter().map(String::as_str).zip(&manifests);
     let together: Vec<(&str, &Manifest)> =
         named.filter(|(_, manifest)| kinds_of(manifest).iter().any(is_together)).collect();
     if !together.is_empty() {
         output::print(&tripmeter_report::ecal(&together))?;
     }
-    for (folder, manifest) in args.folders.iter().zip(&manifests) {
+    for (name, manifest) in names.iter().zip(&manifests) {
         let kinds: Vec<TableKind> = kinds_of(manifest).into_iter().filter(|kind| !is_together(kind)).collect();
         if kinds.is_empty() {
             continue;
         }
         if args.folders.len() > 1 {
-            output::print(&format!("{}\n\n", folder.display()))?;
+            output::print(&format!("{name}\n\n"))?;
         }
         output::print(&text(manifest, &kinds))?;
     }
@@ -49,22 +54,81 @@ fn usual(manifest: &Manifest) -> Vec<TableKind> {
     preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::All])
 }
 
-/// The manifest in a folder.
+/// The manifest in a folder, with all text in it printable.
 pub fn read(folder: &Path) -> Result<Manifest, CliError> {
-    let file = folder.join("manifest.json");
-    let text = std::fs::read_to_string(&file).map_err(|error| {
-        let text = format!("'{}' is no results folder: {} cannot be read: {error}", folder.display(), file.display());
-        CliError::new(exit::NO_INPUT, text)
-    })?;
-    let wrong = |what: String| CliError::new(exit::DATA, format!("manifest '{}' {what}", file.display()));
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("is not JSON: {error}; it may be cut off")))?;
-    match value.get("schema_version").and_then(serde_json::Value::as_u64) {
-        Some(version) if version == u64::from(SCHEMA_VERSION) => {}
-        Some(version) => {
-            return Err(wrong(format!("has schema version {version}, this tripmeter reads {SCHEMA_VERSION}")));
-        }
-        None => return Err(wrong("has no schema version, so it is none of tripmeter's".to_owned())),
+    read_as(folder, |text| Cow::Owned(printable::json(text)))
+}
+
+/// The manifest in a folder as it stands there, to go on with.
+pub fn read_exact(folder: &Path) -> Result<Manifest, CliError> {
+    read_as(folder, |text| Cow::Borrowed(text))
+}
+
+/// A manifest that was just made, with all text in it printable.
+pub fn printable(manifest: &Manifest) -> Manifest {
+    let text = serde_json::to_string(manifest).expect("a manifest is plain data");
+    serde_json::from_str(&printable::json(&text)).unwrap_or_else(|_| manifest.clone())
+}
+
+fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, CliError> {
+    /// What every version has.
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema_version: u32,
     }
-    serde_json::from_value(value).map_err(|error| wrong(format!("cannot be read: {error}")))
+    let path = folder.join("manifest.json");
+    let bytes = file::read(&path, manifest::MOST_BYTES).map_err(|error| match error {
+        FileError::Unreadable { .. } => {
+            CliError::new(exit::NO_INPUT, format!("'{}' is no results folder: {error}", folder.display()))
+        }
+        _ => error.into(),
+    })?;
+    let wrong = |what: String| CliError::new(exit::DATA, format!("manifest '{}' {what}", path.display()));
+    let text = std::str::from_utf8(&bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
+    if let Some(length) = too_long(text) {
+        let most = manifest::MOST_TEXT_BYTES;
+        return Err(wrong(format!(
+            "holds a text of {length} bytes, and the most are {most}; it is damaged, or not ours"
+        )));
+    }
+    let text = made(text);
+    let versioned = serde_json::from_str(&text).map_err(|error: serde_json::Error| match error.classify() {
+        Category::Data => wrong("has no schema version, so it is none of tripmeter's".to_owned()),
+        _ => wrong(format!("is not JSON: {error}; it may be cut off")),
+    });
+    let Versioned { schema_version: version } = versioned?;
+    if version != SCHEMA_VERSION {
+        return Err(wrong(format!("has schema version {version}, this tripmeter reads {SCHEMA_VERSION}")));
+    }
+    let read: Manifest = serde_json::from_str(&text).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    read.check().map_err(wrong)?;
+    Ok(read)
+}
+
+/// The length of the first string of JSON that is longer than a manifest's may be.
+fn too_long(text: &str) -> Option<usize> {
+    let (mut begin, mut is_escaped) = (None, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match (byte, begin) {
+            _ if is_escaped => is_escaped = false,
+            (b'\\', _) => is_escaped = true,
+            (b'"', None) => begin = Some(at + 1),
+            (b'"', Some(from)) if at - from > manifest::MOST_TEXT_BYTES => return Some(at - from),
+            (b'"', Some(_)) => begin = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_is_found() {
+        let with = |length: usize| format!("{{\"a\\\"\": 1, \"b\": \"{}\", \"c\": \"\"}}", "x".repeat(length));
+        assert_eq!(too_long(&with(manifest::MOST_TEXT_BYTES)), None);
+        assert_eq!(too_long(&with(manifest::MOST_TEXT_BYTES + 1)), Some(manifest::MOST_TEXT_BYTES + 1));
+    }
 }

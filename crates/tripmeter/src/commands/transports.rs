@@ -26,6 +26,8 @@ struct Row<'a> {
     /// Why it cannot be used, and what to do.
     reason: Option<String>,
     packages: &'a [String],
+    /// What others can reach while it is measured.
+    open_to_others: &'a [String],
     build: &'a str,
     /// What it says of itself.
     description: Option<&'a Description>,
@@ -101,6 +103,7 @@ fn row<'a>(entry: &'a Entry, scratch: &Path) -> Row<'a> {
             (Ok(_), true) => None,
         },
         packages: &entry.sidecar.packages,
+        open_to_others: &entry.sidecar.open_to_others,
         build: &entry.sidecar.build,
         description: description.ok(),
         variants,
@@ -162,6 +165,7 @@ fn paragraph(row: &Row) -> String {
     for setting in &description.settings {
         text += &format!("  ?{}={}  {}: {}\n", setting.name, setting.default, setting.summary, setting.values);
     }
+    row.open_to_others.iter().for_each(|what| text += &format!("  open to others: {what}\n"));
     text
 }
 

@@ -115,6 +115,8 @@ impl Tripmeter {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         command.args(arguments).env(MARK, &mark).stdin(Stdio::null());
+        // Each test's runs meet below its own temporary folder.
+        command.env_remove("XDG_RUNTIME_DIR");
         if std::env::var_os("TRIPMETER_TRANSPORTS").is_none() {
             command.env("TRIPMETER_TRANSPORTS", repository().join("target/transports"));
         }
@@ -306,6 +308,13 @@ impl Finished {
 pub fn manifest(folder: &Path) -> Manifest {
     let text = std::fs::read_to_string(folder.join("manifest.json")).expect("there is a manifest");
     serde_json::from_str(&text).expect("the manifest is one")
+}
+
+/// Whether a payload of the run has been measured so far.
+pub fn has_cell(results: &Path) -> bool {
+    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
+    let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
+    manifest.is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
 }
 
 /// The result of that name.

@@ -64,6 +64,9 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t shm --followers 2 --pattern channel", &["'channel' has 1 follower", "2 were asked for"]);
     wrong("run -t uds --pattern channel --topics 0", &["0 topics", "--topics"]);
     wrong("run -t uds --topics 2", &["'--topics'", "'pingpong'", "--pattern channel"]);
+    let with_rate =
+        ["'--rate'", "'pingpong'", "--pattern throughput", "--pattern channel", "--pattern rpc --mode fixed-freq"];
+    wrong("run -t uds --rate 1000", &with_rate);
     wrong("run -t uds --pattern channel --rate max", &["'max'", "messages per second", "--rate"]);
     wrong("run -t uds --pattern channel --rate 10,10", &["--rate"]);
     wrong("run -t uds --pattern channel --demand 10", &["'--demand'", "'throughput'", "'channel'"]);
@@ -147,7 +150,7 @@ fn plugins_that_are_none_are_refused() {
     refuse("no_entry", exit::DATA, &["tripmeter_transport"]);
     refuse("other_abi", exit::DATA, &["version 2", "1"]);
     refuse("null_table", exit::DATA, &["NULL"]);
-    refuse("null_function", exit::DATA, &["function", "NULL"]);
+    refuse("null_function", exit::DATA, &["entry 'take'", "NULL"]);
     refuse("short_table", exit::DATA, &["bytes"]);
     refuse("no_variant", exit::DATA, &["variant"]);
     refuse("bad_name", exit::DATA, &["names of system and variants"]);

@@ -13,6 +13,7 @@ mod killed;
 mod loggers;
 mod plugins;
 mod resources;
+mod standing;
 
 use common::{Known, Tripmeter, is_nightly};
 use std::collections::BTreeSet;

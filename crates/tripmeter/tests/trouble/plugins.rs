@@ -106,6 +106,69 @@ fn errors_are_told_and_end_their_sub_experiment_only() {
 }
 
 #[test]
+fn a_plugin_that_breaks_the_contract_is_told_the_function_and_what_it_did() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let mut troubles = Vec::new();
+    for (place, kind) in [
+        ("publish", "odd"),
+        ("publish", "mute"),
+        ("take", "odd"),
+        ("take", "null"),
+        ("loan", "again"),
+        ("loan", "null"),
+        ("loan", "misaligned"),
+        ("connect", "again"),
+    ] {
+        troubles.push(Trouble { place, kind, side: "leader", after: 0, wait: "block" });
+    }
+    let finished = run(&experiment(folder.path(), &troubles), &results).run();
+    check(finished, &results, &troubles, |trouble| {
+        let what = match trouble.kind {
+            "odd" => "unknown status 42",
+            "mute" => "TM_FAILED",
+            "again" => "TM_AGAIN",
+            "null" => "NULL",
+            _ => "not aligned to 8 bytes",
+        };
+        let function = if trouble.place == "connect" { "`link_connect`" } else { &format!("`{}`", trouble.place) };
+        vec![function.to_owned(), what.to_owned()]
+    });
+}
+
+#[test]
+fn junk_on_the_control_channel_is_called_junk() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let troubles = [Trouble { place: "take", kind: "junk", side: "leader", after: IN_THE_CELL, wait: "block" }];
+    let finished = run(&experiment(folder.path(), &troubles), &results).run();
+    check(finished, &results, &troubles, |_| vec!["sent junk on the control channel: \"junk from take\"".to_owned()]);
+}
+
+#[test]
+fn one_that_dies_of_an_exception_is_quoted() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let troubles = ["leader", "follower"].map(|side| Trouble {
+        place: "take",
+        kind: "throw",
+        side,
+        after: IN_THE_CELL,
+        wait: "block",
+    });
+    let finished = run(&experiment(folder.path(), &troubles), &results).run();
+    check(finished, &results, &troubles, |trouble| {
+        vec![
+            format!("the {} process was ended by signal 6 (abort)", trouble.side),
+            "\"what():  no room in take\"".to_owned(),
+        ]
+    });
+}
+
+#[test]
 fn crashes_are_told_and_end_their_sub_experiment_only() {
     let _alone = alone();
     let folder = folder();

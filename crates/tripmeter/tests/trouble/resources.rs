@@ -1,6 +1,6 @@
 //! Limits of the machine: message queues, shared memory, disk.
 
-use crate::common::{Tripmeter, alone, aloud, csv_payloads, folder, manifest, result};
+use crate::common::{Tripmeter, alone, aloud, built, csv_payloads, folder, manifest, result};
 use std::process::Command;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
@@ -50,6 +50,46 @@ fn a_payload_larger_than_shared_memory_is_refused() {
     refused.clean();
     assert!(!results.exists());
     run("1k").with(exit::GOOD).clean();
+}
+
+#[test]
+fn fast_dds_without_room_in_shared_memory_is_an_error_and_leaves_nothing() {
+    let _alone = alone();
+    if built("fastdds").is_none() {
+        return;
+    }
+    const ROOM: u64 = 40 << 20;
+    let folder = folder();
+    let (list, results) = (folder.path().join("list"), folder.path().join("results"));
+    let run = |room: u64, before: &str, transports: &str, more: &[&str]| {
+        let mut wrapper = small("/dev/shm", room)?;
+        let script = format!("{before} \"$@\"; code=$?; wait; ls -A /dev/shm >'{}'; exit $code", list.display());
+        wrapper[4] = wrapper[4].replace("exec \"$@\"", &format!("{{ {script}; }}"));
+        let output = results.display().to_string();
+        let words = ["run", "-t", transports, "--no-floor", "-n", "10", "--payloads", "1k", "--wait", "block", "-o"];
+        let words = words.iter().chain(&[output.as_str()]).chain(more).copied().collect::<Vec<_>>();
+        Some(Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run())
+    };
+    let left = || std::fs::read_to_string(&list).unwrap();
+
+    let Some(refused) = run(4 << 20, "", "fastdds/shm", &[]) else { return };
+    refused.with(exit::USAGE).one_line(&["'fastdds/shm'", "/dev/shm", "4194304", "segment_size"]).clean();
+    assert!(!results.exists() && left().is_empty(), "{}", left());
+
+    // Full by the time that it is opened: while the first sub-experiment stalls.
+    let manifest_file = results.join("manifest.json").display().to_string();
+    let fill = format!(
+        "(until [ -e '{manifest_file}' ]; do sleep 0.01; done; head -c {ROOM} /dev/zero >/dev/shm/full) 2>/dev/null &"
+    );
+    let finished = run(ROOM, &fill, "inmem?stall=5:5s,fastdds/shm", &["--loss-timeout", "20", "--attempts", "1"]);
+    finished.unwrap().with(exit::PARTIAL).clean();
+    let told = result(&manifest(&results), "fastdds_shm_block").error.clone().unwrap();
+    assert!(told.contains("/dev/shm") && told.contains("segment_size") && !told.contains("signal"), "{told}");
+    assert_eq!(left(), "full\n");
+
+    std::fs::remove_dir_all(&results).unwrap();
+    run(ROOM, "", "fastdds/shm", &[]).unwrap().with(exit::GOOD).clean();
+    assert_eq!(left(), "");
 }
 
 #[test]

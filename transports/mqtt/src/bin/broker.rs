@@ -1,7 +1,8 @@
 //! The embedded broker: rumqttd in a process of its own, on 127.0.0.1 only.
 //!
-//! `tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off [FOLDER]`: its port (0: any that is free), the largest
-//! message, messages kept for a subscriber that is behind, TCP_NODELAY, and for TLS the folder of the run's certificates.
+//! `tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off on|off FOLDER`: its port (0: any that is free), the largest
+//! message, messages kept for a subscriber that is behind, TCP_NODELAY, TLS, and the folder of the run's password and
+//! certificates.
 //!
 //! It says `listening on 127.0.0.1:PORT` when clients may come, and runs until it is killed.
 
@@ -34,14 +35,14 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    const USAGE: &str = "usage: tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off [FOLDER]";
+    const USAGE: &str = "usage: tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off on|off FOLDER";
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let ([port, payload, queue, nodelay] | [port, payload, queue, nodelay, _]) = &arguments[..] else {
-        return Err(USAGE.to_owned());
-    };
+    let [port, payload, queue, nodelay, tls, folder] = &arguments[..] else { return Err(USAGE.to_owned()) };
     let number = |text: &String| text.parse::<usize>().map_err(|_| USAGE.to_owned());
     let port = port.parse::<u16>().map_err(|_| USAGE.to_owned())?;
-    let config = config(port, number(payload)?, number(queue)?, arguments.get(4));
+    let password = fs::read_to_string(format!("{folder}/password"));
+    let password = password.map_err(|error| format!("'{folder}/password' cannot be read: {error}"))?;
+    let config = config(port, number(payload)?, number(queue)?, password, (tls == "on").then_some(folder));
     let mut broker = Broker::new(config);
     let server = spawn(move || broker.start().map_err(|error| error.to_string()));
     let (socket, port) = listening(&server)?;
@@ -57,7 +58,7 @@ fn run() -> Result<(), String> {
     }
 }
 
-fn config(port: u16, payload_bytes: usize, queue: usize, folder: Option<&String>) -> Config {
+fn config(port: u16, payload_bytes: usize, queue: usize, password: String, folder: Option<&String>) -> Config {
     let tls = folder.map(|folder| TlsConfig::Rustls {
         capath: Some(format!("{folder}/authority.pem")),
         certpath: format!("{folder}/broker.pem"),
@@ -67,7 +68,7 @@ fn config(port: u16, payload_bytes: usize, queue: usize, folder: Option<&String>
         connection_timeout_ms: 10_000,
         max_payload_size: payload_bytes + PACKET_EXTRA_BYTES,
         max_inflight_count: 200,
-        auth: None,
+        auth: Some(HashMap::from([("tripmeter".to_owned(), password)])),
         external_auth: None,
         dynamic_filters: false,
     };

@@ -29,6 +29,7 @@ fn quiet(process_id: u32) -> Evidence {
         loopback_bytes: Some(0),
         udp_datagrams: Some(0),
         channels: Some(Vec::new()),
+        has_listed_queues: true,
         looked_for_parked: true,
         shared: Some(Vec::new()),
         sent_messages: messages_for(BYTES),
@@ -270,6 +271,32 @@ fn what_no_counter_sees_is_proven_only_where_nothing_else_is_left() {
         side.shared = None;
     });
     assert_verdict(&claim, &blind, Verdict::NotVisible, "none were seen waiting");
+}
+
+#[test]
+fn queues_without_descriptors_are_not_visible_where_they_cannot_be_listed() {
+    let claim = of(Path::MessageQueue);
+    assert_verdict(&claim, &both(|_| ()), Verdict::Failed, "no new message-queue in common");
+    let mut sides = both(|_| ());
+    sides[1].has_listed_queues = false;
+    assert_verdict(&claim, &sides, Verdict::NotVisible, "could not be listed");
+    // A POSIX queue that both hold is seen all the same.
+    let held = both(|side| {
+        side.has_listed_queues = false;
+        side.channels = Some(vec![hold(Path::MessageQueue, 8192)]);
+    });
+    assert_verdict(&claim, &held, Verdict::Proven, "waited in message-queue");
+}
+
+#[test]
+fn a_queue_whose_messages_are_taken_at_once_is_proven_where_nothing_else_is_left() {
+    let only = |side: &mut Evidence| side.channels = Some(vec![hold(Path::MessageQueue, 0)]);
+    assert_verdict(&of(Path::MessageQueue), &both(only), Verdict::Proven, "all that both hold");
+    let beside_a_socket = both(|side| {
+        only(side);
+        side.channels.get_or_insert_default().push(hold(Path::UnixStream, 0));
+    });
+    assert_verdict(&of(Path::MessageQueue), &beside_a_socket, Verdict::NotVisible, "none were seen waiting");
 }
 
 #[test]

@@ -6,12 +6,13 @@ use crate::commands::table;
 use crate::error::CliError;
 use crate::lock::lock;
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tripmeter_engine::Begun;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::file::read;
+use tripmeter_model::manifest::{MOST_BYTES, Manifest, Status};
 use tripmeter_model::plan::Plan;
 
 /// What was made before, and was not finished.
@@ -31,7 +32,7 @@ impl Unfinished {
     /// If another command is at work there, or `ab.json` cannot be read.
     pub fn find(folder: Option<&Path>) -> Result<Option<Self>, CliError> {
         let unfinished = |folder: &Path| {
-            let manifest = table::read(folder).ok()?;
+            let manifest = table::read_exact(folder).ok()?;
             let is_over = matches!(manifest.status, Status::Complete | Status::Failed);
             (manifest.plan.source == SOURCE && !is_over).then_some(manifest)
         };
@@ -44,10 +45,12 @@ impl Unfinished {
         let Some(manifest) = unfinished(&folder) else { return Ok(None) };
         let file = folder.join(FILE);
         let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
-        let json = match fs::read_to_string(&file) {
-            Ok(text) => Some(serde_json::from_str(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(wrong(format!("cannot be read: {error}"))),
+        let json = match file.exists() {
+            true => {
+                let text = read(&file, MOST_BYTES)?;
+                Some(serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?)
+            }
+            false => None,
         };
         Ok(Some(Self { folder, manifest, json, _lock: lock }))
     }

@@ -18,12 +18,12 @@ pub use outcome::Outcome;
 pub use phase::Phase;
 use phase::ROUNDS;
 use serde_json::{Value, json};
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_engine::Followers;
-use tripmeter_model::exit;
+use tripmeter_model::{exit, file};
 use tripmeter_stats::median;
 
 /// Round trips of a run, and those before: few, as there are thousands of runs.
@@ -64,8 +64,9 @@ impl Campaign {
         let path = bench.folder.join(LOG);
         let failed = |error: std::io::Error| cannot_create(&path, &error);
         let lock = lock(&bench.folder, "selftest", "-o")?;
-        let mut log = OpenOptions::new().create(true).append(true).read(true).open(&path).map_err(failed)?;
-        let text = fs::read_to_string(&path).map_err(failed)?;
+        let mut log = file::append(&path).map_err(failed)?;
+        let mut text = String::new();
+        log.read_to_string(&mut text).map_err(failed)?;
         // A line that a kill has cut off is no line.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         log.set_len(whole as u64).map_err(failed)?;

@@ -1,0 +1,196 @@
+//! The folder in which processes of one user meet: nobody else can enter it, or stand in its place.
+
+use crate::os;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Most retries when the folder is removed, by another run that leaves it empty, while something is done in it.
+const RETRIES: u32 = 100;
+
+/// The folder, open: whatever is done to its name, what is reached through it is in it. Removed with the last thing in it.
+#[derive(Debug)]
+pub struct Private {
+    folder: File,
+    path: PathBuf,
+}
+
+impl Private {
+    /// `tripmeter` in `$XDG_RUNTIME_DIR`, or a folder of this user in the system's temporary folder.
+    ///
+    /// # Errors
+    /// If there is none and none can be made.
+    pub fn open() -> io::Result<Self> {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        match runtime.filter(|folder| folder.is_absolute() && own_folder(folder).is_ok()) {
+            Some(runtime) => Self::make(runtime.join("tripmeter")),
+            None => Self::below(&std::env::temp_dir()),
+        }
+    }
+
+    /// Does something in it, again if another run has removed the empty folder meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open) and of `work`.
+    pub fn with<T>(mut work: impl FnMut(Self) -> io::Result<T>) -> io::Result<T> {
+        let mut attempt = || Self::open().and_then(&mut work);
+        let mut result = attempt();
+        for _ in 0..RETRIES {
+            if !result.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+                break;
+            }
+            result = attempt();
+        }
+        result
+    }
+
+    /// In a folder where others may write, too. The usual name may have been taken by somebody else; then a folder of ours
+    /// is looked for, which has a name that nobody could know.
+    fn below(place: &Path) -> io::Result<Self> {
+        let name = format!("tripmeter-{}", os::user_id());
+        let taken = match Self::make(place.join(&name)) {
+            Ok(private) => return Ok(private),
+            Err(error) => error,
+        };
+        let prefix = format!("{name}-private-");
+        let oldest = || {
+            let entries = fs::read_dir(place)?.flatten();
+            let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+            let own = named.map(|entry| entry.path()).filter_map(|path| Some((own_folder(&path).ok()?, path)));
+            let born = own.map(|(folder, path)| Ok((folder.metadata()?.created()?, path)));
+            Ok::<_, io::Error>(born.collect::<io::Result<Vec<_>>>()?.into_iter().min().map(|(_, path)| path))
+        };
+        if oldest()?.is_none() {
+            let mode = fs::Permissions::from_mode(0o700);
+            // Kept: it is opened below, by whichever name is the oldest.
+            let _ = tempfile::Builder::new().prefix(&prefix).permissions(mode).tempdir_in(place)?.keep();
+        }
+        oldest()?.map_or(Err(taken), Self::make)
+    }
+
+    fn make(path: PathBuf) -> io::Result<Self> {
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        Ok(Self { folder: own_folder(&path)?, path })
+    }
+
+    /// Path of a file in it, whatever is done to the name of the folder; valid as long as this is.
+    pub fn at(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", self.folder.as_raw_fd()))
+    }
+
+    /// The same for people.
+    pub fn shown(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Opens a file of this user in it, to read and write, and creates it if need be.
+    ///
+    /// # Errors
+    /// If it is something else than a file.
+    pub fn file(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(self.at(name))?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+    }
+
+    /// Names of what is in it.
+    pub fn names(&self) -> Vec<String> {
+        os::names_in(&self.at("."))
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // One that is not empty stays.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Opens a folder of this user that nobody else can enter.
+fn own_folder(path: &Path) -> io::Result<File> {
+    let wrong = |what: &str| {
+        let text = format!("'{}' {what}; remove it, or set XDG_RUNTIME_DIR to a folder of yours", path.display());
+        Err(io::Error::new(ErrorKind::PermissionDenied, text))
+    };
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let folder = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTDIR | libc::ELOOP)) => {
+            return wrong("is no folder");
+        }
+        folder => folder?,
+    };
+    let found = folder.metadata()?;
+    if found.uid() != os::user_id() {
+        return wrong(&format!("belongs to user {}", found.uid()));
+    }
+    if found.mode() & 0o077 != 0 {
+        return wrong(&format!("has mode {:o}: others can enter it", found.mode() & 0o777));
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn name() -> String {
+        format!("tripmeter-{}", os::user_id())
+    }
+
+    #[test]
+    fn it_is_the_same_for_all_and_goes_when_it_is_empty() {
+        let place = tempfile::tempdir().unwrap();
+        let (first, second) = (Private::below(place.path()).unwrap(), Private::below(place.path()).unwrap());
+        first.file("lease").unwrap();
+        assert!(second.at("lease").exists());
+        let path = place.path().join(name());
+        assert_eq!((second.shown("lease"), first.names()), (path.join("lease"), vec!["lease".to_owned()]));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+        drop(first);
+        assert!(path.exists());
+        fs::remove_file(second.at("lease")).unwrap();
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_stands_in_its_place_is_left_and_does_not_block() {
+        let (place, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let open = place.path().join(name());
+        let make_open = |path: &Path| {
+            fs::create_dir(path).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        };
+        let make_link = |path: &Path| symlink(elsewhere.path(), path).unwrap();
+        let make_file = |path: &Path| fs::write(path, "x").unwrap();
+        let makes: [&dyn Fn(&Path); 3] = [&make_open, &make_link, &make_file];
+        for make in makes {
+            make(&open);
+            let (first, second) = (Private::below(place.path()).unwrap(), Private::below(place.path()).unwrap());
+            first.file("lease").unwrap();
+            assert!(second.at("lease").exists() && fs::read_dir(elsewhere.path()).unwrap().next().is_none());
+            fs::remove_file(first.at("lease")).unwrap();
+            drop((first, second));
+            let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+            assert_eq!(left, std::slice::from_ref(&open));
+            let _ = fs::remove_dir(&open).or_else(|_| fs::remove_file(&open));
+        }
+    }
+
+    #[test]
+    fn a_link_or_a_pipe_in_it_is_not_opened() {
+        let (place, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let private = Private::below(place.path()).unwrap();
+        symlink(elsewhere.path().join("made"), private.at("link")).unwrap();
+        os::make_fifo(&private.at("pipe")).unwrap();
+        assert!(private.file("link").is_err() && private.file("pipe").is_err());
+        assert!(!elsewhere.path().join("made").exists());
+    }
+}

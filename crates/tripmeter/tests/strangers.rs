@@ -1,0 +1,164 @@
+//! Another user of the machine who prepares the places where processes of this one meet. Where the tests may not become
+//! another user, this one leaves the same things, but for what is only refused because of its owner.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{LONGEST, Tripmeter, alone, aloud, folder};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+use tripmeter_model::exit;
+
+const STRANGER: u32 = 65_534;
+
+/// A folder as /tmp is, for everybody.
+fn temporary() -> TempDir {
+    let folder = folder();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+    folder
+}
+
+fn python(script: &str, place: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).current_dir(place).stdin(Stdio::null());
+    command
+}
+
+/// Starts a script of the stranger in that folder. False if there can be no stranger: then it is this user's.
+fn stranger(script: &str, place: &Path) -> (Child, bool) {
+    match python(script, place).uid(STRANGER).gid(STRANGER).spawn() {
+        Ok(child) => (child, true),
+        Err(error) => {
+            aloud(&format!("hostile: no other user here ({error}): this one does it"));
+            (python(script, place).spawn().unwrap(), false)
+        }
+    }
+}
+
+/// Has the stranger do something; whether it was one.
+fn strange(script: &str, place: &Path) -> bool {
+    let (mut child, is_stranger) = stranger(script, place);
+    assert!(child.wait().unwrap().success(), "{script}");
+    is_stranger
+}
+
+fn user() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
+}
+
+fn run(place: &Path, results: &Path) -> Tripmeter {
+    let output = results.display().to_string();
+    Tripmeter::new(["run", "-q", "-t", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output])
+        .temporary(place)
+}
+
+/// Whoever listens where leaders are looked for is not followed unless it is of this user.
+#[test]
+fn a_follower_comes_to_nobody_else() {
+    let place = temporary();
+    let user = user();
+    let script = format!(
+        "import os, socket, sys\n\
+         os.umask(0)\n\
+         os.mkdir('tripmeter-{user}')\n\
+         sockets = []\n\
+         for name in ['tripmeter-{user}/rendezvous-default', 'tripmeter-rendezvous-{user}-default']:\n\
+         \x20   sockets.append(socket.socket(socket.AF_UNIX)); sockets[-1].bind(name); sockets[-1].listen()\n\
+         open('ready', 'w').close()\n\
+         sockets[0].accept(); open('came', 'w').close()\n"
+    );
+    let (mut listener, _) = stranger(&script, place.path());
+    while !place.path().join("ready").exists() {
+        assert!(matches!(listener.try_wait(), Ok(None)));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let follower = Tripmeter::new(["follower", "--timeout", "2"]).temporary(place.path()).run();
+    follower.with(exit::UNAVAILABLE).says(&["no leader came"]);
+    assert!(!place.path().join("came").exists());
+    listener.kill().unwrap();
+    listener.wait().unwrap();
+}
+
+/// Nor can anybody keep leader and follower apart by taking their place.
+#[test]
+fn leader_and_follower_meet_whatever_stands_in_their_place() {
+    let _alone = alone();
+    let user = user();
+    for taken in ["os.mkdir(name, 0o777)", "os.symlink('/nowhere', name)", "os.mkfifo(name)", "open(name, 'w').close()"]
+    {
+        let (place, results) = (temporary(), folder());
+        strange(&format!("import os; name = 'tripmeter-{user}'; os.umask(0); {taken}"), place.path());
+        let output = results.path().display().to_string();
+        let words = ["leader", "-q", "-t", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
+        let leader = Tripmeter::new(words).temporary(place.path()).start();
+        let follower = Tripmeter::new(["follower"]).temporary(place.path()).start();
+        leader.wait(LONGEST).with(exit::GOOD);
+        follower.wait(LONGEST).with(exit::GOOD);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "only what was there is left");
+    }
+}
+
+/// What stands in the place of daemons' leases kills, makes and changes nothing.
+#[test]
+fn leases_that_others_wrote_are_not_believed() {
+    let _alone = alone();
+    let (place, results, elsewhere) = (temporary(), folder(), folder());
+    let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", victim.id())).unwrap();
+    let start = stat[stat.rfind(')').unwrap() + 2..].split(' ').nth(19).unwrap().to_owned();
+    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let identity = format!("tripmeter-{namespace:x}-{}-{start}", victim.id());
+    let script = format!(
+        "import os\n\
+         os.umask(0)\n\
+         for folder in ['tripmeter-{user}', 'tripmeter-daemons-{user}']:\n\
+         \x20   os.mkdir(folder)\n\
+         \x20   for name in ['daemon-iox-roudi', 'iox-roudi']:\n\
+         \x20       open(folder + '/' + name, 'w').write('{} {identity}' if 'daemons' not in folder else '{identity}')\n\
+         \x20   os.symlink('{}', folder + '/daemon-link')\n",
+        boot.trim(),
+        elsewhere.path().join("made").display(),
+        user = user()
+    );
+    strange(&script, place.path());
+    run(place.path(), results.path()).run().with(exit::GOOD);
+    assert!(matches!(victim.try_wait(), Ok(None)), "the victim was killed");
+    assert!(!elsewhere.path().join("made").exists());
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
+/// Folders that look as if a run had been killed, with lists that lead elsewhere.
+#[test]
+fn leftovers_of_others_remove_nothing_and_hang_nothing() {
+    let _alone = alone();
+    let (place, results) = (temporary(), folder());
+    let kept = format!("tripmeter-test-kept-{}", std::process::id());
+    let file = Path::new("/dev/shm").join(&kept);
+    fs::write(&file, "x").unwrap();
+    let (inode, namespace) = (fs::metadata(&file).unwrap().ino(), fs::metadata("/proc/self/ns/pid").unwrap().ino());
+    let script = format!(
+        "import os\n\
+         os.umask(0)\n\
+         for number, what in enumerate(['names', 'fifo', 'zero']):\n\
+         \x20   folder = f'tripmeter-{namespace:x}-{{4000000 + number}}-1'\n\
+         \x20   os.mkdir(folder)\n\
+         \x20   for name in ['queues', 'shared-memory']:\n\
+         \x20       path = folder + '/' + name\n\
+         \x20       if what == 'names': open(path, 'w').write('{inode} {kept}\\n')\n\
+         \x20       if what == 'fifo': os.mkfifo(path)\n\
+         \x20       if what == 'zero': os.symlink('/dev/zero', path)\n"
+    );
+    let is_stranger = strange(&script, place.path());
+    run(place.path(), results.path()).run().with(exit::GOOD);
+    let left = fs::read_dir(place.path()).unwrap().count();
+    if is_stranger {
+        assert!(file.exists() && left == 3, "what is another user's is left: {left}");
+    }
+    let _ = fs::remove_file(file);
+}

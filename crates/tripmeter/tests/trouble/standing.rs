@@ -1,0 +1,61 @@
+//! What never ends by itself: calls that hang in one of many threads, and messages that are never right.
+
+use crate::common::traces::{signal, sleeps, workers};
+use crate::common::{LONGEST, Tripmeter, at_once, folder, has_cell, manifest, plugin};
+use tripmeter_model::exit;
+use tripmeter_model::manifest::Status;
+
+fn run(transport: &str, pattern: &str, rest: &[&str], results: &std::path::Path) -> Tripmeter {
+    let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
+    let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "--pattern", pattern, "--no-floor", "-o", &output];
+    Tripmeter::new(words.iter().chain(&["--payloads", "64k", "-n", "100", "--loss-timeout", "0.3"]).chain(rest))
+}
+
+/// The main thread, which only watches, gives no sign of life for a thread that stands in its transport.
+#[test]
+fn a_call_that_hangs_in_one_of_many_threads_is_ended() {
+    let cases = [
+        ("publish-hang", "channel", ["--rate", "100", "--topics", "2"]),
+        ("take-hang", "rpc", ["--wait", "block", "--clients", "2"]),
+    ];
+    let runs = cases.map(|(mode, pattern, rest)| {
+        let folder = folder();
+        let transport = format!("trouble?mode={mode}&side=leader&after=60");
+        (run(&transport, pattern, &rest, folder.path()).start(), folder)
+    });
+    for (run, folder) in runs {
+        let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["no sign of life", "measure 65536 bytes"]);
+        assert_eq!(manifest(folder.path()).sub_experiments[0].status, Status::Failed);
+        finished.clean();
+    }
+}
+
+#[test]
+fn messages_of_the_wrong_length_end_the_sub_experiment_and_both_lengths_are_named() {
+    for (pattern, wait) in [("pingpong", "poll"), ("rpc", "block")] {
+        let folder = folder();
+        let finished = run("trouble?mode=take-short&side=leader", pattern, &["--wait", wait], folder.path()).run();
+        finished.with(exit::PARTIAL).says(&["the message had 65535 bytes, 65536 expected"]).clean();
+    }
+}
+
+/// The leader sends what the sockets hold, and then waits for what has arrived.
+#[test]
+fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
+    at_once(&["throughput", "channel"], |pattern| {
+        let (folder, sent) =
+            (folder(), ["--payloads", "64,128", "--rate", "1000", "-n", "3000", "--loss-timeout", "1"]);
+        let output = folder.path().display().to_string();
+        let words = ["run", "-q", "-t", "tcp", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
+        let mut run = Tripmeter::new(words.iter().chain(&sent)).start();
+        run.until("a first payload", |_| has_cell(folder.path()));
+        let follower = workers(run.pid()).follower.unwrap();
+        let before = sleeps(follower);
+        // Fewer than there are messages, and more than are said between two payloads.
+        run.until("messages", |_| sleeps(follower) > before + 300);
+        signal(follower, "STOP");
+        let finished = run.wait(LONGEST).with(exit::PARTIAL);
+        finished.says(&["the follower stands still", "did nothing (stopped by a signal)"]).clean();
+        assert_eq!(manifest(folder.path()).sub_experiments[0].status, Status::Failed);
+    });
+}
