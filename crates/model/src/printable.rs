@@ -42,7 +42,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// JSON whose strings are as [`line`] makes them. What is not JSON comes out as something else that is not JSON.
+/// JSON whose strings are as [`line()`] makes them. What is not JSON comes out as something else that is not JSON.
 pub fn json(text: &str) -> String {
     let mut done = String::with_capacity(text.len());
     let mut rest = text.chars();
