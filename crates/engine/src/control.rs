@@ -345,8 +345,9 @@ pub fn receive<T: DeserializeOwned>(reader: &mut impl BufRead) -> io::Result<Opt
     let mut line = Vec::new();
     reader.take(MOST_MESSAGE_BYTES as u64).read_until(b'\n', &mut line)?;
     match line.len() {
-        0 => Ok(None),
         MOST_MESSAGE_BYTES => Err(too_long()),
+        // Whoever was killed while it wrote has said nothing.
+        _ if line.last() != Some(&b'\n') => Ok(None),
         _ => parse(&line).map(Some),
     }
 }

@@ -8,8 +8,8 @@ use crate::os::{self, ProcessIdentity};
 use crate::private::Private;
 use crate::registry::{Entry, RegistryError};
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,8 +24,10 @@ use tripmeter_model::plan::Daemons as Policy;
 const MOST_NOTED_BYTES: u64 = 4096;
 /// Longest that a daemon may take to start: it may have gigabytes to prepare.
 const STARTING_TIME: Duration = Duration::from_secs(60);
-/// Longest that it may take to end when asked to, and when killed, and that the lock may be held by others who end.
+/// Longest that it may take to end when asked to, and when killed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest that others may hold the lock who stop it.
+const STOPPING_TIME: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 5);
 
 /// Why there is no daemon.
 #[derive(Debug, Error)]
@@ -115,6 +117,12 @@ impl Daemons {
         Ok(started.then(|| format!("started {name}; it is stopped at the end")))
     }
 
+    /// Gives them up, and returns what to tell of those that are left.
+    pub fn end(&mut self) -> Vec<String> {
+        let never = AtomicBool::new(false);
+        self.leases.drain(..).filter_map(|mut lease| lease.give_up(&never)).collect()
+    }
+
     /// What to tell if the daemon has ended since [`Daemons::ensure`], even if another one runs in its place.
     pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions) -> Option<String> {
         let lease = self.leases.iter().find(|lease| lease.name == name)?;
@@ -141,14 +149,13 @@ fn failed(name: &str, error: io::Error) -> DaemonError {
     }
 }
 
-/// Who a lease says that the daemon is.
-enum Noted {
-    /// It was not started by Tripmeter, or not on this machine since its start.
-    Nobody,
-    /// Started by Tripmeter, and known to run or not.
-    Known(ProcessIdentity),
-    /// Started by Tripmeter in another PID namespace: its number here may be anybody's.
-    Unknown,
+/// Who a lease says that daemons are which Tripmeter started since the machine was.
+#[derive(Default)]
+struct Noted {
+    /// The one that is known here, to run or not.
+    known: Option<ProcessIdentity>,
+    /// Lines of others, of other PID namespaces: their numbers here may be anybody's.
+    unknown: String,
 }
 
 /// First letters of the names of leases.
@@ -171,7 +178,7 @@ impl Lease {
     fn take(name: &str, stop: &AtomicBool) -> io::Result<Self> {
         loop {
             let lease = Self::open(name)?;
-            lease.wait_for(|| os::lock_file(&lease.lock, false), PATIENCE, stop)?;
+            lease.wait_for(|| os::lock_file(&lease.lock, false), STOPPING_TIME, stop)?;
             if lease.is_current() {
                 return Ok(lease);
             }
@@ -213,14 +220,16 @@ impl Lease {
     ) -> Result<bool, DaemonError> {
         // A file of its own: this lock ends when it is closed.
         let starting = self.private.file(&format!("{PREFIX}{}", self.name)).map_err(|error| self.system(error))?;
-        let locked = self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME, stop);
+        let locked = self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME + STOPPING_TIME, stop);
         locked.map_err(|error| self.system(error))?;
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
         // Whoever started one that is noted, and not ready, has given it up or was killed.
-        if let Some(unready) = self.started_by_us().filter(ProcessIdentity::is_alive) {
-            self.stop(&unready);
+        if let Some(unready) = self.started_by_us().filter(ProcessIdentity::is_alive)
+            && !self.stop(&unready, stop)
+        {
+            return Err(DaemonError::Interrupted(self.name.clone()));
         }
         let log = logs.join(format!("daemon_{}.log", self.name));
         let child = self.spawn(entry, options, &log)?;
@@ -279,28 +288,33 @@ impl Lease {
 
     /// Writes who the daemon is, for whoever stops it.
     fn note(&mut self, identity: Option<&ProcessIdentity>) -> io::Result<()> {
-        self.lock.rewind()?;
-        self.lock.set_len(0)?;
-        identity.map_or(Ok(()), |identity| write!(self.lock, "{} {identity}", os::boot()))
+        let own = identity.map_or_else(String::new, |identity| format!("{} {identity}\n", os::boot()));
+        let text = self.noted().unknown + &own;
+        // Whoever is killed in between leaves whole lines.
+        self.lock.write_all_at(text.as_bytes(), 0)?;
+        self.lock.set_len(text.len() as u64)
     }
 
     fn noted(&mut self) -> Noted {
-        let mut text = String::new();
+        let (mut text, mut noted) = (String::new(), Noted::default());
         let read = self.lock.rewind().and_then(|()| (&self.lock).take(MOST_NOTED_BYTES).read_to_string(&mut text));
-        let identity = text.split_once(' ').filter(|(boot, _)| read.is_ok() && *boot == os::boot());
-        match identity.and_then(|(_, identity)| ProcessIdentity::parse_prefix(identity)) {
-            None => Noted::Nobody,
-            Some((daemon, _)) if daemon.is_visible() => Noted::Known(daemon),
-            Some(_) => Noted::Unknown,
+        for line in text.lines().filter(|_| read.is_ok()) {
+            let identity = line.split_once(' ').filter(|(boot, _)| *boot == os::boot());
+            match identity.and_then(|(_, identity)| ProcessIdentity::parse_prefix(identity)) {
+                None => {}
+                Some((daemon, _)) if daemon.is_visible() => noted.known = Some(daemon),
+                Some(_) => noted.unknown += &format!("{line}\n"),
+            }
         }
+        noted
     }
 
     fn started_by_us(&mut self) -> Option<ProcessIdentity> {
-        if let Noted::Known(daemon) = self.noted() { Some(daemon) } else { None }
+        self.noted().known
     }
 
-    /// Asks the daemon to end, and kills it if it does not.
-    fn stop(&mut self, daemon: &ProcessIdentity) {
+    /// Asks the daemon to end, and kills it if it does not. False if the user did not wait for its end.
+    fn stop(&mut self, daemon: &ProcessIdentity, stop: &AtomicBool) -> bool {
         for signal in [libc::SIGTERM, libc::SIGKILL] {
             os::signal(daemon, signal);
             let begin = Instant::now();
@@ -310,31 +324,40 @@ impl Lease {
                     _ => daemon.is_dead(),
                 };
                 if ended {
-                    return;
+                    return true;
+                }
+                if stop.load(Relaxed) {
+                    return false;
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+        true
     }
 
     /// Gives it up: its last user stops the daemon and removes its file. Returns what to tell of a daemon that may still
     /// run.
-    fn give_up(&mut self) -> Option<String> {
+    fn give_up(&mut self, stop: &AtomicBool) -> Option<String> {
         if !matches!(os::lock_file(&self.lock, true), Ok(true)) || !self.is_current() {
             return None;
         }
-        match self.noted() {
-            Noted::Unknown => {
-                let file = self.file().1;
-                return Some(format!(
-                    "daemon '{}' was started in another PID namespace, as '{}' says, and cannot be seen from here: it is \
-                     left; if it has ended, remove that file",
-                    self.name,
-                    file.display()
-                ));
-            }
-            Noted::Known(daemon) => self.stop(&daemon),
-            Noted::Nobody => {}
+        let Noted { known, unknown } = self.noted();
+        if known.is_some_and(|daemon| !self.stop(&daemon, stop)) {
+            return Some(format!(
+                "daemon '{}' was asked to end, and has not yet; the next run looks after it",
+                self.name
+            ));
+        }
+        if !unknown.is_empty() {
+            // One that cannot be written keeps the name of a process that has ended.
+            let _ = self.note(None);
+            let file = self.file().1;
+            return Some(format!(
+                "daemon '{}' was started in another PID namespace, as '{}' says, and cannot be seen from here: it is left; \
+                 if it has ended, remove that file",
+                self.name,
+                file.display()
+            ));
         }
         // Gone means removed by another last user.
         let _ = fs::remove_file(self.file().0);
@@ -344,16 +367,16 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.give_up();
+        self.give_up(&AtomicBool::new(false));
     }
 }
 
 /// Stops daemons that Tripmeter started and nobody uses any more, because their last user was killed. Returns what to tell
 /// of those that are left.
-pub fn stop_leftovers() -> Vec<String> {
+pub fn stop_leftovers(stop: &AtomicBool) -> Vec<String> {
     let names = Private::open().map(|private| private.names()).unwrap_or_default();
     let leases = names.iter().filter_map(|name| Lease::open(name.strip_prefix(PREFIX)?).ok());
-    leases.filter_map(|mut lease| lease.give_up()).collect()
+    leases.filter_map(|mut lease| lease.give_up(stop)).collect()
 }
 
 #[cfg(test)]
@@ -418,21 +441,28 @@ mod tests {
 
     #[test]
     fn a_daemon_of_another_namespace_or_boot_is_nobody_to_kill() {
-        let name = format!("test-foreign-{}", std::process::id());
+        let (name, never) = (format!("test-foreign-{}", std::process::id()), &AtomicBool::new(false));
         let mut lease = take(&name);
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap().to_string();
         let (_, number) = identity.split_once("tripmeter-").unwrap().1.split_once('-').unwrap();
         let write = |lease: &mut Lease, text: &str| {
-            lease.note(None).unwrap();
-            lease.lock.write_all(text.as_bytes()).unwrap();
+            lease.lock.set_len(0).unwrap();
+            lease.lock.write_all_at(text.as_bytes(), 0).unwrap();
         };
         write(&mut lease, &format!("{} tripmeter-1-{number}", os::boot()));
-        let told = lease.give_up();
+        let told = lease.give_up(never);
         assert!(told.is_some_and(|told| told.contains("another PID namespace")) && lease.file().1.exists());
+        // Nor is it forgotten when a daemon of ours comes and goes.
+        let mut ours = Command::new("sleep").arg("1000").spawn().unwrap();
+        lease.note(ProcessIdentity::of(ours.id()).as_ref()).unwrap();
+        assert!(lease.noted().known.is_some_and(|daemon| daemon.is(ours.id())));
+        ours.kill().unwrap();
+        ours.wait().unwrap();
+        assert!(lease.give_up(never).is_some() && lease.noted().known.is_none() && !lease.noted().unknown.is_empty());
         // Nor one that was started before the machine was.
         write(&mut lease, &format!("another-boot {identity}"));
-        assert_eq!(lease.give_up(), None);
+        assert_eq!(lease.give_up(never), None);
         assert!(matches!(child.try_wait(), Ok(None)));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -144,25 +144,29 @@ pub fn sleep_until(until_ns: u64) {
 #[derive(Debug)]
 pub struct ForThisUser(());
 
-/// What new files are for nobody else, as it was at the start.
-static UMASK: OnceLock<libc::mode_t> = OnceLock::new();
+/// How many there are, for leader and follower may be threads of one process, and what the umask was before the first.
+static FOR_THIS_USER: Mutex<(u32, libc::mode_t)> = Mutex::new((0, 0));
 
 impl ForThisUser {
     /// From here on.
     pub fn begin() -> Self {
-        // SAFETY: sets a number of this process.
-        let before = unsafe { libc::umask(0o077) };
-        // Leader and follower may be threads of one process: the first knows.
-        UMASK.get_or_init(|| before);
+        let mut state = FOR_THIS_USER.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.0 == 0 {
+            // SAFETY: sets a number of this process.
+            state.1 = unsafe { libc::umask(0o077) };
+        }
+        state.0 += 1;
         Self(())
     }
 }
 
 impl Drop for ForThisUser {
     fn drop(&mut self) {
-        if let Some(before) = UMASK.get() {
+        let mut state = FOR_THIS_USER.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 -= 1;
+        if state.0 == 0 {
             // SAFETY: sets a number of this process.
-            unsafe { libc::umask(*before) };
+            unsafe { libc::umask(state.1) };
         }
     }
 }

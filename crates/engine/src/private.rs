@@ -47,22 +47,25 @@ impl Private {
     }
 
     /// In a folder where others may write, too. The usual name may have been taken by somebody else; then a folder of ours
-    /// is looked for, which has a name that nobody could know.
+    /// is looked for, which has a name that nobody could know. As long as there is one, all use it, whoever gives the usual
+    /// name free meanwhile.
     fn below(place: &Path) -> io::Result<Self> {
         let name = format!("tripmeter-{}", os::user_id());
-        let taken = match Self::make(place.join(&name)) {
-            Ok(private) => return Ok(private),
-            Err(error) => error,
-        };
         let prefix = format!("{name}-private-");
         let oldest = || {
             let entries = fs::read_dir(place)?.flatten();
             let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
             let own = named.map(|entry| entry.path()).filter_map(|path| Some((own_folder(&path).ok()?, path)));
-            let born = own.map(|(folder, path)| Ok((folder.metadata()?.created()?, path)));
+            // Not every file system notes when a folder was made; then the first by name is taken.
+            let born = own.map(|(folder, path)| Ok((folder.metadata()?.created().ok(), path)));
             Ok::<_, io::Error>(born.collect::<io::Result<Vec<_>>>()?.into_iter().min().map(|(_, path)| path))
         };
+        let mut taken = ErrorKind::NotFound.into();
         if oldest()?.is_none() {
+            match Self::make(place.join(&name)) {
+                Ok(private) => return Ok(private),
+                Err(error) => taken = error,
+            }
             let mode = fs::Permissions::from_mode(0o700);
             // Kept: it is opened below, by whichever name is the oldest.
             let _ = tempfile::Builder::new().prefix(&prefix).permissions(mode).tempdir_in(place)?.keep();
@@ -178,6 +181,13 @@ mod tests {
             assert!(second.at("lease").exists() && fs::read_dir(elsewhere.path()).unwrap().next().is_none());
             fs::remove_file(first.at("lease")).unwrap();
             drop((first, second));
+            let third = Private::below(place.path()).unwrap();
+            third.file("lease").unwrap();
+            let _ = fs::remove_dir(&open).or_else(|_| fs::remove_file(&open));
+            assert!(Private::below(place.path()).unwrap().at("lease").exists(), "others still use the other folder");
+            make(&open);
+            fs::remove_file(third.at("lease")).unwrap();
+            drop(third);
             let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
             assert_eq!(left, std::slice::from_ref(&open));
             let _ = fs::remove_dir(&open).or_else(|_| fs::remove_file(&open));

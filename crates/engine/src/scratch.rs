@@ -100,7 +100,7 @@ impl Part {
 
     /// Whether a name is of this part.
     fn names(&self, name: &str) -> bool {
-        name.strip_prefix(&self.run_id).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+        begins_with(name, &self.run_id)
     }
 
     /// Removes the folder and everything named after it.
@@ -124,12 +124,17 @@ pub fn remove_leftovers() -> Vec<String> {
     for folder in os::names_in(&std::env::temp_dir()).into_iter().filter(|name| is_left(name)) {
         let path = std::env::temp_dir().join(&folder);
         if is_own(&path).is_some_and(|found| found.is_dir()) {
-            remove(&path, |name| name.starts_with(&folder));
+            remove(&path, |name| begins_with(name, &folder));
             removed.push(folder);
         }
     }
     removed.extend(remove_names(is_left));
     removed
+}
+
+/// Whether a name begins with this one, whose last number must end there.
+fn begins_with(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Removes what `is_ours` in [`PLACES`], and returns the names.

@@ -1,11 +1,11 @@
 //! A worker process: its start, its channel, its end.
 
-use crate::control::{receive, send};
+use crate::control::{Heard, Incoming, send};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -112,8 +112,14 @@ impl Worker {
     /// What it told us last, unasked, before it ended.
     pub fn last_word<T: DeserializeOwned>(&self) -> Option<T> {
         const SHORTLY: Duration = Duration::from_millis(100);
-        self.stream.set_read_timeout(Some(SHORTLY)).ok()?;
-        receive(&mut BufReader::new(&self.stream)).ok().flatten()
+        let (mut incoming, end) = (Incoming::new(self.stream.try_clone().ok()?), Instant::now() + SHORTLY);
+        loop {
+            match incoming.next(end.saturating_duration_since(Instant::now())) {
+                Ok(Heard::Message(word)) => return Some(word),
+                Ok(Heard::Nothing) if Instant::now() < end => {}
+                _ => return None,
+            }
+        }
     }
 }
 

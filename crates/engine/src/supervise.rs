@@ -3,6 +3,7 @@
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
 mod intrusion;
+mod movement;
 mod processor_time;
 mod resume;
 mod sub_experiment;
@@ -213,7 +214,7 @@ pub fn run_while<'a>(
     for name in scratch::remove_leftovers() {
         watch(&Event::Note(format!("removed '{name}', left by a run that was killed")));
     }
-    daemon::stop_leftovers().into_iter().for_each(|left| watch(&Event::Note(left)));
+    daemon::stop_leftovers(&options.stop).into_iter().for_each(|left| watch(&Event::Note(left)));
     ignored_environment(plan, registry_of).into_iter().for_each(|note| watch(&Event::Note(note)));
     let scratch = Scratch::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
     let meeting = match &options.followers {
@@ -448,6 +449,9 @@ impl<'a> Run<'a> {
         self.manifest.environment.audit_after = Some(self.audit());
         self.save()?;
         self.results.remove_empty_logs(self.manifest.plan.rounds);
+        for left in self.daemons.end() {
+            (self.watch)(&Event::Note(left));
+        }
         Ok(self.manifest)
     }
 }

@@ -109,6 +109,11 @@ impl Sending {
         self.0.store(Self::DRAINING.0, Relaxed);
     }
 
+    /// The thread has ended, whatever it was at.
+    pub fn rest(&self) {
+        self.0.fetch_and(!1, Relaxed);
+    }
+
     /// What it shows now.
     pub fn shown(&self) -> Shown {
         Shown(self.0.load(Relaxed))

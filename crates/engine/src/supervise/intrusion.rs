@@ -1,12 +1,11 @@
 //! Processes that try to get into a secured transport.
 
 use super::Run;
-use crate::control::{Intrusion, ToWorker, receive};
+use crate::control::{Heard, Incoming, Intrusion, ToWorker};
 use crate::spawn::Worker;
 use crate::worker::intruder;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufReader;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::IntruderTrial;
 
@@ -39,15 +38,20 @@ fn observe(
     let mut worker = Worker::spawn(&run.options.tripmeter, environment, Some(log)).map_err(failed)?;
     worker.send(&ToWorker::Intrude(Box::new(intrusion.clone()))).map_err(failed)?;
     let (begin, limit) = (Instant::now(), intruder::longest(intrusion));
-    while !crate::os::wait_readable(&[&worker.stream], Duration::from_millis(200)).is_ok_and(|ready| ready[0]) {
+    let mut said = Incoming::new(worker.stream.try_clone().map_err(failed)?);
+    let said = loop {
+        match said.next::<IntruderTrial>(Duration::from_millis(200)) {
+            Ok(Heard::Message(trial)) => break Some(trial),
+            Ok(Heard::Nothing) => {}
+            Ok(Heard::End) | Err(_) => break None,
+        }
         if run.stopped() {
             return Err("interrupted".to_owned());
         }
         if begin.elapsed() > limit {
             return Err(format!("the intruder hung for {} s and was killed", limit.as_secs()));
         }
-    }
-    let said = receive::<IntruderTrial>(&mut BufReader::new(&worker.stream)).ok().flatten();
+    };
     worker.end(ENDING_TIME);
     said.ok_or_else(|| {
         let how = worker.crash().unwrap_or_else(|| "ended without a word".to_owned());

@@ -1,5 +1,6 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
+use super::movement::Movement;
 use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
 use crate::control::{CLOSING, Follow, FromFollower, FromLeader, Heard, Incoming, Job, OPENING, ToWorker, WRITING};
@@ -9,6 +10,7 @@ use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
 use crate::worker::OPEN_TIMEOUT;
+use crate::worker::logging::LONGEST_READING;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -31,8 +33,9 @@ const LOOKING_TIME: Duration = Duration::from_millis(100);
 const STOPPING_TIME: Duration = Duration::from_secs(5);
 /// How long a transport may take to open and connect, whatever the watchdog says of measuring.
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
-/// How long a leader may say that it lives without a message of its own, besides the pauses that are planned.
-const LONGEST_STANDING: Duration = Duration::from_secs(600);
+/// How long a leader may say that it lives and do nothing else, besides the pauses that are planned. A reader of logs may take
+/// long.
+const LONGEST_STANDING: Duration = LONGEST_READING.saturating_mul(2);
 /// How long a hundred million samples may take to be sorted and written.
 const WRITING_TIME: Duration = Duration::from_secs(600);
 
@@ -137,8 +140,7 @@ struct Team {
     part: Part,
     /// When a logger was used, of CLOCK_MONOTONIC.
     logged: (u64, u64),
-    /// What the leader last said that it did, besides being alive, and since when it has said no more.
-    moved: (u64, Instant),
+    movement: Movement,
 }
 
 /// The leader's last word, or why there was none.
@@ -216,7 +218,7 @@ impl Team {
             processor_time,
             part: part.clone(),
             logged: (0, 0),
-            moved: (0, Instant::now()),
+            movement: Movement::new(Instant::now()),
         })
     }
 
@@ -237,11 +239,7 @@ impl Team {
             let wait = if self.follower_ended.is_some() { LOOKING_TIME } else { Duration::from_secs(1) };
             match self.incoming.next(wait) {
                 Ok(Heard::Message(event)) => {
-                    match &event {
-                        FromLeader::Progress { moves, .. } if *moves == self.moved.0 => {}
-                        FromLeader::Progress { moves, .. } => self.moved = (*moves, Instant::now()),
-                        _ => self.moved.1 = Instant::now(),
-                    }
+                    self.movement.hear(&event, Instant::now());
                     if let Some(outcome) = self.standing() {
                         return outcome;
                     }
@@ -270,7 +268,7 @@ impl Team {
     /// Whether the leader has said for too long that it is alive, and nothing has moved.
     fn standing(&self) -> Option<Outcome> {
         let limit = LONGEST_STANDING + 2 * longest_pause(&self.plan);
-        (self.moved.1.elapsed() > limit).then(|| {
+        (self.movement.stood(Instant::now()) > limit).then(|| {
             let (transport, phase, seconds) = (&self.transport, &self.phase, limit.as_secs());
             Outcome::Killed(format!(
                 "the leader of '{transport}' says that it lives, but has sent nothing for {seconds} s while it was to {phase}; \

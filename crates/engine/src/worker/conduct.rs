@@ -66,6 +66,7 @@ impl Leader {
                     member.begin(index);
                     let begin = await_start(start, crew, index);
                     let made = begin.map(work);
+                    sending[index].rest();
                     if made.as_ref().is_some_and(|(_, ended)| ended.is_err()) {
                         crew.stop();
                     }

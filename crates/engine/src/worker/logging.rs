@@ -28,7 +28,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// How long a logger may hold on to its file after it was closed.
 const LONGEST_CLOSING: Duration = Duration::from_secs(60);
 /// How long the reader may take for lines that were written before.
-const LONGEST_READING: Duration = Duration::from_secs(600);
+pub(crate) const LONGEST_READING: Duration = Duration::from_secs(600);
 /// Between two looks whether the logger has let go.
 const CLOSING_LOOK: Duration = Duration::from_millis(2);
 /// Bytes logged to prove the path.

@@ -9,7 +9,7 @@ pub mod follower;
 pub mod intruder;
 pub mod leader;
 mod load;
-mod logging;
+pub(crate) mod logging;
 pub mod probe;
 mod programme;
 mod read_log;
