@@ -9,7 +9,6 @@
 
 #include <fastdds/dds/domain/DomainParticipantFactory.hpp>
 
-#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +21,7 @@ int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error
 {
     return guarded(error, [&] {
         const Settings settings(*options);
-        settings.check_room(1 + std::max<uint64_t>(options->follower_count, 1));
+        settings.check_room(1);
         load_profile(settings, true);
         load_profile(settings, false);
         limits->max_payload_bytes = settings.max_payload_bytes();

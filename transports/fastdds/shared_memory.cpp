@@ -49,7 +49,11 @@ void SharedMemoryNotes::take_pages() const
         if (segment.get() < 0 || fstat(segment.get(), &file) != 0) {
             continue;
         }
-        if (fallocate(segment.get(), 0, 0, file.st_size) != 0 && errno == ENOSPC) {
+        int result = 0;
+        do {
+            result = fallocate(segment.get(), 0, 0, file.st_size);
+        } while (result != 0 && errno == EINTR);
+        if (result != 0 && errno == ENOSPC) {
             throw Failure(TM_LIMIT, "'" + kSharedMemory + name + "' needs " + std::to_string(file.st_size)
                                         + " bytes, and /dev/shm has no room for them; make room there, or ask for less by "
                                           "setting segment_size");

@@ -419,6 +419,9 @@ impl System for Plugin {
         // SAFETY: all blocks are valid during the call.
         let status = with_options(options, |raw| unsafe { (self.functions.node_open)(raw, &mut node, &mut error) });
         check("node_open", status, &error)?;
+        if node.is_null() {
+            return Err(Error::failed("`node_open` returned TM_OK and a node that is NULL"));
+        }
         Ok(PluginNode(Arc::new(NodeHandle { node, functions: self.functions, _library: self.library.clone() })))
     }
 }
@@ -461,6 +464,9 @@ impl Node for PluginNode {
         // SAFETY: the node is open and used by one thread; the blocks are valid.
         let status = unsafe { (self.0.functions.link_open)(self.0.node, &raw, &mut link, &mut error) };
         check("link_open", status, &error)?;
+        if link.is_null() {
+            return Err(Error::failed("`link_open` returned TM_OK and a link that is NULL"));
+        }
         Ok(PluginLink { link, functions: self.0.functions, error: Box::new(no_error()), _node: self.0.clone() })
     }
 

@@ -196,11 +196,14 @@ pub fn follow(
                 }
             }
             Ok(Heard::Message(Order::End)) => return Ok(()),
-            Ok(Heard::End) | Err(_) => {
+            ended @ (Ok(Heard::End) | Err(_)) => {
                 drop(worker);
                 // What a killed leader left; its own processes have ended with it.
                 scratch::remove_leftovers();
-                return Err(MeetError::LeaderGone);
+                return Err(match ended {
+                    Err(error) if error.kind() == ErrorKind::InvalidData => system(error),
+                    _ => MeetError::LeaderGone,
+                });
             }
         }
     }

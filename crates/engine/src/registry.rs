@@ -430,7 +430,7 @@ fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prob
     let unreadable =
         |error: std::io::Error| RegistryError::NoFile { file: file.to_path_buf(), reason: error.to_string() };
     let file = file.canonicalize().map_err(unreadable)?;
-    std::fs::File::open(&file).map_err(unreadable)?;
+    tripmeter_model::file::open(&file).map_err(|error| unreadable(std::io::Error::other(error)))?;
     let nameless = Entry::new(made_up(&file.display().to_string(), "unknown"), Source::Plugin(file.clone()), prober);
     let Reply::Description(description) = nameless.ask(&file, &Request::Describe)? else {
         return Err(nameless.nonsense(&Request::Describe));

@@ -66,7 +66,16 @@ impl Results {
     /// If it cannot be created.
     pub fn begin_round(&self, round: u32) -> Result<(), ResultsError> {
         let folder = self.round(round);
-        fs::create_dir_all(folder.join("logs")).map_err(|error| ResultsError::NotWritable(folder, error))
+        let made = || {
+            for folder in [folder.clone(), folder.join("logs")] {
+                match fs::create_dir(&folder) {
+                    Err(_) if fs::symlink_metadata(&folder).is_ok_and(|there| there.is_dir()) => {}
+                    made => made?,
+                }
+            }
+            Ok(())
+        };
+        made().map_err(|error| ResultsError::NotWritable(folder.clone(), error))
     }
 
     /// The folder.

@@ -71,6 +71,8 @@ pub struct RunOptions {
 pub enum Event {
     /// Something people should know.
     Note(String),
+    /// Something people should know even if they want no progress.
+    Warning(String),
     /// The folder that results go to.
     Results(PathBuf),
     /// A sub-experiment begins.
@@ -215,7 +217,7 @@ pub fn run_while<'a>(
         watch(&Event::Note(format!("removed '{name}', left by a run that was killed")));
     }
     daemon::stop_leftovers(&options.stop).into_iter().for_each(|left| watch(&Event::Note(left)));
-    ignored_environment(plan, registry_of).into_iter().for_each(|note| watch(&Event::Note(note)));
+    ignored_environment(plan, registry_of).into_iter().for_each(|note| watch(&Event::Warning(note)));
     let scratch = Scratch::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
     let meeting = match &options.followers {
         Followers::Local => None,

@@ -215,7 +215,8 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
 /// # Errors
 /// As [`write_whole`].
 pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
-    let is_special = fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir());
+    let is_special = fs::symlink_metadata(file).is_ok_and(|there| !there.is_symlink())
+        && fs::metadata(file).is_ok_and(|there| !there.is_file() && !there.is_dir());
     if !is_special && system_folder(file).is_none() {
         return write_whole(file, contents);
     }

@@ -373,19 +373,18 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Cell {
-    /// Whether a message came that was not what was sent. Calls that fail are counted, and shown, by themselves.
+    /// Whether a message came that was not what was sent.
     pub fn is_damaged(&self) -> bool {
-        self.rpc.is_empty() && self.counts.damaged > 0
+        self.counts.damaged > 0
     }
 
     /// Whether, in a trial or at a follower, nothing came of what was sent.
     pub fn is_all_lost(&self) -> bool {
         let nothing = |sent: u64, received: u64| sent > 0 && received == 0;
-        let of = |counts: &Counts| nothing(counts.sent, counts.received);
-        of(&self.counts)
-            || self.followers.iter().any(|at| of(&at.counts))
+        self.counts.is_all_lost()
+            || self.followers.iter().any(|at| at.counts.is_all_lost())
             || self.trials.iter().any(|trial| trial.followers.iter().any(|at| nothing(trial.sent, at.received)))
-            || self.channel.iter().any(|trial| of(&trial.counts))
+            || self.channel.iter().any(|trial| trial.counts.is_all_lost())
             || self.rpc.iter().any(|trial| nothing(trial.counts.made, trial.counts.succeeded))
     }
 }
@@ -421,6 +420,13 @@ pub struct Counts {
     pub reordered: u64,
     /// Answers, or messages at the follower, whose header or touched payload was not what was written.
     pub damaged: u64,
+}
+
+impl Counts {
+    /// Whether nothing came of what was sent.
+    pub fn is_all_lost(&self) -> bool {
+        self.sent > 0 && self.received == 0
+    }
 }
 
 impl std::ops::Add for Counts {

@@ -62,7 +62,7 @@ pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
 
 /// Whether messages came damaged, or none at all.
 fn is_bad(counts: &Counts) -> bool {
-    counts.damaged > 0 || counts.sent > 0 && counts.received == 0
+    counts.damaged > 0 || counts.is_all_lost()
 }
 
 impl Row<'_> {

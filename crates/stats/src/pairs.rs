@@ -68,12 +68,17 @@ impl<'a> Pairs<'a> {
         for a in &results[0].cells {
             let Some(b) = results[1].cells.iter().find(|cell| cell.payload_bytes == a.payload_bytes) else { continue };
             let cells = [a, b];
-            for (side, cell) in cells.into_iter().enumerate().filter(|(_, cell)| cell.rtt_half_ns.is_none()) {
-                let why = "no message was answered".to_owned();
-                self.failures.push(Failure { round, side, payload_bytes: Some(cell.payload_bytes), why });
-            }
-            if let [Some(of_a), Some(of_b)] = cells.map(|cell| cell.rtt_half_ns) {
+            let whys = cells.map(|cell| match cell.rtt_half_ns {
+                None => Some("no message was answered".to_owned()),
+                Some(_) if cell.is_damaged() => Some(format!("{} messages came damaged", cell.counts.damaged)),
+                Some(_) => None,
+            });
+            if let ([None, None], [Some(of_a), Some(of_b)]) = (&whys, cells.map(|cell| cell.rtt_half_ns)) {
                 self.pairs.push(Pair { round, first, cells, figures: [of_a, of_b] });
+            }
+            for (side, why) in whys.into_iter().enumerate() {
+                let payload_bytes = Some(a.payload_bytes);
+                self.failures.extend(why.map(|why| Failure { round, side, payload_bytes, why }));
             }
         }
     }

@@ -6,11 +6,11 @@ use crate::{builtin, embedded};
 use std::path::{Path, PathBuf};
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
-use tripmeter_model::exit;
 use tripmeter_model::experiment::{Experiment, SubExperimentFile};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::recording::Recording;
 use tripmeter_model::transport::Selector;
+use tripmeter_model::{exit, file};
 
 /// All systems that can be found: built in, in the usual folders, and given by `--plugin`.
 pub fn registry(args: &PluginArgs, program: &Path) -> Result<Registry, CliError> {
@@ -122,15 +122,15 @@ fn written(args: &ExperimentArgs) -> Result<(Experiment, String, Unavailable), C
     }
 }
 
-fn read(file: &Path) -> Result<Experiment, CliError> {
-    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => {
-            CliError::new(exit::DATA, format!("'{}' is not UTF-8 text; give an experiment in TOML", file.display()))
-        }
-        _ => CliError::new(exit::NO_INPUT, format!("experiment '{}' cannot be read: {error}", file.display())),
+/// Most bytes of an experiment file.
+const MOST_EXPERIMENT_BYTES: u64 = 16 << 20;
+
+fn read(path: &Path) -> Result<Experiment, CliError> {
+    let text = String::from_utf8(file::read(path, MOST_EXPERIMENT_BYTES)?).map_err(|_| {
+        CliError::new(exit::DATA, format!("'{}' is not UTF-8 text; give an experiment in TOML", path.display()))
     })?;
     Experiment::parse(&text)
-        .map_err(|error| CliError::new(exit::DATA, format!("experiment '{}': {}", file.display(), one_line(&error))))
+        .map_err(|error| CliError::new(exit::DATA, format!("experiment '{}': {}", path.display(), one_line(&error))))
 }
 
 /// A TOML error without the drawing of the line: `line 2, column 8: unknown field …`.

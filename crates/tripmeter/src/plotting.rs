@@ -51,6 +51,11 @@ fn draw(folder: &Path, job: Job<'_>) -> Result<PathBuf, CliError> {
         return Err(CliError::new(exit::DATA, format!("the plot '{}' would leave its folder", picture.path)));
     }
     let path = folder.join(&picture.path);
+    let mut inside = folder.to_path_buf();
+    for part in Path::new(&picture.path).parent().into_iter().flat_map(Path::components) {
+        inside.push(part);
+        no_link(&inside)?;
+    }
     path.parent().map_or(Ok(()), create_folder)?;
     write_whole(&path, &picture.bytes)?;
     Ok(path)

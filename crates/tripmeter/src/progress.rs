@@ -59,6 +59,7 @@ impl<'a> Progress<'a> {
             Event::SubExperimentFinished { status, error } => self.finish(*status, error.as_deref()),
             Event::RoundsWanted(rounds) => self.bar.set_length(total(self.plan, *rounds)),
             Event::Note(text) => self.say(text),
+            Event::Warning(text) => self.complain(text),
             Event::Results(folder) => self.say(&format!("results in '{}'", folder.display())),
         }
     }

@@ -13,7 +13,6 @@ use crate::progress;
 use scan::Broken;
 use schedule::Writer;
 use sha2::{Digest, Sha256};
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -42,7 +41,7 @@ pub fn open(file: &Path, speed: f64, stop: &AtomicBool, quiet: bool) -> Result<O
     let unreadable = |error: &dyn std::fmt::Display| {
         CliError::new(exit::NO_INPUT, format!("recording '{}' cannot be read: {error}", file.display()))
     };
-    let opened = File::open(file).map_err(|error| unreadable(&error))?;
+    let opened = tripmeter_model::file::open(file)?;
     let metadata = opened.metadata().map_err(|error| unreadable(&error))?;
     if metadata.is_dir() {
         return Err(unreadable(&"it is a folder; give the .mcap file in it"));

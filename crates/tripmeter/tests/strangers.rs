@@ -4,12 +4,14 @@
 
 mod common;
 
-use common::{LONGEST, Tripmeter, alone, aloud, folder};
+use common::traces::{cpu_time, workers};
+use common::{Known, LONGEST, Tripmeter, alone, aloud, folder, transports};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 use tripmeter_model::exit;
 
@@ -161,4 +163,47 @@ fn leftovers_of_others_remove_nothing_and_hang_nothing() {
         assert!(file.exists() && left == 3, "what is another user's is left: {left}");
     }
     let _ = fs::remove_file(file);
+}
+
+/// What a run makes in shared memory and in the temporary folder is for its user alone, whatever the umask and the system.
+#[test]
+fn nobody_else_can_open_what_a_run_makes() {
+    let _alone = alone();
+    let reachable = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let open = entries.filter(|entry| entry.metadata().is_ok_and(|found| found.mode() & 0o077 != 0));
+        open.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let wanted = [
+        "shm",
+        "ecal/shm",
+        "ecal/shm-zero-copy",
+        "fastdds/shm",
+        "fastdds/data-sharing",
+        "iceoryx2",
+        "ros2/shm",
+        "zenoh/shm",
+    ];
+    let known = transports();
+    let is_here = |name: &&&str| {
+        let (system, variant) = name.split_once('/').unwrap_or((name, ""));
+        let here = |row: &&Known| row.system == system && row.available;
+        known.iter().find(here).is_some_and(|row| row.variants.iter().any(|one| one.variant.starts_with(variant)))
+    };
+    for transport in wanted.iter().filter(is_here) {
+        let (place, results) = (folder(), folder());
+        let before = reachable(Path::new("/dev/shm"));
+        let output = results.path().display().to_string();
+        let words = ["run", "-q", "-t", transport, "--no-floor", "-n", "100000000", "--payloads", "1k", "-o", &output];
+        let wrapper = ["sh", "-c", "umask 0; exec \"$@\"", "sh"];
+        let mut run = Tripmeter::under(&wrapper, words).temporary(place.path()).start();
+        run.until("samples", |run| workers(run.pid()).leader.is_some_and(|pid| cpu_time(pid) > Duration::from_secs(2)));
+        let mut found = reachable(Path::new("/dev/shm"));
+        // The tracing library of ROS 2 makes it, for all programs.
+        found.retain(|name| !before.contains(name) && !name.starts_with("lttng-ust-wait"));
+        found.extend(reachable(place.path()));
+        assert_eq!(found, [""; 0], "{transport}");
+        run.signal("INT");
+        run.wait(LONGEST).with(exit::INTERRUPTED).clean();
+    }
 }

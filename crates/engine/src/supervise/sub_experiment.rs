@@ -14,6 +14,7 @@ use crate::worker::logging::LONGEST_READING;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
@@ -167,6 +168,7 @@ impl Team {
         let log: File = OpenOptions::new()
             .create(true)
             .append(true)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(log_file)
             .map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
         let log_start = log.metadata().map_or(0, |metadata| metadata.len());

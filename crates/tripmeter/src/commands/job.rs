@@ -6,7 +6,7 @@ use crate::args::JobArgs;
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all};
+use crate::plotting::{Job, draw_all, no_link};
 use crate::summaries::{ExperimentFolder, Source};
 use std::path::{Path, PathBuf};
 use tripmeter_engine::results::dated;
@@ -52,7 +52,9 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         // The new one is named so that a clock that went back cannot remove it.
         say(args, &prune::remove_old(&results, depth, &[last_part(&place)], false)?);
     }
-    say(args, &history::draw(&results, Some(&limits), &args.database.join("history_plots"), options)?);
+    let pictures = args.database.join("history_plots");
+    no_link(&pictures)?;
+    say(args, &history::draw(&results, Some(&limits), &pictures, options)?);
     say(args, &format!("results in '{}'\n", place.display()));
     Ok(match check::exit_code(&checked, args.strict) {
         exit::GOOD => exit_code(&manifest, prepared.allowed),

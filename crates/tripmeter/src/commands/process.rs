@@ -69,16 +69,23 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
 /// # Errors
 /// If a folder cannot be read, or holds no samples.
 pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u8, CliError> {
-    let mut jobs = Vec::new();
+    let (mut jobs, mut code) = (Vec::new(), exit::GOOD);
     for folder in folders {
-        let found = jobs_in(folder, plots.map(|(plots, _)| plots))?;
+        let found = match jobs_in(folder, plots.map(|(plots, _)| plots)) {
+            Err(error) if error.code == exit::DATA && folders.len() > 1 => {
+                output::say(&format!("tripmeter: {error}"));
+                code = error.code;
+                continue;
+            }
+            found => found?,
+        };
         if found.is_empty() {
             let text = format!("'{}' holds no {SAMPLES}*.csv; name the folder of an experiment", folder.display());
             return Err(CliError::new(exit::NO_INPUT, text));
         }
         jobs.extend(found);
     }
-    Ok(process_all(jobs, plots.map(|(_, options)| options)))
+    Ok(code.max(process_all(jobs, plots.map(|(_, options)| options))))
 }
 
 /// Processes all files, as many at a time as there are processors; says what failed. Returns the exit code.

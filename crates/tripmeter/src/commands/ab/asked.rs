@@ -28,9 +28,8 @@ pub struct Plugin {
 
 impl Plugin {
     pub fn read(file: &Path) -> Result<Self, CliError> {
-        let bytes = std::fs::read(file).map_err(|error| {
-            CliError::new(exit::NO_INPUT, format!("plugin '{}' cannot be read: {error}", file.display()))
-        })?;
+        const MOST_PLUGIN_BYTES: u64 = 4 << 30;
+        let bytes = tripmeter_model::file::read(file, MOST_PLUGIN_BYTES)?;
         let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { file: file.to_path_buf(), sha256 })
     }
