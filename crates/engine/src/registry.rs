@@ -9,6 +9,8 @@ use crate::any::AnySystem;
 use crate::resolve::did_you_mean;
 use child::{Reply, Request};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
@@ -430,7 +432,8 @@ fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prob
     let unreadable =
         |error: std::io::Error| RegistryError::NoFile { file: file.to_path_buf(), reason: error.to_string() };
     let file = file.canonicalize().map_err(unreadable)?;
-    tripmeter_model::file::open(&file).map_err(|error| unreadable(std::io::Error::other(error)))?;
+    // A FIFO keeps nobody waiting.
+    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&file).map_err(unreadable)?;
     let nameless = Entry::new(made_up(&file.display().to_string(), "unknown"), Source::Plugin(file.clone()), prober);
     let Reply::Description(description) = nameless.ask(&file, &Request::Describe)? else {
         return Err(nameless.nonsense(&Request::Describe));

@@ -250,3 +250,21 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
         Ok(!self.shared.stop.load(Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_has_ended_is_not_busy_whatever_it_was_at() {
+        let sending = Sending::default();
+        sending.begin(7);
+        assert!(sending.shown().is_busy() && sending.shown().is_sending());
+        sending.rest();
+        assert!(!sending.shown().is_busy() && sending.shown().number() == 7);
+        sending.drain();
+        assert!(sending.shown().is_busy());
+        sending.rest();
+        assert!(!sending.shown().is_busy() && !sending.shown().is_draining());
+    }
+}

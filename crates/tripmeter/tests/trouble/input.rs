@@ -113,6 +113,7 @@ fn files_that_are_no_experiments_are_refused_with_the_place() {
     let binary = file("binary.toml", &[0xff, 0xfe, 0]);
     refused(["run", &binary], exit::DATA, &[&binary, "UTF-8"]);
     refused(["run", "nowhere.toml"], exit::NO_INPUT, &["'nowhere.toml'", "cannot be read"]);
+    refused(["run", "/dev/zero"], exit::NO_INPUT, &["'/dev/zero'", "a pipe, a device or the like"]);
     refused(["table", "nowhere"], exit::NO_INPUT, &["'nowhere'", "no results folder"]);
     let empty = file("empty.toml", b"samples = 1\n");
     refused(["run", &empty], exit::DATA, &["nothing is to be measured", "-t", "[[sub_experiment]]"]);
