@@ -199,8 +199,9 @@ fn a_failing_side_is_told_and_its_rounds_are_in_no_verdict() {
         done.stdout
     );
 
-    let damaged = ["inmem", "inmem?damage=34", "--rounds", "6", "--loss-timeout", "0.01", "-o", "damaged"];
-    let done = ab(&place, &[&damaged, &SMALL[..9]].concat()).run().with(75).clean();
+    let damaged = ["inmem", "inmem?damage=every:100", "--rounds", "6", "--loss-timeout", "0.01", "-o", "damaged"];
+    let rest = ["-q", "-n", "300", "--payloads", "64k", "--wait", "block", "--attempts", "1"];
+    let done = ab(&place, &[&damaged[..], &rest].concat()).run().with(75).clean();
     assert!(done.stdout.contains("messages came damaged") && done.stdout.contains("FAILED: B"), "{}", done.stdout);
 }
 
