@@ -15,6 +15,8 @@
 namespace {
 
 const std::string kSharedMemory = "/dev/shm/";
+// What a participant has in shared memory beside its segment: ports, locks, and what the segment has for itself.
+constexpr uint64_t kBesideSegment = UINT64_C(1) << 20;
 
 // Calls `use` with every name in shared memory.
 template <typename Use>
@@ -32,11 +34,18 @@ void for_each_name(Use&& use)
 
 } // namespace
 
-uint64_t free_shared_memory()
+void check_room(uint64_t segment_bytes)
 {
     struct statvfs space {
     };
-    return statvfs(kSharedMemory.c_str(), &space) == 0 ? static_cast<uint64_t>(space.f_bavail) * space.f_frsize : 0;
+    const bool is_there = statvfs(kSharedMemory.c_str(), &space) == 0;
+    const uint64_t free = is_there ? static_cast<uint64_t>(space.f_bavail) * space.f_frsize : 0;
+    const uint64_t needed = segment_bytes + kBesideSegment;
+    if (free < needed) {
+        throw Failure(TM_LIMIT, "/dev/shm has " + std::to_string(free) + " bytes left, and a participant needs "
+                                    + std::to_string(needed) + "; make room there, or ask for less by setting segment_size="
+                                    + std::to_string(segment_bytes));
+    }
 }
 
 void SharedMemoryNotes::take_pages() const

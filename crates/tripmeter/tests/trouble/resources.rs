@@ -75,6 +75,11 @@ fn fast_dds_without_room_in_shared_memory_is_an_error_and_leaves_nothing() {
     let Some(refused) = run(4 << 20, "", "fastdds/shm", &[]) else { return };
     refused.with(exit::USAGE).one_line(&["'fastdds/shm'", "/dev/shm", "4194304", "segment_size"]).clean();
     assert!(!results.exists() && left().is_empty(), "{}", left());
+    if built("ros2").is_some() {
+        let refused = run(1 << 20, "", "ros2/shm", &[]).unwrap();
+        refused.with(exit::USAGE).one_line(&["'ros2/shm'", "/dev/shm", "1048576", "segment_size"]).clean();
+        assert!(!results.exists() && left().is_empty(), "{}", left());
+    }
 
     // Full by the time that it is opened: while the first sub-experiment stalls.
     let manifest_file = results.join("manifest.json").display().to_string();
