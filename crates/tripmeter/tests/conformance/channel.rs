@@ -76,7 +76,9 @@ fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &C
     else {
         return faults.check(may_lose, || format!("{place}: no figures"));
     };
-    let counted = (response.samples, service.samples, lateness.samples) == (received, received, sent);
+    // What came before it was sent, as a repetition may, has no latency.
+    let timed = received - trial.before_sent;
+    let counted = (response.samples, service.samples, lateness.samples) == (timed, timed, sent);
     faults.check(counted, || format!("{place}: samples of {trial:?}"));
     for one in [response, service] {
         let rising = 0.0 < one.min && one.min <= one.median && one.median <= one.p90 && one.p90 <= one.p99;
