@@ -2,6 +2,7 @@
 
 #include "agreement.h"
 #include "failure.h"
+#include "shared_memory.h"
 
 #include <algorithm>
 #include <charconv>

@@ -34,12 +34,16 @@ void for_each_name(Use&& use)
 
 } // namespace
 
-void check_room(uint64_t segment_bytes)
+uint64_t free_shared_memory()
 {
     struct statvfs space {
     };
-    const bool is_there = statvfs(kSharedMemory.c_str(), &space) == 0;
-    const uint64_t free = is_there ? static_cast<uint64_t>(space.f_bavail) * space.f_frsize : 0;
+    return statvfs(kSharedMemory.c_str(), &space) == 0 ? static_cast<uint64_t>(space.f_bavail) * space.f_frsize : 0;
+}
+
+void check_room(uint64_t segment_bytes)
+{
+    const uint64_t free = free_shared_memory();
     const uint64_t needed = segment_bytes + kBesideSegment;
     if (free < needed) {
         throw Failure(TM_LIMIT, "/dev/shm has " + std::to_string(free) + " bytes left, and a participant needs "
