@@ -3,6 +3,7 @@
 #include "failure.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -122,6 +124,17 @@ Descriptor lock_file(const std::string& path)
     Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (lock.get() < 0 || flock(lock.get(), LOCK_EX) != 0) {
         failed("file '" + path + "' cannot be locked");
+    }
+    return lock;
+}
+
+Descriptor lock_in_turn(const std::string& path)
+{
+    constexpr auto kPatience = std::chrono::seconds(5);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    while (lock.get() >= 0 && flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return lock;
 }

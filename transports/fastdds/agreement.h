@@ -42,6 +42,9 @@ long read_number(const std::string& path);
 // Keeps all others out who lock this file. Throws Failure.
 Descriptor lock_file(const std::string& path);
 
+// Keeps others out who do the same, but does not wait long for them: one of them may hang.
+Descriptor lock_in_turn(const std::string& path);
+
 // A domain whose ports are in use by nobody on this host, and the claim on it among runs that choose at the same time.
 struct ClaimedDomain {
     uint32_t domain;

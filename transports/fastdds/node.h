@@ -57,9 +57,11 @@ struct tm_node {
 
   private:
     void join();
+    void leave();
     void join_with_room(const std::string& lock);
     void join_as_tcp_leader();
 
+    const std::string leaving_; // a file that is locked by who leaves
     Meeting meeting_;
     SharedMemoryNotes notes_;
 };
