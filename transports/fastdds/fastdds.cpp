@@ -21,7 +21,9 @@ int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error
 {
     return guarded(error, [&] {
         const Settings settings(*options);
-        settings.check_room(1);
+        if (settings.way == Way::shm) {
+            check_room(settings.segment_bytes);
+        }
         load_profile(settings, true);
         load_profile(settings, false);
         limits->max_payload_bytes = settings.max_payload_bytes();

@@ -97,7 +97,7 @@ void tm_node::join_with_room(const std::string& lock)
         return;
     }
     const Descriptor alone = lock_file(lock);
-    end.settings.check_room(1);
+    check_room(end.settings.segment_bytes);
     notes_.note_during([this] { join(); });
     notes_.take_pages();
 }

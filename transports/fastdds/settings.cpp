@@ -19,8 +19,6 @@ constexpr uint32_t kCopyingFlags = kRemoteFlags | TM_PUBLISHERS;
 constexpr uint64_t kLargestPayload = UINT64_C(64) << 20;
 // Peers that tell each other apart when they greet.
 constexpr uint32_t kMostGreeting = 64;
-// What a participant has in shared memory beside its segment: ports, locks, and what the segment has for itself.
-constexpr uint64_t kBesideSegment = UINT64_C(1) << 20;
 // What surrounds a payload in a message: RTPS and DDS-Security headers.
 constexpr uint64_t kMessageOverhead = 4096;
 
@@ -154,21 +152,6 @@ Settings::Settings(const tm_node_options& options)
     }
     if (!has_loans && way == Way::data_sharing) {
         throw Failure(TM_INVALID, "without loans, data sharing copies; use loans=on or auto with variant data-sharing");
-    }
-}
-
-void Settings::check_room(uint64_t participants) const
-{
-    if (way != Way::shm) {
-        return;
-    }
-    const uint64_t needed = participants * (segment_bytes + kBesideSegment);
-    const uint64_t free = free_shared_memory();
-    if (free < needed) {
-        throw Failure(TM_LIMIT, "/dev/shm has " + std::to_string(free) + " bytes left, and " + std::to_string(participants)
-                                    + (participants == 1 ? " participant needs " : " participants need ")
-                                    + std::to_string(needed) + "; make room there, or ask for less by setting segment_size="
-                                    + std::to_string(segment_bytes));
     }
 }
 

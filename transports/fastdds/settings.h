@@ -15,10 +15,6 @@ struct Settings {
     // Throws Failure (TM_INVALID) if something is not understood or does not go together.
     explicit Settings(const tm_node_options& options);
 
-    // Whether so many participants find room for their shared memory, whose pages are taken when they are first written:
-    // then it is too late for an error. Throws Failure (TM_LIMIT).
-    void check_room(uint64_t participants) const;
-
     // The largest message in bytes.
     uint64_t max_payload_bytes() const;
 

@@ -15,6 +15,8 @@
 namespace {
 
 const std::string kSharedMemory = "/dev/shm/";
+// What a participant has in shared memory beside its segment: ports, locks, and what the segment has for itself.
+constexpr uint64_t kBesideSegment = UINT64_C(1) << 20;
 
 // Calls `use` with every name in shared memory.
 template <typename Use>
@@ -37,6 +39,17 @@ uint64_t free_shared_memory()
     struct statvfs space {
     };
     return statvfs(kSharedMemory.c_str(), &space) == 0 ? static_cast<uint64_t>(space.f_bavail) * space.f_frsize : 0;
+}
+
+void check_room(uint64_t segment_bytes)
+{
+    const uint64_t free = free_shared_memory();
+    const uint64_t needed = segment_bytes + kBesideSegment;
+    if (free < needed) {
+        throw Failure(TM_LIMIT, "/dev/shm has " + std::to_string(free) + " bytes left, and a participant needs "
+                                    + std::to_string(needed) + "; make room there, or ask for less by setting segment_size="
+                                    + std::to_string(segment_bytes));
+    }
 }
 
 void SharedMemoryNotes::take_pages() const

@@ -15,6 +15,10 @@
 // Bytes that are free in shared memory; 0 if it is not there.
 uint64_t free_shared_memory();
 
+// Whether a participant finds room for its shared memory, whose pages are taken when they are first written: then it is too
+// late for an error. Throws Failure (TM_LIMIT).
+void check_room(uint64_t segment_bytes);
+
 // Notes, for the host, the names of all shared memory that Fast DDS has made or opened in this process: it names its
 // segments after ports and random numbers, not after the run.
 class SharedMemoryNotes

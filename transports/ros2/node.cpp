@@ -76,7 +76,16 @@ tm_node::tm_node(const tm_node_options& options)
     write_whole(file, profile(options));
     prepare_environment(file, folder_);
     const std::string name = is_leader ? "leader" : "follower_" + std::to_string(follower_index);
-    notes_.note_during([&] { joined = std::make_unique<Context>(domain_.domain, name); });
+    const auto join = [&] { joined = std::make_unique<Context>(domain_.domain, name); };
+    if (settings.is_shared) {
+        // One process after the other: each finds what the one before it has left.
+        const Descriptor alone = lock_file(folder_ + "/room");
+        check_room(settings.segment_bytes);
+        notes_.note_during(join);
+        notes_.take_pages();
+    } else {
+        notes_.note_during(join);
+    }
     // The domain is now taken visibly, because our sockets are open.
     domain_.claim = Descriptor();
 }

@@ -26,6 +26,9 @@ int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error
 {
     return guarded(error, [&] {
         const Settings settings(*options);
+        if (settings.is_shared) {
+            check_room(settings.segment_bytes);
+        }
         limits->max_payload_bytes = settings.max_payload_bytes();
         limits->packet_bytes = 0;
         limits->intruders = 0;

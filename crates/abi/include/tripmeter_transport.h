@@ -226,7 +226,8 @@ typedef struct tm_loan {
     void *token; /* the transport's */
 } tm_loan;
 
-/* A message received by reference; valid until release, in a callback until its return. */
+/* A message received by reference; valid until release, in a callback until its return. `data` is where the system has put
+ * it, at any address: the host reads it as bytes. */
 typedef struct tm_message {
     const uint8_t *data;
     size_t length;

@@ -161,10 +161,13 @@ impl Entry {
         &self.sidecar.system
     }
 
-    /// Names of the variables that the system ignores and that are set: in `environment`, or in that of this process.
-    pub fn ignored_environment(&self, environment: &BTreeMap<String, String>) -> Vec<&str> {
+    /// What to tell if variables are set that the system ignores: in `environment`, or in that of this process.
+    pub fn ignores(&self, environment: &BTreeMap<String, String>) -> Option<String> {
         let is_set = |name: &&str| environment.contains_key(*name) || std::env::var_os(name).is_some();
-        self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect()
+        let names: Vec<&str> = self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect();
+        let (system, list) = (self.system(), names.join(", "));
+        let hint = format!("`tripmeter transports {system}` lists its settings");
+        (!names.is_empty()).then(|| format!("transport '{system}' ignores {list} of the environment; {hint}"))
     }
 
     /// What the system says of itself; asked once.

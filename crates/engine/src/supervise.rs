@@ -260,11 +260,7 @@ fn ignored_environment<'a>(plan: &Plan, registry_of: &dyn Fn(&str) -> &'a Regist
     for sub_experiment in &plan.sub_experiments {
         let system = &sub_experiment.transport.system;
         let Ok(entry) = registry_of(&sub_experiment.name).get(system) else { continue };
-        let names = entry.ignored_environment(&sub_experiment.environment).join(", ");
-        let note = format!(
-            "transport '{system}' ignores {names} of the environment; `tripmeter transports {system}` lists its settings"
-        );
-        if !names.is_empty() && !notes.contains(&note) {
+        if let Some(note) = entry.ignores(&sub_experiment.environment).filter(|note| !notes.contains(note)) {
             notes.push(note);
         }
     }

@@ -137,6 +137,14 @@ impl Node for ZenohNode {
     }
 }
 
+impl Drop for ZenohNode {
+    fn drop(&mut self) {
+        if self.options.variant == "shm" {
+            segments::Turn::wait().keep();
+        }
+    }
+}
+
 fn open<M: memory::Memory + 'static, A: Arrivals + 'static>(
     meeting: Meeting,
     answer: Answer,

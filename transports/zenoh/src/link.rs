@@ -211,8 +211,7 @@ impl<M: Memory, A: Arrivals> Link for TypedLink<M, A> {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.publisher = Some(publisher);
-        self.meeting.note_segments();
-        Ok(())
+        self.meeting.note_segments()
     }
 
     fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {

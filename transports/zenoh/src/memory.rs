@@ -1,5 +1,6 @@
 //! Where a message is written before zenoh gets it.
 
+use crate::segments::Turn;
 use crate::session::failed;
 use bytes::Bytes;
 use std::num::NonZeroUsize;
@@ -109,6 +110,7 @@ impl Shared {
     pub(crate) fn new(options: &NodeOptions) -> Result<Self> {
         let bytes = options.max_payload_bytes.next_multiple_of(4096) * chunks(options.pattern);
         let layout = (bytes as usize, AllocAlignment::ALIGN_8_BYTES);
+        let _turn = Turn::wait();
         let provider = ShmProviderBuilder::default_backend(layout).wait();
         let provider = provider.map_err(failed("making a shared-memory provider"))?;
         let mut shared = Self { provider, lent: None };

@@ -1,26 +1,65 @@
-//! The shared memory that zenoh makes for us, which has random names: noted, so that the host can remove it after a kill.
+//! The shared memory that zenoh makes for us, which has random names: noted, so that the host can remove it after a kill, and
+//! made while no other process of ours tidies up.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
+use std::time::{Duration, Instant};
+use tripmeter_abi::{Error, Result};
+
+const PLACE: &str = "/dev/shm";
+
+/// As long as this is there, no other process of ours makes shared memory of zenoh's or ends.
+///
+/// Every process that uses zenoh's shared memory removes, when it begins and when it ends, all of it that nobody has locked:
+/// also what another process has made and is about to lock. Whoever opens that later, in vain, loses every message.
+pub(crate) struct Turn(Option<File>);
+
+impl Turn {
+    /// Waits for it, but not long: whoever has it may hang.
+    pub(crate) fn wait() -> Self {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let begin = Instant::now();
+        let folder = File::open(PLACE).ok();
+        while folder.as_ref().is_some_and(|folder| folder.try_lock().is_err()) && begin.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Self(folder)
+    }
+
+    /// Keeps it until the process has ended.
+    pub(crate) fn keep(mut self) {
+        std::mem::forget(self.0.take());
+    }
+}
+
+/// What `line` of maps maps of zenoh's, and whether its name is gone.
+fn mapped(line: &str) -> Option<(String, bool)> {
+    let (front, name) = line.split_once("/dev/shm/")?;
+    let inode = front.split_whitespace().nth(4)?;
+    let (name, is_gone) = name.strip_suffix(" (deleted)").map_or((name, false), |name| (name, true));
+    name.ends_with(".zenoh").then(|| (format!("{inode} {name}"), is_gone))
+}
 
 /// Adds what this process maps of zenoh's to the file `shared-memory` in the scratch folder, as lines `INODE NAME`.
 ///
 /// It is connected to its peer only, so all that it maps is its own or its peer's. What is noted twice does no harm.
-pub(crate) fn note(scratch: &Path) {
+///
+/// # Errors
+/// If some of it was removed by another process, so that peers cannot open it.
+pub(crate) fn note(scratch: &Path) -> Result<()> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let found: BTreeSet<String> = maps.lines().filter_map(entry).collect();
-    let text: String = found.iter().map(|line| format!("{line}\n")).collect();
-    if let Ok(mut file) = fs::File::options().create(true).append(true).open(scratch.join("shared-memory")) {
+    let (gone, found): (BTreeSet<_>, BTreeSet<_>) = maps.lines().filter_map(mapped).partition(|(_, is_gone)| *is_gone);
+    let text: String = found.iter().map(|(line, _)| format!("{line}\n")).collect();
+    if let Ok(mut file) = File::options().create(true).append(true).open(scratch.join("shared-memory")) {
         // Without the note nothing is lost but tidiness after a kill.
         let _ = file.write_all(text.as_bytes());
     }
-}
-
-/// `INODE NAME` of a line of maps that is a segment of zenoh's.
-fn entry(line: &str) -> Option<String> {
-    let (front, name) = line.split_once("/dev/shm/")?;
-    let inode = front.split_whitespace().nth(4)?;
-    name.ends_with(".zenoh").then(|| format!("{inode} {name}"))
+    gone.first().map_or(Ok(()), |(line, _)| {
+        let name = line.split_once(' ').map_or("", |(_, name)| name);
+        Err(Error::failed(format!(
+            "another process that uses zenoh removed {PLACE}/{name} of this one as left over; try again, or end that process"
+        )))
+    })
 }

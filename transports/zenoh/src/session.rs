@@ -1,6 +1,6 @@
 //! The session of a node: an endpoint on this host, and nobody else.
 
-use crate::segments;
+use crate::segments::{self, Turn};
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use tripmeter_abi::{Error, NodeOptions, Result, Role, Status};
@@ -80,14 +80,15 @@ impl Meeting {
         ] {
             config.insert_json5(key, value).map_err(failed(&format!("setting {key} to {value}")))?;
         }
+        let _turn = is_shared.then(Turn::wait);
         let session = zenoh::open(config).wait().map_err(failed(&format!("trying to {verb} {endpoint}")))?;
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
         Ok(session)
     }
 
     /// Notes the shared memory that zenoh has made.
-    pub(crate) fn note_segments(&self) {
-        segments::note(&self.options.scratch_dir);
+    pub(crate) fn note_segments(&self) -> Result<()> {
+        segments::note(&self.options.scratch_dir)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::experiment;
 use crate::output;
 use crate::progress::Progress;
 use crate::recording::{self, Opened};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,7 +37,9 @@ pub fn follower(args: &FollowerArgs) -> Result<u8, CliError> {
     let stop = stop_on_signals()?;
     let name = rendezvous(&args.rendezvous.name)?;
     let program = experiment::program()?;
-    let plugins = experiment::registry(&args.plugins, &program)?.plugins();
+    let registry = experiment::registry(&args.plugins, &program)?;
+    let plugins = registry.plugins();
+    registry.entries().iter().filter_map(|entry| entry.ignores(&BTreeMap::new())).for_each(|note| output::say(&note));
     let timeout = Duration::from_secs(args.timeout.into());
     let place = by_hand::rendezvous(&name).map_err(RunError::from)?;
     output::say(&format!("waiting for a leader at '{}'", place.display()));

@@ -75,6 +75,12 @@ fn fast_dds_without_room_in_shared_memory_is_an_error_and_leaves_nothing() {
     let Some(refused) = run(4 << 20, "", "fastdds/shm", &[]) else { return };
     refused.with(exit::USAGE).one_line(&["'fastdds/shm'", "/dev/shm", "4194304", "segment_size"]).clean();
     assert!(!results.exists() && left().is_empty(), "{}", left());
+    if built("ros2").is_some() {
+        let refused = run(1 << 20, "", "ros2/shm", &[]).unwrap();
+        refused.with(exit::USAGE).one_line(&["'ros2/shm'", "/dev/shm", "bytes left", "segment_size"]).clean();
+        // The tracing library's two names are for all programs of the user, and stay.
+        assert!(!results.exists() && left().lines().all(|name| name.starts_with("lttng-ust-wait")), "{}", left());
+    }
 
     // Full by the time that it is opened: while the first sub-experiment stalls.
     let manifest_file = results.join("manifest.json").display().to_string();
@@ -90,6 +96,22 @@ fn fast_dds_without_room_in_shared_memory_is_an_error_and_leaves_nothing() {
     std::fs::remove_dir_all(&results).unwrap();
     run(ROOM, "", "fastdds/shm", &[]).unwrap().with(exit::GOOD).clean();
     assert_eq!(left(), "");
+}
+
+#[test]
+fn shared_memory_of_zenoh_that_another_process_removes_is_an_error() {
+    let _alone = alone();
+    let Some(mut wrapper) = small("/dev/shm", 64 << 20).filter(|_| built("zenoh").is_some()) else { return };
+    let script = "{ timeout 60 sh -c 'while :; do rm -f /dev/shm/*.zenoh; done' & rm=$!; \"$@\"; code=$?; kill $rm; exit $code; }";
+    wrapper[4] = wrapper[4].replace("exec \"$@\"", script);
+    let folder = folder();
+    let results = folder.path().join("results");
+    let output = results.display().to_string();
+    let words =
+        ["run", "-t", "zenoh/shm", "--no-floor", "-n", "10", "--payloads", "1k", "--wait", "block", "-o", &output];
+    Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run().with(exit::PARTIAL).clean();
+    let told = result(&manifest(&results), "zenoh_shm_block").error.clone().unwrap();
+    assert!(told.contains("removed /dev/shm/") && told.contains("zenoh"), "{told}");
 }
 
 #[test]
