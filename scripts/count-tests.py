@@ -2,7 +2,8 @@
 """Prints how many tests passed, failed and were skipped by a JUnit file: count-tests.py FILE [--slowest N].
 
 A test that passed but says `SKIPPED: ` counts as skipped; what it skipped is printed to standard error. With
-TRIPMETER_REQUIRE_ALL=1 that is a failure: exit code 1. With --slowest the slowest tests are listed there, too.
+TRIPMETER_REQUIRE_ALL=1 that is a failure: exit code 1. What a test says to be `REDUCED: ` is printed there, too: it ran, but
+this machine did not allow all of it. With --slowest the slowest tests are listed as well.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 MARK = "SKIPPED: "
+REDUCED = "REDUCED: "
 
 
 def main():
@@ -24,7 +26,10 @@ def main():
         name = f"{case.get('classname')} {case.get('name')}"
         times.append((float(case.get("time", 0)), name))
         said = "".join(stream.text or "" for tag in ("system-out", "system-err") for stream in case.iter(tag))
-        marks = sorted({line for line in said.splitlines() if line.startswith(MARK)})
+        lines = {line.strip() for line in said.splitlines()}
+        marks = sorted(line for line in lines if line.startswith(MARK))
+        for line in sorted(line for line in lines if line.startswith(REDUCED)):
+            print(f"{name}: {line}", file=sys.stderr)
         if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
         elif case.find("skipped") is not None:

@@ -50,8 +50,8 @@ else
     [[ $(id -u) -eq 0 ]] || command -v sudo >/dev/null ||
         fail "not root, and there is no sudo; as root: apt-get install ${missing[*]}"
     echo "install-middleware: ${missing[*]}"
-    as_root apt-get update -q
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+    as_root apt-get -o DPkg::Lock::Timeout=600 update -q
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -q -y --no-install-recommends "${missing[@]}"
 fi
 if [[ $python -eq 1 && ${1:-} != --packages ]]; then
     cargo run --quiet --locked -p tripmeter -- setup --all

@@ -139,6 +139,15 @@ Descriptor lock_in_turn(const std::string& path)
     return lock;
 }
 
+Descriptor lock_shared(const std::string& path)
+{
+    Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (lock.get() < 0 || flock(lock.get(), LOCK_SH) != 0) {
+        failed("file '" + path + "' cannot be locked");
+    }
+    return lock;
+}
+
 ClaimedDomain claim_domain(const std::string& run_id)
 {
     const auto used = domains_in_use();

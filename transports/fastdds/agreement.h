@@ -45,6 +45,9 @@ Descriptor lock_file(const std::string& path);
 // Keeps others out who do the same, but does not wait long for them: one of them may hang.
 Descriptor lock_in_turn(const std::string& path);
 
+// Keeps those out, but not others who do this. Throws Failure.
+Descriptor lock_shared(const std::string& path);
+
 // A domain whose ports are in use by nobody on this host, and the claim on it among runs that choose at the same time.
 struct ClaimedDomain {
     uint32_t domain;

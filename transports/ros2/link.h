@@ -31,6 +31,12 @@ struct tm_link {
     tm_link(const tm_link&) = delete;
     tm_link& operator=(const tm_link&) = delete;
 
+    // Leaves with the node, not before.
+    void close()
+    {
+        node.closed.emplace_back(this);
+    }
+
     // Waits for the peers: until both directions have carried a greeting. Throws Failure (TM_FAILED) after the time.
     void connect(size_t peer_count, std::chrono::nanoseconds time);
 

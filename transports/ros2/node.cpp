@@ -1,14 +1,21 @@
 #include "node.h"
 
 #include "../fastdds/failure.h"
+#include "link.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <unistd.h>
 
 namespace {
 
 constexpr const char* kSegmentPrefix = "fastdds_";
 constexpr const char* kFolder = "/ros2";
+// Locked by followers for as long as they are there, and by the leader when it leaves.
+constexpr const char* kPresent = "/present";
+// Locked by the follower that leaves.
+constexpr const char* kLeaving = "/leaving";
 
 std::string element(const std::string& name, const std::string& content)
 {
@@ -88,6 +95,28 @@ tm_node::tm_node(const tm_node_options& options)
     }
     // The domain is now taken visibly, because our sockets are open.
     domain_.claim = Descriptor();
+    if (!is_leader) {
+        presence_ = lock_shared(folder_ + kPresent);
+    }
+}
+
+tm_node::~tm_node()
+{
+    leave();
+}
+
+// Fast DDS 3.2 may not come back from deleting a participant that hears meanwhile that endpoints of another one are gone: it
+// takes a lock again and again that its receiving thread waits for. So followers leave one after the other, and the leader
+// after all of them; until then, nobody closes anything.
+void tm_node::leave()
+{
+    constexpr auto kNoticed = std::chrono::milliseconds(20);
+    const Descriptor turn = lock_in_turn(folder_ + (is_leader ? kPresent : kLeaving));
+    // What the one before has sent at last is dealt with.
+    std::this_thread::sleep_for(kNoticed);
+    closed.clear();
+    joined.reset();
+    presence_ = Descriptor();
 }
 
 // Whoever comes first decides on the domain.

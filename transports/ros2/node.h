@@ -32,6 +32,8 @@ struct tm_link;
 struct tm_node {
     // Joins; throws Failure.
     explicit tm_node(const tm_node_options& options);
+    // Leaves.
+    ~tm_node();
     tm_node(const tm_node&) = delete;
     tm_node& operator=(const tm_node&) = delete;
 
@@ -53,8 +55,10 @@ struct tm_node {
     std::vector<tm_link*> links; // of several publishers
     const uint64_t max_payload_bytes;
     std::unique_ptr<Context> joined;
+    std::vector<std::unique_ptr<tm_link>> closed; // links that leave with the node
 
   private:
+    void leave();
     ClaimedDomain agree(const tm_node_options& options) const;
     std::string profile(const tm_node_options& options) const;
 
@@ -62,6 +66,7 @@ struct tm_node {
     const std::string namespace_;
     ClaimedDomain domain_;
     SharedMemoryNotes notes_;
+    Descriptor presence_; // a lock that a follower has until it has left
 };
 
 #endif // TRIPMETER_ROS2_NODE_H

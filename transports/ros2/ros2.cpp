@@ -74,7 +74,7 @@ int32_t link_connect(tm_link* link, const tm_bytes*, size_t peer_count, uint64_t
 
 void link_close(tm_link* link) noexcept
 {
-    delete link;
+    link->close();
 }
 
 int32_t loan(tm_link* link, size_t length, const tm_message* in_reply_to, tm_loan* loan, tm_error* error) noexcept

@@ -559,8 +559,19 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
     }
 }
 
-/// Longest that a measuring thread is reminded, once per millisecond: a follower may go on taking what was sent.
-const MOST_REMINDERS: u32 = 120_000;
+/// Pauses between reminders of a measuring thread: short at first, and all together as long as a follower may go on taking
+/// what was sent.
+fn pauses() -> impl Iterator<Item = Duration> {
+    const MANY: usize = 20;
+    const LONGEST: Duration = Duration::from_millis(100);
+    const WHOLE: Duration = Duration::from_secs(120);
+    let growing = std::iter::successors(Some(Duration::from_millis(1)), |pause| Some((*pause * 2).min(LONGEST)));
+    let pauses = std::iter::repeat_n(Duration::from_millis(1), MANY).chain(growing);
+    pauses.scan(Duration::ZERO, |passed, pause| {
+        *passed += pause;
+        (*passed < WHOLE).then_some(pause)
+    })
+}
 
 /// Reminds from a thread of its own: the reading goes on, whatever the measuring thread waits for.
 fn stop(shared: Arc<Shared>, target: Target) {
@@ -571,12 +582,12 @@ fn stop(shared: Arc<Shared>, target: Target) {
 /// Interrupts the thread until it has taken note: one signal may come just before the blocking call that it is to
 /// interrupt.
 fn remind(shared: &Shared, target: &Target, noted: impl Fn() -> bool) {
-    for _ in 0..MOST_REMINDERS {
+    for pause in pauses() {
         if noted() {
             return;
         }
         target.interrupt(shared.interrupt.load(Relaxed));
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(pause);
     }
 }
 
@@ -586,6 +597,14 @@ mod tests {
 
     const SHORTLY: Duration = Duration::from_millis(1);
     const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn reminders_begin_soon_last_long_and_are_few() {
+        let all: Vec<Duration> = pauses().collect();
+        let whole: Duration = all.iter().sum();
+        assert!(all[..20].iter().all(|pause| *pause == Duration::from_millis(1)));
+        assert!(whole > Duration::from_secs(119) && all.len() < 1300, "{} in {whole:?}", all.len());
+    }
 
     #[test]
     fn a_message_that_is_begun_keeps_nobody_waiting() {

@@ -35,7 +35,7 @@ fn stranger(script: &str, place: &Path) -> (Child, bool) {
     match python(script, place).uid(STRANGER).gid(STRANGER).spawn() {
         Ok(child) => (child, true),
         Err(error) => {
-            aloud(&format!("hostile: no other user here ({error}): this one does it"));
+            aloud(&format!("REDUCED: no other user here ({error}): this one does it"));
             (python(script, place).spawn().unwrap(), false)
         }
     }

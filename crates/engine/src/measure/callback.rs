@@ -43,10 +43,9 @@ impl Inbox {
         while self.taken.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
             std::thread::yield_now();
         }
+        let _given_back = GiveBack(&self.taken);
         // SAFETY: this thread holds the turn.
-        let result = work(unsafe { &mut *self.handler.get() });
-        self.taken.store(false, Release);
-        result
+        work(unsafe { &mut *self.handler.get() })
     }
 
     /// Handles messages with `handle` while `wait` runs in this thread; both have `state`, in turns.
@@ -61,6 +60,15 @@ impl Inbox {
         self.turn(|slot| *slot = Some(handler));
         let _removed_at_the_end = RemoveHandler(self);
         wait(&Turns { inbox: self, state })
+    }
+}
+
+/// Gives the turn back, also if a panic crosses it: whoever removes the handler then takes it again.
+struct GiveBack<'a>(&'a AtomicBool);
+
+impl Drop for GiveBack<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
     }
 }
 
@@ -338,6 +346,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_panic_gives_the_turn_back() {
+        let inbox = Inbox::default();
+        let panics =
+            std::panic::AssertUnwindSafe(|| inbox.serve(&mut (), |(), _| (), |turns| turns.with(|()| panic!("meant"))));
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert!(!inbox.taken.load(Relaxed));
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub const MEASURING: u64 = 10_000;
 /// Every process of a test's run has this variable, with a value of its own.
 pub const MARK: &str = "TRIPMETER_TEST_RUN";
 
-/// Tests that measure hold this: they share the CPUs with nobody.
+/// Tests that measure hold this. It keeps them apart where all are threads of one process, as under `cargo test`; under
+/// nextest each is a process, in namespaces of its own, and shares nothing but the processors.
 pub fn alone() -> MutexGuard<'static, ()> {
     static MEASURING: Mutex<()> = Mutex::new(());
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)

@@ -181,6 +181,11 @@ fn entries(variant: &Here<'_>) -> Vec<Entry> {
     of_patterns.iter().flat_map(|of_pattern| of_pattern(variant)).collect()
 }
 
+/// Messages one way that may be lost: the last are waited for.
+fn waits_for_lost(entry: &Entry) -> bool {
+    entry.may_lose && ONE_WAY.contains(&entry.kind)
+}
+
 /// Runs these in one experiment, and checks each.
 fn hold_to(faults: &mut Faults, system: &str, entries: &[Entry], loss_timeout_s: u32) {
     if entries.is_empty() {
@@ -192,7 +197,7 @@ fn hold_to(faults: &mut Faults, system: &str, entries: &[Entry], loss_timeout_s:
     let common = format!("floor = false\nattempts = 1\ntouch = \"full\"\nloss_timeout_s = {loss_timeout_s}.0\n");
     std::fs::write(&file, common + &texts).unwrap();
     let mut arguments = vec!["run".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
-    if REPEATS_WHEN_OVERRUN.starts_with(system) {
+    if entries.iter().any(waits_for_lost) && REPEATS_WHEN_OVERRUN.starts_with(system) {
         // What may be damaged of which variant is checked below.
         arguments.push("--allow-damage".as_ref());
     }
@@ -234,8 +239,7 @@ fn keeps_the_contract(system: &str) {
     let _alone = alone();
     let Some(known) = known(system) else { return };
     let all: Vec<Entry> = sort_out(&known).0.iter().flat_map(entries).collect();
-    // Where messages one way may be lost, the last are waited for; of the others, nothing may be given up too early.
-    let waits_for_lost = |entry: &Entry| entry.may_lose && ONE_WAY.contains(&entry.kind);
+    // Of the others, nothing may be given up too early.
     let (lossy, safe): (Vec<_>, Vec<_>) = all.into_iter().partition(waits_for_lost);
     let mut faults = Faults::default();
     hold_to(&mut faults, system, &safe, 30);

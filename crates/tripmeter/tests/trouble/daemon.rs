@@ -1,7 +1,7 @@
 //! Daemons that are missing, or are killed.
 
 use crate::common::traces::{marked, running, signal};
-use crate::common::{LONGEST, Tripmeter, alone, aloud, folder, is_nightly, manifest, result, transports};
+use crate::common::{LONGEST, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, result, transports};
 use crate::{cells_on_disk, daemon_of, long_and_after, run_file};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
@@ -19,6 +19,7 @@ fn with_daemon() -> Vec<(String, String)> {
         let most = if is_nightly() { usize::MAX } else { 1 };
         found.extend(waiting.take(most).map(|here| (format!("{}/{}", row.system, here.variant), daemon.clone())));
     }
+    assert!(!found.is_empty() || !is_required(), "no transport here has a daemon that could be started");
     found
 }
 
