@@ -70,7 +70,7 @@ int32_t link_connect(tm_link* link, const tm_bytes*, size_t peer_count, uint64_t
 
 void link_close(tm_link* link) noexcept
 {
-    delete link;
+    link->retire();
 }
 
 int32_t loan(tm_link* link, size_t length, const tm_message*, tm_loan* loan, tm_error* error) noexcept

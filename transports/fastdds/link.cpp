@@ -87,6 +87,14 @@ void tm_link::open()
     }
 }
 
+void tm_link::retire()
+{
+    if (reader_ != nullptr) {
+        reader_->set_listener(nullptr);
+    }
+    node_.retired.emplace_back(this);
+}
+
 void tm_link::close() noexcept
 {
     if (!node_.joined) {

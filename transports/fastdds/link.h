@@ -27,6 +27,8 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     void open();
     // Removes them.
     void close() noexcept;
+    // Calls nobody any more, and leaves with the node.
+    void retire();
 
     // Waits for the peers: until both directions have carried a greeting. Throws Failure (TM_FAILED) after the time.
     void connect(size_t peer_count, std::chrono::nanoseconds time);

@@ -70,12 +70,13 @@ tm_node::tm_node(const tm_node_options& options)
     meeting_.settled();
 }
 
-// Fast DDS 2.9 may damage its heap when a participant is deleted while it still deals with the departure of others: so one
-// process leaves after the other, and gives the others time to notice.
+// Fast DDS 2.9 may damage its heap when a participant, or an end of it, is deleted while it still deals with the departure of
+// others: so one node leaves after the other with all that it has, and gives the others time to notice.
 void tm_node::leave()
 {
     constexpr auto kNoticed = std::chrono::milliseconds(20);
     const Descriptor alone = lock_in_turn(leaving_);
+    retired.clear();
     joined.reset();
     std::this_thread::sleep_for(kNoticed);
 }

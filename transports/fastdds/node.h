@@ -54,6 +54,7 @@ struct tm_node {
     const bool is_intruder;
     std::unique_ptr<Participant> joined;
     std::vector<tm_link*> links;
+    std::vector<std::unique_ptr<tm_link>> retired; // links that leave with the node
 
   private:
     void join();
