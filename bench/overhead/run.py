@@ -97,9 +97,9 @@ def run_bare(options, cell):
 
 
 def raw_round_trips_ns(folder):
-    """All samples that Tripmeter wrote into its results folder, as round trips, by payload in bytes."""
-    files = list(folder.rglob("measurements_*.csv"))
-    files = [file for file in files if not file.stem.endswith("_summary")]
+    """All samples that count, of those that Tripmeter wrote into its results folder, as round trips, by payload in bytes."""
+    files = [file for file in folder.rglob("measurements_*.csv")
+             if not file.stem.endswith("_summary") and file.parent.name != "attempts"]
     if len(files) != 1:
         raise RunFailed(f"tripmeter wrote {len(files)} files measurements_*.csv, not 1")
     samples = {}
