@@ -447,13 +447,17 @@ impl Team {
                 Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
                 None => why,
             },
-            Outcome::Vanished => match self.leader.crash() {
-                Some(how) => {
-                    let last_words = self.last_words(log_file);
-                    format!("the leader process {how} while it was to {}{last_words}", self.phase)
+            Outcome::Vanished => {
+                // What a library does that has lost its peer comes of that.
+                let cause = self.crash_of_follower(&hung).map_or_else(String::new, |how| format!("{how}, then "));
+                match self.leader.crash() {
+                    Some(how) => {
+                        let last_words = self.last_words(log_file);
+                        format!("{cause}the leader process {how} while it was to {}{last_words}", self.phase)
+                    }
+                    None => format!("{cause}the leader process ended without a word while it was to {}", self.phase),
                 }
-                None => format!("the leader process ended without a word while it was to {}", self.phase),
-            },
+            }
         };
         let log = log_file.metadata().is_ok_and(|metadata| metadata.len() > 0);
         Err(if log { format!("{why}; its log is '{}'", log_file.display()) } else { why })

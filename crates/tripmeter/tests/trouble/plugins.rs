@@ -1,8 +1,9 @@
 //! Plugins that fail, hang, crash or talk.
 
-use crate::cells_on_disk;
 use crate::common::traces::{signal, workers};
 use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, manifest, plugin, result};
+use crate::killed::in_the_middle;
+use crate::{MANY_PAYLOADS, cells_on_disk};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
@@ -246,6 +247,22 @@ fn a_leader_that_hangs_after_its_follower_was_killed_is_ended_before_the_watchdo
     assert!(!finished.stderr.contains("no sign of life"), "{}", finished.stderr);
     finished.clean();
     assert_eq!(manifest(&results).sub_experiments[0].cells.len(), 1);
+}
+
+#[test]
+fn a_leader_that_crashes_because_its_follower_was_killed_is_not_the_cause() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
+    let transport = "trouble?mode=close-crash&side=leader";
+    let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "-n", "100", "--loss-timeout", "0.3"];
+    let payloads = (1000..1000 + MANY_PAYLOADS).map(|bytes| bytes.to_string()).collect::<Vec<_>>().join(",");
+    let mut run = Tripmeter::new(words.iter().chain(&["--payloads", &payloads, "--no-floor", "-o", &output])).start();
+    let (_, follower) = in_the_middle(&mut run, &results);
+    signal(follower, "KILL");
+    let causes = ["the follower process was ended by signal 9 (kill), then the leader process was ended by signal 11"];
+    run.wait(LONGEST).with(exit::PARTIAL).says(&causes).clean();
 }
 
 #[test]
