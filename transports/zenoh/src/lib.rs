@@ -49,6 +49,8 @@ impl System for Zenoh {
         udp.lossy = true;
         let mut shared = variant("shm", "chunks of an explicit shared-memory provider", Path::SharedMemory);
         shared.zero_copy = true;
+        // Its watchdog takes back the chunk of a message that is on the way, if its threads are kept waiting too long.
+        shared.lossy = true;
         let mut query = variant("query", "a query over a TCP link, and the reply to it", Path::Tcp);
         query.patterns = vec![Pattern::PingPong, Pattern::Rpc];
         query.fan_out = false;

@@ -38,7 +38,9 @@ fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
         return faults.check(false, || format!("{place}: {} trials", cell.rpc.len()));
     };
     let all = CLIENTS * CALLS;
-    let good = CallCounts { made: all, succeeded: all, ..CallCounts::default() };
+    let timed_out = if outcome.loses_when_starved() { trial.counts.timed_out } else { 0 };
+    let succeeded = all - timed_out;
+    let good = CallCounts { made: all, succeeded, timed_out, ..CallCounts::default() };
     faults.check(trial.counts == good, || format!("{place}: {trial:?}"));
     let is_paced = outcome.plan.rpc.as_ref().is_some_and(|calls| calls.mode == Mode::FixedFreq);
     let paced = [trial.pace.is_some(), trial.response_rtt_ns.is_some(), trial.lateness_ns.is_some()];
@@ -47,12 +49,12 @@ fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
     for one in trial.response_rtt_ns.into_iter().chain([service]) {
         let rising = 0.0 < one.min && one.min <= one.median && one.median <= one.p90 && one.p90 <= one.p99;
         let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
-        faults.check(rising && one.samples == all, || format!("{place}: {one:?}"));
+        faults.check(rising && one.samples == succeeded, || format!("{place}: {one:?}"));
     }
     let longer = trial.response_rtt_ns.is_none_or(|response| response.mean >= service.mean);
     faults.check(longer, || format!("{place}: {trial:?}"));
     // No client makes a call before the one before has ended.
-    let calling_ns = service.mean * all as f64;
+    let calling_ns = service.mean * succeeded as f64;
     faults.check(calling_ns <= (trial.duration_ns * CLIENTS) as f64 * 1.01, || format!("{place}: {trial:?}"));
     let used = trial.client.cpu_time_ns > 0 && trial.client.peak_memory_bytes > 0;
     let is_followed = trial.server.is_none() == outcome.result.same_process;

@@ -37,6 +37,14 @@ fn longest() -> Duration {
 /// The only variant that has handed messages over again, and late, when it was overrun and lost others.
 const REPEATS_WHEN_OVERRUN: &str = "fastdds/data-sharing";
 
+/// The only variant that loses messages at any pace, round trips, too, while the machine is too busy for its own threads.
+const LOSES_WHEN_STARVED: &str = "zenoh/shm";
+
+/// Whether messages of any pattern may be lost.
+fn loses_when_starved(transport: &str) -> bool {
+    transport.starts_with(LOSES_WHEN_STARVED)
+}
+
 /// A variant that can run here.
 struct Here<'a> {
     system: &'a str,
@@ -116,6 +124,11 @@ impl Outcome<'_> {
     fn file(&self, kind: &str) -> String {
         let name = &self.result.name;
         std::fs::read_to_string(self.results.join(format!("{kind}_{name}.csv"))).unwrap_or_default()
+    }
+
+    /// Whether round trips may be lost, too.
+    fn loses_when_starved(&self) -> bool {
+        loses_when_starved(&self.plan.transport.to_string())
     }
 
     /// Whether messages may have come again, where so many were lost.

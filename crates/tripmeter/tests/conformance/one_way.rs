@@ -1,6 +1,6 @@
 //! Messages one way, as fast as they go; at a moderate rate where the transport may lose some.
 
-use crate::{Entry, Faults, Here, Outcome, SAMPLES};
+use crate::{Entry, Faults, Here, Outcome, SAMPLES, loses_when_starved};
 use tripmeter_abi::Pattern;
 use tripmeter_model::manifest::Cell;
 
@@ -8,7 +8,7 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     if !variant.can(Pattern::Throughput) {
         return Vec::new();
     }
-    let rate = if variant.declared.lossy { "500" } else { "max" };
+    let rate = if variant.declared.lossy && !loses_when_starved(&variant.name()) { "500" } else { "max" };
     let payloads = variant.payloads(&[16, 4097, 1 << 20]);
     let keys = format!("pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"{rate}\"\npayloads = \"{payloads}\"");
     variant.waits(true).iter().map(|wait| Entry::new(variant, "throughput", *wait, &keys, check)).collect()

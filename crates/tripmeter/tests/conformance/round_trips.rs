@@ -1,7 +1,7 @@
 //! Round trips: with one follower and several, many in a row, and of two experiments at once.
 
 use crate::common::{Tripmeter, alone, csv_payloads, folder, is_nightly, manifest};
-use crate::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP, known, longest, sort_out};
+use crate::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP, known, longest, loses_when_starved, sort_out};
 use tripmeter_abi::{Path, Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Cell, Counts, Figures};
@@ -55,7 +55,7 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
-    outcome.result.cells.iter().for_each(|cell| check_cell(faults, name, cell));
+    outcome.result.cells.iter().for_each(|cell| check_cell(faults, name, outcome.loses_when_starved(), cell));
     let rows = csv_payloads(&outcome.results.join(format!("measurements_{name}.csv")));
     let expected: Vec<u64> = plan.payloads.iter().flat_map(|payload| vec![*payload; SAMPLES as usize]).collect();
     faults.check(rows == expected, || format!("{name}: {} rows of the CSV are not the samples", rows.len()));
@@ -67,9 +67,10 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     }
 }
 
-fn check_cell(faults: &mut Faults, name: &str, cell: &Cell) {
+fn check_cell(faults: &mut Faults, name: &str, may_lose: bool, cell: &Cell) {
     let place = format!("{name}, {} bytes", cell.payload_bytes);
-    let expected = Counts { sent: SAMPLES + WARMUP, received: SAMPLES + WARMUP, ..Counts::default() };
+    let (received, lost) = (SAMPLES + WARMUP, if may_lose { cell.counts.lost } else { 0 });
+    let expected = Counts { sent: received + lost, received, lost, ..Counts::default() };
     faults.check(cell.counts == expected, || format!("{place}: {:?}", cell.counts));
     let samples = (cell.samples, cell.samples_planned, cell.warmup, &cell.cut_short);
     faults.check(samples == (SAMPLES, SAMPLES, WARMUP, &None), || format!("{place}: samples {samples:?}"));
@@ -96,16 +97,18 @@ fn is_near(a: Figures, b: Figures) -> bool {
 fn check_many(faults: &mut Faults, outcome: &Outcome<'_>) {
     for cell in &outcome.result.cells {
         let all = (cell.samples, cell.counts.received, cell.counts.lost);
-        faults.check(all == (MANY, MANY + cell.warmup, 0), || format!("{}: {:?}", outcome.place(cell), cell.counts));
+        let lost = if outcome.loses_when_starved() { cell.counts.lost } else { 0 };
+        faults.check(all == (MANY, MANY + cell.warmup, lost), || format!("{}: {:?}", outcome.place(cell), cell.counts));
     }
 }
 
 fn check_several(faults: &mut Faults, outcome: &Outcome<'_>) {
-    outcome.result.cells.iter().for_each(|cell| check_cell_of_several(faults, &outcome.result.name, cell));
+    outcome.result.cells.iter().for_each(|cell| check_cell_of_several(faults, outcome, cell));
 }
 
-fn check_cell_of_several(faults: &mut Faults, name: &str, cell: &Cell) {
-    check_cell(faults, name, cell);
+fn check_cell_of_several(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
+    let (name, may_lose) = (&outcome.result.name, outcome.loses_when_starved());
+    check_cell(faults, name, may_lose, cell);
     let place = format!("{name}, {} bytes", cell.payload_bytes);
     let indices: Vec<u32> = cell.followers.iter().map(|at| at.follower).collect();
     faults.check(indices == [0, 1, 2], || format!("{place}: followers {indices:?}"));
@@ -114,7 +117,9 @@ fn check_cell_of_several(faults: &mut Faults, name: &str, cell: &Cell) {
     };
     faults.check(last.mean < rtt.mean && last.max <= rtt.max, || format!("{place}: {last:?} is not within {rtt:?}"));
     for at in &cell.followers {
-        faults.check(at.counts == cell.counts, || format!("{place}, follower {}: {:?}", at.follower, at.counts));
+        faults.check(at.counts == cell.counts || may_lose && cell.counts.lost > 0, || {
+            format!("{place}, follower {}: {:?}", at.follower, at.counts)
+        });
         let within = at.one_way_ns.is_some_and(|to| 0.0 < to.min && to.mean <= last.mean && to.max <= last.max);
         faults.check(within, || format!("{place}, follower {}: {:?}, last {last:?}", at.follower, at.one_way_ns));
     }
@@ -154,8 +159,8 @@ fn both(faults: &mut Faults, variant: &Here<'_>) {
         let good = finished.code == Some(exit::GOOD.into());
         faults.check(good, || format!("{name}: exit code {:?}\n{}", finished.code, finished.stderr));
         if good {
-            let manifest = manifest(results.path());
-            manifest.sub_experiments[0].cells.iter().for_each(|cell| check_cell(faults, &name, cell));
+            let (manifest, may_lose) = (manifest(results.path()), loses_when_starved(&name));
+            manifest.sub_experiments[0].cells.iter().for_each(|cell| check_cell(faults, &name, may_lose, cell));
         }
         finished.left().into_iter().for_each(|left| faults.0.push(format!("{name} left {left}")));
     }
