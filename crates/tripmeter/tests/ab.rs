@@ -272,6 +272,10 @@ fn what_is_killed_anywhere_goes_on_in_the_order_of_its_seed() {
             assert_eq!(ended.code, None, "it was killed");
             let before = if results.join("manifest.json").exists() { measured(&results) } else { Vec::new() };
             assert_eq!(order(&before), expected[..before.len()], "the order after {kills} kills");
+            // Killed between its verdict and its last word.
+            if results.join("ab.json").exists() && made(&results)["status"] == "complete" {
+                break;
+            }
             continue;
         }
         break;
@@ -286,6 +290,24 @@ fn what_is_killed_anywhere_goes_on_in_the_order_of_its_seed() {
     assert!(list(&made, "comparisons").iter().all(|one| one["runs"] == serde_json::json!([6, 6])), "{made}");
     assert!(list(&made, "resumptions").len() <= kills as usize, "{made}");
     ab(&place, &words("r")).run().with(73).one_line(&["not empty"]);
+}
+
+#[test]
+fn what_was_killed_before_its_verdict_was_written_is_judged_by_the_same_command() {
+    let _alone = alone();
+    let place = folder();
+    let words = [&["inmem", SLOW, "--rounds", "6", "--seed", "7", "-o", "r"], &SMALL[..]].concat();
+    assert!(is_judged(&ab(&place, &words).run()));
+    let (results, judged) = (place.path().join("r"), made(&place.path().join("r")));
+    // As it is after the last round, when the manifest says that all is measured.
+    let unjudged = fs::read_to_string(results.join("ab.json")).unwrap();
+    let unjudged = unjudged.replacen("\"status\": \"complete\"", "\"status\": \"running\"", 1);
+    fs::write(results.join("ab.json"), unjudged).unwrap();
+    assert_eq!(made(&results)["status"], "running");
+    assert!(is_judged(&ab(&place, &words).run().clean()));
+    let again = made(&results);
+    assert_eq!((&again["status"], &again["comparisons"]), (&judged["status"], &judged["comparisons"]));
+    assert_eq!(list(&again, "resumptions").len(), 1);
 }
 
 #[test]

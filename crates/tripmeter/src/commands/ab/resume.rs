@@ -31,27 +31,13 @@ impl Unfinished {
     /// # Errors
     /// If another command is at work there, or `ab.json` cannot be read.
     pub fn find(folder: Option<&Path>) -> Result<Option<Self>, CliError> {
-        let unfinished = |folder: &Path| {
-            let manifest = table::read_exact(folder).ok()?;
-            let is_over = matches!(manifest.status, Status::Complete | Status::Failed);
-            (manifest.plan.source == SOURCE && !is_over).then_some(manifest)
-        };
         let Some(folder) = folder.and_then(|folder| folder.canonicalize().ok()) else { return Ok(None) };
-        if unfinished(&folder).is_none() {
+        if unfinished(&folder)?.is_none() {
             return Ok(None);
         }
         let lock = lock(&folder, "ab", "-o")?;
         // It may have come to its end meanwhile.
-        let Some(manifest) = unfinished(&folder) else { return Ok(None) };
-        let file = folder.join(FILE);
-        let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
-        let json = match file.exists() {
-            true => {
-                let text = read(&file, MOST_BYTES)?;
-                Some(serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?)
-            }
-            false => None,
-        };
+        let Some((manifest, json)) = unfinished(&folder)? else { return Ok(None) };
         Ok(Some(Self { folder, manifest, json, _lock: lock }))
     }
 
@@ -103,6 +89,26 @@ impl Unfinished {
         };
         changed.or_else(asked)
     }
+}
+
+/// What is in a folder of an `ab` that has not come to its verdict: `ab.json` is the last that is written.
+fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliError> {
+    let Some(manifest) = table::read_exact(folder).ok().filter(|manifest| manifest.plan.source == SOURCE) else {
+        return Ok(None);
+    };
+    let file = folder.join(FILE);
+    let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
+    let json: Option<Value> = match file.exists() {
+        true => {
+            let text = read(&file, MOST_BYTES)?;
+            Some(serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?)
+        }
+        false => None,
+    };
+    let is_over = matches!(manifest.status, Status::Complete | Status::Failed);
+    let status = serde_json::to_value(manifest.status).ok();
+    let is_judged = json.as_ref().is_some_and(|json| json.get("status") == status.as_ref());
+    Ok((!(is_over && is_judged)).then_some((manifest, json)))
 }
 
 /// As a file has it.
