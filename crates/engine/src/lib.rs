@@ -26,7 +26,7 @@ pub mod registry;
 pub mod replay;
 pub mod resolve;
 pub mod results;
-mod scratch;
+pub mod scratch;
 mod spawn;
 mod supervise;
 mod system_v;

@@ -17,6 +17,7 @@ pub use suggest::did_you_mean;
 pub use crate::measure::answers::MOST_FOLLOWERS;
 use crate::os::{self, ProcessIdentity};
 use crate::registry::{Entry, Registry};
+use crate::scratch::fresh_run_id;
 use error::At;
 use machine::Machine;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,8 +91,8 @@ fn resolve_on(
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
     // Named so that a later run removes what this process, if killed, leaves.
-    let run_id = format!("{}-plan", ProcessIdentity::own());
-    let scratch = tempfile::Builder::new().prefix(&run_id).tempdir();
+    let run_id = fresh_run_id();
+    let scratch = tempfile::Builder::new().prefix(&format!("{}-plan", ProcessIdentity::own())).tempdir();
     let scratch = scratch.map_err(|error| PlanError::anywhere(Problem::NoScratch(error.to_string())))?;
     let (scratch, made) = (scratch.path(), Vec::new());
     let (settings, used, follower_cpu) = (&experiment.settings, BTreeSet::new(), experiment.follower_cpu);

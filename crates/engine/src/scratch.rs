@@ -6,6 +6,7 @@
 use crate::os::{self, ProcessIdentity};
 use crate::system_v;
 use std::fs::{self, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -45,14 +46,22 @@ const SOCKET_PATH_BYTES: usize = 107;
 /// What is left of it for names inside the scratch folder.
 const NAME_BYTES: usize = 32;
 
+/// The identity of this process and a random number: others can read the identity in `/proc` and take its names first.
+/// At most 48 characters, as the contract with transports says.
+pub fn fresh_run_id() -> String {
+    // Keyed by the kernel's random numbers.
+    let random = RandomState::new().hash_one(0) as u32;
+    format!("{}-{random:08x}", ProcessIdentity::own())
+}
+
 impl Scratch {
-    /// A scratch folder in the system's temporary folder, for this user only.
+    /// Creates a scratch folder in the system's temporary folder, for this user only. Nobody can take its name first.
     ///
     /// # Errors
     /// If it cannot be created.
     pub fn create() -> io::Result<Self> {
-        let identity = ProcessIdentity::own();
-        let folder = std::env::temp_dir().join(identity.to_string());
+        let (identity, place) = (ProcessIdentity::own(), std::env::temp_dir());
+        let folder = place.join(fresh_run_id());
         let (bytes, most) = (folder.as_os_str().len(), SOCKET_PATH_BYTES - NAME_BYTES);
         if bytes > most {
             return Err(io::Error::other(format!(
@@ -75,7 +84,7 @@ impl Scratch {
     pub fn part(&mut self) -> io::Result<Part> {
         self.parts += 1;
         let part = Part {
-            run_id: format!("{}-{}", self.identity, self.parts),
+            run_id: fresh_run_id(),
             folder: self.folder.join(self.parts.to_string()),
         };
         fs::DirBuilder::new().mode(0o700).create(&part.folder)?;
@@ -119,16 +128,18 @@ impl Drop for Scratch {
 
 /// Removes what runs of dead processes of this user left behind, and returns their folders' and segments' names.
 pub fn remove_leftovers() -> Vec<String> {
-    let is_left = |name: &str| ProcessIdentity::parse_prefix(name).is_some_and(|(owner, _)| owner.is_dead());
-    let mut removed = Vec::new();
-    for folder in os::names_in(&std::env::temp_dir()).into_iter().filter(|name| is_left(name)) {
-        let path = std::env::temp_dir().join(&folder);
-        if is_own(&path).is_some_and(|found| found.is_dir()) {
-            remove(&path, |name| begins_with(name, &folder));
-            removed.push(folder);
-        }
-    }
-    removed.extend(remove_names(is_left));
+    let owner = |name: &str| ProcessIdentity::parse_prefix(name).map(|(owner, _)| owner);
+    let is_left = |name: &str| owner(name).is_some_and(|owner| owner.is_dead());
+    let place = std::env::temp_dir();
+    let is_folder = |name: &String| is_own(&place.join(name)).is_some_and(|found| found.is_dir());
+    let mut removed = os::names_in(&place);
+    removed.retain(|name| is_left(name) && is_folder(name));
+    removed.iter().for_each(|folder| remove_listed(&place.join(folder), is_left));
+    removed.iter().for_each(|folder| drop(remove_own(&place.join(folder))));
+    // What was named by the owner of a folder went with it.
+    let others = remove_names(is_left).into_iter().filter(|name| removed.iter().all(|one| owner(one) != owner(name)));
+    let others: Vec<String> = others.collect();
+    removed.extend(others);
     removed
 }
 
@@ -152,6 +163,13 @@ fn remove_names(is_ours: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Removes a scratch folder, the message queues and the shared memory that it lists, and what else `is_ours`.
 fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
+    remove_listed(folder, &is_ours);
+    remove_names(is_ours);
+    remove_own(folder);
+}
+
+/// Removes the message queues and the shared memory that a scratch folder lists.
+fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool) {
     for part in [folder.to_path_buf()].into_iter().chain(os::names_in(folder).iter().map(|name| folder.join(name))) {
         if is_own(&part).is_none_or(|found| !found.is_dir()) {
             continue;
@@ -164,8 +182,6 @@ fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
             remove_own(&path);
         });
     }
-    remove_names(is_ours);
-    remove_own(folder);
 }
 
 /// Text of a list in a scratch folder, to its most; empty unless it is a file of this user.
@@ -234,6 +250,20 @@ mod tests {
         let folder = scratch.folder().to_path_buf();
         drop(scratch);
         assert!(!other.exists() && !folder.exists());
+    }
+
+    #[test]
+    fn names_that_can_be_taken_first_are_not_used() {
+        // Others read the identity in /proc, and the scratch folder's name in the temporary folder.
+        let taken = std::env::temp_dir().join(ProcessIdentity::own().to_string());
+        fs::create_dir(&taken).unwrap();
+        let scratch = Scratch::create();
+        fs::remove_dir(&taken).unwrap();
+        let mut scratch = scratch.unwrap();
+        let folder = scratch.folder().file_name().unwrap().to_str().unwrap().to_owned();
+        let (first, second) = (scratch.part().unwrap().run_id, scratch.part().unwrap().run_id);
+        assert!(first != second && !first.starts_with(&folder), "{folder}: {first}, {second}");
+        assert!(first.len() <= 48, "{first}");
     }
 
     #[test]

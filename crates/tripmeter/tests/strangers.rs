@@ -104,6 +104,26 @@ fn leader_and_follower_meet_whatever_stands_in_their_place() {
     }
 }
 
+/// Nor can anybody who reads a process's identity in /proc keep it from running by taking the name that begins with it.
+#[test]
+fn a_run_makes_names_that_nobody_can_take_first() {
+    let (place, results) = (temporary(), folder());
+    // This process becomes the run, so that it can know its identity before.
+    let script = format!(
+        "import os, sys\n\
+         start = open('/proc/self/stat').read().rsplit(')', 1)[1].split()[19]\n\
+         name = f'tripmeter-{{os.stat(\"/proc/self/ns/pid\").st_ino:x}}-{{os.getpid()}}-{{start}}'\n\
+         os.umask(0)\n\
+         os.mkdir(name)\n\
+         if os.getuid() == 0: os.chown(name, {STRANGER}, {STRANGER})\n\
+         open(f'/dev/shm/{{name}}-1-0', 'w').close()\n\
+         os.execv(sys.argv[1], sys.argv[1:])\n"
+    );
+    let output = results.path().display().to_string();
+    let words = ["run", "-q", "-t", "shm", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
+    Tripmeter::under(&["python3", "-c", &script], words).temporary(place.path()).at(place.path()).run().with(exit::GOOD);
+}
+
 /// What stands in the place of daemons' leases kills, makes and changes nothing.
 #[test]
 fn leases_that_others_wrote_are_not_believed() {

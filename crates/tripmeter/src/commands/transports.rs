@@ -5,8 +5,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
-use tripmeter_engine::os::ProcessIdentity;
 use tripmeter_engine::registry::{Entry, RegistryError, Source};
+use tripmeter_engine::scratch::fresh_run_id;
 use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::{Pattern, exit};
 
@@ -58,7 +58,7 @@ pub fn transports(args: &TransportsArgs) -> Result<u8, CliError> {
         args.systems.iter().map(|system| registry.get(system)).collect::<Result<_, _>>()?
     };
     let scratch = tempfile::Builder::new()
-        .prefix(&format!("{}-list", ProcessIdentity::own()))
+        .prefix(&fresh_run_id())
         .tempdir()
         .map_err(|error| CliError::new(exit::CANNOT_CREATE, format!("cannot create a scratch folder: {error}")))?;
     let rows: Vec<Row> = entries.into_iter().map(|entry| row(entry, scratch.path())).collect();
