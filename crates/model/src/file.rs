@@ -125,13 +125,13 @@ fn shortened(text: &str) -> String {
     shown.replace("\\'", "'").replace("\\\"", "\"")
 }
 
-/// Opens a regular file to read. Never waits, e.g. for somebody who writes to a FIFO, unless a shell has made the name for
-/// a pipe of its own.
+/// Opens a regular file to read. Never waits, e.g. for somebody who writes to a FIFO, unless the name is of a descriptor of
+/// a process, as a shell hands over a pipe: `/dev/stdin`, `/dev/fd/63`.
 ///
 /// # Errors
 /// If it is not there, may not be read, or is a folder, a pipe or a device.
 pub fn open(file: &Path) -> Result<File, FileError> {
-    if system_folder(file).is_some_and(|folder| folder.starts_with("/proc")) {
+    if is_descriptor(file) {
         return open_named(file);
     }
     let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(file);
@@ -230,14 +230,21 @@ fn system_folder(file: &Path) -> Option<PathBuf> {
     (folder == Path::new("/dev") || folder.starts_with("/proc")).then_some(folder)
 }
 
-/// Opens a file of ours for appending or locking, and creates it if it is not there; a link is refused, and nothing is
-/// waited for.
+/// Whether the system leads a name to a descriptor of a process.
+fn is_descriptor(file: &Path) -> bool {
+    let is_in_proc = |name: &Path| system_folder(name).is_some_and(|folder| folder.starts_with("/proc"));
+    is_in_proc(file) || system_folder(file).is_some() && fs::read_link(file).is_ok_and(|target| is_in_proc(&target))
+}
+
+/// Opens a file of ours for appending or locking, and creates it if it is not there; a link or a pipe is refused, and
+/// nothing is waited for.
 ///
 /// # Errors
-/// If it cannot be opened, or is a link.
+/// If it cannot be opened, or is no regular file.
 pub fn append(file: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    File::options().read(true).append(true).create(true).custom_flags(flags).open(file)
+    let opened = File::options().read(true).append(true).create(true).custom_flags(flags).open(file)?;
+    if opened.metadata()?.is_file() { Ok(opened) } else { Err(io::Error::other("it is no regular file")) }
 }
 
 #[cfg(test)]
@@ -315,6 +322,7 @@ mod tests {
             assert_eq!(error.exit_code(), crate::exit::NO_INPUT);
             assert!(error.to_string().contains("name a regular file"), "{error}");
         }
+        assert!(append(&file).is_err());
     }
 
     #[test]
@@ -344,6 +352,12 @@ mod tests {
         drop(writer);
         let name = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
         assert_eq!(read(Path::new(&name), 100).unwrap(), b"text");
+        assert!(["/dev/stdin", "/proc/self/fd/0"].iter().all(|name| is_descriptor(Path::new(name))));
+        // A link that is somewhere else is followed by nobody.
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("manifest.json");
+        std::os::unix::fs::symlink("/dev/stdin", &link).unwrap();
+        assert!(!["/dev/zero".as_ref(), link.as_path()].into_iter().any(is_descriptor));
     }
 
     #[test]

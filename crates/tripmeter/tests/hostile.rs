@@ -104,6 +104,19 @@ fn files_are_not_written_through_links() {
     assert!(tripmeter(&place, &line).with(exit::GOOD).stdout.starts_with("Bytes,Samples,"));
 }
 
+/// A pipe that the user names is none of these.
+#[test]
+fn an_experiment_is_read_from_standard_input() {
+    let place = folder();
+    fs::write(place.path().join("x.toml"), "[[sub_experiment]]\ntransport = \"uds/stream\"\n").unwrap();
+    for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let words = ["run", "-q", name, "--no-floor", "-n", "10", "--payloads", "16", "-o", "results"];
+        let wrapper = ["sh", "-c", "cat x.toml | \"$@\"", "sh"];
+        Tripmeter::under(&wrapper, words).at(place.path()).run().with(exit::GOOD);
+        fs::remove_dir_all(place.path().join("results")).unwrap();
+    }
+}
+
 #[test]
 fn a_fifo_in_the_place_of_a_file_is_an_error() {
     let place = measured();
