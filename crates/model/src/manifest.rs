@@ -51,8 +51,10 @@ pub struct Manifest {
     pub resumptions: Vec<Resumption>,
 }
 
-/// Most bytes of the file: some times what 1,000 rounds of two sides with all payloads make.
-pub const MOST_BYTES: u64 = 256 << 20;
+/// Most bytes of the file: more than 1,000 rounds of two sides with all payloads make (2 kB for each payload).
+pub const MOST_BYTES: u64 = 64 << 20;
+/// Most elements of all lists in it. A real manifest has 280 bytes or more for each (`docs/results`).
+pub const MOST_ELEMENTS: usize = 250_000;
 /// Most bytes of a text in it.
 pub const MOST_TEXT_BYTES: usize = 64 << 10;
 

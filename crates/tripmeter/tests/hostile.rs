@@ -183,8 +183,10 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
     told(&["round 4294967295", "1000"]);
     change(&results, |manifest| manifest["plan"]["sub_experiments"][0]["title"] = json!("x".repeat(20 << 20)));
     told(&["a text of 20971520 bytes", "65536"]);
+    change(&results, |manifest| manifest["plan"]["left_out"] = json!(vec![""; 1_000_000]));
+    told(&["manifest.json", "more than 250000 elements"]);
     fs::File::create(results.join("manifest.json")).unwrap().set_len(20 << 30).unwrap();
-    told(&["manifest.json", "21474836480 bytes", "268435456"]);
+    told(&["manifest.json", "21474836480 bytes", "67108864"]);
 }
 
 #[test]

@@ -85,11 +85,8 @@ fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifes
     })?;
     let wrong = |what: String| CliError::new(exit::DATA, format!("manifest '{}' {what}", path.display()));
     let text = std::str::from_utf8(&bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
-    if let Some(length) = too_long(text) {
-        let most = manifest::MOST_TEXT_BYTES;
-        return Err(wrong(format!(
-            "holds a text of {length} bytes, and the most are {most}; it is damaged, or not ours"
-        )));
+    if let Some(what) = too_long(text) {
+        return Err(wrong(format!("holds {what}; it is damaged, or not ours")));
     }
     let text = made(text);
     let versioned = serde_json::from_str(&text).map_err(|error: serde_json::Error| match error.classify() {
@@ -105,17 +102,31 @@ fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifes
     Ok(read)
 }
 
-/// The length of the first string of JSON that is longer than a manifest's may be.
-fn too_long(text: &str) -> Option<usize> {
+/// What of a JSON text is longer than a manifest's may be: the first such string, or all lists together.
+fn too_long(text: &str) -> Option<String> {
     let (mut begin, mut is_escaped) = (None, false);
+    // Of each bracket that is open, whether it is a list's.
+    let (mut open, mut elements) = (Vec::new(), 0);
     for (at, byte) in text.bytes().enumerate() {
         match (byte, begin) {
             _ if is_escaped => is_escaped = false,
             (b'\\', _) => is_escaped = true,
             (b'"', None) => begin = Some(at + 1),
-            (b'"', Some(from)) if at - from > manifest::MOST_TEXT_BYTES => return Some(at - from),
+            (b'"', Some(from)) if at - from > manifest::MOST_TEXT_BYTES => {
+                let (length, most) = (at - from, manifest::MOST_TEXT_BYTES);
+                return Some(format!("a text of {length} bytes, and the most are {most}"));
+            }
             (b'"', Some(_)) => begin = None,
+            (b'[' | b'{', None) => {
+                open.push(byte == b'[');
+                elements += usize::from(byte == b'[');
+            }
+            (b']' | b'}', None) => drop(open.pop()),
+            (b',', None) => elements += usize::from(open.last() == Some(&true)),
             _ => {}
+        }
+        if elements > manifest::MOST_ELEMENTS {
+            return Some(format!("lists of more than {} elements in all, which are the most", manifest::MOST_ELEMENTS));
         }
     }
     None
@@ -129,6 +140,17 @@ mod tests {
     fn a_text_that_is_too_long_is_found() {
         let with = |length: usize| format!("{{\"a\\\"\": 1, \"b\": \"{}\", \"c\": \"\"}}", "x".repeat(length));
         assert_eq!(too_long(&with(manifest::MOST_TEXT_BYTES)), None);
-        assert_eq!(too_long(&with(manifest::MOST_TEXT_BYTES + 1)), Some(manifest::MOST_TEXT_BYTES + 1));
+        assert!(too_long(&with(manifest::MOST_TEXT_BYTES + 1)).is_some_and(|what| what.contains("65537 bytes")));
+    }
+
+    #[test]
+    fn elements_of_all_lists_are_counted_and_nothing_else_is() {
+        let most = manifest::MOST_ELEMENTS;
+        let list = |elements: usize| format!("[{}]", vec!["\"\""; elements].join(","));
+        let fields = vec!["\"a,[\\\"\": 1"; most + 1].join(", ");
+        assert_eq!(too_long(&format!("{{\"b\": {}, {fields}}}", list(most))), None);
+        assert!(too_long(&list(most + 1)).is_some());
+        let two = format!("{{\"a\": {}, \"b\": {{\"c\": {}}}}}", list(most / 2), list(most / 2 + 1));
+        assert!(too_long(&two).is_some_and(|what| what.contains("250000 elements")));
     }
 }

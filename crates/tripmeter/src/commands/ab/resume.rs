@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tripmeter_engine::Begun;
 use tripmeter_model::exit;
-use tripmeter_model::file::read;
-use tripmeter_model::manifest::{MOST_BYTES, Manifest, Status};
+use tripmeter_model::file::{MOST_TABLE_BYTES, read};
+use tripmeter_model::manifest::{Manifest, Status};
 use tripmeter_model::plan::Plan;
 
 /// What was made before, and was not finished.
@@ -100,7 +100,7 @@ fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliErr
     let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
     let json: Option<Value> = match file.exists() {
         true => {
-            let text = read(&file, MOST_BYTES)?;
+            let text = read(&file, MOST_TABLE_BYTES)?;
             Some(serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?)
         }
         false => None,
