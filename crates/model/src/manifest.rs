@@ -375,9 +375,9 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Cell {
-    /// Whether a message came that was not what was sent.
+    /// Whether a message came that was not what was sent, in an attempt that was set aside too.
     pub fn is_damaged(&self) -> bool {
-        self.counts.damaged > 0
+        self.counts.damaged > 0 || self.earlier_attempts.iter().any(Self::is_damaged)
     }
 
     /// Whether, in a trial or at a follower, nothing came of what was sent.

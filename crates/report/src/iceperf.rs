@@ -36,6 +36,7 @@ fn table(sub: &Merged<'_>) -> String {
     let cells = sub.payloads();
     lines.extend(cells.iter().map(|cell| {
         let latency = mean(&cell.rtt_half(|figures| figures.mean)).map_or("-".to_owned(), |ns| two_digits(ns / 1000.0));
+        let latency = format!("{}{latency}", cell.star());
         format!("| {:>17} | {latency:>20} |", kilobytes(cell.payload_bytes))
     }));
     let means = |cell: &MergedCell<'_>| {
@@ -89,6 +90,7 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<String> {
     lines.extend(shortfalls(cells));
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
     lines.extend(with_mishaps.map(|cell| notes::mishap_line(sub, cell)));
+    lines.extend(cells.iter().filter_map(|cell| notes::all_lost(sub, cell)));
     lines.extend(notes::handovers(sub));
     lines.extend(series::notes(sub));
     lines
@@ -116,7 +118,7 @@ fn shortfalls(cells: &[MergedCell<'_>]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::fixture::{self, add, result};
-    use tripmeter_model::manifest::{Status, Verdict};
+    use tripmeter_model::manifest::{Counts, Status, Verdict};
 
     #[test]
     fn tables_look_as_published() {
@@ -179,6 +181,19 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
     }
 
     #[test]
+    fn damage_in_an_attempt_that_was_set_aside_is_marked() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "udp", "udp/loopback", &[1024]);
+        let cell = &mut result(&mut manifest, "udp", 1, &[(1024, 1000.0)]).cells[0];
+        let mut earlier = cell.clone();
+        earlier.counts.damaged = 1;
+        cell.earlier_attempts.push(earlier);
+        assert!(cell.is_damaged() && cell.counts.damaged == 0);
+        let text = iceperf(&manifest);
+        assert!(text.contains(" *1.1 |"), "{text}");
+    }
+
+    #[test]
     fn what_is_missing_or_wrong_is_said_under_the_table() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "udp", "udp/loopback", &[1024, 2048, 4096]);
@@ -190,6 +205,7 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
             (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".to_owned()));
         }
         sub.cells[1].counts.lost = 2;
+        sub.cells[0].counts = Counts { sent: 500, lost: 499, damaged: 1, ..Counts::default() };
         let expected = "
 Half of a round trip over udp/loopback, wait poll, touch none; path proof: FAILED.
 PATH PROOF FAILED: udp (udp/loopback): claimed unix-stream, seen: 20000 bytes went over unix-stream; \
@@ -197,9 +213,12 @@ its figures are of something else
 Leader and follower were threads of one process.
 FAILED: udp: the follower ended; no figures for 4k
 Fewer round trips than planned: 500 of 10000 at 1k, 500 of 10000 at 2k (time cap of 2 s)
+udp at 1k: 499 lost, 1 damaged
 udp at 2k: 2 lost
+* udp at 1k: nothing came of what was sent; the exit code is 75 then (--allow-loss)
 ";
         let text = iceperf(&manifest);
+        assert!(text.contains("|                 1 |                 *1.1 |\n"), "{text}");
         assert!(text.ends_with(expected), "{text}");
     }
 }

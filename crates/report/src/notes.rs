@@ -127,6 +127,12 @@ pub fn handovers(sub: &Merged<'_>) -> Vec<String> {
     sub.payloads().iter().filter_map(|cell| handover(sub, cell)).collect()
 }
 
+/// A line if nothing came of what was sent.
+pub fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
+    let place = format!("{} at {}", sub.planned.name, display_size(cell.payload_bytes));
+    cell.cells.iter().any(|cell| cell.is_all_lost()).then(|| format!("* {place}: {ALL_LOST}"))
+}
+
 /// `uds_datagram at 64k: 2 lost, 1 damaged`.
 pub fn mishap_line(sub: &Merged<'_>, cell: &MergedCell<'_>) -> String {
     format!("{} at {}: {}", sub.planned.name, display_size(cell.payload_bytes), mishaps(&cell.counts()))

@@ -60,6 +60,11 @@ pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
     lines::rows(subs, |cell| &cell.rpc, |plan| Some(plan.rpc.as_ref()?.trials().len()))
 }
 
+/// Whether calls were made and none succeeded.
+fn is_all_lost(counts: &CallCounts) -> bool {
+    counts.made > 0 && counts.succeeded == 0
+}
+
 impl Row<'_> {
     /// When a client made its next call.
     pub fn mode(&self) -> Mode {
@@ -90,7 +95,9 @@ impl Row<'_> {
     fn lines(&self) -> [[String; HEADER.len()]; 2] {
         let planned = self.sub.planned;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let cut_short = self.mark(|trial| trial.cut_short.is_some(), "*");
+        let is_bad =
+            |trial: &RpcTrial| trial.cut_short.is_some() || trial.counts.failed > 0 || is_all_lost(&trial.counts);
+        let cut_short = self.mark(is_bad, "*");
         let missed = self.mark(|trial| trial.pace.is_some_and(|pace| pace.rate_missed), "!");
         let dash = || "-".to_owned();
         let naming: [String; NAMING] = [
@@ -159,6 +166,9 @@ impl Row<'_> {
         for trial in self.trials() {
             if let Some(why) = &trial.cut_short {
                 lines.push(format!("* {place}: {why}"));
+            }
+            if is_all_lost(&trial.counts) {
+                lines.push(format!("* {place}: {ALL_LOST}"));
             }
             if let Some(pace) = trial.pace.filter(|pace| pace.rate_missed) {
                 let (behind, made, slowest) = (pace.behind, trial.counts.made, count(pace.slowest_hz));
@@ -288,6 +298,21 @@ pub mod tests {
         }
         let text = all(&manifest);
         assert!(squeezed(&text).iter().any(|line| line.starts_with("2000..9877 11.000..11.000 ")), "{text}");
+    }
+
+    #[test]
+    fn calls_that_failed_or_were_all_lost_are_marked() {
+        for (counts, is_lost) in [
+            (CallCounts { made: 1000, succeeded: 999, failed: 1, ..CallCounts::default() }, false),
+            (CallCounts { made: 1000, timed_out: 1000, ..CallCounts::default() }, true),
+        ] {
+            let mut manifest = fixture::manifest();
+            add(&mut manifest, "bench", "udp/loopback", Mode::Bench, 4);
+            manifest.sub_experiments[0].cells[0].rpc[0].counts = counts;
+            let lines = squeezed(&all(&manifest));
+            assert!(lines.iter().any(|line| line.contains(" 4 *bench ")), "{lines:?}");
+            assert_eq!(lines.iter().any(|line| line.starts_with("* bench at 1k: nothing came")), is_lost, "{lines:?}");
+        }
     }
 
     #[test]

@@ -177,7 +177,8 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     for (result, cell) in cells {
         let place = format!("{} at {} bytes", result.name, cell.payload_bytes);
         if cell.is_damaged() && !allowed.allow_damage {
-            let (damaged, sent) = (cell.counts.damaged, cell.counts.sent);
+            let all = cell.earlier_attempts.iter().fold(cell.counts, |sum, earlier| sum + earlier.counts);
+            let (damaged, sent) = (all.damaged, all.sent);
             lines.push(format!(
                 "{place}: {damaged} of {sent} messages came damaged; --allow-damage makes that no failure"
             ));
