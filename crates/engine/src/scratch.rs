@@ -94,7 +94,9 @@ impl Scratch {
 
 impl Part {
     /// Takes what it may do with the shared memory of this part from everybody but its user: systems may make it for all.
-    pub fn close(&self) {
+    /// True if any was open.
+    pub fn close(&self) -> bool {
+        let mut was_open = false;
         let listed = list(&self.folder.join(FOREIGN));
         let listed = listed.lines().filter_map(foreign);
         let names = os::names_in(Path::new(SHARED_MEMORY));
@@ -103,8 +105,10 @@ impl Part {
             if let Some(found) = is_own(&path).filter(|found| found.is_file() && found.mode() & 0o077 != 0) {
                 // One that is gone needs no closing.
                 let _ = fs::set_permissions(path, fs::Permissions::from_mode(found.mode() & 0o700));
+                was_open = true;
             }
         }
+        was_open
     }
 
     /// Whether a name is of this part.
@@ -239,7 +243,7 @@ mod tests {
         fs::write(first.folder.join(FOREIGN), lines.concat()).unwrap();
         let all = [&ours, &other, &foreign[0], &foreign[1]];
         all.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap());
-        first.close();
+        assert!(first.close() && !first.close(), "what is closed is not open any more");
         let modes = all.map(|path| fs::metadata(path).unwrap().mode() & 0o777);
         assert_eq!(modes, [0o600, 0o666, 0o600, 0o666], "only what is of the part is closed");
         first.remove();

@@ -139,6 +139,8 @@ struct Team {
     /// Under pattern `log`: the leader's processor time.
     processor_time: Option<ProcessorTime>,
     part: Part,
+    /// Shared memory may have grown for this payload, and may be open.
+    is_growing: bool,
     /// When a logger was used, of CLOCK_MONOTONIC.
     logged: (u64, u64),
     movement: Movement,
@@ -219,6 +221,7 @@ impl Team {
             again: false,
             processor_time,
             part: part.clone(),
+            is_growing: false,
             logged: (0, 0),
             movement: Movement::new(Instant::now()),
         })
@@ -366,12 +369,14 @@ impl Team {
                 run.current().path_proof = Some(proof);
             }
             FromLeader::CellStarted { payload_bytes } => {
-                // Larger messages may have had more made.
                 self.part.close();
+                self.is_growing = true;
                 self.planned = self.plan.samples_of(payload_bytes);
                 (run.watch)(&Event::PayloadStarted { payload_bytes });
             }
             FromLeader::Progress { samples, .. } => {
+                // Larger messages may have had more made, and the first of them been sent after this look.
+                self.is_growing = self.is_growing && (self.part.close() || samples == 0);
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
             FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
@@ -390,6 +395,8 @@ impl Team {
 
     /// Takes note of a measured cell; `again`, if it is to be measured again.
     fn note(&mut self, run: &mut Run<'_>, mut cell: Box<Cell>, again: bool) -> Option<Outcome> {
+        // A payload may have no progress to tell.
+        self.part.close();
         if let Err(error) = self.note_log(run, &mut cell) {
             return Some(Outcome::Killed(format!("results cannot be written: {error}")));
         }
