@@ -72,7 +72,7 @@ impl SetAside {
 
 impl Growing {
     fn set_aside(&self, attempt: u32) -> io::Result<()> {
-        let mut source = OpenOptions::new().read(true).write(true).open(&self.file)?;
+        let mut source = append(&self.file)?;
         if source.metadata()?.len() == self.begin {
             return Ok(());
         }
@@ -120,5 +120,18 @@ mod tests {
         assert_eq!(told("attempts/measurements_x_attempt-1.csv"), "head\none 1\ntwo 1\n");
         assert_eq!(told("attempts/measurements_x_attempt-2.csv"), "head\ntwo 2\n");
         assert!(create(&path).is_err(), "it is not overwritten");
+    }
+
+    #[test]
+    fn nothing_is_moved_out_of_what_a_link_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, private] = ["measurements_x.csv", "private"].map(|name| folder.path().join(name));
+        create(&path).unwrap();
+        let aside = SetAside::of(folder.path(), "x").unwrap();
+        fs::write(&private, "private").unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&private, &path).unwrap();
+        assert!(aside.set_aside(1).is_err());
+        assert_eq!(fs::read_to_string(&private).unwrap(), "private");
     }
 }

@@ -12,12 +12,12 @@ use crate::spawn::Worker;
 use crate::worker::OPEN_TIMEOUT;
 use crate::worker::logging::LONGEST_READING;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
+use tripmeter_model::file::append;
 use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::throughput::Offer;
@@ -167,12 +167,7 @@ impl Team {
         log_file: &Path,
     ) -> Result<Self, String> {
         let failed = |what: &str, error: std::io::Error| format!("{what} cannot be started: {error}");
-        let log: File = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(log_file)
-            .map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
+        let log = append(log_file).map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
         let log_start = log.metadata().map_or(0, |metadata| metadata.len());
         let job = job(run, plan, entry, part, round);
         let same_process = entry
@@ -187,7 +182,7 @@ impl Team {
         let mut followers = Vec::new();
         match &mut run.meeting {
             _ if same_process => {}
-            Some(meeting) => meeting.start(&controls[0]).map_err(|error| error.to_string())?,
+            Some(meeting) => meeting.start(&plan.transport.system, &controls[0]).map_err(|error| error.to_string())?,
             None => {
                 let plugin = entry.plugin_file().map(|file| (plan.transport.system.clone(), file.to_path_buf()));
                 let plugins: BTreeMap<_, _> = plugin.into_iter().collect();
