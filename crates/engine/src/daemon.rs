@@ -13,11 +13,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tripmeter_abi::{NodeOptions, Status};
+use tripmeter_model::file::append;
 use tripmeter_model::plan::Daemons as Policy;
 
 /// Most bytes of a lease that are read: it has one line.
@@ -79,6 +81,8 @@ struct Lease {
     name: String,
     private: Private,
     lock: File,
+    /// Set by the user who does not want to wait.
+    stop: Arc<AtomicBool>,
     child: Option<Child>,
     /// The daemon, if Tripmeter started it.
     daemon: Option<ProcessIdentity>,
@@ -96,7 +100,7 @@ impl Daemons {
         options: &NodeOptions,
         policy: Policy,
         logs: &Path,
-        stop: &AtomicBool,
+        stop: &Arc<AtomicBool>,
     ) -> Result<Option<String>, DaemonError> {
         let is_held = self.leases.iter().any(|lease| lease.name == name);
         if is_held && daemon_missing(entry, options).is_none() {
@@ -109,7 +113,7 @@ impl Daemons {
         let missing = daemon_missing(entry, options);
         let started = match missing {
             Some(missing) if policy == Policy::Require => return Err(DaemonError::NotRunning(missing)),
-            Some(_) => lease.start(entry, options, logs, stop)?,
+            Some(_) => lease.start(entry, options, logs)?,
             None => false,
         };
         lease.daemon = lease.started_by_us();
@@ -117,10 +121,13 @@ impl Daemons {
         Ok(started.then(|| format!("started {name}; it is stopped at the end")))
     }
 
-    /// Gives them up, and returns what to tell of those that are left.
-    pub fn end(&mut self) -> Vec<String> {
-        let never = AtomicBool::new(false);
-        self.leases.drain(..).filter_map(|mut lease| lease.give_up(&never)).collect()
+    /// Gives them up, and returns what to tell of those that are left. A user who has stopped the run is to stop it again
+    /// to wait no longer.
+    pub fn end(&mut self, stop: &AtomicBool) -> Vec<String> {
+        let was_stopped = stop.swap(false, Relaxed);
+        let left = self.leases.drain(..).filter_map(|mut lease| lease.give_up()).collect();
+        stop.fetch_or(was_stopped, Relaxed);
+        left
     }
 
     /// What to tell if the daemon has ended since [`Daemons::ensure`], even if another one runs in its place.
@@ -162,9 +169,9 @@ struct Noted {
 const PREFIX: &str = "daemon-";
 
 impl Lease {
-    fn open(name: &str) -> io::Result<Self> {
+    fn open(name: &str, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         let (lock, private) = Private::with(|private| Ok((private.file(&format!("{PREFIX}{name}"))?, private)))?;
-        Ok(Self { name: name.to_owned(), private, lock, child: None, daemon: None })
+        Ok(Self { name: name.to_owned(), private, lock, stop: stop.clone(), child: None, daemon: None })
     }
 
     /// Its file, as reached, and as people see it.
@@ -175,10 +182,10 @@ impl Lease {
 
     /// A lease that is locked. Its file may have been removed by its last user while the lock was waited for; then it is
     /// no longer the file that others see, and the next one is taken.
-    fn take(name: &str, stop: &AtomicBool) -> io::Result<Self> {
+    fn take(name: &str, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         loop {
-            let lease = Self::open(name)?;
-            lease.wait_for(|| os::lock_file(&lease.lock, false), STOPPING_TIME, stop)?;
+            let lease = Self::open(name, stop)?;
+            lease.wait_for(|| os::lock_file(&lease.lock, false), STOPPING_TIME)?;
             if lease.is_current() {
                 return Ok(lease);
             }
@@ -186,10 +193,10 @@ impl Lease {
     }
 
     /// Tries to lock until it works.
-    fn wait_for(&self, lock: impl Fn() -> io::Result<bool>, time: Duration, stop: &AtomicBool) -> io::Result<()> {
+    fn wait_for(&self, lock: impl Fn() -> io::Result<bool>, time: Duration) -> io::Result<()> {
         let begin = Instant::now();
         while !lock()? {
-            if stop.load(Relaxed) {
+            if self.is_stopped() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
             if begin.elapsed() > time {
@@ -204,6 +211,10 @@ impl Lease {
         Ok(())
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
     fn is_current(&self) -> bool {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let (own, named) = (self.lock.metadata().map(identity), fs::symlink_metadata(self.file().0).map(identity));
@@ -211,32 +222,29 @@ impl Lease {
     }
 
     /// Starts the daemon, unless somebody else does.
-    fn start(
-        &mut self,
-        entry: &Entry,
-        options: &NodeOptions,
-        logs: &Path,
-        stop: &AtomicBool,
-    ) -> Result<bool, DaemonError> {
+    fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &Path) -> Result<bool, DaemonError> {
         // A file of its own: this lock ends when it is closed.
         let starting = self.private.file(&format!("{PREFIX}{}", self.name)).map_err(|error| self.system(error))?;
-        let locked = self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME + STOPPING_TIME, stop);
+        let locked = self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME + STOPPING_TIME);
         locked.map_err(|error| self.system(error))?;
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
         // Whoever started one that is noted, and not ready, has given it up or was killed.
         if let Some(unready) = self.started_by_us().filter(ProcessIdentity::is_alive)
-            && !self.stop(&unready, stop)
+            && !self.stop(&unready)
         {
-            return Err(DaemonError::Interrupted(self.name.clone()));
+            return Err(match self.is_stopped() {
+                true => DaemonError::Interrupted(self.name.clone()),
+                false => self.system(io::Error::other("the one before it was killed, and has not ended")),
+            });
         }
         let log = logs.join(format!("daemon_{}.log", self.name));
         let child = self.spawn(entry, options, &log)?;
         let identity = ProcessIdentity::of(child.id());
         self.child = Some(child);
         self.note(identity.as_ref()).map_err(|error| self.system(error))?;
-        self.await_ready(entry, options, log, stop)?;
+        self.await_ready(entry, options, log)?;
         Ok(true)
     }
 
@@ -245,7 +253,7 @@ impl Lease {
         let Some(command) = command else {
             return Err(self.system(io::Error::other("the transport does not say how")));
         };
-        let output = File::create(log).map_err(|error| self.system(error))?;
+        let output = append(log).map_err(|error| self.system(error))?;
         let errors = output.try_clone().map_err(|error| self.system(error))?;
         let spawned = Command::new(&command.program)
             .args(&command.arguments)
@@ -257,21 +265,15 @@ impl Lease {
         spawned.map_err(|error| self.system(io::Error::other(format!("{}: {error}", command.program))))
     }
 
-    fn await_ready(
-        &mut self,
-        entry: &Entry,
-        options: &NodeOptions,
-        log: PathBuf,
-        stop: &AtomicBool,
-    ) -> Result<(), DaemonError> {
+    fn await_ready(&mut self, entry: &Entry, options: &NodeOptions, log: PathBuf) -> Result<(), DaemonError> {
         let begin = Instant::now();
         while daemon_missing(entry, options).is_some() {
+            let (name, is_stopped) = (self.name.clone(), self.is_stopped());
             let child = self.child.as_mut().expect("it was just started");
-            let name = self.name.clone();
             if let Ok(Some(status)) = child.try_wait() {
                 return Err(DaemonError::Ended { name, status: status.to_string(), log });
             }
-            if stop.load(Relaxed) {
+            if is_stopped {
                 return Err(DaemonError::Interrupted(name));
             }
             if begin.elapsed() > STARTING_TIME {
@@ -313,8 +315,8 @@ impl Lease {
         self.noted().known
     }
 
-    /// Asks the daemon to end, and kills it if it does not. False if the user did not wait for its end.
-    fn stop(&mut self, daemon: &ProcessIdentity, stop: &AtomicBool) -> bool {
+    /// Asks the daemon to end, and kills it if it does not. False if it has not ended, or the user did not wait for that.
+    fn stop(&mut self, daemon: &ProcessIdentity) -> bool {
         for signal in [libc::SIGTERM, libc::SIGKILL] {
             os::signal(daemon, signal);
             let begin = Instant::now();
@@ -326,23 +328,23 @@ impl Lease {
                 if ended {
                     return true;
                 }
-                if stop.load(Relaxed) {
+                if self.is_stopped() {
                     return false;
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-        true
+        false
     }
 
     /// Gives it up: its last user stops the daemon and removes its file. Returns what to tell of a daemon that may still
     /// run.
-    fn give_up(&mut self, stop: &AtomicBool) -> Option<String> {
+    fn give_up(&mut self) -> Option<String> {
         if !matches!(os::lock_file(&self.lock, true), Ok(true)) || !self.is_current() {
             return None;
         }
         let Noted { known, unknown } = self.noted();
-        if known.is_some_and(|daemon| !self.stop(&daemon, stop)) {
+        if known.is_some_and(|daemon| !self.stop(&daemon)) {
             return Some(format!(
                 "daemon '{}' was asked to end, and has not yet; the next run looks after it",
                 self.name
@@ -367,24 +369,28 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.give_up(&AtomicBool::new(false));
+        self.give_up();
     }
 }
 
 /// Stops daemons that Tripmeter started and nobody uses any more, because their last user was killed. Returns what to tell
 /// of those that are left.
-pub fn stop_leftovers(stop: &AtomicBool) -> Vec<String> {
-    let names = Private::open().map(|private| private.names()).unwrap_or_default();
-    let leases = names.iter().filter_map(|name| Lease::open(name.strip_prefix(PREFIX)?).ok());
-    leases.filter_map(|mut lease| lease.give_up(stop)).collect()
+pub fn stop_leftovers(stop: &Arc<AtomicBool>) -> Vec<String> {
+    let names = Private::with(|private| Ok(private.names())).unwrap_or_default();
+    let leases = names.iter().filter_map(|name| Lease::open(name.strip_prefix(PREFIX)?, stop).ok());
+    leases.filter_map(|mut lease| lease.give_up()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn never() -> Arc<AtomicBool> {
+        Arc::new(AtomicBool::new(false))
+    }
+
     fn take(name: &str) -> Lease {
-        Lease::take(name, &AtomicBool::new(false)).unwrap()
+        Lease::take(name, &never()).unwrap()
     }
 
     /// Drops the last use of a lease. A process that another test is about to start holds our lock until it becomes its
@@ -413,7 +419,7 @@ mod tests {
         let name = format!("test-removed-{}", std::process::id());
         // Other experiments of this user look at all leases, and may remove it as long as it is not locked.
         let old = loop {
-            let old = Lease::open(&name).unwrap();
+            let old = Lease::open(&name, &never()).unwrap();
             if os::lock_file(&old.lock, true).unwrap() && old.is_current() {
                 break old;
             }
@@ -441,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_daemon_of_another_namespace_or_boot_is_nobody_to_kill() {
-        let (name, never) = (format!("test-foreign-{}", std::process::id()), &AtomicBool::new(false));
+        let name = format!("test-foreign-{}", std::process::id());
         let mut lease = take(&name);
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap().to_string();
@@ -451,7 +457,7 @@ mod tests {
             lease.lock.write_all_at(text.as_bytes(), 0).unwrap();
         };
         write(&mut lease, &format!("{} tripmeter-1-{number}", os::boot()));
-        let told = lease.give_up(never);
+        let told = lease.give_up();
         assert!(told.is_some_and(|told| told.contains("another PID namespace")) && lease.file().1.exists());
         // Nor is it forgotten when a daemon of ours comes and goes.
         let mut ours = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -459,10 +465,10 @@ mod tests {
         assert!(lease.noted().known.is_some_and(|daemon| daemon.is(ours.id())));
         ours.kill().unwrap();
         ours.wait().unwrap();
-        assert!(lease.give_up(never).is_some() && lease.noted().known.is_none() && !lease.noted().unknown.is_empty());
+        assert!(lease.give_up().is_some() && lease.noted().known.is_none() && !lease.noted().unknown.is_empty());
         // Nor one that was started before the machine was.
         write(&mut lease, &format!("another-boot {identity}"));
-        assert_eq!(lease.give_up(never), None);
+        assert_eq!(lease.give_up(), None);
         assert!(matches!(child.try_wait(), Ok(None)));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -470,11 +476,43 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_that_does_not_end_is_left_with_its_lease_when_the_user_stops_it_again() {
+        let (name, stop) = (format!("test-stubborn-{}", std::process::id()), Arc::new(AtomicBool::new(true)));
+        let mut lease = take(&name);
+        // It says when a signal to end it does so no more.
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' TERM; echo ready; exec sleep 1000"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap();
+        lease.note(Some(&identity)).unwrap();
+        (lease.stop, lease.child) = (stop.clone(), Some(child));
+        let file = lease.file().1;
+        let mut daemons = Daemons { leases: vec![lease] };
+        let ending = std::thread::spawn({
+            let stop = stop.clone();
+            move || daemons.end(&stop)
+        });
+        // What was asked before it ends is no reason not to wait.
+        while stop.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Relaxed);
+        let told = ending.join().unwrap();
+        assert!(told.len() == 1 && told[0].contains("has not yet"), "{told:?}");
+        assert!(stop.load(Relaxed) && identity.is_alive() && file.exists());
+        os::signal(&identity, libc::SIGKILL);
+        drop_last(take(&name), || !file.exists());
+    }
+
+    #[test]
     fn a_wait_ends_when_the_user_stops_it() {
         let name = format!("test-stopped-{}", std::process::id());
         let lease = take(&name);
         assert!(os::lock_file(&lease.lock, true).unwrap());
-        let stopped = Lease::take(&name, &AtomicBool::new(true)).map(drop);
+        let stopped = Lease::take(&name, &Arc::new(AtomicBool::new(true))).map(drop);
         assert_eq!(stopped.unwrap_err().kind(), io::ErrorKind::Interrupted);
     }
 }

@@ -447,7 +447,7 @@ impl<'a> Run<'a> {
         self.manifest.environment.audit_after = Some(self.audit());
         self.save()?;
         self.results.remove_empty_logs(self.manifest.plan.rounds);
-        for left in self.daemons.end() {
+        for left in self.daemons.end(&self.options.stop) {
             (self.watch)(&Event::Note(left));
         }
         Ok(self.manifest)
