@@ -26,7 +26,8 @@ for name in $kept; do
     rmdir "/dev/shm/$name"
 done
 cd "$folder"
-export TMPDIR=/tmp
+# Other tests see the same /run.
+export TMPDIR=/tmp XDG_RUNTIME_DIR=
 # Not by exec: to process 1 signals do nothing.
 code=0
 "$@" || code=$?

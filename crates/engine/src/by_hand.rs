@@ -77,8 +77,8 @@ fn socket(name: &str) -> String {
 /// # Errors
 /// If there is no place for it.
 pub fn rendezvous(name: &str) -> Result<PathBuf, MeetError> {
-    let private = Private::open().map_err(|error| MeetError::System(PathBuf::from(name), error))?;
-    Ok(private.shown(&socket(name)))
+    let shown = Private::with(|private| Ok(private.shown(&socket(name))));
+    shown.map_err(|error| MeetError::System(PathBuf::from(name), error))
 }
 
 /// The leader's end of a meeting.
@@ -97,6 +97,14 @@ impl Meeting {
         let system = |error| MeetError::System(shown.clone(), error);
         let opened = Private::with(|private| {
             let place = private.at(&socket(name));
+            // One leader at a time: two would remove each other's socket.
+            let _locked = loop {
+                match private.lock()? {
+                    Some(locked) => break locked,
+                    None if stop.load(Relaxed) => return Err(ErrorKind::Interrupted.into()),
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
+            };
             if UnixStream::connect(&place).is_ok() {
                 return Ok(None);
             }
@@ -104,7 +112,12 @@ impl Meeting {
             let _ = fs::remove_file(&place);
             Ok(Some((UnixListener::bind(place)?, private)))
         });
-        let Some((listener, private)) = opened.map_err(system)? else { return Err(MeetError::Taken(shown)) };
+        let (listener, private) = match opened {
+            Ok(Some(opened)) => opened,
+            Ok(None) => return Err(MeetError::Taken(shown)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(MeetError::Interrupted),
+            Err(error) => return Err(system(error)),
+        };
         let begin = Instant::now();
         let met = loop {
             if stop.load(Relaxed) {
@@ -225,6 +238,39 @@ fn find_leader(name: &str, time: Duration, stop: &AtomicBool) -> Result<UnixStre
                 return Err(MeetError::Nobody { who, rendezvous: shown, seconds });
             }
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn of_leaders_that_start_together_one_waits_and_the_others_say_so() {
+        const LEADERS: usize = 8;
+        let name = format!("test-{}", std::process::id());
+        for _ in 0..20 {
+            let (together, stop, taken) = (Barrier::new(LEADERS), AtomicBool::new(false), AtomicUsize::new(0));
+            std::thread::scope(|scope| {
+                for _ in 0..LEADERS {
+                    scope.spawn(|| {
+                        together.wait();
+                        match Meeting::wait(&name, Duration::from_secs(120), &stop) {
+                            // The last but one to come ends the wait of the one that is left.
+                            Err(MeetError::Taken(_)) => {
+                                if taken.fetch_add(1, Relaxed) + 2 == LEADERS {
+                                    stop.store(true, Relaxed);
+                                }
+                            }
+                            ended => assert!(matches!(ended, Err(MeetError::Interrupted)), "{ended:?}"),
+                        }
+                    });
+                }
+            });
+            assert_eq!(taken.into_inner(), LEADERS - 1);
         }
     }
 }

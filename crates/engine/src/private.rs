@@ -1,6 +1,7 @@
 //! The folder in which processes of one user meet: nobody else can enter it, or stand in its place.
 
 use crate::os;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -23,10 +24,13 @@ impl Private {
     /// # Errors
     /// If there is none and none can be made.
     pub fn open() -> io::Result<Self> {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        match runtime.filter(|folder| folder.is_absolute() && own_folder(folder).is_ok()) {
-            Some(runtime) => Self::make(runtime.join("tripmeter")),
-            None => Self::below(&std::env::temp_dir()),
+        Self::of(&runtime_folder(std::env::var_os("XDG_RUNTIME_DIR")), &std::env::temp_dir())
+    }
+
+    fn of(runtime: &Path, place: &Path) -> io::Result<Self> {
+        match runtime.is_absolute() && own_folder(runtime).is_ok() {
+            true => Self::make(runtime.join("tripmeter")),
+            false => Self::below(place),
         }
     }
 
@@ -63,8 +67,11 @@ impl Private {
         let mut taken = ErrorKind::NotFound.into();
         if oldest()?.is_none() {
             match Self::make(place.join(&name)) {
-                Ok(private) => return Ok(private),
-                Err(error) => taken = error,
+                Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::PermissionDenied) => {
+                    taken = error;
+                }
+                // It was removed when it was just made, for instance, and is not taken.
+                made => return made,
             }
             let mode = fs::Permissions::from_mode(0o700);
             // Kept: it is opened below, by whichever name is the oldest.
@@ -79,6 +86,15 @@ impl Private {
             _ => {}
         }
         Ok(Self { folder: own_folder(&path)?, path })
+    }
+
+    /// Keeps others from what they do with this lock, until the file is closed. `None` if another has it.
+    ///
+    /// # Errors
+    /// If the folder has been removed.
+    pub fn lock(&self) -> io::Result<Option<File>> {
+        let folder = File::open(self.at("."))?;
+        Ok(os::lock_file(&folder, true)?.then_some(folder))
     }
 
     /// Path of a file in it, whatever is done to the name of the folder; valid as long as this is.
@@ -113,6 +129,12 @@ impl Drop for Private {
         // One that is not empty stays.
         let _ = fs::remove_dir(&self.path);
     }
+}
+
+/// The user's folder for sockets and the like: what the variable says, or else where the system makes it, so that those
+/// who have the variable and those who do not, as under `sudo` or `cron`, meet.
+fn runtime_folder(variable: Option<OsString>) -> PathBuf {
+    variable.map_or_else(|| PathBuf::from(format!("/run/user/{}", os::user_id())), PathBuf::from)
 }
 
 /// Opens a folder of this user that nobody else can enter.
@@ -161,6 +183,40 @@ mod tests {
         fs::remove_file(second.at("lease")).unwrap();
         drop(second);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn it_is_in_the_runtime_folder_if_that_is_of_this_user_alone() {
+        let (runtime, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let shown = |runtime: &Path| Private::of(runtime, place.path()).unwrap().shown("lease");
+        assert_eq!(runtime_folder(Some(runtime.path().into())), runtime.path());
+        assert_eq!(runtime_folder(None), Path::new(&format!("/run/user/{}", os::user_id())));
+        assert_eq!(shown(runtime.path()), runtime.path().join("tripmeter/lease"));
+        fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let below = place.path().join(name()).join("lease");
+        let others = [runtime.path(), Path::new(""), Path::new("relative"), &place.path().join("missing")].map(shown);
+        assert!(others.iter().all(|other| *other == below), "{others:?}");
+    }
+
+    #[test]
+    fn a_folder_that_goes_meanwhile_is_made_again_and_no_other() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(name());
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = fs::remove_dir(&path);
+                }
+            });
+            for _ in 0..2000 {
+                match Private::below(place.path()) {
+                    Ok(private) => assert_eq!(private.path, path),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
+                }
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]
