@@ -19,6 +19,8 @@ use thiserror::Error;
 /// From the leader's supervisor to the follower's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Order {
+    /// The system of the next follower process.
+    System(String),
     /// Start a follower process whose leader listens there.
     Start(PathBuf),
     /// End the present one, if it has not ended.
@@ -142,11 +144,12 @@ impl Meeting {
         Ok(Self { stream: met? })
     }
 
-    /// Has a follower process started for the leader that listens at `control`.
+    /// Has a follower process of a system started for the leader that listens at `control`.
     ///
     /// # Errors
     /// If the follower has gone.
-    pub fn start(&mut self, control: &Path) -> Result<(), MeetError> {
+    pub fn start(&mut self, system: &str, control: &Path) -> Result<(), MeetError> {
+        self.order(&Order::System(system.to_owned()))?;
         self.order(&Order::Start(control.to_path_buf()))
     }
 
@@ -174,7 +177,7 @@ impl Drop for Meeting {
 }
 
 /// The follower's side: waits for a leader of this user, and starts a follower process for each of its sub-experiments,
-/// which loads no other plugins than these, by their systems.
+/// which loads no other plugins than these, by their systems. `watch` hears the system before each.
 ///
 /// # Errors
 /// If no leader comes in time, it goes away early, or the user stops it.
@@ -184,6 +187,7 @@ pub fn follow(
     name: &str,
     time: Duration,
     stop: &AtomicBool,
+    watch: &mut dyn FnMut(&str),
 ) -> Result<(), MeetError> {
     let shown = rendezvous(name)?;
     let system = |error| MeetError::System(shown.clone(), error);
@@ -197,6 +201,7 @@ pub fn follow(
         }
         match incoming.next(Duration::from_millis(500)) {
             Ok(Heard::Nothing) => {}
+            Ok(Heard::Message(Order::System(name))) => watch(&name),
             Ok(Heard::Message(Order::Start(control))) => {
                 let mut started = Worker::spawn(tripmeter, &BTreeMap::new(), None).map_err(system)?;
                 let part = Follow { control, plugins: plugins.clone() };

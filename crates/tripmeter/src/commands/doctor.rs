@@ -9,7 +9,7 @@ use tripmeter_engine::audit::{self, Root};
 use tripmeter_engine::clock::Calibration;
 use tripmeter_engine::registry::{Entry, Registry, Source};
 use tripmeter_engine::{os, resolve};
-use tripmeter_model::audit::{Audit, CheckInfo};
+use tripmeter_model::audit::{Audit, CheckInfo, Finding, Level};
 use tripmeter_model::exit;
 
 /// What is found.
@@ -35,9 +35,10 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     if !args.quiet {
         output::say(&spinning(&cpus, args.seconds));
     }
-    let audit = audit::before(&Root::machine(), &cpus, &Calibration::new(), args.seconds);
-    let registry = experiment::registry(&PluginArgs::default(), &experiment::program()?)?;
-    let open_to_others = &open_to_others(&registry);
+    let mut audit = audit::before(&Root::machine(), &cpus, &Calibration::new(), args.seconds);
+    let registry = experiment::program().and_then(|program| experiment::registry(&PluginArgs::default(), &program));
+    let registry = registry.map_err(|error| audit.findings.push(unusable(&error))).ok();
+    let open_to_others = &registry.as_ref().map_or_else(BTreeMap::new, open_to_others);
     let text = if args.json {
         json(&Findings { audit: &audit, open_to_others })
     } else {
@@ -46,6 +47,18 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     output::print(&text)?;
     let is_refused = args.strict && !audit.refused().is_empty();
     Ok(if is_refused { exit::FINDING } else { exit::GOOD })
+}
+
+/// That transports cannot be looked for.
+fn unusable(error: &CliError) -> Finding {
+    Finding {
+        check: "transports".to_owned(),
+        level: Level::Fail,
+        visible: true,
+        value: error.to_string(),
+        limit: "those that are installed can be listed".to_owned(),
+        fix: Some("tripmeter transports".to_owned()),
+    }
 }
 
 /// Systems that are here, and leave something open.

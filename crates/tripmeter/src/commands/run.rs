@@ -5,7 +5,7 @@ use crate::experiment;
 use crate::output;
 use crate::progress::Progress;
 use crate::recording::{self, Opened};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,11 +39,15 @@ pub fn follower(args: &FollowerArgs) -> Result<u8, CliError> {
     let program = experiment::program()?;
     let registry = experiment::registry(&args.plugins, &program)?;
     let plugins = registry.plugins();
-    registry.entries().iter().filter_map(|entry| entry.ignores(&BTreeMap::new())).for_each(|note| output::say(&note));
     let timeout = Duration::from_secs(args.timeout.into());
     let place = by_hand::rendezvous(&name).map_err(RunError::from)?;
     output::say(&format!("waiting for a leader at '{}'", place.display()));
-    by_hand::follow(&program, &plugins, &name, timeout, &stop).map_err(RunError::from)?;
+    let mut told = BTreeSet::new();
+    let mut watch = |system: &str| {
+        let ignores = registry.get(system).ok().and_then(|entry| entry.ignores(&BTreeMap::new()));
+        ignores.filter(|note| told.insert(note.clone())).iter().for_each(|note| output::say(note));
+    };
+    by_hand::follow(&program, &plugins, &name, timeout, &stop, &mut watch).map_err(RunError::from)?;
     Ok(exit::GOOD)
 }
 

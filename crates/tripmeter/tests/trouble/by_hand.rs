@@ -58,6 +58,18 @@ fn the_follower_may_come_first() {
 }
 
 #[test]
+fn variables_that_only_other_systems_ignore_are_not_told() {
+    let _alone = alone();
+    let (temporary, results) = (folder(), folder());
+    let words = ["follower", "--timeout", "500"];
+    let second = Tripmeter::under(&["env", "ROS_DOMAIN_ID=1", "RMW_IMPLEMENTATION=x"], words);
+    let second = second.temporary(temporary.path()).start();
+    leader(temporary.path(), results.path(), "uds/stream").run().with(exit::GOOD);
+    let second = second.wait(LONGEST).with(exit::GOOD);
+    assert!(!second.stderr.contains("ignores"), "{}", second.stderr);
+}
+
+#[test]
 fn whoever_waits_in_vain_says_so() {
     let temporary = folder();
     let results = temporary.path().join("results");
