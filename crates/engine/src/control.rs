@@ -19,12 +19,12 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tripmeter_abi::{Intruder, NodeOptions};
-use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
 use tripmeter_model::channel::Used;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
+use tripmeter_model::{Touch, printable};
 
 /// Version of these messages; leader and follower must have the same.
 pub const PROTOCOL: u32 = 9;
@@ -426,7 +426,8 @@ pub struct Versions {
 impl Versions {
     /// What a follower says whose leader has these versions.
     pub fn differ(&self) -> String {
-        let (leader, own) = (self.tripmeter.as_deref().unwrap_or("of unknown version"), env!("CARGO_PKG_VERSION"));
+        let leader = printable::line(self.tripmeter.as_deref().unwrap_or("of unknown version"));
+        let own = env!("CARGO_PKG_VERSION");
         format!(
             "the leader has protocol {} (tripmeter {leader}), this follower protocol {PROTOCOL} (tripmeter {own}); use the \
              same tripmeter on both sides",
@@ -453,7 +454,8 @@ impl Junk {
             #[serde(rename = "Setup")]
             setup: Versions,
         }
-        let text = line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect();
+        let text: String = line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect();
+        let text = printable::line(&text).into_owned();
         Self { text, versions: serde_json::from_str::<Greeting>(line).ok().map(|greeting| greeting.setup) }
     }
 }
@@ -618,6 +620,16 @@ mod tests {
         assert!(matches!(incoming.next::<u64>(SHORTLY), Ok(Heard::Message(7))));
         drop(other);
         assert!(matches!(incoming.next::<u64>(LONG), Ok(Heard::End)));
+    }
+
+    #[test]
+    fn what_the_other_side_says_cannot_act_on_a_terminal() {
+        let hostile = "a\u{1b}[31m\u{202e}\n".to_owned();
+        let junk = Junk::of(&hostile).to_string();
+        let differ = Versions { protocol: 1, tripmeter: Some(hostile) }.differ();
+        for text in [junk, differ] {
+            assert_eq!(printable::line(&text), text);
+        }
     }
 
     #[test]

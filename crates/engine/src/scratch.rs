@@ -83,10 +83,7 @@ impl Scratch {
     /// If its folder cannot be created.
     pub fn part(&mut self) -> io::Result<Part> {
         self.parts += 1;
-        let part = Part {
-            run_id: fresh_run_id(),
-            folder: self.folder.join(self.parts.to_string()),
-        };
+        let part = Part { run_id: fresh_run_id(), folder: self.folder.join(self.parts.to_string()) };
         fs::DirBuilder::new().mode(0o700).create(&part.folder)?;
         Ok(part)
     }

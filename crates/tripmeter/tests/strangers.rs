@@ -121,7 +121,11 @@ fn a_run_makes_names_that_nobody_can_take_first() {
     );
     let output = results.path().display().to_string();
     let words = ["run", "-q", "-t", "shm", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
-    Tripmeter::under(&["python3", "-c", &script], words).temporary(place.path()).at(place.path()).run().with(exit::GOOD);
+    Tripmeter::under(&["python3", "-c", &script], words)
+        .temporary(place.path())
+        .at(place.path())
+        .run()
+        .with(exit::GOOD);
 }
 
 /// What stands in the place of daemons' leases kills, makes and changes nothing.

@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tripmeter_abi::Plugin;
 use tripmeter_model::exit;
+use tripmeter_model::printable::line;
 
 /// Longest wait for the other side while it opens or connects a transport.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(35);
@@ -105,7 +106,8 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     match played {
         Ok(()) => exit::GOOD,
         Err(error) => {
-            eprintln!("{error}");
+            // It may quote the other side, and this may be a terminal.
+            eprintln!("{}", line(&error.to_string()));
             exit::SOFTWARE
         }
     }
