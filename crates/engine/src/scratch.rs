@@ -136,7 +136,9 @@ pub fn remove_leftovers() -> Vec<String> {
     let mut removed = os::names_in(&place);
     removed.retain(|name| is_left(name) && is_folder(name));
     removed.iter().for_each(|folder| remove_listed(&place.join(folder), is_left));
-    removed.iter().for_each(|folder| drop(remove_own(&place.join(folder))));
+    for folder in &removed {
+        remove_own(&place.join(folder));
+    }
     // What was named by the owner of a folder went with it.
     let others = remove_names(is_left).into_iter().filter(|name| removed.iter().all(|one| owner(one) != owner(name)));
     let others: Vec<String> = others.collect();

@@ -2,7 +2,7 @@
 
 use crate::lines::{self, Lines, latency_columns, number, used_columns};
 use crate::merged::Merged;
-use crate::notes::proof;
+use crate::notes::{ALL_LOST, proof};
 use crate::throughput::count;
 use tripmeter_model::channel::{Latency, LatencyBounds, Used};
 use tripmeter_model::payload::display_size;

@@ -121,7 +121,9 @@ fn too_long(text: &str) -> Option<String> {
                 open.push(byte == b'[');
                 elements += usize::from(byte == b'[');
             }
-            (b']' | b'}', None) => drop(open.pop()),
+            (b']' | b'}', None) => {
+                open.pop();
+            }
             (b',', None) => elements += usize::from(open.last() == Some(&true)),
             _ => {}
         }
