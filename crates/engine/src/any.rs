@@ -1,7 +1,7 @@
 //! A system with its types erased, so that the measuring loop is chosen once, before it starts.
 
 use crate::clock::{Monotonic, Source, Tsc};
-use crate::control::Intrusion;
+use crate::wire::Intrusion;
 use crate::worker::{follower::Follower, intruder, leader::Leader};
 use tripmeter_abi::{DaemonCommand, Description, Limits, NodeOptions, Result, System};
 use tripmeter_model::manifest::IntruderTrial;

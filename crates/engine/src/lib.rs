@@ -7,7 +7,7 @@ pub mod audit;
 pub mod bare;
 pub mod by_hand;
 pub mod clock;
-pub mod control;
+pub mod channel;
 mod daemon;
 mod environment;
 pub mod files;
@@ -30,6 +30,7 @@ mod scratch;
 mod spawn;
 mod supervise;
 mod system_v;
+pub mod wire;
 pub mod worker;
 
 pub use supervise::{Begun, Event, Followers, RunError, RunOptions, machine, run, run_while};

@@ -1,10 +1,10 @@
 //! What came of the messages of pattern `channel`, by the stamps of both sides put together, and of the calls of `rpc`.
 
 use crate::clock::Timebase;
-use crate::measure::arrivals::Arrived;
 use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::record::histogram;
+use crate::wire::Arrived;
 use hdrhistogram::Histogram;
 use tripmeter_model::channel::{Fate, Latency, LatencyBounds, PublisherTrial};
 use tripmeter_model::manifest::Counts;

@@ -1,7 +1,7 @@
 //! What has come of a stream of numbered messages.
 
 use crate::message::{self, Header, Kind, TouchKind};
-use serde::{Deserialize, Serialize};
+use crate::wire::Arrived;
 use tripmeter_abi::Message;
 
 /// Gaps that are remembered; of more, the oldest are forgotten, and what still comes of them counts as duplicated.
@@ -23,35 +23,6 @@ pub struct Arrivals {
     next: u64,
     /// Numbers that have been passed over, first and last of each gap, ascending.
     gaps: Vec<(u64, u64)>,
-}
-
-/// What has come of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrived {
-    /// Intact, each counted once.
-    pub received: u64,
-    /// Came again.
-    pub duplicated: u64,
-    /// Came after a later one.
-    pub reordered: u64,
-    /// Header or touched payload was not what was written.
-    pub damaged: u64,
-    /// Of an earlier stream.
-    pub earlier: u64,
-    /// Clock when the latest message came, in ticks; `None` if none did.
-    pub latest: Option<u64>,
-}
-
-impl Arrived {
-    /// Adds what another counted, or counted later.
-    pub fn add(&mut self, other: &Arrived) {
-        self.received += other.received;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.damaged += other.damaged;
-        self.earlier += other.earlier;
-        self.latest = self.latest.max(other.latest);
-    }
 }
 
 /// What a message is, by its number.

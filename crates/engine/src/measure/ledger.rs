@@ -1,11 +1,12 @@
 //! What a sink keeps of the messages that come: of one stream, or of those of several publishers.
 
 use super::Shared;
-use super::arrivals::{Arrivals, Arrived};
+use super::arrivals::Arrivals;
 use super::notes::{Arrival, Notes};
 use crate::clock::Clock;
 use crate::memory::OutOfMemory;
 use crate::message::{self, TouchKind};
+use crate::wire::Arrived;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Message;
 

@@ -1,7 +1,8 @@
 //! Processes that try to get into a secured transport.
 
 use super::Run;
-use crate::control::{Heard, Incoming, Intrusion, ToWorker};
+use crate::channel::{Heard, Incoming};
+use crate::wire::{Intrusion, ToWorker};
 use crate::spawn::Worker;
 use crate::worker::intruder;
 use std::collections::BTreeMap;

@@ -3,7 +3,8 @@
 use super::movement::Movement;
 use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
-use crate::control::{CLOSING, Follow, FromFollower, FromLeader, Heard, Incoming, Job, OPENING, ToWorker, WRITING};
+use crate::channel::{Heard, Incoming};
+use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING};
 use crate::files::append_log_row;
 use crate::last_line::last_line;
 use crate::registry::Entry;

@@ -4,7 +4,7 @@
 
 use super::leader::{Leader, Output};
 use super::{Error, Result};
-use crate::control::FromLeader;
+use crate::wire::FromLeader;
 use crate::files::aside::SetAside;
 use std::path::Path;
 use std::time::{Duration, Instant};

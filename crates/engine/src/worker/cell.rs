@@ -3,7 +3,7 @@
 use super::leader::{Leader, Output, Session};
 use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
 use crate::clock::Clock;
-use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
+use crate::wire::{Begin, FromLeader, Task, ToFollower, WRITING};
 use crate::measure::answers::Answers;
 use crate::measure::stamps::{self, MISSING, Row};
 use crate::measure::trips::Trips;
@@ -184,8 +184,9 @@ impl Leader {
         let before = self.handover(session)?;
         let plan = &self.job.sub_experiment;
         // Twice as many, as some may be lost; more are not noted.
-        let noted = if plan.one_way { 2 * (plan.warmup + plan.samples_of(payload_bytes)) } else { 0 };
-        self.ask_ready(&ToFollower::Cell { payload_bytes, first: session.sequence + 1, noted })?;
+        let noted = plan.one_way.then(|| 2 * (plan.warmup + plan.samples_of(payload_bytes)));
+        let (first, most) = (session.sequence + 1, Vec::from_iter(noted));
+        self.ask_ready(&ToFollower::Begin(Begin { task: Task::Answer, first, payload_bytes, most, observe: false }))?;
         Ok(before)
     }
 
@@ -199,9 +200,9 @@ impl Leader {
     ) -> Result<()> {
         let mut after = None;
         if outcome.broken.is_none() {
-            self.tell(&ToFollower::Stop)?;
-            if !self.hear(ANSWER_TIMEOUT)?.iter().all(|heard| matches!(heard, FromFollower::Stopped)) {
-                return Err(Error::Failed("the follower's messages are out of order".to_owned()));
+            self.tell(&ToFollower::End { last: Vec::new() })?;
+            for follower in 0..self.followers() {
+                self.hear_report(follower, ANSWER_TIMEOUT)?;
             }
             after = self.handover(session)?;
         }

@@ -1,14 +1,14 @@
 //! The process that answers. All its settings come from the leader.
 
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
-use crate::clock::{Clock, Monotonic, Source, Tsc};
-use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower, Versions};
+use crate::clock::{Clock, Source};
+use crate::channel::{Channel, NoMessage, Versions};
+use crate::wire::{Arrived, Begin, FromFollower, PROTOCOL, Report, Setup, Task, ToFollower};
 use crate::handover::Page;
-use crate::measure::arrivals;
 use crate::measure::callback::{self, Inbox};
 use crate::measure::delayed::Delayed;
 use crate::measure::sink::Sink;
-use crate::measure::stamps::{Arrived, NoStamps, Numbered, Stamps};
+use crate::measure::stamps::{self, NoStamps, Numbered, Stamps};
 use crate::measure::{Failure, Shared, Watch, echo};
 use crate::message::{TouchKind, with_touch};
 use crate::os::{self, ForThisUser, Target};
@@ -40,12 +40,12 @@ pub fn follow(stream: UnixStream, plugins: &BTreeMap<String, PathBuf>, built_in:
     let mut follower = Follower::start(stream)?;
     if follower.pattern() == Pattern::Log {
         let result = follower.read_logs();
-        return follower.report(result);
+        return follower.pass_on(result);
     }
     let system = &follower.setup.system;
     let plugin = plugins.get(system).map(PathBuf::as_path);
     let result = find(system, plugin, built_in).and_then(|system| system.follow(&mut follower));
-    follower.report(result)
+    follower.pass_on(result)
 }
 
 impl Follower {
@@ -55,9 +55,8 @@ impl Follower {
     /// If the leader goes away, or speaks another protocol.
     pub fn start(stream: UnixStream) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let stops = |message: &ToFollower| match message {
-            ToFollower::Stop => Some(0),
-            ToFollower::StopAfter { last } => Some(*last),
+        let stops = |message: &ToFollower, shared: &Shared| match message {
+            ToFollower::End { last } if shared.is_alone.load(Relaxed) => Some(last.first().copied().unwrap_or(0)),
             _ => None,
         };
         let mut control = Channel::new(stream, shared.clone(), Target::current(), stops)
@@ -94,7 +93,7 @@ impl Follower {
     ///
     /// # Errors
     /// The result's own.
-    pub(super) fn report(&mut self, result: Result<()>) -> Result<()> {
+    pub(super) fn pass_on(&mut self, result: Result<()>) -> Result<()> {
         if let Err(error) = &result {
             // A leader that has gone need not be told.
             let _ = self.control.send(&FromFollower::Failed(error.to_string()));
@@ -179,43 +178,62 @@ impl Follower {
                     self.say(&FromFollower::Ready)?;
                     page.follow();
                 }
-                ToFollower::Cell { first, noted, .. } => {
-                    let ticks = self.setup.timebase.to_ticks(self.setup.answer_delay_ns);
-                    match self.setup.arrivals {
-                        None if ticks > 0 => self.cell(&mut Delayed { link, clock, ticks }, inbox, &mut NoStamps)?,
-                        None => self.cell(link, inbox, &mut NoStamps)?,
-                        Some(Source::Tsc) => self.noted_cell(link, inbox, Arrived::new(Tsc, first, noted)?)?,
-                        Some(Source::Monotonic) => {
-                            self.noted_cell(link, inbox, Arrived::new(Monotonic, first, noted)?)?
-                        }
-                    }
-                    self.say(&FromFollower::Stopped)?;
+                ToFollower::Begin(begin) if begin.observe => {
+                    self.shared.is_alone.store(true, Relaxed);
+                    probe::follow(self, link, clock, inbox, baseline)?;
                 }
-                ToFollower::Count { first } => {
-                    self.ready()?;
-                    let mut link = Watch::off(link);
-                    let arrived = with_touch!(self.setup.touch, T => self.count::<L, C, T, false>(&mut link, clock, inbox, first))?;
-                    self.say(&FromFollower::Arrived(arrived))?;
-                }
-                ToFollower::Receive { first, messages } => {
-                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, &messages))?;
-                }
-                ToFollower::Answer => {
-                    with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes))?;
-                }
-                ToFollower::Probe(plan) => probe::follow(self, link, clock, inbox, baseline, plan)?,
+                ToFollower::Begin(begin) => self.begin(links, clock, inboxes, begin)?,
                 ToFollower::Bye => return Ok(()),
-                ToFollower::Setup(_)
-                | ToFollower::Connect(_)
-                | ToFollower::Stop
-                | ToFollower::StopAfter { .. }
-                | ToFollower::ReadLog { .. }
-                | ToFollower::LogClosed { .. }
-                | ToFollower::Sent { .. } => {
+                ToFollower::Setup(_) | ToFollower::Connect(_) | ToFollower::End { .. } => {
                     return Err(Error::Failed("the leader's messages are out of order".to_owned()));
                 }
             }
         }
+    }
+
+    /// Handles messages until the leader has sent all, and reports them.
+    fn begin<L: Link, C: Clock + Copy>(
+        &mut self,
+        links: &mut [L],
+        clock: C,
+        inboxes: &[Box<Inbox>],
+        begin: Begin,
+    ) -> Result<()> {
+        let Begin { task, first, most, .. } = begin;
+        let is_alone = match task {
+            Task::Answer => self.pattern() != Pattern::Rpc,
+            Task::Count => most.is_empty(),
+            Task::ReadLog { .. } => return Err(Error::Failed("the leader asked a transport for a log".to_owned())),
+        };
+        self.shared.is_alone.store(is_alone, Relaxed);
+        if !is_alone {
+            return match task {
+                Task::Answer => with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes)),
+                _ => with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, &most)),
+            };
+        }
+        let (link, inbox) = (&mut links[0], &*inboxes[0]);
+        let mut report = Report::default();
+        if task == Task::Count {
+            self.ready()?;
+            let mut link = Watch::off(link);
+            let arrived =
+                with_touch!(self.setup.touch, T => self.count::<L, C, T, false>(&mut link, clock, inbox, first))?;
+            report.arrived.push(arrived);
+        } else {
+            let ticks = self.setup.timebase.to_ticks(self.setup.answer_delay_ns);
+            match most.first() {
+                None if ticks > 0 => self.cell(&mut Delayed { link, clock, ticks }, inbox, &mut NoStamps)?,
+                None => self.cell(link, inbox, &mut NoStamps)?,
+                Some(most) => self.noted_cell(link, inbox, stamps::Arrived::new(clock, first, *most)?)?,
+            }
+        }
+        self.report(report)
+    }
+
+    /// Sends the leader what has come of the messages.
+    pub(super) fn report(&mut self, report: Report) -> Result<()> {
+        self.say(&FromFollower::Report(Box::new(report)))
     }
 
     fn cell<L: Link, S: Stamps>(&mut self, link: &mut L, inbox: &Inbox, stamps: &mut S) -> Result<()> {
@@ -225,7 +243,7 @@ impl Follower {
     }
 
     /// A cell whose arrivals are noted, and left in a file for the leader.
-    fn noted_cell<L: Link, C: Clock>(&mut self, link: &mut L, inbox: &Inbox, mut arrived: Arrived<C>) -> Result<()> {
+    fn noted_cell<L: Link, C: Clock>(&mut self, link: &mut L, inbox: &Inbox, mut arrived: stamps::Arrived<C>) -> Result<()> {
         if let Some(follower) = self.number() {
             let mut numbered = Numbered { follower, stamps: arrived };
             self.cell(link, inbox, &mut numbered)?;
@@ -271,7 +289,7 @@ impl Follower {
         clock: C,
         inbox: &Inbox,
         first: u64,
-    ) -> Result<arrivals::Arrived> {
+    ) -> Result<Arrived> {
         let shared = self.shared.clone();
         let mut sink = Sink::new(link, clock, &shared, first);
         sink.loss_timeout_ns = self.setup.loss_timeout_ns;
@@ -318,15 +336,12 @@ impl Follower {
         self.setup.options.wait == Wait::Callback
     }
 
-    pub(super) fn finish_probe(&mut self, evidence: crate::proof::Evidence) -> Result<()> {
-        self.say(&FromFollower::Evidence(Box::new(evidence)))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::receive;
+    use crate::channel::receive;
     use std::io::{BufReader, Write};
 
     /// What a follower and its leader say of that first line.

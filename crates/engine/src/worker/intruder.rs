@@ -2,7 +2,8 @@
 
 use super::leader::Leader;
 use super::{BuiltIn, Error, OPEN_TIMEOUT, Result, find};
-use crate::control::{FromLeader, Intrusion, ToWorker, send};
+use crate::channel::send;
+use crate::wire::{FromLeader, Intrusion, ToWorker};
 use crate::measure::callback::Inbox;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};

@@ -7,8 +7,9 @@ use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, co
 use crate::any::AnySystem;
 use crate::audit;
 use crate::clock::{Clock, Source};
-use crate::control::{
-    CLOSING, Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, WRITING, send,
+use crate::channel::{Channel, NoMessage, send};
+use crate::wire::{
+    CLOSING, FromFollower, FromLeader, Job, PROTOCOL, Report, Setup, ToFollower, ToWorker, WRITING,
 };
 use crate::files::{Files, Kind, StampFiles, TrialFile};
 use crate::handover::Page;
@@ -99,7 +100,7 @@ type Prepared = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
 fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Prepared> {
     confine(&job.cpus)?;
     let shared = Arc::new(Shared::default());
-    let stops = |message: &ToWorker| matches!(message, ToWorker::Stop).then_some(0);
+    let stops = |message: &ToWorker, _: &Shared| matches!(message, ToWorker::Stop).then_some(0);
     let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), stops)
         .map_err(|error| Error::of("supervisor's channel", error))?;
     let transport = &job.sub_experiment.transport;
@@ -110,7 +111,7 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     shared.interrupt.store(variant.interrupt, Relaxed);
     let (streams, threads) =
         if variant.same_process { start_followers(&job, &system)? } else { (meet_followers(&job)?, Vec::new()) };
-    let channel = |stream| Channel::new(stream, shared.clone(), Target::current(), |_| None);
+    let channel = |stream| Channel::new(stream, shared.clone(), Target::current(), |_, _| None);
     let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
     let controls = controls.map_err(|error| Error::of("control channel", error))?;
     let files = Output::create(&job).map_err(|error| Error::of("results folder", error))?;
@@ -132,7 +133,7 @@ fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixSt
             // An error has been sent to the leader, which reports it.
             let _ = Follower::start(other).and_then(|mut follower| {
                 let result = system.follow(&mut follower);
-                follower.report(result)
+                follower.pass_on(result)
             });
         };
         streams.push(own);
@@ -245,6 +246,14 @@ impl Leader {
         self.hear_ready(follower)
     }
 
+    /// What a follower has seen of the messages that have ended.
+    pub(super) fn hear_report(&mut self, follower: u32, time: Duration) -> Result<Report> {
+        match self.hear_one(follower, time)? {
+            FromFollower::Report(report) => Ok(*report),
+            _ => Err(self.failed("the follower's messages are out of order")),
+        }
+    }
+
     fn hear_ready(&mut self, follower: u32) -> Result<()> {
         match self.hear_one(follower, ANSWER_TIMEOUT)? {
             FromFollower::Ready => Ok(()),
@@ -339,7 +348,6 @@ impl Leader {
             protocol: PROTOCOL,
             tripmeter: env!("CARGO_PKG_VERSION").to_owned(),
             system: self.job.sub_experiment.transport.system.clone(),
-            arrivals: self.job.sub_experiment.one_way.then_some(self.job.timebase.source),
             options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,
             cpu: self.job.follower_cpus[follower as usize],

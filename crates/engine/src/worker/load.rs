@@ -5,8 +5,7 @@ use super::search::search;
 use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{Error, Result};
 use crate::clock::Clock;
-use crate::control::{FromFollower, FromLeader, ToFollower};
-use crate::measure::arrivals::Arrived;
+use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use crate::measure::stream::{Even, Extent, Paused, Spacing, Stream, Unspaced};
 use crate::measure::{End, Failure, Watch};
 use crate::message::TouchKind;
@@ -140,7 +139,8 @@ impl Leader {
         capped: u64,
     ) -> Result<Trial> {
         let first = session.sequence + 1;
-        self.ask_ready(&ToFollower::Count { first })?;
+        let begin = Begin { task: Task::Count, first, payload_bytes, most: Vec::new(), observe: false };
+        self.ask_ready(&ToFollower::Begin(begin))?;
         let (base, shared) = (self.job.timebase, self.shared.clone());
         let mut links = [Watch::off(&mut *session.link)];
         let mut stream = Stream::new(&mut links, session.clock, &shared, payload_bytes as usize, session.sequence);
@@ -225,11 +225,9 @@ impl Leader {
 
     /// Tells the follower how many messages there are, and hears what has come of them.
     fn count(&mut self, last: u64) -> Result<Arrived> {
-        self.tell(&ToFollower::StopAfter { last })?;
-        match self.hear_taken(LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns))? {
-            FromFollower::Arrived(arrived) => Ok(arrived),
-            _ => Err(Error::Failed("the follower's messages are out of order".to_owned())),
-        }
+        self.tell(&ToFollower::End { last: vec![last] })?;
+        let report = self.hear_taken(LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns))?;
+        report.arrived.first().copied().ok_or_else(|| self.failed("the follower has counted nothing"))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a cell")]

@@ -6,7 +6,7 @@ use super::crew::Window;
 use super::leader::{Leader, Output};
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::{Clock, monotonic_ns};
-use crate::control::{CLOSING, FromFollower, FromLeader, ToFollower, WRITING};
+use crate::wire::{Begin, CLOSING, FromFollower, FromLeader, Task, ToFollower, WRITING};
 use crate::handover::Page;
 use crate::lines::Text;
 use crate::measure::logging::Calls;
@@ -173,21 +173,25 @@ impl Leader {
     /// Makes the reader ready, and the FIFO, if lines go to one. Returns where lines go.
     fn begin_log(&mut self, payload_bytes: u64, most: u64) -> Result<PathBuf> {
         let file = self.node_options(Role::Leader, 0).log_file();
-        let pipe = self.variant.path == Claim::Pipe;
-        if pipe {
+        let is_pipe = self.variant.path == Claim::Pipe;
+        if is_pipe {
             os::make_fifo(&file).map_err(|error| Error::of(&format!("FIFO '{}'", file.display()), error))?;
         }
-        self.ask_ready(&ToFollower::ReadLog { payload_bytes, most, pipe })?;
+        let task = Task::ReadLog { is_pipe };
+        let begin = Begin { task, first: 1, payload_bytes, most: vec![most], observe: false };
+        self.ask_ready(&ToFollower::Begin(begin))?;
         Ok(file)
     }
 
     /// Has the reader finish; what it found of so many calls.
     fn end_log(&mut self, calls: u64) -> Result<(Counts, Lines)> {
-        self.tell(&ToFollower::LogClosed { calls })?;
+        self.tell(&ToFollower::End { last: vec![calls] })?;
         let deadline = Instant::now() + LONGEST_READING;
         loop {
             match self.hear_within(0, SIGN_OF_LIFE)? {
-                Some(FromFollower::Lines { counts, lines }) => return Ok((counts, lines)),
+                Some(FromFollower::Report(report)) => {
+                    return report.log.ok_or_else(|| self.failed("the reader has checked no line"));
+                }
                 Some(_) => return Err(self.failed("the reader's messages are out of order")),
                 None if Instant::now() > deadline => {
                     let seconds = LONGEST_READING.as_secs();

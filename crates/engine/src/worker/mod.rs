@@ -22,7 +22,8 @@ mod trials;
 
 use crate::any::AnySystem;
 use crate::audit;
-use crate::control::{Follow, FromFollower, NoMessage, ToWorker, receive, send};
+use crate::channel::{NoMessage, receive, send};
+use crate::wire::{Follow, FromFollower, ToWorker};
 use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
 use std::io::{self, BufReader};

@@ -4,7 +4,7 @@ use super::follower::Follower;
 use super::leader::{Leader, Session, is_one_way};
 use super::{Error, Result};
 use crate::clock::Clock;
-use crate::control::{FromFollower, FromLeader, ProbePlan, ToFollower};
+use crate::wire::{Begin, FromLeader, Report, Task, ToFollower};
 use crate::measure::answers::{Answers, Several};
 use crate::measure::callback::Inbox;
 use crate::measure::stamps::{NoStamps, Numbered, Requests};
@@ -27,6 +27,15 @@ const SIGN_OF_LIFE_NS: u64 = 2_000_000_000;
 
 const PHASE: &str = "prove its path";
 
+/// Extent of a path proof.
+#[derive(Clone, Copy)]
+struct ProbePlan {
+    /// Messages in each direction.
+    messages: u64,
+    /// Bytes of each.
+    payload_bytes: u64,
+}
+
 fn sign_of_life(leader: &mut Leader) {
     leader.report(&FromLeader::Phase(PHASE.to_owned()));
 }
@@ -38,9 +47,7 @@ pub(super) fn follow<L: Link, C: Clock>(
     clock: C,
     inbox: &Inbox,
     baseline: &Baseline,
-    plan: ProbePlan,
 ) -> Result<()> {
-    debug_assert!(plan.messages > 0);
     let mut observer = Observer::start(baseline);
     follower.ready()?;
     if !follower.is_called_back() {
@@ -57,7 +64,7 @@ pub(super) fn follow<L: Link, C: Clock>(
     } else {
         follower.answer::<L, TouchFull, NoStamps, true>(&mut watched, inbox, &mut NoStamps)?;
     }
-    follower.finish_probe(observer.finish())
+    follower.report(Report { evidence: Some(observer.finish()), ..Report::default() })
 }
 
 /// The leader's half: the verdict over both sides' evidence; of several followers one after the other.
@@ -97,11 +104,15 @@ fn prove<L: Link, C: Clock + Copy>(
     let plan = ProbePlan { messages: proof::messages_for(payload_bytes), payload_bytes };
     let mut observer = Observer::start(baseline);
     let others: Vec<u32> = (0..leader.followers()).filter(|other| *other != follower).collect();
+    let begin = |task, observe| {
+        ToFollower::Begin(Begin { task, first: session.sequence + 1, payload_bytes, most: Vec::new(), observe })
+    };
     for other in &others {
-        leader.ask_one_ready(*other, &ToFollower::Count { first: session.sequence + 1 })?;
+        leader.ask_one_ready(*other, &begin(Task::Count, false))?;
     }
-    leader.ask_one_ready(follower, &ToFollower::Probe(plan))?;
-    let answered = if is_one_way(leader.job.sub_experiment.pattern) {
+    let task = if is_one_way(leader.job.sub_experiment.pattern) { Task::Count } else { Task::Answer };
+    leader.ask_one_ready(follower, &begin(task, true))?;
+    let answered = if task == Task::Count {
         send(leader, session, &mut observer, plan)?;
         Err(observer)
     } else {
@@ -112,17 +123,15 @@ fn prove<L: Link, C: Clock + Copy>(
         }
         Ok(observer.finish())
     };
-    leader.tell(&ToFollower::StopAfter { last: session.sequence })?;
+    leader.tell(&ToFollower::End { last: vec![session.sequence] })?;
     let time = super::ANSWER_TIMEOUT + Duration::from_nanos(leader.job.loss_timeout_ns);
-    let FromFollower::Evidence(other) = leader.hear_one(follower, time)? else {
+    let Some(other) = leader.hear_report(follower, time)?.evidence else {
         return Err(Error::Failed("the follower sent no evidence of its path".to_owned()));
     };
     // One way, the system's own threads may go on sending after the last call has returned, until all has arrived.
     let own = answered.unwrap_or_else(Observer::finish);
-    for other in others {
-        let FromFollower::Arrived(_) = leader.hear_one(other, time)? else {
-            return Err(Error::Failed("the follower's messages are out of order".to_owned()));
-        };
+    for silent in others {
+        leader.hear_report(silent, time)?;
     }
     Ok(verdict(variant, plan, &own, &other))
 }

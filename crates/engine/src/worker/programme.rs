@@ -6,8 +6,7 @@ use super::leader::{Leader, Session};
 use super::trials::end_of;
 use super::{Error, Result, arrivals_file};
 use crate::clock::Clock;
-use crate::control::ToFollower;
-use crate::measure::arrivals::Arrived;
+use crate::wire::{Arrived, Begin, Task};
 use crate::measure::notes;
 use crate::measure::publish::{Publisher, Sending, Sleep, Timetable};
 use crate::measure::{End, Watch};
@@ -103,8 +102,9 @@ impl Leader {
                 }
             }
         });
-        let ready = ToFollower::Receive { first, messages: messages.clone() };
-        let Conducted { begin, used: own, ended, failure } = self.conduct(crew, &sending, &ready, works.collect())?;
+        // Under a recording they have many sizes.
+        let receive = Begin { task: Task::Count, first, payload_bytes: 0, most: messages.clone(), observe: false };
+        let Conducted { begin, used: own, ended, failure } = self.conduct(crew, &sending, receive, works.collect())?;
         let ended: Vec<(usize, End, u64)> =
             ended.into_iter().map(|ended| ended.unwrap_or((0, End::Stopped, 0))).collect();
         sent.iter_mut().zip(&ended).for_each(|(sent, (count, ..))| sent.truncate(*count));

@@ -5,8 +5,8 @@ use super::crew::{Crew, Done, PAUSE, Window, look_ns};
 use super::follower::Follower;
 use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
 use crate::clock::Clock;
-use crate::control::{FromFollower, NoMessage, ToFollower};
-use crate::measure::arrivals::Arrived;
+use crate::channel::NoMessage;
+use crate::wire::{Arrived, FromFollower, Report, ToFollower};
 use crate::measure::callback::Inbox;
 use crate::measure::ledger::{Ledger, Several, Single};
 use crate::measure::notes::Arrival;
@@ -83,7 +83,7 @@ impl Follower {
     pub(super) fn say_received(&mut self, arrived: Vec<Arrived>, taken: Taken) -> Result<()> {
         let Taken { used, failure } = taken;
         let why = failure.map(|failure| format!("take messages: {failure}"));
-        self.say(&FromFollower::Received { arrived, used, failed: why.clone() })?;
+        self.report(Report { arrived, used, failed: why.clone(), ..Report::default() })?;
         why.map_or(Ok(()), |why| Err(Error::Failed(why)))
     }
 
@@ -168,7 +168,7 @@ impl Follower {
         self.say(&FromFollower::Ready)?;
         loop {
             match self.hear(PAUSE) {
-                Ok(ToFollower::Sent { last }) => {
+                Ok(ToFollower::End { last }) => {
                     let used = window.close();
                     // One thread may ask for the numbers of all.
                     crew.shared.iter().zip(last).for_each(|(shared, last)| shared.last.store(last, Relaxed));

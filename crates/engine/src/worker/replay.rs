@@ -6,7 +6,7 @@ use super::programme::{Played, Programme};
 use super::trials::{Trials, cut_short};
 use super::{Error, Result};
 use crate::clock::Clock;
-use crate::control::{FromLeader, WRITING};
+use crate::wire::{FromLeader, WRITING};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::message::TouchKind;
 use crate::passage::{Kept, Tally};

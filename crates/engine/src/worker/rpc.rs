@@ -7,9 +7,8 @@ use super::leader::{Leader, Session};
 use super::trials::{Piece, Sent, Tallied, end_of};
 use super::{Error, Result};
 use crate::clock::Clock;
-use crate::control::ToFollower;
+use crate::wire::{Arrived, Begin, Task};
 use crate::measure::answers::Answers;
-use crate::measure::arrivals::Arrived;
 use crate::measure::callback::{self, Inbox};
 use crate::measure::calls::{Client, Made, called_back};
 use crate::measure::notes::{DAMAGED, NEVER};
@@ -98,7 +97,9 @@ impl Leader {
                 (called, failure)
             }
         });
-        let conducted = self.conduct(crew, &sending, &ToFollower::Answer, works.collect())?;
+        let payload_bytes = piece.payload_bytes;
+        let answer = Begin { task: Task::Answer, first: sequence + 1, payload_bytes, most: Vec::new(), observe: false };
+        let conducted = self.conduct(crew, &sending, answer, works.collect())?;
         let Conducted { begin, used, ended, failure } = conducted;
         let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
         let ended: Vec<Called> = ended.into_iter().map(|ended| ended.unwrap_or_else(none)).collect();

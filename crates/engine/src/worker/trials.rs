@@ -3,10 +3,9 @@
 use super::cell::MANY_SAMPLES;
 use super::leader::{Leader, Output, Session};
 use super::{Error, Result};
-use crate::control::{FromLeader, WRITING};
+use crate::wire::{Arrived, FromLeader, WRITING};
 use crate::files::StampFiles;
 use crate::measure::End;
-use crate::measure::arrivals::Arrived;
 use crate::measure::publish::Schedule;
 use crate::passage::{Tally, Topic};
 use std::sync::atomic::Ordering::Relaxed;
