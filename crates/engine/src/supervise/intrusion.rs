@@ -2,8 +2,8 @@
 
 use super::Run;
 use crate::channel::{Heard, Incoming};
-use crate::wire::{Intrusion, ToWorker};
 use crate::spawn::Worker;
+use crate::wire::{Intrusion, ToWorker};
 use crate::worker::intruder;
 use std::collections::BTreeMap;
 use std::fs::File;

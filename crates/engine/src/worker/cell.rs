@@ -3,18 +3,18 @@
 use super::leader::{Leader, Output, Session};
 use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
 use crate::clock::Clock;
-use crate::wire::{Begin, FromLeader, Task, ToFollower, WRITING};
 use crate::measure::answers::Answers;
 use crate::measure::stamps::{self, MISSING, Row};
 use crate::measure::trips::Trips;
 use crate::measure::{End, Failure, Watch, callback};
 use crate::memory::reserved;
 use crate::message::TouchKind;
-use crate::record::{OneWay, Recorded, Recorder};
+use crate::record::{Distribution, Recorded, Recorder};
+use crate::wire::{Begin, FromLeader, Task, ToFollower, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::{Link, Wait};
-use tripmeter_model::manifest::{AtFollower, Cell, Counts, Handover, Handovers};
+use tripmeter_model::manifest::{AtFollower, Cell, Counts, Figures, Handover, Handovers};
 use tripmeter_model::plan::Raw;
 
 /// Between two signs of life.
@@ -57,6 +57,15 @@ enum Latency {
     At(u32),
     /// To the last of them.
     Last,
+}
+
+/// Latencies one way.
+pub(super) struct OneWay {
+    of: Latency,
+    times: Distribution,
+    figures: Option<Figures>,
+    /// Samples that have none.
+    missing: u64,
 }
 
 impl Latency {
@@ -217,13 +226,12 @@ impl Leader {
         let one_way = self.one_way(outcome)?;
         let mut cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
         cell.cut_short = cut_short;
-        let figures = |of: &Latency| one_way.iter().find(|one| one.0 == *of).and_then(|one| one.1.figures);
-        let within_run = |of: &Latency| {
-            one_way.iter().find(|one| one.0 == *of).filter(|one| one.1.figures.is_some()).map(|one| one.1.within_run)
-        };
+        let find = |of: &Latency| one_way.iter().find(|one| one.of == *of).filter(|one| one.figures.is_some());
+        let figures = |of: &Latency| find(of).and_then(|one| one.figures);
+        let within_run = |of: &Latency| find(of).and_then(|one| one.times.within_run());
         cell.one_way_ns = figures(&Latency::Only);
         cell.one_way_last_ns = figures(&Latency::Last);
-        cell.one_way_missing = one_way.iter().map(|(_, one_way)| one_way.missing).max().unwrap_or(0);
+        cell.one_way_missing = one_way.iter().map(|one| one.missing).max().unwrap_or(0);
         cell.one_way_within_run_ns = within_run(&Latency::Only);
         cell.one_way_last_within_run_ns = within_run(&Latency::Last);
         cell.followers = (0..)
@@ -237,7 +245,7 @@ impl Leader {
         self.make_room()?;
         if let Output::Samples(files) = &mut self.files {
             let duration = Duration::from_nanos(outcome.duration_ns);
-            let others: Vec<_> = one_way.iter().map(|(of, one_way)| (of.tag(payload_bytes), one_way)).collect();
+            let others: Vec<_> = one_way.iter().map(|one| (one.of.tag(payload_bytes), &one.times.histogram)).collect();
             let appended = files.append(payload_bytes, &outcome.recorded, &others, duration);
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
@@ -245,7 +253,7 @@ impl Leader {
     }
 
     /// Latencies one way, from our stamps and the followers', of messages that were answered.
-    fn one_way(&self, outcome: &Outcome) -> Result<Vec<(Latency, OneWay)>> {
+    fn one_way(&self, outcome: &Outcome) -> Result<Vec<OneWay>> {
         let Some(Stamped { rows, ticks, first }) = &outcome.stamped else { return Ok(Vec::new()) };
         let mut each = Vec::new();
         for follower in 0..self.followers() {
@@ -256,18 +264,17 @@ impl Leader {
             let arrived: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
             each.push(stamps::one_way(rows, ticks, *first, &arrived));
         }
-        let in_ns = |ticks: Vec<u64>| {
-            let samples = ticks.len();
-            let known = ticks.into_iter().filter(|ticks| *ticks != MISSING);
-            let known: Vec<u64> = known.map(|ticks| self.job.timebase.to_ns(ticks)).collect();
-            let missing = (samples - known.len()) as u64;
-            OneWay::of(known, missing)
+        let one_way = |of, ticks: &[u64]| {
+            let mut times = Distribution::new(Raw::Csv);
+            let known = ticks.iter().filter(|ticks| **ticks != MISSING);
+            known.for_each(|ticks| times.record(self.job.timebase.to_ns(*ticks)));
+            OneWay { of, figures: times.figures(), missing: ticks.len() as u64 - times.histogram.len(), times }
         };
-        if let [_] = each[..] {
-            return Ok(each.into_iter().map(|latencies| (Latency::Only, in_ns(latencies))).collect());
+        if let [only] = &each[..] {
+            return Ok(vec![one_way(Latency::Only, only)]);
         }
-        let last = (Latency::Last, in_ns(stamps::last(&each)));
-        let each = (0..).zip(each).map(|(follower, latencies)| (Latency::At(follower), in_ns(latencies)));
+        let last = one_way(Latency::Last, &stamps::last(&each));
+        let each = (0..).zip(&each).map(|(follower, latencies)| one_way(Latency::At(follower), latencies));
         Ok(each.chain([last]).collect())
     }
 

@@ -1,9 +1,8 @@
 //! The process that answers. All its settings come from the leader.
 
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
-use crate::clock::{Clock, Source};
 use crate::channel::{Channel, NoMessage, Versions};
-use crate::wire::{Arrived, Begin, FromFollower, PROTOCOL, Report, Setup, Task, ToFollower};
+use crate::clock::{Clock, Source};
 use crate::handover::Page;
 use crate::measure::callback::{self, Inbox};
 use crate::measure::delayed::Delayed;
@@ -13,6 +12,7 @@ use crate::measure::{Failure, Shared, Watch, echo};
 use crate::message::{TouchKind, with_touch};
 use crate::os::{self, ForThisUser, Target};
 use crate::proof::{Baseline, Observer};
+use crate::wire::{Arrived, Begin, FromFollower, PROTOCOL, Report, Setup, Task, ToFollower};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -243,7 +243,12 @@ impl Follower {
     }
 
     /// A cell whose arrivals are noted, and left in a file for the leader.
-    fn noted_cell<L: Link, C: Clock>(&mut self, link: &mut L, inbox: &Inbox, mut arrived: stamps::Arrived<C>) -> Result<()> {
+    fn noted_cell<L: Link, C: Clock>(
+        &mut self,
+        link: &mut L,
+        inbox: &Inbox,
+        mut arrived: stamps::Arrived<C>,
+    ) -> Result<()> {
         if let Some(follower) = self.number() {
             let mut numbered = Numbered { follower, stamps: arrived };
             self.cell(link, inbox, &mut numbered)?;
@@ -335,7 +340,6 @@ impl Follower {
     pub(super) fn is_called_back(&self) -> bool {
         self.setup.options.wait == Wait::Callback
     }
-
 }
 
 #[cfg(test)]

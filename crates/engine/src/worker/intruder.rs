@@ -3,8 +3,8 @@
 use super::leader::Leader;
 use super::{BuiltIn, Error, OPEN_TIMEOUT, Result, find};
 use crate::channel::send;
-use crate::wire::{FromLeader, Intrusion, ToWorker};
 use crate::measure::callback::Inbox;
+use crate::wire::{FromLeader, Intrusion, ToWorker};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use tripmeter_abi::raw::TM_INTRUDER_LEADS;

@@ -6,11 +6,8 @@ use super::intruder::TruePair;
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
 use crate::any::AnySystem;
 use crate::audit;
-use crate::clock::{Clock, Source};
 use crate::channel::{Channel, NoMessage, send};
-use crate::wire::{
-    CLOSING, FromFollower, FromLeader, Job, PROTOCOL, Report, Setup, ToFollower, ToWorker, WRITING,
-};
+use crate::clock::{Clock, Source};
 use crate::files::{Files, Kind, StampFiles, TrialFile};
 use crate::handover::Page;
 use crate::measure::alarm::Alarm;
@@ -21,6 +18,7 @@ use crate::measure::{Failure, Shared, Tracker};
 use crate::message::with_touch;
 use crate::os::{self, ForThisUser, Target, Whose};
 use crate::proof::{self, Observer};
+use crate::wire::{CLOSING, FromFollower, FromLeader, Job, PROTOCOL, Report, Setup, ToFollower, ToWorker, WRITING};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -6,13 +6,13 @@ use super::leader::{Leader, Session};
 use super::trials::end_of;
 use super::{Error, Result, arrivals_file};
 use crate::clock::Clock;
-use crate::wire::{Arrived, Begin, Task};
 use crate::measure::notes;
 use crate::measure::publish::{Publisher, Sending, Sleep, Timetable};
 use crate::measure::{End, Watch};
 use crate::memory::{filled, reserved};
 use crate::message::TouchKind;
 use crate::passage::Topic;
+use crate::wire::{Arrived, Begin, Task};
 use tripmeter_abi::Link;
 use tripmeter_model::channel::Used;
 

@@ -4,9 +4,9 @@
 use super::follower::{Follower, IDLE_TIMEOUT};
 use super::{Error, Result};
 use crate::channel::NoMessage;
-use crate::wire::{Begin, FromFollower, Report, Task, ToFollower};
 use crate::lines::LineCheck;
 use crate::os;
+use crate::wire::{Begin, FromFollower, Report, Task, ToFollower};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;

@@ -4,15 +4,15 @@
 use super::crew::{Crew, Done, PAUSE, Window, look_ns};
 use super::follower::Follower;
 use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
-use crate::clock::Clock;
 use crate::channel::NoMessage;
-use crate::wire::{Arrived, FromFollower, Report, ToFollower};
+use crate::clock::Clock;
 use crate::measure::callback::Inbox;
 use crate::measure::ledger::{Ledger, Several, Single};
 use crate::measure::notes::Arrival;
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::{Failure, Watch};
 use crate::message::TouchKind;
+use crate::wire::{Arrived, FromFollower, Report, ToFollower};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
 use std::time::{Duration, Instant};

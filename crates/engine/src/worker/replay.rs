@@ -6,11 +6,11 @@ use super::programme::{Played, Programme};
 use super::trials::{Trials, cut_short};
 use super::{Error, Result};
 use crate::clock::Clock;
-use crate::wire::{FromLeader, WRITING};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::message::TouchKind;
 use crate::passage::{Kept, Tally};
 use crate::replay::{Recorded, Replay};
+use crate::wire::{FromLeader, WRITING};
 use std::slice::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -177,9 +177,9 @@ impl Leader {
             response_ns: all.response.latency(),
             service_ns: all.service.latency(),
             lateness_ns: all.lateness.latency(),
-            response_within_run_ns: all.response.within_run(),
-            service_within_run_ns: all.service.within_run(),
-            lateness_within_run_ns: all.lateness.within_run(),
+            response_within_run_ns: all.response.bounds(),
+            service_within_run_ns: all.service.bounds(),
+            lateness_within_run_ns: all.lateness.bounds(),
             // Its topics are counted one after the other, not in the order of time; each has an audit of its own.
             response_series: None,
             service_series: None,
@@ -209,9 +209,9 @@ fn trial_of_topic(recorded: &RecordedTopic, offered_hz: f64, mut tally: Tally) -
         response_ns: tally.response.latency(),
         service_ns: tally.service.latency(),
         lateness_ns: tally.lateness.latency(),
-        response_within_run_ns: tally.response.within_run(),
-        service_within_run_ns: tally.service.within_run(),
-        lateness_within_run_ns: tally.lateness.within_run(),
+        response_within_run_ns: tally.response.bounds(),
+        service_within_run_ns: tally.service.bounds(),
+        lateness_within_run_ns: tally.lateness.bounds(),
         response_series,
         service_series,
     }

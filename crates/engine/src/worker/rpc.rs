@@ -7,7 +7,6 @@ use super::leader::{Leader, Session};
 use super::trials::{Piece, Sent, Tallied, end_of};
 use super::{Error, Result};
 use crate::clock::Clock;
-use crate::wire::{Arrived, Begin, Task};
 use crate::measure::answers::Answers;
 use crate::measure::callback::{self, Inbox};
 use crate::measure::calls::{Client, Made, called_back};
@@ -19,6 +18,7 @@ use crate::measure::{End, Tracker, Watch, echo};
 use crate::memory::reserved;
 use crate::message::TouchKind;
 use crate::passage::{Kept, Topic};
+use crate::wire::{Arrived, Begin, Task};
 use std::sync::atomic::Ordering::Release;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
@@ -148,9 +148,9 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
         response_rtt_ns: pace.and_then(|_| tally.response.latency()),
         service_rtt_ns: tally.service.latency(),
         lateness_ns: pace.and_then(|_| tally.lateness.latency()),
-        response_rtt_within_run_ns: pace.and_then(|_| tally.response.within_run()),
-        service_rtt_within_run_ns: tally.service.within_run(),
-        lateness_within_run_ns: pace.and_then(|_| tally.lateness.within_run()),
+        response_rtt_within_run_ns: pace.and_then(|_| tally.response.bounds()),
+        service_rtt_within_run_ns: tally.service.bounds(),
+        lateness_within_run_ns: pace.and_then(|_| tally.lateness.bounds()),
         pace,
         duration_ns,
         cut_short,

@@ -2,8 +2,8 @@
 
 use super::leader::Leader;
 use super::{ANSWER_TIMEOUT, Error, Result};
-use crate::wire::{FromFollower, FromLeader, Report};
 use crate::os;
+use crate::wire::{FromFollower, FromLeader, Report};
 use std::time::{Duration, Instant};
 
 /// Between two signs of life.

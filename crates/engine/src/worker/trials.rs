@@ -3,11 +3,11 @@
 use super::cell::MANY_SAMPLES;
 use super::leader::{Leader, Output, Session};
 use super::{Error, Result};
-use crate::wire::{Arrived, FromLeader, WRITING};
 use crate::files::StampFiles;
 use crate::measure::End;
 use crate::measure::publish::Schedule;
 use crate::passage::{Tally, Topic};
+use crate::wire::{Arrived, FromLeader, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_model::channel::Used;
