@@ -2,7 +2,6 @@
 //!
 //! The engine names no middleware: it knows transports by the traits of `tripmeter-abi` only.
 
-pub mod any;
 pub mod audit;
 pub mod bare;
 pub mod by_hand;
@@ -12,6 +11,7 @@ mod daemon;
 mod environment;
 pub mod files;
 pub mod handover;
+pub mod lanes;
 mod last_line;
 pub mod lines;
 pub mod measure;

@@ -7,16 +7,15 @@ const MOST_GAPS: usize = 1 << 16;
 const USUAL_GAPS: usize = 256;
 
 /// Numbers that are missing, as ranges in ascending order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gaps(Vec<(u64, u64)>);
 
-impl Default for Gaps {
-    fn default() -> Self {
+impl Gaps {
+    /// None, with room for the usual ones.
+    pub fn with_room() -> Self {
         Self(Vec::with_capacity(USUAL_GAPS))
     }
-}
 
-impl Gaps {
     /// Adds the numbers from `first` to `last`, which are higher than all that are missing.
     pub fn add(&mut self, first: u64, last: u64) {
         match self.0.last_mut() {
@@ -85,7 +84,7 @@ pub struct Numbers {
 impl Numbers {
     /// None of a sequence that begins with `first`.
     pub fn new(first: u64) -> Self {
-        Self { first, next: first, gaps: Gaps::default() }
+        Self { first, next: first, gaps: Gaps::with_room() }
     }
 
     /// The first number.

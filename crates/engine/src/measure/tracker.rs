@@ -65,7 +65,7 @@ impl Answers for Tracker {
 impl Tracker {
     /// Nothing counted; messages up to `sequence` belong to an earlier cell, and count as late when they come.
     pub fn after(sequence: u64) -> Self {
-        Self { earlier: sequence, ..Self::default() }
+        Self { earlier: sequence, given_up: Gaps::with_room(), ..Self::default() }
     }
 
     /// The message was answered in time and intact.

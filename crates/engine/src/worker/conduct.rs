@@ -1,9 +1,10 @@
 //! The leader's threads that measure beside each other: their start, and what happens until all have ended.
 
-use super::crew::{Crew, Done, Window};
+use super::crew::{Crew, Window};
 use super::leader::Leader;
 use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{ANSWER_TIMEOUT, Error, Result};
+use crate::lanes::Ended;
 use crate::measure::Failure;
 use crate::measure::publish::{Sending, Shown};
 use crate::wire::{Arrived, Begin, FromLeader, Report, ToFollower, WRITING};
@@ -53,7 +54,7 @@ impl Leader {
         works: Vec<W>,
     ) -> Result<Conducted<R>>
     where
-        W: FnOnce(u64) -> Done<R> + Send,
+        W: FnOnce(u64) -> Ended<R> + Send,
         R: Send,
     {
         let (base, start, count) = (self.job.timebase, &AtomicU64::new(0), works.len() as u64);

@@ -2,14 +2,11 @@
 
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
 use crate::channel::{Channel, NoMessage, Versions};
-use crate::clock::{Clock, Source};
 use crate::handover::Page;
-use crate::measure::callback::{self, Inbox};
-use crate::measure::delayed::Delayed;
-use crate::measure::sink::Sink;
-use crate::measure::stamps::{self, NoStamps, Numbered, Stamps};
-use crate::measure::{Failure, Shared, Watch, echo};
-use crate::message::{TouchKind, with_touch};
+use crate::lanes::{Answering, AnySystem, Endpoint, Lane, Setting};
+use crate::measure::callback::Inbox;
+use crate::measure::notes::ArrivalLog;
+use crate::measure::{Failure, Shared};
 use crate::os::{self, ForThisUser, Target};
 use crate::proof::{Baseline, Observer};
 use crate::wire::{Arrived, Begin, FromFollower, PROTOCOL, Report, Setup, Task, ToFollower};
@@ -19,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_abi::{Link, LinkOptions, Node, Pattern, System, Wait};
+use tripmeter_abi::{Pattern, Wait};
 
 /// Longest that a follower has nothing to do: the leader may be writing a million samples.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -44,7 +41,7 @@ pub fn follow(stream: UnixStream, plugins: &BTreeMap<String, PathBuf>, built_in:
     }
     let system = &follower.setup.system;
     let plugin = plugins.get(system).map(PathBuf::as_path);
-    let result = find(system, plugin, built_in).and_then(|system| system.follow(&mut follower));
+    let result = find(system, plugin, built_in).and_then(|system| follower.run(&*system));
     follower.pass_on(result)
 }
 
@@ -116,30 +113,27 @@ impl Follower {
     ///
     /// # Errors
     /// What ended it.
-    pub fn run<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
+    pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
         let page = Page::open(&self.setup.handover).map_err(|error| Error::of("hand-over page", error))?;
         let baseline = Observer::baseline();
         let links = self.setup.options.link_count;
+        if links == 0 {
+            return Err(Error::Failed("the leader asked for no link".to_owned()));
+        }
         if links > MANY_LINKS {
             os::raise_file_limit();
         }
         let inboxes: Vec<Box<Inbox>> = (0..links).map(|_| Box::default()).collect();
         self.pin(!self.setup.own_threads)?;
         let for_this_user = ForThisUser::begin();
-        let mut node = system.open(&self.setup.options).map_err(|error| Error::of("open", error))?;
-        let mut links = Vec::new();
-        for (index, inbox) in (0..).zip(&inboxes) {
-            let callback = self.is_called_back().then(|| inbox.callback());
-            let link = node.link(&LinkOptions { index, callback });
-            links.push(link.map_err(|error| Error::of("open", error))?);
-        }
-        self.connect(&mut links)?;
+        let mut endpoint = system.open(&self.setup.options, &inboxes).map_err(|error| Error::of("open", error))?;
+        self.connect(&mut endpoint.lanes())?;
         drop(for_this_user);
-        self.serve(&mut links, clock, &inboxes, &page, &baseline)
+        self.serve(&mut *endpoint, &inboxes, &page, &baseline)
     }
 
-    fn connect<L: Link>(&mut self, links: &mut [L]) -> Result<()> {
-        let addresses: tripmeter_abi::Result<_> = links.iter_mut().map(Link::address).collect();
+    fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<()> {
+        let addresses: tripmeter_abi::Result<_> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
         let addresses = addresses.map_err(|error| Error::of("open", error))?;
         self.say(&FromFollower::Opened { addresses })?;
         let ToFollower::Connect(peers) = self.control.receive(OPEN_TIMEOUT)? else {
@@ -148,31 +142,23 @@ impl Follower {
         let timeout_ns = OPEN_TIMEOUT.as_nanos() as u64;
         // One of the leader's links for each of ours, or all of them, those of several publishers, for the one.
         let of_each = self.setup.options.publisher_count.max(1) as usize;
-        for (link, peers) in links.iter_mut().zip(peers.chunks(of_each)) {
-            link.connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;
+        for (lane, peers) in lanes.iter_mut().zip(peers.chunks(of_each)) {
+            lane.link().connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;
         }
         self.pin(self.setup.own_threads)?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
         self.say(&FromFollower::Connected { memory_lock })
     }
 
-    /// The clock to measure with.
-    pub fn clock(&self) -> Source {
-        self.setup.timebase.source
-    }
-
-    fn serve<L: Link, C: Clock + Copy>(
+    /// Does what the leader says until it says good-bye.
+    fn serve(
         &mut self,
-        links: &mut [L],
-        clock: C,
+        endpoint: &mut dyn Endpoint,
         inboxes: &[Box<Inbox>],
         page: &Page,
         baseline: &Baseline,
     ) -> Result<()> {
         loop {
-            let (Some(link), Some(inbox)) = (links.first_mut(), inboxes.first()) else {
-                return Err(Error::Failed("the leader asked for no link".to_owned()));
-            };
             match self.control.receive(IDLE_TIMEOUT)? {
                 ToFollower::Handover => {
                     self.say(&FromFollower::Ready)?;
@@ -180,9 +166,9 @@ impl Follower {
                 }
                 ToFollower::Begin(begin) if begin.observe => {
                     self.shared.is_alone.store(true, Relaxed);
-                    probe::follow(self, link, clock, inbox, baseline)?;
+                    probe::follow(self, endpoint, inboxes, baseline, &begin)?;
                 }
-                ToFollower::Begin(begin) => self.begin(links, clock, inboxes, begin)?,
+                ToFollower::Begin(begin) => self.begin(endpoint, inboxes, begin)?,
                 ToFollower::Bye => return Ok(()),
                 ToFollower::Setup(_) | ToFollower::Connect(_) | ToFollower::End { .. } => {
                     return Err(Error::Failed("the leader's messages are out of order".to_owned()));
@@ -192,13 +178,7 @@ impl Follower {
     }
 
     /// Handles messages until the leader has sent all, and reports them.
-    fn begin<L: Link, C: Clock + Copy>(
-        &mut self,
-        links: &mut [L],
-        clock: C,
-        inboxes: &[Box<Inbox>],
-        begin: Begin,
-    ) -> Result<()> {
+    fn begin(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let Begin { task, first, most, .. } = begin;
         let is_alone = match task {
             Task::Answer => self.pattern() != Pattern::Rpc,
@@ -206,29 +186,48 @@ impl Follower {
             Task::ReadLog { .. } => return Err(Error::Failed("the leader asked a transport for a log".to_owned())),
         };
         self.shared.is_alone.store(is_alone, Relaxed);
-        if !is_alone {
-            return match task {
-                Task::Answer => with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes)),
-                _ => with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, &most)),
-            };
-        }
-        let (link, inbox) = (&mut links[0], &*inboxes[0]);
-        let mut report = Report::default();
-        if task == Task::Count {
-            self.ready()?;
-            let mut link = Watch::off(link);
-            let arrived =
-                with_touch!(self.setup.touch, T => self.count::<L, C, T, false>(&mut link, clock, inbox, first))?;
-            report.arrived.push(arrived);
-        } else {
-            let ticks = self.setup.timebase.to_ticks(self.setup.answer_delay_ns);
-            match most.first() {
-                None if ticks > 0 => self.cell(&mut Delayed { link, clock, ticks }, inbox, &mut NoStamps)?,
-                None => self.cell(link, inbox, &mut NoStamps)?,
-                Some(most) => self.noted_cell(link, inbox, stamps::Arrived::new(clock, first, *most)?)?,
+        match task {
+            Task::Count if is_alone => {
+                self.ready()?;
+                let arrived = vec![self.count(endpoint, inboxes, first, None)?];
+                self.report(Report { arrived, ..Report::default() })
             }
+            Task::Answer if is_alone => self.answer_one(endpoint, inboxes, first, most.first().copied()),
+            Task::Answer => self.answer_calls(endpoint, inboxes),
+            _ => self.receive(endpoint, inboxes, first, &most),
         }
-        self.report(report)
+    }
+
+    /// Answers the messages of the first link; of so many, if any, arrivals are noted and left for the leader.
+    fn answer_one(
+        &mut self,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
+        first: u64,
+        noted: Option<u64>,
+    ) -> Result<()> {
+        let mut log = noted.map(ArrivalLog::new).transpose()?;
+        let answers = Answering {
+            names_request: false,
+            follower: self.number(),
+            kept: log.as_mut().map(|log| (first, log)),
+            delay_ns: self.setup.answer_delay_ns,
+        };
+        self.ready()?;
+        self.answer(endpoint, inboxes, answers, None)?;
+        if let Some(log) = log {
+            self.write_arrivals([&log])?;
+        }
+        self.report(Report::default())
+    }
+
+    /// Leaves arrivals in a file for the leader.
+    pub(super) fn write_arrivals<'a>(&self, logs: impl IntoIterator<Item = &'a ArrivalLog>) -> Result<()> {
+        let mut bytes = Vec::new();
+        logs.into_iter().for_each(|log| log.write_to(&mut bytes));
+        let options = &self.setup.options;
+        let file = arrivals_file(&options.scratch_dir, options.follower_index);
+        std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))
     }
 
     /// Sends the leader what has come of the messages.
@@ -236,78 +235,53 @@ impl Follower {
         self.say(&FromFollower::Report(Box::new(report)))
     }
 
-    fn cell<L: Link, S: Stamps>(&mut self, link: &mut L, inbox: &Inbox, stamps: &mut S) -> Result<()> {
-        self.ready()?;
-        let mut link = Watch::off(link);
-        with_touch!(self.setup.touch, T => self.answer::<L, T, S, false>(&mut link, inbox, stamps))
-    }
-
-    /// A cell whose arrivals are noted, and left in a file for the leader.
-    fn noted_cell<L: Link, C: Clock>(
-        &mut self,
-        link: &mut L,
-        inbox: &Inbox,
-        mut arrived: stamps::Arrived<C>,
-    ) -> Result<()> {
-        if let Some(follower) = self.number() {
-            let mut numbered = Numbered { follower, stamps: arrived };
-            self.cell(link, inbox, &mut numbered)?;
-            arrived = numbered.stamps;
-        } else {
-            self.cell(link, inbox, &mut arrived)?;
-        }
-        let bytes: Vec<u8> = arrived.ticks().iter().flat_map(|ticks| ticks.to_le_bytes()).collect();
-        let options = &self.setup.options;
-        let file = arrivals_file(&options.scratch_dir, options.follower_index);
-        std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))
-    }
-
     /// Answers messages until the leader says stop, or has gone.
-    pub(super) fn answer<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
+    pub(super) fn answer(
         &mut self,
-        link: &mut Watch<'_, L, ON>,
-        inbox: &Inbox,
-        stamps: &mut S,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
+        answers: Answering<'_>,
+        observer: Option<&mut Observer>,
     ) -> Result<()> {
-        let timeout_ns = self.setup.loss_timeout_ns;
-        let result = match self.setup.options.wait {
-            Wait::Callback => {
-                let control = &mut self.control;
-                // A leader that has gone ends the loop.
-                let listening = || drop(control.send(&FromFollower::Ready));
-                callback::echo::<L, T, S, ON>(inbox, link, &self.shared, timeout_ns, stamps, listening)
-            }
-            Wait::Poll | Wait::Block => echo::run::<_, T>(link, &self.shared, timeout_ns, stamps),
-        };
-        self.shared.stop.store(false, Relaxed);
-        match result {
-            Ok(()) => Ok(()),
-            Err(Failure::Transport(error)) => Err(Error::of("answer", error)),
-            Err(failure) => Err(Error::Failed(failure.to_string())),
-        }
+        let answered = self
+            .alone(endpoint, inboxes, |lane, setting, listening| lane.answer(setting, answers, observer, listening));
+        answered.map_err(|failure| match failure {
+            Failure::Transport(error) => Error::of("answer", error),
+            failure => Error::Failed(failure.to_string()),
+        })
     }
 
     /// Counts messages until the leader says how many there are, and they have come, or it has gone.
-    pub(super) fn count<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+    pub(super) fn count(
         &mut self,
-        link: &mut Watch<'_, L, ON>,
-        clock: C,
-        inbox: &Inbox,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
         first: u64,
+        observer: Option<&mut Observer>,
     ) -> Result<Arrived> {
-        let shared = self.shared.clone();
-        let mut sink = Sink::new(link, clock, &shared, first);
-        sink.loss_timeout_ns = self.setup.loss_timeout_ns;
-        sink.ticks_per_ns = self.setup.timebase.ticks_per_ns();
-        let result = if self.is_called_back() {
-            let control = &mut self.control;
-            // A leader that has gone ends the loop.
-            sink.run_called_back::<T>(inbox, || drop(control.send(&FromFollower::Ready)))
-        } else {
-            sink.run::<T>()
+        let counted =
+            self.alone(endpoint, inboxes, |lane, setting, listening| lane.count(setting, first, observer, listening));
+        counted.map_err(|failure| Error::of("take messages", failure))
+    }
+
+    /// Has the first link used in this thread, which says that it is ready once a callback is in place.
+    fn alone<R>(
+        &mut self,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
+        work: impl FnOnce(&mut dyn Lane, Setting<'_>, &mut dyn FnMut()) -> std::result::Result<R, Failure>,
+    ) -> std::result::Result<R, Failure> {
+        let (shared, is_called_back, control) = (self.shared.clone(), self.is_called_back(), &mut self.control);
+        let setup = &self.setup;
+        let mut listening = || {
+            if is_called_back {
+                // A leader that has gone ends the loop.
+                let _ = control.send(&FromFollower::Ready);
+            }
         };
-        self.shared.stop.store(false, Relaxed);
-        result.map_err(|failure| Error::of("take messages", failure))
+        let result = work(endpoint.lanes().swap_remove(0), setting(setup, &inboxes[0], &shared), &mut listening);
+        shared.stop.store(false, Relaxed);
+        result
     }
 
     /// Its index, if there are several.
@@ -340,6 +314,12 @@ impl Follower {
     pub(super) fn is_called_back(&self) -> bool {
         self.setup.options.wait == Wait::Callback
     }
+}
+
+/// What a loop over a link runs in.
+pub(super) fn setting<'a>(setup: &Setup, inbox: &'a Inbox, shared: &'a Shared) -> Setting<'a> {
+    let Setup { timebase, touch, loss_timeout_ns, .. } = *setup;
+    Setting { timebase, touch, wait: setup.options.wait, loss_timeout_ns, inbox, shared }
 }
 
 #[cfg(test)]

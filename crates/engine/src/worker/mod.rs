@@ -20,9 +20,9 @@ mod search;
 mod taking;
 mod trials;
 
-use crate::any::AnySystem;
 use crate::audit;
 use crate::channel::{NoMessage, receive, send};
+use crate::lanes::AnySystem;
 use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
 use crate::wire::{Follow, FromFollower, ToWorker};
