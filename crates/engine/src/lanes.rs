@@ -3,8 +3,7 @@
 //!
 //! A lane is called once per batch of messages, never per message: a batch of 1,024 or more costs nothing.
 
-mod receive;
-mod send;
+mod link;
 
 use crate::clock::Timebase;
 use crate::lines::Text;
@@ -18,7 +17,7 @@ use crate::measure::{End, Failure, Shared};
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
-pub use send::RoundTrips;
+pub use link::RoundTrips;
 use tripmeter_abi::{DaemonCommand, Description, Limits, Link, LinkOptions, Node, NodeOptions, Result, System, Wait};
 use tripmeter_model::Touch;
 
@@ -92,7 +91,7 @@ impl<N: Node> Endpoint for Opened<'_, N> {
     }
 
     fn in_turns(&mut self) -> Box<dyn Turns + '_> {
-        Box::new(receive::AllLinks(&mut self.links))
+        Box::new(link::AllLinks(&mut self.links))
     }
 }
 
@@ -343,82 +342,4 @@ pub struct Received {
     pub streams: Vec<(Arrived, ArrivalLog)>,
     /// Of several publishers: what was of none.
     pub nobodys: Option<Arrived>,
-}
-
-impl<L: Link> Lane for L {
-    fn link(&mut self) -> &mut dyn Link {
-        self
-    }
-
-    fn round_trips(
-        &mut self,
-        setting: Setting<'_>,
-        trips: &mut RoundTrips,
-        samples: &mut [u64],
-        deadline: u64,
-        observer: Option<&mut Observer>,
-    ) -> Stored {
-        send::round_trips(self, setting, trips, samples, deadline, observer)
-    }
-
-    fn drain(&mut self, setting: Setting<'_>, trips: &mut RoundTrips) -> std::result::Result<(), Failure> {
-        send::drain(self, setting, trips)
-    }
-
-    fn call(&mut self, setting: Setting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called> {
-        send::call(self, setting, calls, made)
-    }
-
-    fn publish_due(&mut self, setting: Setting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published> {
-        send::publish(self, setting, plan, sent)
-    }
-
-    fn stream(
-        &mut self,
-        setting: Setting<'_>,
-        flow: &mut Flow,
-        extent: Extent,
-        observer: Option<&mut Observer>,
-    ) -> std::result::Result<End, Failure> {
-        send::stream(self, setting, flow, extent, observer)
-    }
-
-    fn log(
-        &mut self,
-        setting: Setting<'_>,
-        log: &mut Logging<'_>,
-        samples: &mut [u64],
-        deadline: u64,
-    ) -> std::result::Result<(usize, End), Failure> {
-        send::log(self, setting, log, samples, deadline)
-    }
-
-    fn answer(
-        &mut self,
-        setting: Setting<'_>,
-        answers: Answering<'_>,
-        observer: Option<&mut Observer>,
-        listening: &mut dyn FnMut(),
-    ) -> std::result::Result<(), Failure> {
-        receive::answer(self, setting, answers, observer, listening)
-    }
-
-    fn count(
-        &mut self,
-        setting: Setting<'_>,
-        first: u64,
-        observer: Option<&mut Observer>,
-        listening: &mut dyn FnMut(),
-    ) -> std::result::Result<Arrived, Failure> {
-        receive::count(self, setting, first, observer, listening)
-    }
-
-    fn receive(
-        &mut self,
-        setting: Setting<'_>,
-        receiving: Receiving<'_>,
-        listening: &mut dyn FnMut(),
-    ) -> Ended<Received> {
-        receive::receive(self, setting, receiving, listening)
-    }
 }
