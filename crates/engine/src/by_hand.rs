@@ -1,10 +1,11 @@
 //! A follower started by hand in a terminal of its own: how it and its leader find each other.
 
-use crate::control::{Follow, Heard, Incoming, ToWorker, send};
+use crate::channel::{Heard, Incoming, send};
 use crate::os;
 use crate::private::Private;
 use crate::scratch;
 use crate::spawn::Worker;
+use crate::wire::{Follow, ToWorker};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;

@@ -248,6 +248,23 @@ fn cost_and_granularity(clock: &impl Clock) -> (f64, f64) {
     (cost, smallest as f64)
 }
 
+/// Calls `$body` with `$clock` being the clock of a [`Source`].
+macro_rules! with_clock {
+    ($source:expr, $clock:ident => $body:expr) => {
+        match $source {
+            $crate::clock::Source::Tsc => {
+                let $clock = $crate::clock::Tsc;
+                $body
+            }
+            $crate::clock::Source::Monotonic => {
+                let $clock = $crate::clock::Monotonic;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_clock;
+
 #[cfg(test)]
 mod tests {
     use super::*;

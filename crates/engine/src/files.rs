@@ -9,7 +9,7 @@ pub use log::{LOG_HEADER, append_log_row};
 pub use stamps::{Kind, StampFiles};
 pub use trials::{TRIALS_HEADER, TrialFile};
 
-use crate::record::{OneWay, Recorded};
+use crate::record::Recorded;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -74,16 +74,14 @@ impl Files {
         &mut self,
         payload_bytes: u64,
         recorded: &Recorded,
-        others: &[(String, &OneWay)],
+        others: &[(String, &Histogram<u64>)],
         duration: Duration,
     ) -> io::Result<()> {
         let lengths = [self.csv.as_ref().map_or(Ok(0), length)?, length(&self.histograms.file)?];
         let appended = self
             .append_rows(payload_bytes, recorded)
             .and_then(|()| self.histograms.append(&format!("payload_{payload_bytes}"), &recorded.histogram, duration))
-            .and_then(|()| {
-                others.iter().try_for_each(|(tag, other)| self.histograms.append(tag, &other.histogram, duration))
-            });
+            .and_then(|()| others.iter().try_for_each(|(tag, other)| self.histograms.append(tag, other, duration)));
         if appended.is_err() {
             // Half a payload is worse than none; that it cannot be cut off is the lesser error.
             let _ = self.csv.as_ref().map_or(Ok(()), |csv| csv.set_len(lengths[0]));

@@ -2,21 +2,22 @@
 //!
 //! The engine names no middleware: it knows transports by the traits of `tripmeter-abi` only.
 
-pub mod any;
 pub mod audit;
 pub mod bare;
 pub mod by_hand;
+pub mod channel;
 pub mod clock;
-pub mod control;
 mod daemon;
 mod environment;
 pub mod files;
 pub mod handover;
+pub mod lanes;
 mod last_line;
 pub mod lines;
 pub mod measure;
 pub mod memory;
 pub mod message;
+pub mod numbers;
 pub mod os;
 pub mod passage;
 mod private;
@@ -30,6 +31,7 @@ pub mod scratch;
 mod spawn;
 mod supervise;
 mod system_v;
+pub mod wire;
 pub mod worker;
 
 pub use supervise::{Begun, Event, Followers, RunError, RunOptions, machine, run, run_while};

@@ -3,6 +3,8 @@
 //! A text is its number in 16 hexadecimal digits and letters that follow from the number and their place, all of them
 //! printable. A logger may put something before it, such as time and level; a line ends with the text and a line break.
 
+use crate::numbers::{Numbers, Place};
+use std::collections::BTreeSet;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::Counts;
 
@@ -67,9 +69,8 @@ pub struct LineCheck {
     /// The line is too long to be kept.
     overlong: bool,
     intact: Numbers,
-    /// Numbers of damaged lines, as far as they can be read.
-    spoiled: Numbers,
-    highest: u64,
+    /// Numbers of damaged lines, as far as they can be read, that have not come intact.
+    spoiled: BTreeSet<u64>,
     counts: Counts,
     lines: Lines,
 }
@@ -84,9 +85,8 @@ impl LineCheck {
             most,
             begun: Vec::new(),
             overlong: false,
-            intact: Numbers::default(),
-            spoiled: Numbers::default(),
-            highest: 0,
+            intact: Numbers::new(1),
+            spoiled: BTreeSet::new(),
             counts: Counts::default(),
             lines,
         }
@@ -126,7 +126,7 @@ impl LineCheck {
         if !self.begun.is_empty() || self.overlong {
             self.damaged();
         }
-        let found = self.counts.received + self.spoiled.without(&self.intact);
+        let found = self.counts.received + self.spoiled.len() as u64;
         if self.counts.received == 0 {
             self.lines.shortest_prefix_bytes = 0;
         }
@@ -153,43 +153,23 @@ impl LineCheck {
         let number = text.and_then(Text::number).filter(|number| (1..=self.most).contains(number));
         let (Some(text), Some(number)) = (text, number) else { return self.damaged() };
         if text[DIGITS..] != *self.text.rest(number, self.length - DIGITS) {
-            self.spoiled.add(number);
+            if !self.intact.contains(number) {
+                self.spoiled.insert(number);
+            }
             return self.damaged();
         }
         self.lines.written += 1;
-        if !self.intact.add(number) {
+        let place = self.intact.add(number);
+        if place == Place::Again {
             self.counts.duplicated += 1;
             return;
         }
+        self.spoiled.remove(&number);
         let prefix = (line.len() - self.length) as u64;
         self.lines.shortest_prefix_bytes = self.lines.shortest_prefix_bytes.min(prefix);
         self.lines.longest_prefix_bytes = self.lines.longest_prefix_bytes.max(prefix);
         self.counts.received += 1;
-        self.counts.reordered += u64::from(number < self.highest);
-        self.highest = self.highest.max(number);
-    }
-}
-
-/// A set of numbers, a bit for each.
-#[derive(Debug, Default)]
-struct Numbers(Vec<u64>);
-
-impl Numbers {
-    /// False if it was there.
-    fn add(&mut self, number: u64) -> bool {
-        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
-        if word >= self.0.len() {
-            self.0.resize(word + 1, 0);
-        }
-        let is_new = self.0[word] & bit == 0;
-        self.0[word] |= bit;
-        is_new
-    }
-
-    /// How many there are that are not in `others`.
-    fn without(&self, others: &Numbers) -> u64 {
-        let others = others.0.iter().chain(std::iter::repeat(&0));
-        self.0.iter().zip(others).map(|(these, those)| u64::from((these & !those).count_ones())).sum()
+        self.counts.reordered += u64::from(place == Place::Overtaken);
     }
 }
 

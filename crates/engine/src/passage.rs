@@ -1,12 +1,11 @@
 //! What came of the messages of pattern `channel`, by the stamps of both sides put together, and of the calls of `rpc`.
 
 use crate::clock::Timebase;
-use crate::measure::arrivals::Arrived;
 use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
-use crate::record::histogram;
-use hdrhistogram::Histogram;
-use tripmeter_model::channel::{Fate, Latency, LatencyBounds, PublisherTrial};
+use crate::record::Distribution;
+use crate::wire::Arrived;
+use tripmeter_model::channel::{Fate, PublisherTrial};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::rpc::CallCounts;
@@ -67,63 +66,6 @@ fn fate(actual: u64, arrived: Option<u64>, marks: u8, patience: u64) -> Fate {
         Some(_) if marks & OVERTAKEN != 0 => Fate::Reordered,
         Some(_) if marks & AGAIN != 0 => Fate::Duplicated,
         Some(_) => Fate::Ok,
-    }
-}
-
-/// A distribution of latencies: every one of them, or a histogram in bounded memory.
-pub struct Distribution {
-    raw: Raw,
-    ns: Vec<u64>,
-    sum_ns: u128,
-    min_ns: u64,
-    max_ns: u64,
-    /// Of all of them, in nanoseconds.
-    pub histogram: Histogram<u64>,
-}
-
-impl Distribution {
-    fn new(raw: Raw) -> Self {
-        Self { raw, ns: Vec::new(), sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram: histogram() }
-    }
-
-    fn record(&mut self, ns: u64) {
-        if self.raw == Raw::Csv {
-            self.ns.push(ns);
-        }
-        self.sum_ns += u128::from(ns);
-        self.min_ns = self.min_ns.min(ns);
-        self.max_ns = self.max_ns.max(ns);
-        self.histogram.saturating_record(ns);
-    }
-
-    /// Intervals of its quantiles, once [`Distribution::latency`] has been called; `None` without raw samples.
-    pub fn within_run(&self) -> Option<LatencyBounds> {
-        let of = |p| tripmeter_stats::rounds::bounds(&self.ns, p);
-        let bounds = || LatencyBounds { median: of(0.5), p90: of(0.9), p99: of(0.99), p999: of(0.999) };
-        (!self.ns.is_empty()).then(bounds)
-    }
-
-    /// The figures; `None` without a sample.
-    pub fn latency(&mut self) -> Option<Latency> {
-        let samples = self.histogram.len();
-        if samples == 0 {
-            return None;
-        }
-        self.ns.sort_unstable();
-        let at = |quantile| match self.raw {
-            Raw::Csv => tripmeter_stats::quantile(&self.ns, quantile),
-            Raw::None => self.histogram.value_at_quantile(quantile) as f64,
-        };
-        Some(Latency {
-            samples,
-            min: self.min_ns as f64,
-            mean: self.sum_ns as f64 / samples as f64,
-            median: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: self.max_ns as f64,
-        })
     }
 }
 
@@ -459,10 +401,10 @@ mod tests {
     fn only_samples_that_were_kept_have_intervals_within_the_run() {
         for (raw, has) in [(Raw::Csv, true), (Raw::None, false)] {
             let mut distribution = Distribution::new(raw);
-            assert_eq!(distribution.within_run(), None);
+            assert_eq!(distribution.bounds(), None);
             (1..=1000).rev().for_each(|ns| distribution.record(ns));
             distribution.latency();
-            let median = distribution.within_run().map(|within| within.median);
+            let median = distribution.bounds().map(|within| within.median);
             assert_eq!(median.is_some(), has);
             if let Some(median) = median {
                 assert_eq!(median, tripmeter_stats::rounds::bounds(&(1..=1000).collect::<Vec<u64>>(), 0.5));

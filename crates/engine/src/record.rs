@@ -3,6 +3,7 @@
 use crate::clock::Timebase;
 use crate::memory::{OutOfMemory, filled, reserved};
 use hdrhistogram::Histogram;
+use tripmeter_model::channel::{Latency, LatencyBounds};
 use tripmeter_model::manifest::{Figures, WithinRun};
 use tripmeter_model::plan::Raw;
 use tripmeter_model::series::Series;
@@ -22,17 +23,8 @@ pub struct Recorder {
     filled: usize,
     planned: u64,
     drained: u64,
-    histogram: Histogram<u64>,
-    exact: Exact,
+    times: Distribution,
     series: Thinned,
-    sorted: Vec<u64>,
-}
-
-/// What is kept exactly even without raw samples.
-struct Exact {
-    sum_ns: u128,
-    min_ns: u64,
-    max_ns: u64,
 }
 
 /// A finished cell's samples.
@@ -51,30 +43,85 @@ pub struct Recorded {
     pub series: Option<Series>,
 }
 
-/// Of nanoseconds.
-pub(crate) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in range")
-}
-
-/// Latencies one way.
-pub struct OneWay {
-    /// The figures, in nanoseconds; `None` without a sample.
-    pub figures: Option<Figures>,
-    /// Intervals of its quantiles.
-    pub within_run: WithinRun,
-    /// In nanoseconds.
+/// Latencies in nanoseconds: each of them, or a histogram in bounded memory.
+pub struct Distribution {
+    /// Each, in order until its figures are made; `None` without raw samples.
+    ns: Option<Vec<u64>>,
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+    /// All of them.
     pub histogram: Histogram<u64>,
-    /// Samples that have none.
-    pub missing: u64,
 }
 
-impl OneWay {
-    /// From nanoseconds, in any order, besides those that are missing.
-    pub fn of(mut latencies_ns: Vec<u64>, missing: u64) -> Self {
-        let mut histogram = histogram();
-        latencies_ns.iter().for_each(|ns| histogram.saturating_record(*ns));
-        let figures = tripmeter_stats::figures(&mut latencies_ns);
-        Self { figures, within_run: tripmeter_stats::rounds::within_run(&latencies_ns), histogram, missing }
+impl Distribution {
+    /// Nothing yet, and no room.
+    pub fn new(raw: Raw) -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in range");
+        let ns = (raw == Raw::Csv).then(Vec::new);
+        Self { ns, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram }
+    }
+
+    /// The same with room for so many, found now and not when it would be late.
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    fn with_room(raw: Raw, samples: u64) -> Result<Self, OutOfMemory> {
+        let ns = (raw == Raw::Csv).then(|| reserved(samples, "samples to be sorted")).transpose()?;
+        Ok(Self { ns, ..Self::new(raw) })
+    }
+
+    /// Adds one.
+    pub fn record(&mut self, ns: u64) {
+        if let Some(all) = &mut self.ns {
+            all.push(ns);
+        }
+        self.sum_ns += u128::from(ns);
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+        self.histogram.saturating_record(ns);
+    }
+
+    /// The mean, and the quantile of any probability, once there is a sample.
+    fn mean_and_quantiles(&mut self) -> Option<(f64, impl Fn(f64) -> f64)> {
+        let samples = self.histogram.len();
+        if let Some(all) = &mut self.ns {
+            all.sort_unstable();
+        }
+        let at = |quantile| match &self.ns {
+            Some(sorted) => tripmeter_stats::quantile(sorted, quantile),
+            None => self.histogram.value_at_quantile(quantile) as f64,
+        };
+        (samples > 0).then_some((self.sum_ns as f64 / samples as f64, at))
+    }
+
+    /// The figures of round trips and of latencies one way; `None` without a sample.
+    pub fn figures(&mut self) -> Option<Figures> {
+        if let Some(all) = &mut self.ns {
+            return tripmeter_stats::figures(all);
+        }
+        let (min, max, stdev) = (self.min_ns as f64, self.max_ns as f64, self.histogram.stdev());
+        let (mean, at) = self.mean_and_quantiles()?;
+        Some(Figures { min, mean, stdev, median: at(0.5), p90: at(0.9), p99: at(0.99), p9999: at(0.9999), max })
+    }
+
+    /// The figures of messages at a rate, and of calls; `None` without a sample.
+    pub fn latency(&mut self) -> Option<Latency> {
+        let (samples, min, max) = (self.histogram.len(), self.min_ns as f64, self.max_ns as f64);
+        let (mean, at) = self.mean_and_quantiles()?;
+        Some(Latency { samples, min, mean, median: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max })
+    }
+
+    /// Intervals of the quantiles of [`Distribution::figures`], after these; `None` without raw samples.
+    pub fn within_run(&self) -> Option<WithinRun> {
+        self.ns.as_deref().map(tripmeter_stats::rounds::within_run)
+    }
+
+    /// Intervals of the quantiles of [`Distribution::latency`], after that; `None` without raw samples.
+    pub fn bounds(&self) -> Option<LatencyBounds> {
+        let sorted = self.ns.as_deref().filter(|sorted| !sorted.is_empty())?;
+        let of = |p| tripmeter_stats::rounds::bounds(sorted, p);
+        Some(LatencyBounds { median: of(0.5), p90: of(0.9), p99: of(0.99), p999: of(0.999) })
     }
 }
 
@@ -84,26 +131,10 @@ impl Recorder {
     /// # Errors
     /// If there is too little memory.
     pub fn new(timebase: Timebase, raw: Raw, planned: u64) -> Result<Self, OutOfMemory> {
-        let (room, sorted) = match raw {
-            Raw::Csv => (planned, planned),
-            Raw::None => (planned.min(CHUNK as u64), 0),
-        };
+        let room = if raw == Raw::None { planned.min(CHUNK as u64) } else { planned };
         let ticks = filled(u64::MAX, room, "samples")?;
-        // Used when all samples are there, when it would be late to find that there is no room.
-        let sorted = reserved(sorted, "samples to be sorted")?;
-        let histogram = histogram();
-        Ok(Self {
-            timebase,
-            raw,
-            ticks,
-            filled: 0,
-            planned,
-            drained: 0,
-            histogram,
-            exact: Exact { sum_ns: 0, min_ns: u64::MAX, max_ns: 0 },
-            series: Thinned::default(),
-            sorted,
-        })
+        let times = Distribution::with_room(raw, planned)?;
+        Ok(Self { timebase, raw, ticks, filled: 0, planned, drained: 0, times, series: Thinned::default() })
     }
 
     /// The free part of the buffer, never more than is still to be recorded.
@@ -141,54 +172,31 @@ impl Recorder {
     }
 
     fn count_one(&mut self, ns: u64) {
-        self.histogram.saturating_record(ns);
+        self.times.record(ns);
         self.series.push(ns);
-        self.exact.min_ns = self.exact.min_ns.min(ns);
-        self.exact.max_ns = self.exact.max_ns.max(ns);
-        self.exact.sum_ns += u128::from(ns);
     }
 
-    /// Turns ticks into nanoseconds and figures.
+    /// The samples, and what is said of them.
     pub fn finish(mut self) -> Recorded {
+        let mut rtt_ns = Vec::new();
         if self.raw == Raw::None {
             self.drain();
-            let count = self.drained;
-            let figures = (count > 0).then(|| self.histogram_figures(count));
-            let series = self.series.audit(self.timebase.granularity_ns());
-            return Recorded {
-                rtt_ns: Vec::new(),
-                count,
-                figures,
-                within_run: None,
-                histogram: self.histogram,
-                series,
-            };
+        } else {
+            rtt_ns = std::mem::take(&mut self.ticks);
+            rtt_ns.truncate(self.filled);
+            for ticks in &mut rtt_ns {
+                *ticks = self.timebase.to_ns(*ticks);
+                self.count_one(*ticks);
+            }
         }
-        let mut rtt_ns = std::mem::take(&mut self.ticks);
-        rtt_ns.truncate(self.filled);
-        rtt_ns.iter_mut().for_each(|ticks| *ticks = self.timebase.to_ns(*ticks));
-        for ns in &rtt_ns {
-            self.count_one(*ns);
-        }
-        let mut sorted = std::mem::take(&mut self.sorted);
-        sorted.extend_from_slice(&rtt_ns);
-        let figures = tripmeter_stats::figures(&mut sorted);
-        let within_run = Some(tripmeter_stats::rounds::within_run(&sorted));
-        let series = self.series.audit(self.timebase.granularity_ns());
-        Recorded { count: rtt_ns.len() as u64, figures, within_run, rtt_ns, histogram: self.histogram, series }
-    }
-
-    fn histogram_figures(&self, count: u64) -> Figures {
-        let at = |quantile| self.histogram.value_at_quantile(quantile) as f64;
-        Figures {
-            min: self.exact.min_ns as f64,
-            mean: self.exact.sum_ns as f64 / count as f64,
-            stdev: self.histogram.stdev(),
-            median: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p9999: at(0.9999),
-            max: self.exact.max_ns as f64,
+        let figures = self.times.figures();
+        Recorded {
+            count: self.times.histogram.len(),
+            figures,
+            within_run: self.times.within_run(),
+            rtt_ns,
+            histogram: self.times.histogram,
+            series: self.series.audit(self.timebase.granularity_ns()),
         }
     }
 }
@@ -248,11 +256,12 @@ mod tests {
     }
 
     #[test]
-    fn one_way_latencies_have_figures_and_intervals_in_any_order() {
-        let one_way = OneWay::of((1..=1001).rev().collect(), 0);
-        assert_eq!((one_way.histogram.len(), one_way.figures.unwrap().median), (1001, 501.0));
+    fn latencies_have_figures_and_intervals_in_any_order() {
+        let mut times = Distribution::new(Raw::Csv);
+        (1..=1001).rev().for_each(|ns| times.record(ns));
+        assert_eq!((times.figures().unwrap().median, times.histogram.len()), (501.0, 1001));
         let sorted: Vec<u64> = (1..=1001).collect();
-        assert_eq!(one_way.within_run, tripmeter_stats::rounds::within_run(&sorted));
+        assert_eq!(times.within_run(), Some(tripmeter_stats::rounds::within_run(&sorted)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 mod child;
 
-use crate::any::AnySystem;
+use crate::lanes::AnySystem;
 use crate::resolve::did_you_mean;
 use child::{Reply, Request};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The schedule of a recording, read from its folder, as the leader plays it.
 
 use crate::clock::Timebase;
-use crate::measure::publish::Timetable;
+use crate::measure::publish::{Schedule, Timetable};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -32,6 +32,38 @@ pub struct Recorded<'r> {
     due: &'r [u64],
     bytes: &'r [u32],
     period: f64,
+}
+
+/// When the messages of one topic are due, and how long they are.
+#[derive(Clone, Copy, Debug)]
+pub enum Times<'r> {
+    /// At an even rate, all alike.
+    Even(Schedule),
+    /// As recorded.
+    Recorded(Recorded<'r>),
+}
+
+impl Timetable for Times<'_> {
+    fn due(&self, index: usize) -> u64 {
+        match self {
+            Times::Even(schedule) => schedule.due(index),
+            Times::Recorded(recorded) => recorded.due(index),
+        }
+    }
+
+    fn length(&self, index: usize, usual: usize) -> usize {
+        match self {
+            Times::Even(_) => usual,
+            Times::Recorded(recorded) => recorded.length(index, usual),
+        }
+    }
+
+    fn period(&self) -> f64 {
+        match self {
+            Times::Even(schedule) => schedule.period(),
+            Times::Recorded(recorded) => recorded.period(),
+        }
+    }
 }
 
 impl Timetable for Recorded<'_> {

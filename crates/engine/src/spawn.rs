@@ -1,6 +1,6 @@
 //! A worker process: its start, its channel, its end.
 
-use crate::control::{Heard, Incoming, send};
+use crate::channel::{Heard, Incoming, send};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

@@ -4,11 +4,11 @@
 use std::ptr;
 use tripmeter_abi::{Link, Loan, Message, Result};
 use tripmeter_engine::clock::{Clock, Timebase};
-use tripmeter_engine::measure::arrivals::Arrived;
 use tripmeter_engine::measure::publish::{Publisher, Rest, Schedule, Sending};
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Watch};
 use tripmeter_engine::message::TouchNone;
 use tripmeter_engine::passage::{Tally, Topic};
+use tripmeter_engine::wire::Arrived;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_transport_inmem::FakeClock;

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Loan, Message, Result, Wait};
 use tripmeter_engine::clock::Clock;
-use tripmeter_engine::measure::arrivals::Arrived;
 use tripmeter_engine::measure::sink::Sink;
 use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, Stream, Unspaced};
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Watch};
 use tripmeter_engine::message::TouchFull;
+use tripmeter_engine::wire::Arrived;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
 const LENGTH: usize = 256;

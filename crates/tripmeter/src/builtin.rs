@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use tripmeter_engine::any::AnySystem;
+use tripmeter_engine::lanes::AnySystem;
 
 /// The systems that are linked into this program.
 pub fn systems() -> Vec<Arc<dyn AnySystem>> {

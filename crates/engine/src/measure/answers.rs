@@ -25,7 +25,9 @@ pub trait Answers {
     fn sent(&mut self);
 
     /// A message has come while the answers to `sequence` are awaited.
-    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> Step;
+    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> Step
+    where
+        Self: Sized;
 
     /// The message was not answered in time. Returns how many it were in a row, at the worst follower.
     fn give_up(&mut self, sequence: u64) -> u32;
@@ -51,7 +53,7 @@ pub trait Answers {
 }
 
 /// Answers of several followers, told apart by the index in the header.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Several {
     trackers: Vec<Tracker>,
     /// Bits of the followers that are to answer.

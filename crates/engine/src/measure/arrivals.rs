@@ -1,57 +1,18 @@
 //! What has come of a stream of numbered messages.
 
 use crate::message::{self, Header, Kind, TouchKind};
-use serde::{Deserialize, Serialize};
+use crate::numbers::{Numbers, Place};
+use crate::wire::Arrived;
 use tripmeter_abi::Message;
-
-/// Gaps that are remembered; of more, the oldest are forgotten, and what still comes of them counts as duplicated.
-const MOST_GAPS: usize = 1 << 16;
-
-/// Gaps that find room without an allocation.
-const USUAL_GAPS: usize = 256;
 
 /// Counts a stream of numbered messages by what their numbers say. What is remembered of missing ones grows with them.
 #[derive(Debug)]
 pub struct Arrivals {
     /// What has come so far.
     pub counts: Arrived,
-    /// Number of the first message of this stream.
-    first: u64,
     /// Whose it is, of several publishers.
     publisher: u32,
-    /// The number that comes next if nothing goes wrong.
-    next: u64,
-    /// Numbers that have been passed over, first and last of each gap, ascending.
-    gaps: Vec<(u64, u64)>,
-}
-
-/// What has come of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrived {
-    /// Intact, each counted once.
-    pub received: u64,
-    /// Came again.
-    pub duplicated: u64,
-    /// Came after a later one.
-    pub reordered: u64,
-    /// Header or touched payload was not what was written.
-    pub damaged: u64,
-    /// Of an earlier stream.
-    pub earlier: u64,
-    /// Clock when the latest message came, in ticks; `None` if none did.
-    pub latest: Option<u64>,
-}
-
-impl Arrived {
-    /// Adds what another counted, or counted later.
-    pub fn add(&mut self, other: &Arrived) {
-        self.received += other.received;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.damaged += other.damaged;
-        self.earlier += other.earlier;
-        self.latest = self.latest.max(other.latest);
-    }
+    numbers: Numbers,
 }
 
 /// What a message is, by its number.
@@ -79,18 +40,17 @@ impl Arrivals {
 
     /// The same of the stream of that publisher.
     pub fn of(first: u64, publisher: u32) -> Self {
-        Self { counts: Arrived::default(), first, publisher, next: first, gaps: Vec::with_capacity(USUAL_GAPS) }
+        Self { counts: Arrived::default(), publisher, numbers: Numbers::new(first) }
     }
 
     /// A message has come. Returns what it is.
     #[inline(always)]
     pub fn count<T: TouchKind>(&mut self, message: &Message) -> Came {
-        let next = Header::of(self.next, Kind::Ping, message.length, self.publisher);
-        let expected = message::header(message) == Some(next);
-        if expected && message::body_intact::<T>(message, self.next) {
-            self.next += 1;
+        let next = self.numbers.next();
+        let expected = message::header(message) == Some(Header::of(next, Kind::Ping, message.length, self.publisher));
+        if expected && message::body_intact::<T>(message, next) {
             self.counts.received += 1;
-            Came::InOrder(self.next - 1)
+            Came::InOrder(self.numbers.advance())
         } else {
             self.stray::<T>(message)
         }
@@ -103,12 +63,12 @@ impl Arrivals {
 
     /// Messages up to `last` that have not come, or not so that their number could be read.
     pub fn missing(&self, last: u64) -> u64 {
-        (last + 1).saturating_sub(self.first).saturating_sub(self.counts.received + self.counts.damaged)
+        (last + 1).saturating_sub(self.numbers.first()).saturating_sub(self.counts.received + self.counts.damaged)
     }
 
     /// True if message `last`, or a later one, has come.
     pub fn is_past(&self, last: u64) -> bool {
-        self.next > last
+        self.numbers.next() > last
     }
 
     #[cold]
@@ -120,60 +80,28 @@ impl Arrivals {
             self.counts.damaged += 1;
             return Came::Unreadable;
         };
-        if sequence < self.first {
-            self.counts.earlier += 1;
-            return Came::Earlier;
-        }
-        let is_late = sequence < self.next;
-        if is_late && !self.fill(sequence) {
-            self.counts.duplicated += 1;
-            return Came::Again(sequence);
-        }
-        if !is_late {
-            self.pass_over(sequence);
+        let place = self.numbers.add(sequence);
+        match place {
+            Place::Earlier => {
+                self.counts.earlier += 1;
+                return Came::Earlier;
+            }
+            Place::Again => {
+                self.counts.duplicated += 1;
+                return Came::Again(sequence);
+            }
+            Place::Ahead | Place::Overtaken => {}
         }
         if !message::body_intact::<T>(message, sequence) {
             self.counts.damaged += 1;
             return Came::Damaged(sequence);
         }
         self.counts.received += 1;
-        self.counts.reordered += u64::from(is_late);
-        if is_late { Came::Overtaken(sequence) } else { Came::InOrder(sequence) }
-    }
-
-    fn pass_over(&mut self, sequence: u64) {
-        if sequence > self.next {
-            self.make_room();
-            self.gaps.push((self.next, sequence - 1));
+        if place == Place::Ahead {
+            return Came::InOrder(sequence);
         }
-        self.next = sequence + 1;
-    }
-
-    fn make_room(&mut self) {
-        if self.gaps.len() + 1 >= MOST_GAPS {
-            self.gaps.drain(..MOST_GAPS / 2);
-        }
-    }
-
-    /// Takes a number out of the gaps; false if it is in none.
-    fn fill(&mut self, sequence: u64) -> bool {
-        let place = self.gaps.partition_point(|(_, last)| *last < sequence);
-        let Some(&(first, last)) = self.gaps.get(place).filter(|(first, _)| *first <= sequence) else { return false };
-        match (first == sequence, last == sequence) {
-            (true, true) => drop(self.gaps.remove(place)),
-            (true, false) => self.gaps[place].0 += 1,
-            (false, true) => self.gaps[place].1 -= 1,
-            (false, false) => {
-                self.make_room();
-                // Making room may have moved it.
-                let place = self.gaps.partition_point(|(_, last)| *last < sequence);
-                if self.gaps.get(place).is_some_and(|(first, _)| *first <= sequence) {
-                    self.gaps[place].0 = sequence + 1;
-                    self.gaps.insert(place, (first, sequence - 1));
-                }
-            }
-        }
-        true
+        self.counts.reordered += 1;
+        Came::Overtaken(sequence)
     }
 }
 
@@ -205,27 +133,6 @@ mod tests {
         assert_eq!(counts(&[11, 11, 12, 11, 12]), (2, 3, 0, 0));
         assert_eq!(counts(&[20, 15, 11, 19, 15, 20]), (4, 2, 3, 0));
         assert_eq!(counts(&[3, 10, 11, 12]), (2, 0, 0, 2));
-    }
-
-    #[test]
-    fn any_permutation_with_repetition_is_counted_exactly() {
-        let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..50 {
-            let mut numbers: Vec<u64> = (11..211).filter(|_| random.u8(..) > 40).collect();
-            let distinct = numbers.len() as u64;
-            let again: Vec<u64> = (0..20).map(|_| numbers[random.usize(..numbers.len())]).collect();
-            numbers.extend(again);
-            random.shuffle(&mut numbers);
-            let (received, duplicated, reordered, _) = counts(&numbers);
-            let mut highest = 0;
-            let mut seen = std::collections::BTreeSet::new();
-            let late = numbers.iter().filter(|number| {
-                let is_late = seen.insert(**number) && **number < highest;
-                highest = highest.max(**number);
-                is_late
-            });
-            assert_eq!((received, duplicated, reordered), (distinct, 20, late.count() as u64));
-        }
     }
 
     #[test]
@@ -266,17 +173,5 @@ mod tests {
         // Message 3 comes again, intact; which of 1 to 4 the damaged header belonged to cannot be told.
         assert_eq!((received, damaged, duplicated), (2, 2, 1));
         assert!(arrivals.is_complete(4));
-    }
-
-    #[test]
-    fn a_stream_without_gaps_takes_little_memory() {
-        assert!(came(&[11, 12, 14]).gaps.capacity() <= USUAL_GAPS);
-    }
-
-    #[test]
-    fn more_gaps_than_room_forget_the_oldest() {
-        let mut arrivals = came(&(0..MOST_GAPS as u64 + 10).map(|index| 12 + 2 * index).collect::<Vec<_>>());
-        assert!(arrivals.gaps.len() < MOST_GAPS && arrivals.gaps.capacity() <= MOST_GAPS);
-        assert!(!arrivals.fill(11) && arrivals.fill(13 + 2 * MOST_GAPS as u64));
     }
 }

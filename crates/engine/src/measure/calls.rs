@@ -58,6 +58,21 @@ impl Made {
     }
 }
 
+/// What a client has done.
+#[derive(Clone, Copy, Debug)]
+pub struct Called {
+    /// Calls made.
+    pub calls: usize,
+    /// Why no more were.
+    pub end: End,
+    /// Answers that came after the end of their call.
+    pub late: u64,
+    /// Answers that came again.
+    pub duplicated: u64,
+    /// Number of the latest call.
+    pub sequence: u64,
+}
+
 /// One client.
 pub struct Client<'a, C, R> {
     /// Where stamps come from.

@@ -1,11 +1,11 @@
 //! What a sink keeps of the messages that come: of one stream, or of those of several publishers.
 
 use super::Shared;
-use super::arrivals::{Arrivals, Arrived};
-use super::notes::{Arrival, Notes};
+use super::arrivals::Arrivals;
+use super::notes::{Arrival, ArrivalLog, Notes};
 use crate::clock::Clock;
-use crate::memory::OutOfMemory;
 use crate::message::{self, TouchKind};
+use crate::wire::Arrived;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Message;
 
@@ -80,21 +80,17 @@ pub struct Several<'a, C> {
 }
 
 impl<'a, C: Clock + Copy> Several<'a, C> {
-    /// Nothing has come of so many messages of each publisher, which begin with number `first`; `shared` is told the number
-    /// of the last of each.
-    ///
-    /// # Errors
-    /// If there is too little memory.
-    pub fn new(clock: C, first: u64, messages: &[u64], shared: &'a [Shared]) -> Result<Self, OutOfMemory> {
-        let stream =
-            |(publisher, count): (u32, &u64)| Ok((Arrivals::of(first, publisher), Arrival::new(clock, first, *count)?));
-        let streams = (0..).zip(messages).map(stream).collect::<Result<_, _>>()?;
-        Ok(Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared })
+    /// Nothing has come of the messages of each publisher, which begin with number `first`; `shared` is told the number of
+    /// the last of each.
+    pub fn new(clock: C, first: u64, logs: Vec<ArrivalLog>, shared: &'a [Shared]) -> Self {
+        let stream = |(publisher, log)| (Arrivals::of(first, publisher), Arrival::new(clock, first, log));
+        let streams = (0..).zip(logs).map(stream).collect();
+        Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared }
     }
 
     /// Of each publisher what came and when; and what came of nobody.
-    pub fn into_parts(self) -> (Vec<(Arrived, Arrival<C>)>, Arrived) {
-        let streams = self.streams.into_iter().map(|(arrivals, notes)| (arrivals.counts, notes));
+    pub fn into_parts(self) -> (Vec<(Arrived, ArrivalLog)>, Arrived) {
+        let streams = self.streams.into_iter().map(|(arrivals, notes)| (arrivals.counts, notes.log));
         (streams.collect(), self.nobodys)
     }
 
@@ -166,10 +162,14 @@ mod tests {
         ledger.count::<TouchNone>(&message, || now.load(Relaxed));
     }
 
+    fn logs(messages: &[u64]) -> Vec<ArrivalLog> {
+        messages.iter().map(|count| ArrivalLog::new(*count).unwrap()).collect()
+    }
+
     #[test]
     fn each_publisher_has_numbers_counts_and_stamps_of_its_own() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
-        let mut ledger = Several::new(Count(&now), 11, &[3, 4], &shared).unwrap();
+        let mut ledger = Several::new(Count(&now), 11, logs(&[3, 4]), &shared);
         // Of the first 12 is overtaken and 13 comes twice; of the second 12 is lost, and all else comes in order.
         for (publisher, sequence) in [(0, 11), (1, 11), (0, 13), (1, 13), (0, 12), (0, 13), (1, 14)] {
             come(&mut ledger, &now, Header::of(sequence, Kind::Ping, 16, publisher), 16);
@@ -212,8 +212,8 @@ mod tests {
     #[test]
     fn a_message_is_stamped_before_it_is_verified() {
         let shared = [Shared::default()];
-        let mut single = Single::new(1, &shared[0], Arrival::new(Verifying, 1, 3).unwrap());
-        let mut several = Several::new(Verifying, 1, &[3], &shared).unwrap();
+        let mut single = Single::new(1, &shared[0], Arrival::new(Verifying, 1, ArrivalLog::new(3).unwrap()));
+        let mut several = Several::new(Verifying, 1, logs(&[3]), &shared);
         // The last of them overtakes, so that it is verified off the fast path.
         for (index, sequence) in (0..).zip([1, 3, 2]) {
             let header = Header::new(sequence, Kind::Ping, 16);
@@ -226,14 +226,14 @@ mod tests {
             several.arrived();
             several.count::<Verifying>(&message, || NOW.get());
         }
-        assert_eq!(single.notes.ticks, [0, 20, 10]);
+        assert_eq!(single.notes.log.ticks, [0, 20, 10]);
         assert_eq!(several.into_parts().0[0].1.ticks, [0, 20, 10]);
     }
 
     #[test]
     fn a_header_that_nobody_can_read_is_no_publishers_damage() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
-        let mut ledger = Several::new(Count(&now), 1, &[1, 1], &shared).unwrap();
+        let mut ledger = Several::new(Count(&now), 1, logs(&[1, 1]), &shared);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 17, 1), 16);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 16, 0), 16);
         let (streams, nobodys) = ledger.into_parts();

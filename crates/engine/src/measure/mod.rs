@@ -39,6 +39,8 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// Number of the last message of a stream; valid once [`Shared::stop`] is set.
     pub last: AtomicU64,
+    /// The measuring loop runs in the thread that hears the other side: the end of the messages must interrupt it.
+    pub is_alone: AtomicBool,
     /// The other side has gone.
     pub peer_gone: AtomicBool,
     /// The transport's blocking calls may be, and need to be, interrupted by a signal.

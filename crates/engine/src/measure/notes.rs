@@ -33,28 +33,48 @@ pub const AGAIN: u8 = 2;
 /// It came damaged.
 pub const DAMAGED: u8 = 4;
 
-/// Notes the first intact arrival of each message of a stream, in memory that is written before.
-pub struct Arrival<C> {
-    clock: C,
-    now: u64,
-    first: u64,
-    /// The clock at each arrival, in the order of the numbers; [`NEVER`] if it did not come.
+/// The arrivals of a stream's messages, in the order of their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrivalLog {
+    /// The clock at each arrival, in ticks; [`NEVER`] if it did not come.
     pub ticks: Vec<u64>,
     /// What else happened to each.
     pub marks: Vec<u8>,
 }
 
-/// Bytes of a message in what [`Arrival::write_to`] makes.
+/// Notes the first intact arrival of each message of a stream, in memory that is written before.
+pub struct Arrival<C> {
+    clock: C,
+    now: u64,
+    first: u64,
+    /// The notes.
+    pub log: ArrivalLog,
+}
+
+/// Bytes of a message in what [`ArrivalLog::write_to`] makes.
 const NOTE_BYTES: usize = size_of::<u64>() + 1;
 
-impl<C: Clock> Arrival<C> {
-    /// Of `count` messages that begin with number `first`.
+impl ArrivalLog {
+    /// Room for so many messages, of which none has come.
     ///
     /// # Errors
     /// If there is too little memory.
-    pub fn new(clock: C, first: u64, count: u64) -> Result<Self, OutOfMemory> {
-        let (ticks, marks) = (filled(NEVER, count, "arrivals")?, filled(0, count, "marks of arrivals")?);
-        Ok(Self { clock, now: 0, first, ticks, marks })
+    pub fn new(count: u64) -> Result<Self, OutOfMemory> {
+        Ok(Self { ticks: filled(NEVER, count, "arrivals")?, marks: filled(0, count, "marks of arrivals")? })
+    }
+
+    /// For [`from_bytes`], behind what is there.
+    pub fn write_to(&self, bytes: &mut Vec<u8>) {
+        bytes.reserve(self.ticks.len() * NOTE_BYTES);
+        self.ticks.iter().for_each(|ticks| bytes.extend_from_slice(&ticks.to_le_bytes()));
+        bytes.extend_from_slice(&self.marks);
+    }
+}
+
+impl<C: Clock> Arrival<C> {
+    /// Of messages that begin with number `first`.
+    pub fn new(clock: C, first: u64, log: ArrivalLog) -> Self {
+        Self { clock, now: 0, first, log }
     }
 
     /// What is counted next came at that tick.
@@ -64,22 +84,15 @@ impl<C: Clock> Arrival<C> {
     }
 
     fn mark(&mut self, sequence: u64, mark: u8) {
-        if let Some(marks) = self.marks.get_mut(sequence.wrapping_sub(self.first) as usize) {
+        if let Some(marks) = self.log.marks.get_mut(sequence.wrapping_sub(self.first) as usize) {
             *marks |= mark;
         }
     }
 
     fn stamp(&mut self, sequence: u64) {
-        if let Some(ticks) = self.ticks.get_mut(sequence.wrapping_sub(self.first) as usize) {
+        if let Some(ticks) = self.log.ticks.get_mut(sequence.wrapping_sub(self.first) as usize) {
             *ticks = self.now;
         }
-    }
-
-    /// For [`from_bytes`], behind what is there.
-    pub fn write_to(&self, bytes: &mut Vec<u8>) {
-        bytes.reserve(self.ticks.len() * NOTE_BYTES);
-        self.ticks.iter().for_each(|ticks| bytes.extend_from_slice(&ticks.to_le_bytes()));
-        bytes.extend_from_slice(&self.marks);
     }
 }
 
@@ -104,8 +117,8 @@ impl<C: Clock> Notes for Arrival<C> {
     }
 }
 
-/// Stamps and marks of each stream, which have so many messages; `None` if the bytes are not of so many.
-pub fn from_bytes(mut bytes: &[u8], counts: &[u64]) -> Option<Vec<(Vec<u64>, Vec<u8>)>> {
+/// The log of each stream, which have so many messages; `None` if the bytes are not of so many.
+pub fn from_bytes(mut bytes: &[u8], counts: &[u64]) -> Option<Vec<ArrivalLog>> {
     if bytes.len() as u64 != counts.iter().sum::<u64>() * NOTE_BYTES as u64 {
         return None;
     }
@@ -115,7 +128,7 @@ pub fn from_bytes(mut bytes: &[u8], counts: &[u64]) -> Option<Vec<(Vec<u64>, Vec
         bytes = rest;
         let (ticks, marks) = stream.split_at(count * size_of::<u64>());
         let ticks = ticks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        (ticks, marks.to_vec())
+        ArrivalLog { ticks, marks: marks.to_vec() }
     });
     Some(streams.collect())
 }
@@ -136,19 +149,20 @@ mod tests {
 
     #[test]
     fn the_first_intact_arrival_is_noted_and_read_back() {
-        let mut arrival = Arrival::new(Ticking(Cell::new(0)), 7, 4).unwrap();
+        let mut arrival = Arrival::new(Ticking(Cell::new(0)), 7, ArrivalLog::new(4).unwrap());
         let came = [Came::InOrder(8), Came::Overtaken(7), Came::Again(8), Came::Damaged(9), Came::InOrder(11)];
         for came in came.into_iter().chain([Came::Unreadable, Came::Earlier]) {
             arrival.arrived();
             arrival.counted(came);
         }
-        let expected = (vec![20, 10, NEVER, NEVER], vec![OVERTAKEN, AGAIN, DAMAGED, 0]);
-        assert_eq!((arrival.ticks.clone(), arrival.marks.clone()), expected);
+        let (ticks, marks) = (vec![20, 10, NEVER, NEVER], vec![OVERTAKEN, AGAIN, DAMAGED, 0]);
+        let expected = ArrivalLog { ticks, marks };
+        assert_eq!(arrival.log, expected);
         let mut bytes = Vec::new();
-        arrival.write_to(&mut bytes);
+        arrival.log.write_to(&mut bytes);
         assert_eq!(from_bytes(&bytes, &[4]), Some(vec![expected]));
         let streams = from_bytes(&[bytes.clone(), bytes.clone()].concat(), &[4, 0, 4]).unwrap();
-        assert_eq!((&streams[0], streams[1].0.len()), (&streams[2], 0));
+        assert_eq!((&streams[0], streams[1].ticks.len()), (&streams[2], 0));
         assert_eq!((from_bytes(&bytes, &[3]), from_bytes(&[], &[])), (None, Some(Vec::new())));
     }
 }

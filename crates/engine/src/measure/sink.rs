@@ -1,12 +1,12 @@
 //! The follower's loop under one-way patterns: it counts what comes.
 
-use super::arrivals::Arrived;
 use super::callback::Inbox;
 use super::ledger::{Ledger, Single};
 use super::notes::NoNotes;
 use super::{Failure, Shared, TAKE_TIMEOUT_NS, Watch};
 use crate::clock::Clock;
 use crate::message::TouchKind;
+use crate::wire::Arrived;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 use tripmeter_abi::{Link, Message};

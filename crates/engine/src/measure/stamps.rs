@@ -3,8 +3,8 @@
 //! Both sides read one clock, that of the machine. The leader's stamps need no message: a trip begins where the one before
 //! ended, so they follow from its samples.
 
+use super::notes::{ArrivalLog, NEVER};
 use crate::clock::Clock;
-use crate::memory::{OutOfMemory, filled};
 
 /// Told of every message at the moment it is there, before anything is done with it.
 pub trait Stamps {
@@ -59,33 +59,21 @@ impl Stamps for Requests {
     fn arrived(&mut self, _sequence: u64) {}
 }
 
-/// Reads the clock for each of a row of messages, in memory that is written before.
-pub struct Arrived<C> {
-    clock: C,
-    first: u64,
-    ticks: Vec<u64>,
+/// Keeps the clock at each arrival, in memory that is written before.
+pub struct Kept<'a, C> {
+    /// Where stamps come from.
+    pub clock: C,
+    /// Number of the first message of the log.
+    pub first: u64,
+    /// What is kept.
+    pub log: &'a mut ArrivalLog,
 }
 
-impl<C: Clock> Arrived<C> {
-    /// Of `count` messages that begin with number `first`.
-    ///
-    /// # Errors
-    /// If there is too little memory.
-    pub fn new(clock: C, first: u64, count: u64) -> Result<Self, OutOfMemory> {
-        Ok(Self { clock, first, ticks: filled(0, count, "arrivals")? })
-    }
-
-    /// The clock at each arrival, in the order of the numbers; 0 if it did not come.
-    pub fn ticks(&self) -> &[u64] {
-        &self.ticks
-    }
-}
-
-impl<C: Clock> Stamps for Arrived<C> {
+impl<C: Clock> Stamps for Kept<'_, C> {
     #[inline(always)]
     fn arrived(&mut self, sequence: u64) {
         let place = sequence.wrapping_sub(self.first) as usize;
-        if let Some(ticks) = self.ticks.get_mut(place) {
+        if let Some(ticks) = self.log.ticks.get_mut(place) {
             *ticks = self.clock.now();
         }
     }
@@ -106,7 +94,7 @@ pub struct Row {
 pub const MISSING: u64 = u64::MAX;
 
 /// Ticks from sending to arrival of each sample, or [`MISSING`]. `trips` are the ticks of the round trips, `arrived` the
-/// clock at the arrival of the messages from number `first` on, 0 if one did not come.
+/// clock at the arrival of the messages from number `first` on, or [`NEVER`].
 ///
 /// One that arrived before it was sent, which one clock cannot show, is missing too.
 pub fn one_way(rows: &[Row], trips: &[u64], first: u64, arrived: &[u64]) -> Vec<u64> {
@@ -115,7 +103,7 @@ pub fn one_way(rows: &[Row], trips: &[u64], first: u64, arrived: &[u64]) -> Vec<
         let end = rows.get(index + 1).map_or(trips.len(), |next| next.first_sample);
         let mut sent = row.began;
         for (trip, sequence) in trips[row.first_sample..end].iter().zip(row.sequence..) {
-            let arrival = arrived.get(sequence.wrapping_sub(first) as usize);
+            let arrival = arrived.get(sequence.wrapping_sub(first) as usize).filter(|arrival| **arrival != NEVER);
             latencies.push(arrival.and_then(|arrival| arrival.checked_sub(sent)).unwrap_or(MISSING));
             sent += trip;
         }
@@ -145,9 +133,10 @@ mod tests {
 
     #[test]
     fn arrivals_are_noted_by_their_numbers_and_others_are_not() {
-        let mut arrived = Arrived::new(Ticking(Cell::new(0)), 7, 3).unwrap();
-        [8, 6, 10, 7].into_iter().for_each(|sequence| arrived.arrived(sequence));
-        assert_eq!(arrived.ticks(), [20, 10, 0]);
+        let mut log = ArrivalLog::new(3).unwrap();
+        let mut kept = Kept { clock: Ticking(Cell::new(0)), first: 7, log: &mut log };
+        [8, 6, 10, 7].into_iter().for_each(|sequence| kept.arrived(sequence));
+        assert_eq!(log.ticks, [20, 10, NEVER]);
     }
 
     #[test]
@@ -156,7 +145,7 @@ mod tests {
         let rows = [row(0, 7, 100), row(2, 9, 500)];
         let latencies = |arrived: &[u64]| one_way(&rows, &[10, 20, 30], 7, arrived);
         assert_eq!(latencies(&[103, 114, 505]), [3, 4, 5]);
-        assert_eq!(latencies(&[103, 0, 505]), [3, MISSING, 5], "did not arrive");
+        assert_eq!(latencies(&[103, NEVER, 505]), [3, MISSING, 5], "did not arrive");
         assert_eq!(latencies(&[103, 109, 505]), [3, MISSING, 5], "before it was sent");
         assert_eq!(latencies(&[103, 114]), [3, 4, MISSING], "too few");
         // Messages 7, 9 and 10 were not answered.

@@ -1,5 +1,6 @@
 use super::answers::{Answers, Step};
 use crate::message::{self, Header, Kind, TouchKind};
+use crate::numbers::Gaps;
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
 
@@ -10,8 +11,8 @@ pub struct Tracker {
     pub counts: Counts,
     /// Latest message answered intact, of this cell.
     answered: u64,
-    /// Messages given up as lost, ascending.
-    given_up: Vec<u64>,
+    /// Messages given up as lost.
+    given_up: Gaps,
     /// Messages up to this one belong to an earlier cell.
     earlier: u64,
     /// The message that was in flight when the user asked to stop; 0 if none was.
@@ -43,7 +44,7 @@ impl Answers for Tracker {
 
     fn give_up(&mut self, sequence: u64) -> u32 {
         self.counts.lost += 1;
-        self.given_up.push(sequence);
+        self.given_up.add(sequence, sequence);
         self.silent += 1;
         self.silent
     }
@@ -64,7 +65,7 @@ impl Answers for Tracker {
 impl Tracker {
     /// Nothing counted; messages up to `sequence` belong to an earlier cell, and count as late when they come.
     pub fn after(sequence: u64) -> Self {
-        Self { earlier: sequence, ..Self::default() }
+        Self { earlier: sequence, given_up: Gaps::with_room(), ..Self::default() }
     }
 
     /// The message was answered in time and intact.
@@ -119,11 +120,10 @@ impl Tracker {
             self.counts.late += 1;
             return;
         }
-        let Ok(place) = self.given_up.binary_search(&sequence) else {
+        if !self.given_up.fill(sequence) {
             self.counts.duplicated += 1;
             return;
-        };
-        self.given_up.remove(place);
+        }
         self.counts.lost -= 1;
         self.counts.late += 1;
         if self.answered > sequence {

@@ -33,8 +33,22 @@ pub struct Trips<'a, L, C, A, const ON: bool> {
     damaged: Damaged,
 }
 
+/// Round trips over a link between two batches.
+#[derive(Debug, Default)]
+pub struct Paused<A> {
+    /// See [`Trips`].
+    pub length: usize,
+    /// See [`Trips`].
+    pub sequence: u64,
+    /// See [`Trips`].
+    pub answers: A,
+    /// See [`Trips`].
+    pub rows: Vec<Row>,
+    damaged: Damaged,
+}
+
 /// Messages in a row that came back damaged, and the last of them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Damaged {
     count: u32,
     sequence: u64,
@@ -54,6 +68,14 @@ pub(super) enum Trip {
     /// The answer was damaged.
     Damaged,
     Stopped,
+}
+
+impl<A: Answers> Paused<A> {
+    /// Nothing sent yet: messages of `length` bytes, of which the latest had that number.
+    pub fn begin(mut answers: A, sequence: u64, length: usize) -> Self {
+        answers.begin(sequence);
+        Self { length, sequence, answers, rows: Vec::new(), damaged: Damaged::default() }
+    }
 }
 
 impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
@@ -80,6 +102,19 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
             rows: Vec::new(),
             damaged: Damaged::default(),
         }
+    }
+
+    /// Goes on with what was paused.
+    pub fn resume(mut self, paused: Paused<A>) -> Self {
+        (self.length, self.sequence, self.answers) = (paused.length, paused.sequence, paused.answers);
+        (self.rows, self.damaged) = (paused.rows, paused.damaged);
+        self
+    }
+
+    /// Ends a batch.
+    pub fn pause(self) -> Paused<A> {
+        let Self { length, sequence, answers, rows, damaged, .. } = self;
+        Paused { length, sequence, answers, rows, damaged }
     }
 
     /// Begins a row of samples with the next message. Returns when that is sent, in ticks.

@@ -1,6 +1,6 @@
 use super::machine::{Machine, Processor};
 use super::*;
-use crate::any::AnySystem;
+use crate::lanes::AnySystem;
 use std::sync::Arc;
 use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path as Way, Result as AbiResult,

@@ -1,8 +1,9 @@
 //! Processes that try to get into a secured transport.
 
 use super::Run;
-use crate::control::{Heard, Incoming, Intrusion, ToWorker};
+use crate::channel::{Heard, Incoming};
 use crate::spawn::Worker;
+use crate::wire::{Intrusion, ToWorker};
 use crate::worker::intruder;
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Whether a leader that says that it lives goes on with its work.
 
-use crate::control::FromLeader;
+use crate::wire::FromLeader;
 use std::time::{Duration, Instant};
 
 /// What the leader last said of its work, and since when it has said nothing else.

@@ -3,12 +3,13 @@
 use super::movement::Movement;
 use super::processor_time::ProcessorTime;
 use super::{Event, Run, intrusion};
-use crate::control::{CLOSING, Follow, FromFollower, FromLeader, Heard, Incoming, Job, OPENING, ToWorker, WRITING};
+use crate::channel::{Heard, Incoming};
 use crate::files::append_log_row;
 use crate::last_line::last_line;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
+use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING};
 use crate::worker::OPEN_TIMEOUT;
 use crate::worker::logging::LONGEST_READING;
 use std::collections::BTreeMap;

@@ -4,8 +4,8 @@
 
 use super::leader::{Leader, Output};
 use super::{Error, Result};
-use crate::control::FromLeader;
 use crate::files::aside::SetAside;
+use crate::wire::FromLeader;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::{Cell, ModeChange};

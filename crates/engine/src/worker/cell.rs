@@ -1,20 +1,16 @@
 //! One payload, measured by the leader.
 
 use super::leader::{Leader, Output, Session};
-use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
-use crate::clock::Clock;
-use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
-use crate::measure::answers::Answers;
+use super::{ANSWER_TIMEOUT, Error, Result};
+use crate::lanes::RoundTrips;
+use crate::measure::End;
 use crate::measure::stamps::{self, MISSING, Row};
-use crate::measure::trips::Trips;
-use crate::measure::{End, Failure, Watch, callback};
 use crate::memory::reserved;
-use crate::message::TouchKind;
-use crate::record::{OneWay, Recorded, Recorder};
+use crate::record::{Distribution, Recorded, Recorder};
+use crate::wire::{Begin, FromLeader, Task, ToFollower, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_abi::{Link, Wait};
-use tripmeter_model::manifest::{AtFollower, Cell, Counts, Handover, Handovers};
+use tripmeter_model::manifest::{AtFollower, Cell, Counts, Figures, Handover, Handovers};
 use tripmeter_model::plan::Raw;
 
 /// Between two signs of life.
@@ -46,6 +42,8 @@ struct Stamped {
     ticks: Vec<u64>,
     /// Number of the first message whose arrival is noted.
     first: u64,
+    /// Messages whose arrivals are noted.
+    noted: u64,
 }
 
 /// Whose latency one way.
@@ -57,6 +55,15 @@ enum Latency {
     At(u32),
     /// To the last of them.
     Last,
+}
+
+/// Latencies one way.
+pub(super) struct OneWay {
+    of: Latency,
+    times: Distribution,
+    figures: Option<Figures>,
+    /// Samples that have none.
+    missing: u64,
 }
 
 impl Latency {
@@ -78,7 +85,7 @@ impl Leader {
     }
 
     /// With the first follower. `None` if both sides have one processor, where handing over would wait for the scheduler.
-    pub(super) fn handover<L, C>(&mut self, session: &Session<'_, L, C>) -> Result<Option<Handover>> {
+    pub(super) fn handover(&mut self, session: &Session<'_>) -> Result<Option<Handover>> {
         if !self.has_handover() {
             return Ok(None);
         }
@@ -87,15 +94,10 @@ impl Leader {
     }
 
     /// Measures one payload, writes it, and reports it.
-    pub(super) fn measure<L: Link, C: Clock + Copy, A: Answers, T: TouchKind>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        answers: A,
-        payload_bytes: u64,
-    ) -> Result<()> {
+    pub(super) fn measure(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let before = self.begin(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
-        let (wait, warmup, cap_ns) = (plan.wait, plan.warmup, self.attempts.left_of(plan.time_cap_ns));
+        let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
         if plan.one_way {
             // What latencies one way are made in at the end: found to be too little now, and not then.
@@ -104,25 +106,19 @@ impl Leader {
         }
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
         let mut warm = Recorder::new(base, Raw::None, warmup)?;
-        let link = Watch::off(&mut *session.link);
-        let mut trips = Trips::new(link, session.clock, answers, &shared, session.loss_timeout, session.idle_mask);
-        trips.sequence = session.sequence;
-        trips.begin(payload_bytes as usize);
+        let (setting, first) = (self.setting(&session.inboxes[0], &shared), session.sequence);
+        let mut trips = RoundTrips::new(self.followers(), None, first, payload_bytes as usize);
+        let lane = &mut *session.lanes[0];
         self.arm();
         // Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
         let mut rows = Vec::new();
-        let mut record = |trips: &mut Trips<'_, L, C, A, false>, recorder: &mut Recorder, deadline: u64, is_shown| {
+        let mut record = |trips: &mut RoundTrips, recorder: &mut Recorder, deadline: u64, is_shown| {
             rows.clear();
             while !recorder.free().is_empty() {
                 let pause = deadline.min(base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
-                let (stored, end) = match wait {
-                    Wait::Callback => {
-                        callback::trips::<L, C, A, T, false>(session.inbox, trips, recorder.free(), pause)
-                    }
-                    Wait::Poll | Wait::Block => trips.run::<T>(recorder.free(), pause),
-                };
+                let (stored, end) = lane.round_trips(setting, trips, recorder.free(), pause, None);
                 let before = recorder.count() as usize;
-                rows.extend(trips.rows.iter().map(|row| Row { first_sample: before + row.first_sample, ..*row }));
+                rows.extend(trips.rows().iter().map(|row| Row { first_sample: before + row.first_sample, ..*row }));
                 recorder.advance(stored);
                 let end = end?;
                 match end {
@@ -130,29 +126,28 @@ impl Leader {
                     End::Deadline if shared.stop.load(Relaxed) => return Ok(End::Stopped),
                     End::Deadline if base.now() < deadline => {
                         let samples = if is_shown { recorder.count() } else { 0 };
-                        self.report(&FromLeader::Progress { samples, moves: trips.sequence });
+                        self.report(&FromLeader::Progress { samples, moves: trips.sequence() });
                     }
                     End::Deadline | End::Stopped => return Ok(end),
                 }
             }
             Ok(End::Full)
         };
-        let first = trips.sequence;
         let start = base.now();
         let end_of = |share: f64| cap_ns.map_or(u64::MAX, |cap| start + base.to_ticks((cap as f64 * share) as u64));
         let (mut begin, mut warmed) = (start, first);
         let result = record(&mut trips, &mut warm, end_of(WARMUP_SHARE), false).and_then(|end| {
-            (begin, warmed) = (base.now(), trips.sequence);
+            (begin, warmed) = (base.now(), trips.sequence());
             if end == End::Stopped { Ok(end) } else { record(&mut trips, &mut recorder, end_of(1.0), true) }
         });
         let duration_ns = base.to_ns(base.now() - begin);
         self.arm_briefly();
-        let result = result.and_then(|found| drain::<L, C, A, T>(session.inbox, wait, &mut trips).map(|()| found));
+        let result = result.and_then(|found| lane.drain(setting, &mut trips).map(|()| found));
         self.disarm();
-        session.sequence = trips.sequence;
-        let abandoned = trips.answers.abandoned();
-        let (sent, tracked) = (trips.sequence - first - abandoned, trips.answers.counts());
-        let at_followers = trips.answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts }).collect();
+        session.sequence = trips.sequence();
+        let answers = trips.answers();
+        let (sent, tracked) = (trips.sequence() - first - answers.abandoned(), answers.counts());
+        let at_followers = answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts }).collect();
         let (end, broken) = match result {
             Ok(end) => (end, None),
             Err(failure) => (End::Stopped, Some(self.blame(failure))),
@@ -165,7 +160,7 @@ impl Leader {
         }
         let stamped = (self.job.sub_experiment.one_way && broken.is_none()).then(|| {
             let ticks = recorder.ticks().to_vec();
-            Stamped { rows, ticks, first: first + 1 }
+            Stamped { rows, ticks, first: first + 1, noted: self.noted(payload_bytes) }
         });
         let (recorded, warmup) = (recorder.finish(), warm.count());
         let mut counts = Counts { sent, received: warmup + recorded.count, ..tracked };
@@ -178,30 +173,35 @@ impl Leader {
     }
 
     /// Makes the follower ready; returns the hand-over probe before the cell.
-    fn begin<L, C>(&mut self, session: &Session<'_, L, C>, payload_bytes: u64) -> Result<Option<Handover>> {
+    fn begin(&mut self, session: &Session<'_>, payload_bytes: u64) -> Result<Option<Handover>> {
         self.phase(&format!("measure {payload_bytes} bytes"));
         self.report(&FromLeader::CellStarted { payload_bytes });
         let before = self.handover(session)?;
-        let plan = &self.job.sub_experiment;
-        // Twice as many, as some may be lost; more are not noted.
-        let noted = if plan.one_way { 2 * (plan.warmup + plan.samples_of(payload_bytes)) } else { 0 };
-        self.ask_ready(&ToFollower::Cell { payload_bytes, first: session.sequence + 1, noted })?;
+        let noted = self.job.sub_experiment.one_way.then(|| self.noted(payload_bytes));
+        let (first, most) = (session.sequence + 1, Vec::from_iter(noted));
+        self.ask_ready(&ToFollower::Begin(Begin { task: Task::Answer, first, payload_bytes, most, observe: false }))?;
         Ok(before)
     }
 
+    /// Messages whose arrivals a follower notes: twice as many as planned, as some may be lost; more are not noted.
+    fn noted(&self, payload_bytes: u64) -> u64 {
+        let plan = &self.job.sub_experiment;
+        2 * (plan.warmup + plan.samples_of(payload_bytes))
+    }
+
     /// Stops the follower, probes the hand-over again, writes the samples, and reports the cell.
-    fn finish<L, C>(
+    fn finish(
         &mut self,
-        session: &Session<'_, L, C>,
+        session: &Session<'_>,
         payload_bytes: u64,
         before: Option<Handover>,
         mut outcome: Outcome,
     ) -> Result<()> {
         let mut after = None;
         if outcome.broken.is_none() {
-            self.tell(&ToFollower::Stop)?;
-            if !self.hear(ANSWER_TIMEOUT)?.iter().all(|heard| matches!(heard, FromFollower::Stopped)) {
-                return Err(Error::Failed("the follower's messages are out of order".to_owned()));
+            self.tell(&ToFollower::End { last: Vec::new() })?;
+            for follower in 0..self.followers() {
+                self.hear_report(follower, ANSWER_TIMEOUT)?;
             }
             after = self.handover(session)?;
         }
@@ -216,13 +216,12 @@ impl Leader {
         let one_way = self.one_way(outcome)?;
         let mut cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
         cell.cut_short = cut_short;
-        let figures = |of: &Latency| one_way.iter().find(|one| one.0 == *of).and_then(|one| one.1.figures);
-        let within_run = |of: &Latency| {
-            one_way.iter().find(|one| one.0 == *of).filter(|one| one.1.figures.is_some()).map(|one| one.1.within_run)
-        };
+        let find = |of: &Latency| one_way.iter().find(|one| one.of == *of).filter(|one| one.figures.is_some());
+        let figures = |of: &Latency| find(of).and_then(|one| one.figures);
+        let within_run = |of: &Latency| find(of).and_then(|one| one.times.within_run());
         cell.one_way_ns = figures(&Latency::Only);
         cell.one_way_last_ns = figures(&Latency::Last);
-        cell.one_way_missing = one_way.iter().map(|(_, one_way)| one_way.missing).max().unwrap_or(0);
+        cell.one_way_missing = one_way.iter().map(|one| one.missing).max().unwrap_or(0);
         cell.one_way_within_run_ns = within_run(&Latency::Only);
         cell.one_way_last_within_run_ns = within_run(&Latency::Last);
         cell.followers = (0..)
@@ -236,7 +235,7 @@ impl Leader {
         self.make_room()?;
         if let Output::Samples(files) = &mut self.files {
             let duration = Duration::from_nanos(outcome.duration_ns);
-            let others: Vec<_> = one_way.iter().map(|(of, one_way)| (of.tag(payload_bytes), one_way)).collect();
+            let others: Vec<_> = one_way.iter().map(|one| (one.of.tag(payload_bytes), &one.times.histogram)).collect();
             let appended = files.append(payload_bytes, &outcome.recorded, &others, duration);
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
@@ -244,29 +243,25 @@ impl Leader {
     }
 
     /// Latencies one way, from our stamps and the followers', of messages that were answered.
-    fn one_way(&self, outcome: &Outcome) -> Result<Vec<(Latency, OneWay)>> {
-        let Some(Stamped { rows, ticks, first }) = &outcome.stamped else { return Ok(Vec::new()) };
+    fn one_way(&self, outcome: &Outcome) -> Result<Vec<OneWay>> {
+        let Some(Stamped { rows, ticks, first, noted }) = &outcome.stamped else { return Ok(Vec::new()) };
         let mut each = Vec::new();
         for follower in 0..self.followers() {
-            let file = arrivals_file(&self.job.scratch_dir, follower);
-            let bytes =
-                std::fs::read(&file).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
-            let (words, _) = bytes.as_chunks::<8>();
-            let arrived: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-            each.push(stamps::one_way(rows, ticks, *first, &arrived));
+            for log in self.read_arrivals(follower, &[*noted])? {
+                each.push(stamps::one_way(rows, ticks, *first, &log.ticks));
+            }
         }
-        let in_ns = |ticks: Vec<u64>| {
-            let samples = ticks.len();
-            let known = ticks.into_iter().filter(|ticks| *ticks != MISSING);
-            let known: Vec<u64> = known.map(|ticks| self.job.timebase.to_ns(ticks)).collect();
-            let missing = (samples - known.len()) as u64;
-            OneWay::of(known, missing)
+        let one_way = |of, ticks: &[u64]| {
+            let mut times = Distribution::new(Raw::Csv);
+            let known = ticks.iter().filter(|ticks| **ticks != MISSING);
+            known.for_each(|ticks| times.record(self.job.timebase.to_ns(*ticks)));
+            OneWay { of, figures: times.figures(), missing: ticks.len() as u64 - times.histogram.len(), times }
         };
-        if let [_] = each[..] {
-            return Ok(each.into_iter().map(|latencies| (Latency::Only, in_ns(latencies))).collect());
+        if let [only] = &each[..] {
+            return Ok(vec![one_way(Latency::Only, only)]);
         }
-        let last = (Latency::Last, in_ns(stamps::last(&each)));
-        let each = (0..).zip(each).map(|(follower, latencies)| (Latency::At(follower), in_ns(latencies)));
+        let last = one_way(Latency::Last, &stamps::last(&each));
+        let each = (0..).zip(&each).map(|(follower, latencies)| one_way(Latency::At(follower), latencies));
         Ok(each.chain([last]).collect())
     }
 
@@ -302,16 +297,4 @@ impl Leader {
             ..Cell::default()
         }
     }
-}
-
-fn drain<L: Link, C: Clock, A: Answers, T: TouchKind>(
-    inbox: &callback::Inbox,
-    wait: Wait,
-    trips: &mut Trips<'_, L, C, A, false>,
-) -> std::result::Result<(), Failure> {
-    if wait == Wait::Callback {
-        callback::drain::<L, C, A, T, false>(inbox, trips);
-        return Ok(());
-    }
-    trips.drain::<T>()
 }

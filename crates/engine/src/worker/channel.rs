@@ -2,67 +2,41 @@
 //! or for each publisher of the one topic.
 
 use super::leader::{Leader, Session};
-use super::programme::{Played, Programme};
+use super::programme::{Played, Programme, TopicPlan};
 use super::trials::{Piece, Sent, Tallied};
 use super::{Error, Result};
-use crate::clock::Clock;
-use crate::measure::publish::Schedule;
-use crate::message::TouchKind;
 use crate::passage::Kept;
-use tripmeter_abi::Link;
+use crate::replay::Times;
 use tripmeter_model::channel::ChannelTrial;
-
-impl Programme for Piece {
-    type Times = Schedule;
-
-    fn times(&self, begin: u64, topic: usize, topics: usize) -> Schedule {
-        self.schedule(begin, topic, topics)
-    }
-
-    fn messages(&self, _: usize) -> u64 {
-        self.messages
-    }
-
-    fn publisher(&self, topic: usize) -> u32 {
-        if self.has_publishers { topic as u32 } else { 0 }
-    }
-
-    fn length(&self, _: usize) -> usize {
-        self.payload_bytes as usize
-    }
-
-    fn capped(&self) -> u64 {
-        self.capped
-    }
-}
 
 impl Leader {
     /// Measures one payload: every rate, one after the other.
-    pub(super) fn measure_channel<L: Link, C: Clock + Copy, T: TouchKind>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        payload_bytes: u64,
-    ) -> Result<()> {
+    pub(super) fn measure_channel(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let Some(flow) = &self.job.sub_experiment.channel else {
             return Err(Error::Failed("the plan does not say what to publish".to_owned()));
         };
         if flow.recorded.is_some() {
-            return self.measure_recording::<L, C, T>(session, payload_bytes);
+            return self.measure_recording(session, payload_bytes);
         }
         let rates_hz: Vec<Option<f64>> = flow.rates_hz.iter().copied().map(Some).collect();
-        let measured = self.trials(session, payload_bytes, &rates_hz, Self::publish::<L, C, T>, trial)?;
+        let measured = self.trials(session, payload_bytes, &rates_hz, Self::publish, trial)?;
         let of = |trial: &ChannelTrial| (trial.counts, trial.cut_short.clone());
         self.report_trials(session, payload_bytes, measured, of, |cell, trials| cell.channel = trials)
     }
 
     /// Publishes on all topics, or by all publishers; the follower notes what comes.
-    fn publish<L: Link, C: Clock + Copy, T: TouchKind>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        piece: Piece,
-    ) -> Result<Sent> {
-        let Played { topics, arrived, refused, end, broken, begin, until, own, others } =
-            self.play::<L, C, T, _>(session, piece)?;
+    fn publish(&mut self, session: &mut Session<'_>, piece: Piece) -> Result<Sent> {
+        let count = session.lanes.len();
+        let topic = |index| TopicPlan {
+            messages: piece.messages,
+            length: piece.payload_bytes as usize,
+            publisher: if piece.has_publishers { index } else { 0 },
+        };
+        let times = move |begin, index| Times::Even(piece.schedule(begin, index, count));
+        let topics = (0..count as u32).map(topic).collect();
+        let programme = Programme { topics, times: &times, capped: piece.capped };
+        let played = self.play(session, &programme)?;
+        let Played { topics, arrived, refused, end, broken, begin, until, own, others } = played;
         Ok(Sent { topics, arrived, late: 0, refused, end, broken, begin, until, own, others })
     }
 }
@@ -83,9 +57,9 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> ChannelTrial {
         response_ns: tally.response.latency(),
         service_ns: tally.service.latency(),
         lateness_ns: tally.lateness.latency(),
-        response_within_run_ns: tally.response.within_run(),
-        service_within_run_ns: tally.service.within_run(),
-        lateness_within_run_ns: tally.lateness.within_run(),
+        response_within_run_ns: tally.response.bounds(),
+        service_within_run_ns: tally.service.bounds(),
+        lateness_within_run_ns: tally.lateness.bounds(),
         response_series,
         service_series,
         duration_ns,

@@ -1,13 +1,13 @@
 //! The leader's threads that measure beside each other: their start, and what happens until all have ended.
 
-use super::crew::{Crew, Done, Window};
+use super::crew::{Crew, Window};
 use super::leader::Leader;
 use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{ANSWER_TIMEOUT, Error, Result};
-use crate::control::{FromFollower, FromLeader, ToFollower, WRITING};
+use crate::lanes::Ended;
 use crate::measure::Failure;
-use crate::measure::arrivals::Arrived;
 use crate::measure::publish::{Sending, Shown};
+use crate::wire::{Arrived, Begin, FromLeader, Report, ToFollower, WRITING};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
@@ -44,17 +44,17 @@ pub(super) struct Heard {
 }
 
 impl Leader {
-    /// Runs each of the works in a thread of the crew once the follower is ready, which is told `ready`; all begin at a tick
+    /// Runs each of the works in a thread of the crew once the follower is ready, which is told `begin`; all begin at a tick
     /// that they are told.
     pub(super) fn conduct<W, R>(
         &mut self,
         crew: &Crew,
         sending: &[Sending],
-        ready: &ToFollower,
+        begin: Begin,
         works: Vec<W>,
     ) -> Result<Conducted<R>>
     where
-        W: FnOnce(u64) -> Done<R> + Send,
+        W: FnOnce(u64) -> Ended<R> + Send,
         R: Send,
     {
         let (base, start, count) = (self.job.timebase, &AtomicU64::new(0), works.len() as u64);
@@ -80,7 +80,7 @@ impl Leader {
                     }
                 }
             }
-            if let Err(error) = self.ask_ready(ready) {
+            if let Err(error) = self.ask_ready(&ToFollower::Begin(begin)) {
                 crew.stop();
                 return Err(error);
             }
@@ -152,7 +152,7 @@ impl Leader {
     /// Tells the follower the number of the last message over each link, and hears what has come of them. After a failure
     /// that is what it had noted until then, if it can still tell.
     pub(super) fn hear_received(&mut self, last: Vec<u64>, failure: Option<Failure>) -> Result<Heard> {
-        let sent = ToFollower::Sent { last };
+        let sent = ToFollower::End { last };
         if failure.is_none() {
             self.tell(&sent)?;
         } else {
@@ -162,26 +162,21 @@ impl Leader {
         }
         let patience = if failure.is_some() { ANSWER_TIMEOUT } else { LONGEST_TAKING };
         let patience = patience + Duration::from_nanos(self.job.loss_timeout_ns);
-        match (self.await_received(patience), failure) {
-            (Ok((arrived, used, None)), None) => Ok(Heard { arrived: Some(arrived), used, broken: None }),
-            (Ok((arrived, used, Some(why))), _) => {
+        match (self.hear_taken(patience), failure) {
+            (Ok(Report { arrived, used, failed: None, .. }), None) => {
+                Ok(Heard { arrived: Some(arrived), used, broken: None })
+            }
+            (Ok(Report { arrived, used, failed: Some(why), .. }), _) => {
                 let broken = Some(self.failed(&format!("{} failed: {why}", self.who(0))));
                 Ok(Heard { arrived: Some(arrived), used, broken })
             }
-            (Ok((arrived, used, None)), Some(failure)) => {
+            (Ok(Report { arrived, used, .. }), Some(failure)) => {
                 Ok(Heard { arrived: Some(arrived), used, broken: Some(self.blame(failure)) })
             }
             (Err(_), Some(failure)) => {
                 Ok(Heard { arrived: None, used: Used::default(), broken: Some(self.blame(failure)) })
             }
             (Err(error), None) => Err(error),
-        }
-    }
-
-    fn await_received(&mut self, patience: Duration) -> Result<(Vec<Arrived>, Used, Option<String>)> {
-        match self.hear_taken(patience)? {
-            FromFollower::Received { arrived, used, failed } => Ok((arrived, used, failed)),
-            _ => Err(Error::Failed("the follower's messages are out of order".to_owned())),
         }
     }
 }

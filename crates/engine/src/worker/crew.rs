@@ -1,7 +1,7 @@
 //! Threads that measure beside each other, one for each topic or client, and what the main thread sees and tells them.
 
 use crate::clock::monotonic_ns;
-use crate::measure::{Failure, Shared, TAKE_TIMEOUT_NS};
+use crate::measure::{Shared, TAKE_TIMEOUT_NS};
 use crate::os::{self, Target, Whose};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
@@ -19,9 +19,6 @@ const LONGEST_LOOK_NS: u64 = 1_000_000_000;
 pub(super) fn look_ns(threads: usize) -> u64 {
     (TAKE_TIMEOUT_NS * threads as u64 / LOOKING).clamp(TAKE_TIMEOUT_NS, LONGEST_LOOK_NS)
 }
-
-/// What a thread made of its work, and why it could not go on, if so.
-pub(super) type Done<R> = (R, std::result::Result<(), Failure>);
 
 /// The threads.
 pub(super) struct Crew {

@@ -1,25 +1,22 @@
 //! The process that answers. All its settings come from the leader.
 
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
-use crate::clock::{Clock, Monotonic, Source, Tsc};
-use crate::control::{Channel, FromFollower, NoMessage, PROTOCOL, Setup, ToFollower, Versions};
+use crate::channel::{Channel, NoMessage, Versions};
 use crate::handover::Page;
-use crate::measure::arrivals;
-use crate::measure::callback::{self, Inbox};
-use crate::measure::delayed::Delayed;
-use crate::measure::sink::Sink;
-use crate::measure::stamps::{Arrived, NoStamps, Numbered, Stamps};
-use crate::measure::{Failure, Shared, Watch, echo};
-use crate::message::{TouchKind, with_touch};
+use crate::lanes::{Answering, AnySystem, Endpoint, Lane, Setting};
+use crate::measure::callback::Inbox;
+use crate::measure::notes::ArrivalLog;
+use crate::measure::{Failure, Shared};
 use crate::os::{self, ForThisUser, Target};
 use crate::proof::{Baseline, Observer};
+use crate::wire::{Arrived, Begin, FromFollower, PROTOCOL, Report, Setup, Task, ToFollower};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_abi::{Link, LinkOptions, Node, Pattern, System, Wait};
+use tripmeter_abi::{Pattern, Wait};
 
 /// Longest that a follower has nothing to do: the leader may be writing a million samples.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -40,12 +37,12 @@ pub fn follow(stream: UnixStream, plugins: &BTreeMap<String, PathBuf>, built_in:
     let mut follower = Follower::start(stream)?;
     if follower.pattern() == Pattern::Log {
         let result = follower.read_logs();
-        return follower.report(result);
+        return follower.pass_on(result);
     }
     let system = &follower.setup.system;
     let plugin = plugins.get(system).map(PathBuf::as_path);
-    let result = find(system, plugin, built_in).and_then(|system| system.follow(&mut follower));
-    follower.report(result)
+    let result = find(system, plugin, built_in).and_then(|system| follower.run(&*system));
+    follower.pass_on(result)
 }
 
 impl Follower {
@@ -55,9 +52,8 @@ impl Follower {
     /// If the leader goes away, or speaks another protocol.
     pub fn start(stream: UnixStream) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let stops = |message: &ToFollower| match message {
-            ToFollower::Stop => Some(0),
-            ToFollower::StopAfter { last } => Some(*last),
+        let stops = |message: &ToFollower, shared: &Shared| match message {
+            ToFollower::End { last } if shared.is_alone.load(Relaxed) => Some(last.first().copied().unwrap_or(0)),
             _ => None,
         };
         let mut control = Channel::new(stream, shared.clone(), Target::current(), stops)
@@ -94,7 +90,7 @@ impl Follower {
     ///
     /// # Errors
     /// The result's own.
-    pub(super) fn report(&mut self, result: Result<()>) -> Result<()> {
+    pub(super) fn pass_on(&mut self, result: Result<()>) -> Result<()> {
         if let Err(error) = &result {
             // A leader that has gone need not be told.
             let _ = self.control.send(&FromFollower::Failed(error.to_string()));
@@ -117,30 +113,27 @@ impl Follower {
     ///
     /// # Errors
     /// What ended it.
-    pub fn run<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
+    pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
         let page = Page::open(&self.setup.handover).map_err(|error| Error::of("hand-over page", error))?;
         let baseline = Observer::baseline();
         let links = self.setup.options.link_count;
+        if links == 0 {
+            return Err(Error::Failed("the leader asked for no link".to_owned()));
+        }
         if links > MANY_LINKS {
             os::raise_file_limit();
         }
         let inboxes: Vec<Box<Inbox>> = (0..links).map(|_| Box::default()).collect();
         self.pin(!self.setup.own_threads)?;
         let for_this_user = ForThisUser::begin();
-        let mut node = system.open(&self.setup.options).map_err(|error| Error::of("open", error))?;
-        let mut links = Vec::new();
-        for (index, inbox) in (0..).zip(&inboxes) {
-            let callback = self.is_called_back().then(|| inbox.callback());
-            let link = node.link(&LinkOptions { index, callback });
-            links.push(link.map_err(|error| Error::of("open", error))?);
-        }
-        self.connect(&mut links)?;
+        let mut endpoint = system.open(&self.setup.options, &inboxes).map_err(|error| Error::of("open", error))?;
+        self.connect(&mut endpoint.lanes())?;
         drop(for_this_user);
-        self.serve(&mut links, clock, &inboxes, &page, &baseline)
+        self.serve(&mut *endpoint, &inboxes, &page, &baseline)
     }
 
-    fn connect<L: Link>(&mut self, links: &mut [L]) -> Result<()> {
-        let addresses: tripmeter_abi::Result<_> = links.iter_mut().map(Link::address).collect();
+    fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<()> {
+        let addresses: tripmeter_abi::Result<_> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
         let addresses = addresses.map_err(|error| Error::of("open", error))?;
         self.say(&FromFollower::Opened { addresses })?;
         let ToFollower::Connect(peers) = self.control.receive(OPEN_TIMEOUT)? else {
@@ -149,142 +142,146 @@ impl Follower {
         let timeout_ns = OPEN_TIMEOUT.as_nanos() as u64;
         // One of the leader's links for each of ours, or all of them, those of several publishers, for the one.
         let of_each = self.setup.options.publisher_count.max(1) as usize;
-        for (link, peers) in links.iter_mut().zip(peers.chunks(of_each)) {
-            link.connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;
+        for (lane, peers) in lanes.iter_mut().zip(peers.chunks(of_each)) {
+            lane.link().connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;
         }
         self.pin(self.setup.own_threads)?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
         self.say(&FromFollower::Connected { memory_lock })
     }
 
-    /// The clock to measure with.
-    pub fn clock(&self) -> Source {
-        self.setup.timebase.source
-    }
-
-    fn serve<L: Link, C: Clock + Copy>(
+    /// Does what the leader says until it says good-bye.
+    fn serve(
         &mut self,
-        links: &mut [L],
-        clock: C,
+        endpoint: &mut dyn Endpoint,
         inboxes: &[Box<Inbox>],
         page: &Page,
         baseline: &Baseline,
     ) -> Result<()> {
         loop {
-            let (Some(link), Some(inbox)) = (links.first_mut(), inboxes.first()) else {
-                return Err(Error::Failed("the leader asked for no link".to_owned()));
-            };
             match self.control.receive(IDLE_TIMEOUT)? {
                 ToFollower::Handover => {
                     self.say(&FromFollower::Ready)?;
                     page.follow();
                 }
-                ToFollower::Cell { first, noted, .. } => {
-                    let ticks = self.setup.timebase.to_ticks(self.setup.answer_delay_ns);
-                    match self.setup.arrivals {
-                        None if ticks > 0 => self.cell(&mut Delayed { link, clock, ticks }, inbox, &mut NoStamps)?,
-                        None => self.cell(link, inbox, &mut NoStamps)?,
-                        Some(Source::Tsc) => self.noted_cell(link, inbox, Arrived::new(Tsc, first, noted)?)?,
-                        Some(Source::Monotonic) => {
-                            self.noted_cell(link, inbox, Arrived::new(Monotonic, first, noted)?)?
-                        }
-                    }
-                    self.say(&FromFollower::Stopped)?;
+                ToFollower::Begin(begin) if begin.observe => {
+                    self.shared.is_alone.store(true, Relaxed);
+                    probe::follow(self, endpoint, inboxes, baseline, &begin)?;
                 }
-                ToFollower::Count { first } => {
-                    self.ready()?;
-                    let mut link = Watch::off(link);
-                    let arrived = with_touch!(self.setup.touch, T => self.count::<L, C, T, false>(&mut link, clock, inbox, first))?;
-                    self.say(&FromFollower::Arrived(arrived))?;
-                }
-                ToFollower::Receive { first, messages } => {
-                    with_touch!(self.setup.touch, T => self.receive::<L, C, T>(links, clock, inboxes, first, &messages))?;
-                }
-                ToFollower::Answer => {
-                    with_touch!(self.setup.touch, T => self.answer_calls::<L, T>(links, inboxes))?;
-                }
-                ToFollower::Probe(plan) => probe::follow(self, link, clock, inbox, baseline, plan)?,
+                ToFollower::Begin(begin) => self.begin(endpoint, inboxes, begin)?,
                 ToFollower::Bye => return Ok(()),
-                ToFollower::Setup(_)
-                | ToFollower::Connect(_)
-                | ToFollower::Stop
-                | ToFollower::StopAfter { .. }
-                | ToFollower::ReadLog { .. }
-                | ToFollower::LogClosed { .. }
-                | ToFollower::Sent { .. } => {
+                ToFollower::Setup(_) | ToFollower::Connect(_) | ToFollower::End { .. } => {
                     return Err(Error::Failed("the leader's messages are out of order".to_owned()));
                 }
             }
         }
     }
 
-    fn cell<L: Link, S: Stamps>(&mut self, link: &mut L, inbox: &Inbox, stamps: &mut S) -> Result<()> {
-        self.ready()?;
-        let mut link = Watch::off(link);
-        with_touch!(self.setup.touch, T => self.answer::<L, T, S, false>(&mut link, inbox, stamps))
+    /// Handles messages until the leader has sent all, and reports them.
+    fn begin(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+        let Begin { task, first, most, .. } = begin;
+        let is_alone = match task {
+            Task::Answer => self.pattern() != Pattern::Rpc,
+            Task::Count => most.is_empty(),
+            Task::ReadLog { .. } => return Err(Error::Failed("the leader asked a transport for a log".to_owned())),
+        };
+        self.shared.is_alone.store(is_alone, Relaxed);
+        match task {
+            Task::Count if is_alone => {
+                self.ready()?;
+                let arrived = vec![self.count(endpoint, inboxes, first, None)?];
+                self.report(Report { arrived, ..Report::default() })
+            }
+            Task::Answer if is_alone => self.answer_one(endpoint, inboxes, first, most.first().copied()),
+            Task::Answer => self.answer_calls(endpoint, inboxes),
+            _ => self.receive(endpoint, inboxes, first, &most),
+        }
     }
 
-    /// A cell whose arrivals are noted, and left in a file for the leader.
-    fn noted_cell<L: Link, C: Clock>(&mut self, link: &mut L, inbox: &Inbox, mut arrived: Arrived<C>) -> Result<()> {
-        if let Some(follower) = self.number() {
-            let mut numbered = Numbered { follower, stamps: arrived };
-            self.cell(link, inbox, &mut numbered)?;
-            arrived = numbered.stamps;
-        } else {
-            self.cell(link, inbox, &mut arrived)?;
+    /// Answers the messages of the first link; of so many, if any, arrivals are noted and left for the leader.
+    fn answer_one(
+        &mut self,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
+        first: u64,
+        noted: Option<u64>,
+    ) -> Result<()> {
+        let mut log = noted.map(ArrivalLog::new).transpose()?;
+        let answers = Answering {
+            names_request: false,
+            follower: self.number(),
+            kept: log.as_mut().map(|log| (first, log)),
+            delay_ns: self.setup.answer_delay_ns,
+        };
+        self.ready()?;
+        self.answer(endpoint, inboxes, answers, None)?;
+        if let Some(log) = log {
+            self.write_arrivals([&log])?;
         }
-        let bytes: Vec<u8> = arrived.ticks().iter().flat_map(|ticks| ticks.to_le_bytes()).collect();
+        self.report(Report::default())
+    }
+
+    /// Leaves arrivals in a file for the leader.
+    pub(super) fn write_arrivals<'a>(&self, logs: impl IntoIterator<Item = &'a ArrivalLog>) -> Result<()> {
+        let mut bytes = Vec::new();
+        logs.into_iter().for_each(|log| log.write_to(&mut bytes));
         let options = &self.setup.options;
         let file = arrivals_file(&options.scratch_dir, options.follower_index);
         std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))
     }
 
+    /// Sends the leader what has come of the messages.
+    pub(super) fn report(&mut self, report: Report) -> Result<()> {
+        self.say(&FromFollower::Report(Box::new(report)))
+    }
+
     /// Answers messages until the leader says stop, or has gone.
-    pub(super) fn answer<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
+    pub(super) fn answer(
         &mut self,
-        link: &mut Watch<'_, L, ON>,
-        inbox: &Inbox,
-        stamps: &mut S,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
+        answers: Answering<'_>,
+        observer: Option<&mut Observer>,
     ) -> Result<()> {
-        let timeout_ns = self.setup.loss_timeout_ns;
-        let result = match self.setup.options.wait {
-            Wait::Callback => {
-                let control = &mut self.control;
-                // A leader that has gone ends the loop.
-                let listening = || drop(control.send(&FromFollower::Ready));
-                callback::echo::<L, T, S, ON>(inbox, link, &self.shared, timeout_ns, stamps, listening)
-            }
-            Wait::Poll | Wait::Block => echo::run::<_, T>(link, &self.shared, timeout_ns, stamps),
-        };
-        self.shared.stop.store(false, Relaxed);
-        match result {
-            Ok(()) => Ok(()),
-            Err(Failure::Transport(error)) => Err(Error::of("answer", error)),
-            Err(failure) => Err(Error::Failed(failure.to_string())),
-        }
+        let answered = self
+            .alone(endpoint, inboxes, |lane, setting, listening| lane.answer(setting, answers, observer, listening));
+        answered.map_err(|failure| match failure {
+            Failure::Transport(error) => Error::of("answer", error),
+            failure => Error::Failed(failure.to_string()),
+        })
     }
 
     /// Counts messages until the leader says how many there are, and they have come, or it has gone.
-    pub(super) fn count<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+    pub(super) fn count(
         &mut self,
-        link: &mut Watch<'_, L, ON>,
-        clock: C,
-        inbox: &Inbox,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
         first: u64,
-    ) -> Result<arrivals::Arrived> {
-        let shared = self.shared.clone();
-        let mut sink = Sink::new(link, clock, &shared, first);
-        sink.loss_timeout_ns = self.setup.loss_timeout_ns;
-        sink.ticks_per_ns = self.setup.timebase.ticks_per_ns();
-        let result = if self.is_called_back() {
-            let control = &mut self.control;
-            // A leader that has gone ends the loop.
-            sink.run_called_back::<T>(inbox, || drop(control.send(&FromFollower::Ready)))
-        } else {
-            sink.run::<T>()
+        observer: Option<&mut Observer>,
+    ) -> Result<Arrived> {
+        let counted =
+            self.alone(endpoint, inboxes, |lane, setting, listening| lane.count(setting, first, observer, listening));
+        counted.map_err(|failure| Error::of("take messages", failure))
+    }
+
+    /// Has the first link used in this thread, which says that it is ready once a callback is in place.
+    fn alone<R>(
+        &mut self,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
+        work: impl FnOnce(&mut dyn Lane, Setting<'_>, &mut dyn FnMut()) -> std::result::Result<R, Failure>,
+    ) -> std::result::Result<R, Failure> {
+        let (shared, is_called_back, control) = (self.shared.clone(), self.is_called_back(), &mut self.control);
+        let setup = &self.setup;
+        let mut listening = || {
+            if is_called_back {
+                // A leader that has gone ends the loop.
+                let _ = control.send(&FromFollower::Ready);
+            }
         };
-        self.shared.stop.store(false, Relaxed);
-        result.map_err(|failure| Error::of("take messages", failure))
+        let result = work(endpoint.lanes().swap_remove(0), setting(setup, &inboxes[0], &shared), &mut listening);
+        shared.stop.store(false, Relaxed);
+        result
     }
 
     /// Its index, if there are several.
@@ -317,16 +314,18 @@ impl Follower {
     pub(super) fn is_called_back(&self) -> bool {
         self.setup.options.wait == Wait::Callback
     }
+}
 
-    pub(super) fn finish_probe(&mut self, evidence: crate::proof::Evidence) -> Result<()> {
-        self.say(&FromFollower::Evidence(Box::new(evidence)))
-    }
+/// What a loop over a link runs in.
+pub(super) fn setting<'a>(setup: &Setup, inbox: &'a Inbox, shared: &'a Shared) -> Setting<'a> {
+    let Setup { timebase, touch, loss_timeout_ns, .. } = *setup;
+    Setting { timebase, touch, wait: setup.options.wait, loss_timeout_ns, inbox, shared }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::receive;
+    use crate::channel::receive;
     use std::io::{BufReader, Write};
 
     /// What a follower and its leader say of that first line.

@@ -2,12 +2,13 @@
 
 use super::leader::Leader;
 use super::{BuiltIn, Error, OPEN_TIMEOUT, Result, find};
-use crate::control::{FromLeader, Intrusion, ToWorker, send};
-use crate::measure::callback::Inbox;
+use crate::channel::send;
+use crate::lanes::AnySystem;
+use crate::wire::{FromLeader, Intrusion, ToWorker};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use tripmeter_abi::raw::TM_INTRUDER_LEADS;
-use tripmeter_abi::{Intruder, Link, LinkOptions, Node, Role, Status, System, Wait};
+use tripmeter_abi::{Intruder, Role, Status};
 use tripmeter_model::manifest::IntruderTrial;
 
 /// An intruder is given at least so long.
@@ -28,12 +29,12 @@ pub fn longest(intrusion: &Intrusion) -> Duration {
 /// If the system cannot be loaded, or the supervisor cannot be told.
 pub fn intrude(intrusion: &Intrusion, mut stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let system = find(&intrusion.system, intrusion.plugin.as_deref(), built_in)?;
-    let trial = system.intrude(intrusion);
+    let trial = attempt(&*system, intrusion);
     send(&mut stream, &trial).map_err(|error| Error::of("supervisor's channel", error))
 }
 
 /// Joins and connects as an intruder.
-pub fn attempt<S: System>(system: &S, intrusion: &Intrusion) -> IntruderTrial {
+fn attempt(system: &dyn AnySystem, intrusion: &Intrusion) -> IntruderTrial {
     let begin = Instant::now();
     let result = connect(system, intrusion);
     let (refused, why) = match result {
@@ -43,13 +44,14 @@ pub fn attempt<S: System>(system: &S, intrusion: &Intrusion) -> IntruderTrial {
     IntruderTrial { kind: intrusion.kind, refused, waited_ns: begin.elapsed().as_nanos() as u64, why }
 }
 
-fn connect<S: System>(system: &S, intrusion: &Intrusion) -> tripmeter_abi::Result<()> {
-    let inbox = Box::<Inbox>::default();
-    let mut node = system.open(&intrusion.options)?;
-    let callback = (intrusion.options.wait == Wait::Callback).then(|| inbox.callback());
-    let mut link = node.link(&LinkOptions { index: 0, callback })?;
-    link.address()?;
-    link.connect(std::slice::from_ref(&intrusion.peer), intrusion.timeout_ns)
+fn connect(system: &dyn AnySystem, intrusion: &Intrusion) -> tripmeter_abi::Result<()> {
+    let inbox = [Box::default()];
+    let mut endpoint = system.open(&intrusion.options, &inbox)?;
+    for lane in endpoint.lanes() {
+        lane.link().address()?;
+        lane.link().connect(std::slice::from_ref(&intrusion.peer), intrusion.timeout_ns)?;
+    }
+    Ok(())
 }
 
 /// The true pair, connected; of several followers the first.

@@ -3,29 +3,25 @@
 use super::attempts::Attempts;
 use super::follower::Follower;
 use super::intruder::TruePair;
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
-use crate::any::AnySystem;
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
 use crate::audit;
-use crate::clock::{Clock, Source};
-use crate::control::{
-    CLOSING, Channel, FromFollower, FromLeader, Job, NoMessage, PROTOCOL, Setup, ToFollower, ToWorker, WRITING, send,
-};
+use crate::channel::{Channel, NoMessage, send};
 use crate::files::{Files, Kind, StampFiles, TrialFile};
 use crate::handover::Page;
+use crate::lanes::{AnySystem, Lane, Setting};
 use crate::measure::alarm::Alarm;
-use crate::measure::answers::Several;
 use crate::measure::callback::Inbox;
-use crate::measure::trips::POLL_IDLE_MASK;
-use crate::measure::{Failure, Shared, Tracker};
-use crate::message::with_touch;
+use crate::measure::notes::{self, ArrivalLog};
+use crate::measure::{Failure, Shared};
 use crate::os::{self, ForThisUser, Target, Whose};
 use crate::proof::{self, Observer};
+use crate::wire::{CLOSING, FromFollower, FromLeader, Job, PROTOCOL, Report, Setup, ToFollower, ToWorker, WRITING};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Description, Link, LinkOptions, Node, NodeOptions, Pattern, Role, System, Variant, Wait};
+use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Variant, Wait};
 use tripmeter_model::plan::Raw;
 
 const GONE: &str = "has gone";
@@ -47,18 +43,12 @@ pub struct Leader {
 }
 
 /// What the leader measures with, over all payloads.
-pub(super) struct Session<'a, L, C> {
-    pub link: &'a mut L,
-    /// Of the other topics, publishers or clients.
-    pub others: &'a mut [L],
-    pub clock: C,
-    pub inbox: &'a Inbox,
-    /// Of every link.
+pub(super) struct Session<'a> {
+    /// One for each topic, publisher or client.
+    pub lanes: Vec<&'a mut dyn Lane>,
+    /// Of every lane.
     pub inboxes: &'a [Box<Inbox>],
     pub page: Page,
-    /// In nanoseconds and in ticks.
-    pub loss_timeout: (u64, u64),
-    pub idle_mask: u32,
     pub packet_bytes: u64,
     /// Latest message sent.
     pub sequence: u64,
@@ -71,7 +61,7 @@ pub(super) struct Session<'a, L, C> {
 pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
     let led = prepare(job, stream, built_in).and_then(|(system, mut leader, threads)| {
-        let result = system.lead(&mut leader);
+        let result = leader.run(&*system);
         // Followers that are threads do not see this process end.
         leader.controls.iter().for_each(Channel::hang_up);
         drop(leader);
@@ -99,7 +89,7 @@ type Prepared = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
 fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Prepared> {
     confine(&job.cpus)?;
     let shared = Arc::new(Shared::default());
-    let stops = |message: &ToWorker| matches!(message, ToWorker::Stop).then_some(0);
+    let stops = |message: &ToWorker, _: &Shared| matches!(message, ToWorker::Stop).then_some(0);
     let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), stops)
         .map_err(|error| Error::of("supervisor's channel", error))?;
     let transport = &job.sub_experiment.transport;
@@ -110,7 +100,7 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     shared.interrupt.store(variant.interrupt, Relaxed);
     let (streams, threads) =
         if variant.same_process { start_followers(&job, &system)? } else { (meet_followers(&job)?, Vec::new()) };
-    let channel = |stream| Channel::new(stream, shared.clone(), Target::current(), |_| None);
+    let channel = |stream| Channel::new(stream, shared.clone(), Target::current(), |_, _| None);
     let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
     let controls = controls.map_err(|error| Error::of("control channel", error))?;
     let files = Output::create(&job).map_err(|error| Error::of("results folder", error))?;
@@ -131,8 +121,8 @@ fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixSt
         let follow = move || {
             // An error has been sent to the leader, which reports it.
             let _ = Follower::start(other).and_then(|mut follower| {
-                let result = system.follow(&mut follower);
-                follower.report(result)
+                let result = follower.run(&*system);
+                follower.pass_on(result)
             });
         };
         streams.push(own);
@@ -233,6 +223,14 @@ impl Leader {
         }
     }
 
+    /// When the messages of each stream came to a follower, which have so many.
+    pub(super) fn read_arrivals(&self, follower: u32, messages: &[u64]) -> Result<Vec<ArrivalLog>> {
+        let file = arrivals_file(&self.job.scratch_dir, follower);
+        let named = format!("file '{}'", file.display());
+        let bytes = std::fs::read(&file).map_err(|error| Error::of(&named, error))?;
+        notes::from_bytes(&bytes, messages).ok_or_else(|| Error::Failed(format!("{named} is not of these messages")))
+    }
+
     /// Sends a message to all that each answers with `Ready`.
     pub(super) fn ask_ready(&mut self, message: &ToFollower) -> Result<()> {
         self.tell(message)?;
@@ -243,6 +241,14 @@ impl Leader {
     pub(super) fn ask_one_ready(&mut self, follower: u32, message: &ToFollower) -> Result<()> {
         self.tell_one(follower, message)?;
         self.hear_ready(follower)
+    }
+
+    /// What a follower has seen of the messages that have ended.
+    pub(super) fn hear_report(&mut self, follower: u32, time: Duration) -> Result<Report> {
+        match self.hear_one(follower, time)? {
+            FromFollower::Report(report) => Ok(*report),
+            _ => Err(self.failed("the follower's messages are out of order")),
+        }
     }
 
     fn hear_ready(&mut self, follower: u32) -> Result<()> {
@@ -339,7 +345,6 @@ impl Leader {
             protocol: PROTOCOL,
             tripmeter: env!("CARGO_PKG_VERSION").to_owned(),
             system: self.job.sub_experiment.transport.system.clone(),
-            arrivals: self.job.sub_experiment.one_way.then_some(self.job.timebase.source),
             options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,
             cpu: self.job.follower_cpus[follower as usize],
@@ -353,18 +358,19 @@ impl Leader {
         }
     }
 
-    /// The clock to measure with.
-    pub fn clock(&self) -> Source {
-        self.job.timebase.source
+    /// What a loop over a link runs in.
+    pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> Setting<'a> {
+        let (plan, loss_timeout_ns) = (&self.job.sub_experiment, self.job.loss_timeout_ns);
+        Setting { timebase: self.job.timebase, touch: plan.touch, wait: plan.wait, loss_timeout_ns, inbox, shared }
     }
 
     /// Opens the transport and measures every payload.
     ///
     /// # Errors
     /// What ended it; the payloads before are on disk.
-    pub fn run<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
+    pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
         if self.job.sub_experiment.pattern == Pattern::Log {
-            return self.log(system, clock);
+            return self.log(system);
         }
         self.phase("open");
         let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
@@ -382,34 +388,14 @@ impl Leader {
         let limits = system.probe(&options).map_err(|error| self.transport_failed(&error))?;
         let for_this_user = ForThisUser::begin();
         let begin = Instant::now();
-        let mut node = system.open(&options).map_err(|error| self.transport_failed(&error))?;
-        let mut links = Vec::new();
-        for (index, inbox) in (0..).zip(&inboxes) {
-            let callback = (options.wait == Wait::Callback).then(|| inbox.callback());
-            let link = node.link(&LinkOptions { index, callback });
-            links.push(link.map_err(|error| self.transport_failed(&error))?);
-        }
-        let (leader, follower) = self.connect(&mut links)?;
+        let mut endpoint = system.open(&options, &inboxes).map_err(|error| self.transport_failed(&error))?;
+        let mut lanes = endpoint.lanes();
+        let (leader, follower) = self.connect(&mut lanes)?;
         drop(for_this_user);
         self.pin(self.variant.own_threads)?;
         let pair = TruePair { leader, follower, took: begin.elapsed() };
         let trials = self.prove_refusal(limits.intruders, &pair)?;
-        let loss_timeout_ns = self.job.loss_timeout_ns;
-        let (Some((link, others)), Some(inbox)) = (links.split_first_mut(), inboxes.first()) else {
-            return Err(self.failed("the plan has no link"));
-        };
-        let mut session = Session {
-            link,
-            others,
-            clock,
-            inbox,
-            inboxes: &inboxes,
-            page,
-            loss_timeout: (loss_timeout_ns, self.job.timebase.to_ticks(loss_timeout_ns)),
-            idle_mask: if options.wait == Wait::Poll { POLL_IDLE_MASK } else { 0 },
-            packet_bytes: limits.packet_bytes,
-            sequence: 0,
-        };
+        let mut session = Session { lanes, inboxes: &inboxes, page, packet_bytes: limits.packet_bytes, sequence: 0 };
         let variant = self.variant.clone();
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
         self.report(&FromLeader::Proof(proof::with_intruders(proof, trials)));
@@ -424,7 +410,7 @@ impl Leader {
     }
 
     /// All payloads, one after the other.
-    fn payloads<L: Link, C: Clock + Copy>(&mut self, session: &mut Session<'_, L, C>) -> Result<()> {
+    fn payloads(&mut self, session: &mut Session<'_>) -> Result<()> {
         for payload_bytes in self.job.sub_experiment.payloads.clone() {
             self.attempts.begin()?;
             self.payload(session, payload_bytes)?;
@@ -436,21 +422,14 @@ impl Leader {
     }
 
     /// One attempt at one payload.
-    fn payload<L: Link, C: Clock + Copy>(&mut self, session: &mut Session<'_, L, C>, payload_bytes: u64) -> Result<()> {
+    fn payload(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         self.check_stop()?;
-        let touch = self.job.sub_experiment.touch;
-        if self.job.sub_experiment.channel.is_some() {
-            with_touch!(touch, T => self.measure_channel::<_, C, T>(session, payload_bytes))
-        } else if self.job.sub_experiment.rpc.is_some() {
-            with_touch!(touch, T => self.measure_rpc::<_, C, T>(session, payload_bytes))
-        } else if is_one_way(self.job.sub_experiment.pattern) {
-            with_touch!(touch, T => self.measure_load::<_, C, T>(session, payload_bytes))
-        } else if self.followers() > 1 {
-            let answers = Several::new(self.followers());
-            with_touch!(touch, T => self.measure::<_, C, _, T>(session, answers, payload_bytes))
-        } else {
-            let answers = Tracker::default();
-            with_touch!(touch, T => self.measure::<_, C, _, T>(session, answers, payload_bytes))
+        let plan = &self.job.sub_experiment;
+        match plan.pattern {
+            _ if plan.channel.is_some() => self.measure_channel(session, payload_bytes),
+            _ if plan.rpc.is_some() => self.measure_rpc(session, payload_bytes),
+            pattern if is_one_way(pattern) => self.measure_load(session, payload_bytes),
+            _ => self.measure(session, payload_bytes),
         }
     }
 
@@ -464,9 +443,9 @@ impl Leader {
     }
 
     /// The addresses of the leader and of the first follower, once all are connected.
-    fn connect<L: Link>(&mut self, links: &mut [L]) -> Result<(Vec<u8>, Vec<u8>)> {
+    fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<(Vec<u8>, Vec<u8>)> {
         let out_of_order = |leader: &Self| leader.failed("the follower's messages are out of order");
-        let addresses: tripmeter_abi::Result<Vec<_>> = links.iter_mut().map(Link::address).collect();
+        let addresses: tripmeter_abi::Result<Vec<_>> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
         let mut addresses = addresses.map_err(|error| self.transport_failed(&error))?;
         // Of each follower, those of its links.
         let mut peers = Vec::new();
@@ -480,10 +459,10 @@ impl Leader {
             return Err(out_of_order(self));
         }
         self.tell(&ToFollower::Connect(addresses.clone()))?;
-        for (index, link) in links.iter_mut().enumerate() {
+        for (index, lane) in lanes.iter_mut().enumerate() {
             // Of several publishers, all come to one link.
             let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer[index % peer.len()].clone()).collect();
-            let connected = link.connect(&peers, OPEN_TIMEOUT.as_nanos() as u64);
+            let connected = lane.link().connect(&peers, OPEN_TIMEOUT.as_nanos() as u64);
             connected.map_err(|error| self.blame(Failure::Transport(error)))?;
             // A sign of life.
             self.report(&FromLeader::Phase(self.phase.clone()));

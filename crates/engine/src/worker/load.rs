@@ -4,15 +4,13 @@ use super::leader::{Leader, Output, Session};
 use super::search::search;
 use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{Error, Result};
-use crate::clock::Clock;
-use crate::control::{FromFollower, FromLeader, ToFollower};
-use crate::measure::arrivals::Arrived;
-use crate::measure::stream::{Even, Extent, Paused, Spacing, Stream, Unspaced};
-use crate::measure::{End, Failure, Watch};
-use crate::message::TouchKind;
+use crate::lanes::{Flow, Spaced};
+use crate::measure::stream::{Even, Extent, Spacing};
+use crate::measure::{End, Failure, Shared};
+use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Link, Wait};
+use tripmeter_abi::Wait;
 use tripmeter_model::manifest::{Cell, Counts, Handovers};
 use tripmeter_model::throughput::{Arrival, Load, Offer, Trial, per_second};
 
@@ -46,11 +44,7 @@ struct Progress {
 
 impl Leader {
     /// Measures one payload: every offer, one after the other.
-    pub(super) fn measure_load<L: Link, C: Clock + Copy, T: TouchKind>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        payload_bytes: u64,
-    ) -> Result<()> {
+    pub(super) fn measure_load(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let plan = &self.job.sub_experiment;
         let Some(load) = plan.throughput.clone() else {
             return Err(Error::Failed("the plan does not say what to offer".to_owned()));
@@ -61,13 +55,13 @@ impl Leader {
         self.report(&FromLeader::CellStarted { payload_bytes });
         let before = self.handover(session)?;
         let mut cell = Progress { begun: Instant::now(), capped, trials: Vec::new() };
-        let warm = self.warm_up::<L, C, T>(session, payload_bytes, &load, warmup)?;
+        let warm = self.warm_up(session, payload_bytes, &load, warmup)?;
         let mut broken = None;
         for offer in &load.offers {
             if self.shared.stop.load(Relaxed) || base.now() >= capped || broken.is_some() {
                 break;
             }
-            match self.offer::<L, C, T>(session, payload_bytes, &load, *offer, &cell) {
+            match self.offer(session, payload_bytes, &load, *offer, &cell) {
                 Ok(trial) => cell.trials.push(trial),
                 // The trials before are whole.
                 Err(error) if !cell.trials.is_empty() => broken = Some(error),
@@ -86,25 +80,19 @@ impl Leader {
     }
 
     /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing.
-    fn warm_up<L: Link, C: Clock + Copy, T: TouchKind>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        payload_bytes: u64,
-        load: &Load,
-        messages: u64,
-    ) -> Result<u64> {
+    fn warm_up(&mut self, session: &mut Session<'_>, payload_bytes: u64, load: &Load, messages: u64) -> Result<u64> {
         if messages == 0 {
             return Ok(0);
         }
         let duration_ns = load.duration_ns.map_or(LONGEST_WARMUP_NS, |ns| (ns / WARMUP_SHARE).min(LONGEST_WARMUP_NS));
         let bounds = Bounds { messages: Some(messages), duration_ns: Some(duration_ns) };
         let offer = Offer::Rate { rate_hz: WARMUP_HZ };
-        Ok(self.trial::<L, C, T>(session, payload_bytes, offer, bounds, u64::MAX)?.sent)
+        Ok(self.trial(session, payload_bytes, offer, bounds, u64::MAX)?.sent)
     }
 
-    fn offer<L: Link, C: Clock + Copy, T: TouchKind>(
+    fn offer(
         &mut self,
-        session: &mut Session<'_, L, C>,
+        session: &mut Session<'_>,
         payload_bytes: u64,
         load: &Load,
         offer: Offer,
@@ -112,13 +100,13 @@ impl Leader {
     ) -> Result<Trial> {
         let bounds = Bounds { messages: load.messages, duration_ns: load.duration_ns };
         let Offer::Search { loss_bound } = offer else {
-            return self.trial::<L, C, T>(session, payload_bytes, offer, bounds, cell.capped);
+            return self.trial(session, payload_bytes, offer, bounds, cell.capped);
         };
         let full_ns = load.duration_ns.unwrap_or(LONGEST_WARMUP_NS);
         let mut run = |rate_hz: Option<f64>, ns: u64| {
             let offer = rate_hz.map_or(Offer::Max, |rate_hz| Offer::Rate { rate_hz });
             let bounds = Bounds { duration_ns: Some(ns), ..bounds };
-            self.trial::<L, C, T>(session, payload_bytes, offer, bounds, cell.capped)
+            self.trial(session, payload_bytes, offer, bounds, cell.capped)
         };
         let found = search(loss_bound, full_ns, &mut run)?;
         let mut trial = Trial { offer, ..found.trial };
@@ -131,23 +119,27 @@ impl Leader {
     }
 
     /// One trial: the follower counts what comes of what is sent.
-    fn trial<L: Link, C: Clock + Copy, T: TouchKind>(
+    fn trial(
         &mut self,
-        session: &mut Session<'_, L, C>,
+        session: &mut Session<'_>,
         payload_bytes: u64,
         offer: Offer,
         bounds: Bounds,
         capped: u64,
     ) -> Result<Trial> {
         let first = session.sequence + 1;
-        self.ask_ready(&ToFollower::Count { first })?;
+        let begin = Begin { task: Task::Count, first, payload_bytes, most: Vec::new(), observe: false };
+        self.ask_ready(&ToFollower::Begin(begin))?;
         let (base, shared) = (self.job.timebase, self.shared.clone());
-        let mut links = [Watch::off(&mut *session.link)];
-        let mut stream = Stream::new(&mut links, session.clock, &shared, payload_bytes as usize, session.sequence);
-        stream.timeout_ns = session.loss_timeout.0;
-        stream.ticks_per_ns = base.ticks_per_ns();
+        let even = |rate_hz: f64| Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / rate_hz));
+        let spaced = match offer {
+            Offer::Max | Offer::Search { .. } => Spaced::Unspaced,
+            Offer::Rate { rate_hz } => even(rate_hz),
+            Offer::Burst { recovery_ns, .. } => Spaced::Paused(base.to_ticks(recovery_ns)),
+        };
+        let mut flow = Flow::new(spaced, payload_bytes as usize, session.sequence);
         if self.job.sub_experiment.wait != Wait::Poll {
-            stream.nap = base.to_ticks(NAP_NS);
+            flow.nap = base.to_ticks(NAP_NS);
         }
         self.arm();
         let begin = base.now();
@@ -160,24 +152,13 @@ impl Leader {
             Offer::Burst { demand, .. } => demand,
         };
         let extent = Extent { burst, last, deadline: timed.min(capped) };
-        let mut behind = 0;
-        let ended = match offer {
-            Offer::Max | Offer::Search { .. } => self.send::<T, _, _, _>(&mut stream, &mut Unspaced, extent),
-            Offer::Rate { rate_hz } => {
-                let mut even = Even::new(base.ticks_per_ns() * 1e9 / rate_hz);
-                let ended = self.send::<T, _, _, _>(&mut stream, &mut even, extent);
-                behind = even.behind();
-                ended
-            }
-            Offer::Burst { recovery_ns, .. } => {
-                let mut paused = Paused { period: base.to_ticks(recovery_ns) };
-                self.send::<T, _, _, _>(&mut stream, &mut paused, extent)
-            }
-        };
+        let ended = self.send(session, &shared, &mut flow, extent);
         self.disarm();
-        let is_even = matches!(offer, Offer::Rate { .. });
-        let end = if is_even { stream.ended.max(stream.due.min(extent.deadline)) } else { stream.ended };
-        let (sequence, refused) = (stream.sequence, stream.refused);
+        let (end, behind) = match &flow.spaced {
+            Spaced::Even(even) => (flow.ended.max(flow.due.min(extent.deadline)), even.behind()),
+            Spaced::Unspaced | Spaced::Paused(_) => (flow.ended, 0),
+        };
+        let (sequence, refused) = (flow.sequence, flow.refused);
         session.sequence = sequence;
         let ended = ended.map_err(|failure| self.blame(failure))?;
         let arrived = self.count(sequence)?;
@@ -204,19 +185,20 @@ impl Leader {
     }
 
     /// Sends in pieces, with a sign of life after each.
-    fn send<T: TouchKind, S: Spacing, L: Link, C: Clock>(
+    fn send(
         &mut self,
-        stream: &mut Stream<'_, '_, L, C, false>,
-        spacing: &mut S,
+        session: &mut Session<'_>,
+        shared: &Shared,
+        flow: &mut Flow,
         extent: Extent,
     ) -> std::result::Result<End, Failure> {
-        let base = self.job.timebase;
+        let (base, setting) = (self.job.timebase, self.setting(&session.inboxes[0], shared));
         let piece = base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64);
         loop {
             let deadline = extent.deadline.min(base.now() + piece);
-            match stream.run::<T, S>(spacing, Extent { deadline, ..extent })? {
+            match session.lanes[0].stream(setting, flow, Extent { deadline, ..extent }, None)? {
                 End::Deadline if base.now() < extent.deadline => {
-                    self.report(&FromLeader::Progress { samples: 0, moves: stream.sequence });
+                    self.report(&FromLeader::Progress { samples: 0, moves: flow.sequence });
                 }
                 end => return Ok(end),
             }
@@ -225,17 +207,15 @@ impl Leader {
 
     /// Tells the follower how many messages there are, and hears what has come of them.
     fn count(&mut self, last: u64) -> Result<Arrived> {
-        self.tell(&ToFollower::StopAfter { last })?;
-        match self.hear_taken(LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns))? {
-            FromFollower::Arrived(arrived) => Ok(arrived),
-            _ => Err(Error::Failed("the follower's messages are out of order".to_owned())),
-        }
+        self.tell(&ToFollower::End { last: vec![last] })?;
+        let report = self.hear_taken(LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns))?;
+        report.arrived.first().copied().ok_or_else(|| self.failed("the follower has counted nothing"))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a cell")]
-    fn load_cell<L, C>(
+    fn load_cell(
         &self,
-        session: &Session<'_, L, C>,
+        session: &Session<'_>,
         payload_bytes: u64,
         load: &Load,
         cell: Progress,

@@ -5,20 +5,21 @@ use super::cell::MANY_SAMPLES;
 use super::crew::Window;
 use super::leader::{Leader, Output};
 use super::{Error, OPEN_TIMEOUT, Result};
-use crate::clock::{Clock, monotonic_ns};
-use crate::control::{CLOSING, FromFollower, FromLeader, ToFollower, WRITING};
+use crate::clock::monotonic_ns;
 use crate::handover::Page;
+use crate::lanes::{AnySystem, Lane, Logging, Setting};
 use crate::lines::Text;
-use crate::measure::logging::Calls;
+use crate::measure::callback::Inbox;
 use crate::measure::{End, Failure};
 use crate::os;
 use crate::proof::log::{Held, LogObserver, LogProbe, judge_log};
 use crate::record::Recorder;
+use crate::wire::{Begin, CLOSING, FromFollower, FromLeader, Task, ToFollower, WRITING};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Link, LinkOptions, Node, Path as Claim, Role, System};
+use tripmeter_abi::{Path as Claim, Role};
 use tripmeter_model::log::{Lines, LogCalls};
 use tripmeter_model::manifest::{Cell, Counts, PathProof};
 use tripmeter_model::plan::Raw;
@@ -56,7 +57,7 @@ impl Leader {
     ///
     /// # Errors
     /// What ended it; the payloads before are on disk.
-    pub(super) fn log<S: System, C: Clock + Copy>(&mut self, system: &S, clock: C) -> Result<()> {
+    pub(super) fn log(&mut self, system: &dyn AnySystem) -> Result<()> {
         self.phase("open");
         let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
         let setup = self.setup(&page, 0);
@@ -74,30 +75,27 @@ impl Leader {
         self.report(&FromLeader::Proof(proof));
         for payload_bytes in self.job.sub_experiment.payloads.clone() {
             self.check_stop()?;
-            self.measure_log(system, clock, payload_bytes, limits.packet_bytes)?;
+            self.measure_log(system, payload_bytes, limits.packet_bytes)?;
         }
         self.phase(CLOSING);
         self.tell(&ToFollower::Bye)
     }
 
     /// Logs a few lines and looks where they went.
-    fn prove_log<S: System>(&mut self, system: &S) -> Result<PathProof> {
+    fn prove_log(&mut self, system: &dyn AnySystem) -> Result<PathProof> {
         self.phase("prove its path");
         let payload_bytes = self.job.sub_experiment.payloads.iter().copied().max().unwrap_or(PROBE_BYTES);
         let calls = PROBE_LINES.max(PROBE_BYTES.div_ceil(payload_bytes));
         let file = self.begin_log(payload_bytes, calls)?;
         let observer = LogObserver::start(&file);
         let (text, shared) = (Text::new(payload_bytes as usize), self.shared.clone());
-        let timeout_ns = self.job.loss_timeout_ns;
-        let held = self.with_logger(system, |leader, link| {
-            let (length, sequence) = (payload_bytes as usize, 0);
-            let clock = crate::clock::Monotonic;
-            let mut caller =
-                Calls { link, clock, text: &text, length, sequence, shared: &shared, timeout_ns, refused: 0 };
+        let held = self.with_logger(system, |leader, lane, inbox| {
+            let setting = leader.setting(inbox, &shared);
+            let mut log = Logging { text: &text, length: payload_bytes as usize, sequence: 0, refused: 0 };
             let mut ticks = vec![0; calls as usize];
             for one in ticks.chunks_mut(1) {
                 std::thread::sleep(PROBE_PAUSE);
-                caller.run(one, u64::MAX).map_err(|failure| leader.blame(failure))?;
+                lane.log(setting, &mut log, one, u64::MAX).map_err(|failure| leader.blame(failure))?;
             }
             leader.check_stop()?;
             Ok(Held::by_this_process(&file))
@@ -111,20 +109,14 @@ impl Leader {
     }
 
     /// Measures one payload, has its lines checked, writes the samples, and reports the cell.
-    fn measure_log<S: System, C: Clock + Copy>(
-        &mut self,
-        system: &S,
-        clock: C,
-        payload_bytes: u64,
-        packet_bytes: u64,
-    ) -> Result<()> {
+    fn measure_log(&mut self, system: &dyn AnySystem, payload_bytes: u64, packet_bytes: u64) -> Result<()> {
         self.phase(&format!("measure {payload_bytes} bytes"));
         self.report(&FromLeader::CellStarted { payload_bytes });
         let plan = &self.job.sub_experiment;
         let most = plan.warmup + plan.samples_of(payload_bytes);
         let file = self.begin_log(payload_bytes, most)?;
         let (called, window) =
-            self.with_logger(system, move |leader, link| leader.call_logger::<_, C>(link, clock, payload_bytes))?;
+            self.with_logger(system, move |leader, lane, inbox| leader.call_logger(lane, inbox, payload_bytes))?;
         let last_call_ns = called.begin_ns + called.duration_ns;
         self.await_let_go(&file)?;
         let (used, end_ns) = (window.close(), monotonic_ns());
@@ -173,21 +165,25 @@ impl Leader {
     /// Makes the reader ready, and the FIFO, if lines go to one. Returns where lines go.
     fn begin_log(&mut self, payload_bytes: u64, most: u64) -> Result<PathBuf> {
         let file = self.node_options(Role::Leader, 0).log_file();
-        let pipe = self.variant.path == Claim::Pipe;
-        if pipe {
+        let is_pipe = self.variant.path == Claim::Pipe;
+        if is_pipe {
             os::make_fifo(&file).map_err(|error| Error::of(&format!("FIFO '{}'", file.display()), error))?;
         }
-        self.ask_ready(&ToFollower::ReadLog { payload_bytes, most, pipe })?;
+        let task = Task::ReadLog { is_pipe };
+        let begin = Begin { task, first: 1, payload_bytes, most: vec![most], observe: false };
+        self.ask_ready(&ToFollower::Begin(begin))?;
         Ok(file)
     }
 
     /// Has the reader finish; what it found of so many calls.
     fn end_log(&mut self, calls: u64) -> Result<(Counts, Lines)> {
-        self.tell(&ToFollower::LogClosed { calls })?;
+        self.tell(&ToFollower::End { last: vec![calls] })?;
         let deadline = Instant::now() + LONGEST_READING;
         loop {
             match self.hear_within(0, SIGN_OF_LIFE)? {
-                Some(FromFollower::Lines { counts, lines }) => return Ok((counts, lines)),
+                Some(FromFollower::Report(report)) => {
+                    return report.log.ok_or_else(|| self.failed("the reader has checked no line"));
+                }
                 Some(_) => return Err(self.failed("the reader's messages are out of order")),
                 None if Instant::now() > deadline => {
                     let seconds = LONGEST_READING.as_secs();
@@ -200,24 +196,24 @@ impl Leader {
 
     /// Opens the logger in a thread of its own, has something done with it, and closes it. Threads that the system starts
     /// are bound as that thread is, unless the variant says that they must not be.
-    fn with_logger<S: System, R: Send>(
+    fn with_logger<R: Send>(
         &mut self,
-        system: &S,
-        work: impl FnOnce(&mut Self, &mut <S::Node as Node>::Link) -> Result<R> + Send,
+        system: &dyn AnySystem,
+        work: impl FnOnce(&mut Self, &mut dyn Lane, &Inbox) -> Result<R> + Send,
     ) -> Result<R> {
         let own_threads = self.variant.own_threads;
         let options = self.node_options(Role::Leader, 0);
         let leader = &mut *self;
         let sit = move || {
             leader.pin(!own_threads)?;
-            let mut node = system.open(&options).map_err(|error| leader.transport_failed(&error))?;
-            let link = connect(&mut node);
-            let mut link = link.map_err(|error| leader.transport_failed(&error))?;
+            let inboxes = [Box::default()];
+            let failed = |leader: &Self, error: &tripmeter_abi::Error| leader.transport_failed(error);
+            let mut endpoint = system.open(&options, &inboxes).map_err(|error| failed(leader, &error))?;
+            let lane = endpoint.lanes().swap_remove(0);
+            let connected = lane.link().connect(&[], OPEN_TIMEOUT.as_nanos() as u64);
+            connected.map_err(|error| failed(leader, &error))?;
             leader.pin(own_threads)?;
-            let result = work(leader, &mut link);
-            drop(link);
-            drop(node);
-            result
+            work(leader, lane, &inboxes[0])
         };
         std::thread::scope(|scope| {
             let thread = Builder::new().name("logger".to_owned()).spawn_scoped(scope, sit);
@@ -227,44 +223,33 @@ impl Leader {
     }
 
     /// Calls the logger: warm-up, then samples.
-    fn call_logger<L: Link, C: Clock + Copy>(
-        &mut self,
-        link: &mut L,
-        clock: C,
-        payload_bytes: u64,
-    ) -> Result<(Called, Window)> {
+    fn call_logger(&mut self, lane: &mut dyn Lane, inbox: &Inbox, payload_bytes: u64) -> Result<(Called, Window)> {
         let plan = &self.job.sub_experiment;
         let (base, cap_ns, shared) = (self.job.timebase, plan.time_cap_ns, self.shared.clone());
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
         let mut warm = Recorder::new(base, Raw::None, plan.warmup)?;
         let text = Text::new(payload_bytes as usize);
-        let mut calls = Calls {
-            link,
-            clock,
-            text: &text,
-            length: payload_bytes as usize,
-            sequence: 0,
-            shared: &shared,
-            timeout_ns: self.job.loss_timeout_ns,
-            refused: 0,
-        };
+        let setting = self.setting(inbox, &shared);
+        let mut log = Logging { text: &text, length: payload_bytes as usize, sequence: 0, refused: 0 };
         let capped = cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
-        let mut result = self.record(&mut calls, &mut warm, capped, false);
+        let mut result = self.record(lane, setting, &mut log, &mut warm, capped, false);
         let (begin_ns, window) = (monotonic_ns(), Window::open());
         if matches!(result, Ok(End::Full)) {
-            result = self.record(&mut calls, &mut recorder, capped, true);
+            result = self.record(lane, setting, &mut log, &mut recorder, capped, true);
         }
         let duration_ns = monotonic_ns() - begin_ns;
-        let (sequence, refused) = (calls.sequence, calls.refused);
+        let (sequence, refused) = (log.sequence, log.refused);
         let end = result.map_err(|failure| self.blame(failure))?;
         let warmup = warm.count();
         Ok((Called { recorder, warmup, calls: sequence, refused, end, begin_ns, duration_ns }, window))
     }
 
     /// Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
-    fn record<L: Link, C: Clock>(
+    fn record(
         &mut self,
-        calls: &mut Calls<'_, L, C>,
+        lane: &mut dyn Lane,
+        setting: Setting<'_>,
+        log: &mut Logging<'_>,
         recorder: &mut Recorder,
         deadline: u64,
         is_shown: bool,
@@ -272,13 +257,13 @@ impl Leader {
         let base = self.job.timebase;
         let pause = base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64);
         while !recorder.free().is_empty() {
-            let (stored, end) = calls.run(recorder.free(), deadline.min(base.now() + pause))?;
+            let (stored, end) = lane.log(setting, log, recorder.free(), deadline.min(base.now() + pause))?;
             recorder.advance(stored);
             match end {
                 End::Full => {}
                 End::Deadline if base.now() < deadline => {
                     let samples = if is_shown { recorder.count() } else { 0 };
-                    self.report(&FromLeader::Progress { samples, moves: calls.sequence });
+                    self.report(&FromLeader::Progress { samples, moves: log.sequence });
                 }
                 End::Deadline | End::Stopped => return Ok(end),
             }
@@ -350,12 +335,6 @@ impl Leader {
             ..Cell::default()
         }
     }
-}
-
-fn connect<N: Node>(node: &mut N) -> tripmeter_abi::Result<N::Link> {
-    let mut link = node.link(&LinkOptions { index: 0, callback: None })?;
-    link.connect(&[], OPEN_TIMEOUT.as_nanos() as u64)?;
-    Ok(link)
 }
 
 /// Lines that have been checked are not kept.

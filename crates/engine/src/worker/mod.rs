@@ -20,11 +20,12 @@ mod search;
 mod taking;
 mod trials;
 
-use crate::any::AnySystem;
 use crate::audit;
-use crate::control::{Follow, FromFollower, NoMessage, ToWorker, receive, send};
+use crate::channel::{NoMessage, receive, send};
+use crate::lanes::AnySystem;
 use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
+use crate::wire::{Follow, FromFollower, ToWorker};
 use std::io::{self, BufReader};
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;

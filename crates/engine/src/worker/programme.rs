@@ -4,45 +4,39 @@ use super::conduct::{Conducted, Heard};
 use super::crew::{Crew, look_ns};
 use super::leader::{Leader, Session};
 use super::trials::end_of;
-use super::{Error, Result, arrivals_file};
-use crate::clock::Clock;
-use crate::control::ToFollower;
-use crate::measure::arrivals::Arrived;
-use crate::measure::notes;
-use crate::measure::publish::{Publisher, Sending, Sleep, Timetable};
-use crate::measure::{End, Watch};
+use super::{Error, Result};
+use crate::lanes::{Publication, Published};
+use crate::measure::End;
+use crate::measure::publish::{Sending, Sleep};
 use crate::memory::{filled, reserved};
-use crate::message::TouchKind;
 use crate::passage::Topic;
-use tripmeter_abi::Link;
+use crate::replay::Times;
+use crate::wire::{Arrived, Begin, Task};
 use tripmeter_model::channel::Used;
 
-/// What is sent in one piece on every topic.
-pub(super) trait Programme: Copy + Send + Sync {
-    /// When messages of a topic are due.
-    type Times: Timetable + Copy + Send;
-
-    /// Of one of so many topics, if the first message of all is due at `begin`.
-    fn times(&self, begin: u64, topic: usize, topics: usize) -> Self::Times;
-
-    /// Messages of a topic.
-    fn messages(&self, topic: usize) -> u64;
-
-    /// Which of several publishers of one topic sends them; else 0.
-    fn publisher(&self, _topic: usize) -> u32 {
-        0
-    }
-
-    /// Bytes of a topic's messages, or of the largest of them.
-    fn length(&self, topic: usize) -> usize;
-
+/// What is published, on every topic.
+pub(super) struct Programme<'p, 'r> {
+    /// Of each topic.
+    pub topics: Vec<TopicPlan>,
+    /// When the messages of one of so many topics are due, if the first of all is due at that tick.
+    pub times: &'p (dyn Fn(u64, usize) -> Times<'r> + Sync),
     /// When the time of the payload is over, in ticks.
-    fn capped(&self) -> u64;
+    pub capped: u64,
 }
 
-/// What came of it.
-pub(super) struct Played<S> {
-    pub topics: Vec<Topic<S>>,
+/// What is published on one topic.
+#[derive(Clone, Copy)]
+pub(super) struct TopicPlan {
+    pub messages: u64,
+    /// Bytes of a message, unless the times tell them.
+    pub length: usize,
+    /// Which of several publishers of one topic it is; else 0.
+    pub publisher: u32,
+}
+
+/// What came of a programme.
+pub(super) struct Played<'r> {
+    pub topics: Vec<Topic<Times<'r>>>,
     pub arrived: Vec<Arrived>,
     /// How often the transport was full.
     pub refused: u64,
@@ -61,73 +55,53 @@ pub(super) struct Played<S> {
 
 impl Leader {
     /// Publishes on all topics; the follower notes what comes.
-    pub(super) fn play<L: Link, C: Clock + Copy, T: TouchKind, P: Programme>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        programme: P,
-    ) -> Result<Played<P::Times>> {
-        let topics = 1 + session.others.len();
-        let first = session.sequence + 1;
+    pub(super) fn play<'r>(&mut self, session: &mut Session<'_>, programme: &Programme<'_, 'r>) -> Result<Played<'r>> {
+        let topics = session.lanes.len();
         let (crew, sending) = (&Crew::new(topics), Sending::of(topics));
-        let messages: Vec<u64> = (0..topics).map(|topic| programme.messages(topic)).collect();
+        let messages: Vec<u64> = programme.topics.iter().map(|topic| topic.messages).collect();
         // What latencies are made in at the end: found to be too little now, and not then.
         drop(reserved::<u64>(messages.iter().sum::<u64>().saturating_mul(6), "values of latencies")?);
         let sent = messages.iter().map(|count| filled(u64::MAX, *count, "times of sending"));
         let mut sent = sent.collect::<std::result::Result<Vec<_>, _>>()?;
-        let (clock, timeout_ns, sequence) = (session.clock, session.loss_timeout.0, session.sequence);
+        let sequence = session.sequence;
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(topics) };
-        let links = std::iter::once(&mut *session.link).chain(session.others.iter_mut());
-        let places = crew.shared.iter().zip(&sending);
-        let works = links.zip(&mut sent).zip(places).enumerate().map(|(topic, ((link, sent), (shared, sending)))| {
+        let settings = session.inboxes.iter().zip(&crew.shared).map(|(inbox, shared)| self.setting(inbox, shared));
+        let places = settings.zip(&sending).zip(&programme.topics);
+        let works = session.lanes.iter_mut().zip(&mut sent).zip(places).enumerate();
+        let works = works.map(|(index, ((lane, sent), ((setting, sending), topic)))| {
             move |begin: u64| {
-                let (mut link, length) = (Watch::off(link), programme.length(topic));
-                let (link, schedule, refused) = (&mut link, programme.times(begin, topic, topics), 0);
-                let mut publisher = Publisher {
-                    link,
-                    clock,
-                    rest,
-                    schedule,
-                    length,
-                    sequence,
-                    publisher: programme.publisher(topic),
-                    shared,
-                    sending,
-                    timeout_ns,
-                    refused,
-                };
-                let ended = publisher.run::<T>(sent, programme.capped());
-                let (refused, sequence_now) = (publisher.refused, publisher.sequence);
-                match ended {
-                    Ok((count, end)) => ((count, end, refused), Ok(())),
-                    Err(failure) => (((sequence_now - sequence) as usize, End::Stopped, refused), Err(failure)),
-                }
+                let times = (programme.times)(begin, index);
+                let TopicPlan { length, publisher, .. } = *topic;
+                let deadline = programme.capped;
+                let plan = Publication { times, rest, length, sequence, publisher, deadline, sending };
+                lane.publish_due(setting, plan, sent)
             }
         });
-        let ready = ToFollower::Receive { first, messages: messages.clone() };
-        let Conducted { begin, used: own, ended, failure } = self.conduct(crew, &sending, &ready, works.collect())?;
-        let ended: Vec<(usize, End, u64)> =
-            ended.into_iter().map(|ended| ended.unwrap_or((0, End::Stopped, 0))).collect();
-        sent.iter_mut().zip(&ended).for_each(|(sent, (count, ..))| sent.truncate(*count));
-        let last: Vec<u64> = ended.iter().map(|(count, ..)| sequence + *count as u64).collect();
+        // Under a recording they have many sizes.
+        let receive =
+            Begin { task: Task::Count, first: sequence + 1, payload_bytes: 0, most: messages.clone(), observe: false };
+        let conducted = self.conduct(crew, &sending, receive, works.collect())?;
+        let Conducted { begin, used: own, ended, failure } = conducted;
+        let none = Published { count: 0, end: End::Stopped, refused: 0 };
+        let ended: Vec<Published> = ended.into_iter().map(|ended| ended.unwrap_or(none)).collect();
+        sent.iter_mut().zip(&ended).for_each(|(sent, published)| sent.truncate(published.count));
+        let last: Vec<u64> = ended.iter().map(|published| sequence + published.count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let Heard { arrived, used: others, broken } = self.hear_received(last, failure)?;
         let Some(arrived) = arrived else {
             // What came, and when, only the follower knew.
             return Err(broken.unwrap_or_else(|| self.failed("the follower does not say what came")));
         };
-        let file = arrivals_file(&self.job.scratch_dir, 0);
-        let bytes = std::fs::read(&file).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
-        let noted = notes::from_bytes(&bytes, &messages)
-            .ok_or_else(|| Error::Failed(format!("file '{}' is not of these messages", file.display())))?;
+        let logs = self.read_arrivals(0, &messages)?;
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
-        let topics = sent.into_iter().zip(noted).enumerate().map(|(topic, (sent, (arrived, marks)))| Topic {
-            schedule: Some(programme.times(begin, topic, topics)),
+        let topics = sent.into_iter().zip(logs).enumerate().map(|(topic, (sent, log))| Topic {
+            schedule: Some((programme.times)(begin, topic)),
             sent,
-            arrived,
-            marks,
+            arrived: log.ticks,
+            marks: log.marks,
         });
-        let refused = ended.iter().map(|(.., refused)| refused).sum();
-        let end = end_of(ended.iter().map(|(_, end, _)| *end));
-        Ok(Played { topics: topics.collect(), arrived, refused, end, broken, begin, until, own, others })
+        let (topics, refused) = (topics.collect(), ended.iter().map(|published| published.refused).sum());
+        let end = end_of(ended.iter().map(|published| published.end));
+        Ok(Played { topics, arrived, refused, end, broken, begin, until, own, others })
     }
 }

@@ -3,9 +3,10 @@
 
 use super::follower::{Follower, IDLE_TIMEOUT};
 use super::{Error, Result};
-use crate::control::{FromFollower, NoMessage, ToFollower};
+use crate::channel::NoMessage;
 use crate::lines::LineCheck;
 use crate::os;
+use crate::wire::{Begin, FromFollower, Report, Task, ToFollower};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -28,11 +29,10 @@ impl Follower {
         self.pin(true)?;
         loop {
             match self.hear(IDLE_TIMEOUT) {
-                Ok(ToFollower::ReadLog { payload_bytes, most, pipe }) => {
-                    let check = LineCheck::new(payload_bytes as usize, most);
-                    let (check, calls) = if pipe { self.read_pipe(check)? } else { self.read_file(check)? };
-                    let (counts, lines) = check.finish(calls);
-                    self.say(&FromFollower::Lines { counts, lines })?;
+                Ok(ToFollower::Begin(Begin { task: Task::ReadLog { is_pipe }, payload_bytes, most, .. })) => {
+                    let check = LineCheck::new(payload_bytes as usize, most.first().copied().unwrap_or(0));
+                    let (check, calls) = if is_pipe { self.read_pipe(check)? } else { self.read_file(check)? };
+                    self.report(Report { log: Some(check.finish(calls)), ..Report::default() })?;
                 }
                 Ok(ToFollower::Bye) => return Ok(()),
                 Ok(_) => return Err(Error::Failed("the leader's messages are out of order".to_owned())),
@@ -97,7 +97,7 @@ impl Follower {
     /// The number of calls, and when it was told, once the logger has closed what it writes to.
     fn is_closed(&mut self, time: Duration) -> Result<Option<(u64, Instant)>> {
         match self.hear(time) {
-            Ok(ToFollower::LogClosed { calls }) => Ok(Some((calls, Instant::now()))),
+            Ok(ToFollower::End { last }) => Ok(Some((last.first().copied().unwrap_or(0), Instant::now()))),
             Ok(_) => Err(Error::Failed("the leader's messages are out of order".to_owned())),
             Err(NoMessage::TimedOut) => Ok(None),
             Err(error) => Err(error.into()),

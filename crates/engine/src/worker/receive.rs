@@ -1,22 +1,19 @@
 //! The follower under pattern `channel`: a thread for each topic, or one that polls all of them, or takes from all
 //! publishers of one.
 
-use super::crew::{Crew, Done, PAUSE, Window, look_ns};
-use super::follower::Follower;
-use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file};
-use crate::clock::Clock;
-use crate::control::{FromFollower, NoMessage, ToFollower};
-use crate::measure::arrivals::Arrived;
+use super::crew::{Crew, PAUSE, Window, look_ns};
+use super::follower::{Follower, setting};
+use super::{ANSWER_TIMEOUT, Error, Result};
+use crate::channel::NoMessage;
+use crate::lanes::{Ended, Endpoint, Received, Receiving, Setting};
+use crate::measure::Failure;
 use crate::measure::callback::Inbox;
-use crate::measure::ledger::{Ledger, Several, Single};
-use crate::measure::notes::Arrival;
-use crate::measure::sink::{Sink, take_turns};
-use crate::measure::{Failure, Watch};
-use crate::message::TouchKind;
+use crate::measure::notes::ArrivalLog;
+use crate::wire::{Arrived, FromFollower, Report, ToFollower};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Link, Wait};
+use tripmeter_abi::Wait;
 use tripmeter_model::channel::Used;
 
 /// How the threads of the links ended.
@@ -30,91 +27,86 @@ pub(super) struct Taken {
 /// Between two interruptions of threads that wait for what does not come any more.
 const REMINDER: Duration = Duration::from_millis(2);
 
-/// What came over one topic, and when.
-type Received<C> = (Arrived, Arrival<C>);
-
 impl Follower {
     /// Notes the messages of every topic until the leader says how many there are, and they have come, or it has gone, or
     /// the transport fails; and says so.
-    pub(super) fn receive<L: Link, C: Clock + Copy, T: TouchKind>(
+    pub(super) fn receive(
         &mut self,
-        links: &mut [L],
-        clock: C,
+        endpoint: &mut dyn Endpoint,
         inboxes: &[Box<Inbox>],
         first: u64,
         messages: &[u64],
     ) -> Result<()> {
-        let streams = messages.len();
+        let (streams, links) = (messages.len(), inboxes.len());
         // What stops the loops, a place for each stream: there may be fewer threads.
         let (crew, has_publishers) = (&Crew::new(streams), self.setup().options.has_publishers());
-        if links.len() != if has_publishers { 1 } else { streams } {
-            let links = links.len();
+        if links != if has_publishers { 1 } else { streams } {
             return Err(Error::Failed(format!("the leader publishes {streams} streams, here are {links} links")));
         }
-        let mut watches: Vec<_> = links.iter_mut().map(Watch::off).collect();
-        let places = watches.iter_mut().zip(&crew.shared);
-        let (taken, received, nobodys) = if has_publishers {
-            let ledger = || Several::new(clock, first, messages, &crew.shared);
-            let sinks = places.map(|(watch, shared)| Ok(Sink::keeping(watch, clock, shared, ledger()?)));
-            let sinks = sinks.collect::<Result<Vec<_>>>()?;
-            let (taken, ledgers) = self.take_all::<L, C, T, _>(crew, sinks, inboxes)?;
-            let (received, nobodys): (Vec<_>, Vec<_>) = ledgers.into_iter().map(Several::into_parts).unzip();
-            (taken, received.into_iter().flatten().collect(), nobodys)
-        } else {
-            let sinks = places.zip(messages).map(|((watch, shared), count)| {
-                let notes = Arrival::new(clock, first, *count)?;
-                Ok(Sink::keeping(watch, clock, shared, Single::new(first, shared, notes)))
-            });
-            let sinks = sinks.collect::<Result<Vec<_>>>()?;
-            let (taken, ledgers) = self.take_all::<L, C, T, _>(crew, sinks, inboxes)?;
-            (taken, ledgers.into_iter().map(|ledger| (ledger.counts(), ledger.notes)).collect(), Vec::new())
-        };
-        let received: Vec<Received<C>> = received;
-        let arrived = received.iter().map(|(arrived, _)| *arrived).chain(nobodys).collect();
-        let mut bytes = Vec::new();
-        received.iter().for_each(|(_, arrival)| arrival.write_to(&mut bytes));
-        let options = &self.setup().options;
-        let file = arrivals_file(&options.scratch_dir, options.follower_index);
-        std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))?;
-        self.say_received(arrived, taken)
+        let logs = |messages: &[u64]| messages.iter().map(|count| ArrivalLog::new(*count)).collect();
+        let each = if has_publishers { streams } else { 1 };
+        let take_timeout_ns = look_ns(links);
+        let receiving = messages.chunks(each).zip(crew.shared.chunks(each)).map(|(messages, ends)| {
+            let logs: std::result::Result<_, _> = logs(messages);
+            Ok(Receiving { first, logs: logs?, has_publishers, ends, take_timeout_ns })
+        });
+        let receiving = receiving.collect::<Result<Vec<_>>>()?;
+        let (taken, received) = self.receive_all(crew, endpoint, inboxes, receiving)?;
+        let streams = received.iter().flat_map(|received| &received.streams);
+        self.write_arrivals(streams.clone().map(|(_, log)| log))?;
+        let nobodys = received.iter().filter_map(|received| received.nobodys);
+        self.say_received(streams.map(|(arrived, _)| *arrived).chain(nobodys).collect(), taken)
     }
 
     /// Says what has come; an error if that is all, as the transport failed.
     pub(super) fn say_received(&mut self, arrived: Vec<Arrived>, taken: Taken) -> Result<()> {
         let Taken { used, failure } = taken;
         let why = failure.map(|failure| format!("take messages: {failure}"));
-        self.say(&FromFollower::Received { arrived, used, failed: why.clone() })?;
+        self.report(Report { arrived, used, failed: why.clone(), ..Report::default() })?;
         why.map_or(Ok(()), |why| Err(Error::Failed(why)))
     }
 
-    /// Has the sinks take what comes, as the wait is, and returns how that went, and their ledgers.
-    fn take_all<L: Link, C: Clock, T: TouchKind, B: Ledger + Send>(
+    /// Receives what comes over each link, as the wait is, and returns how that went.
+    fn receive_all(
         &mut self,
         crew: &Crew,
-        mut sinks: Vec<Sink<'_, '_, L, C, B, false>>,
+        endpoint: &mut dyn Endpoint,
         inboxes: &[Box<Inbox>],
-    ) -> Result<(Taken, Vec<B>)> {
-        let (setup, take_timeout_ns) = (self.setup(), look_ns(sinks.len()));
-        for sink in &mut sinks {
-            (sink.loss_timeout_ns, sink.take_timeout_ns) = (setup.loss_timeout_ns, take_timeout_ns);
-            sink.ticks_per_ns = setup.timebase.ticks_per_ns();
-        }
-        let sinks = sinks.into_iter();
-        let works: Vec<Work<'_, '_, '_, L, C, B>> = match setup.options.wait {
-            Wait::Poll => vec![Work::InTurns(sinks.collect())],
-            Wait::Block => sinks.map(|sink| Work::Blocking(Box::new(sink))).collect(),
-            Wait::Callback => sinks.zip(inboxes).map(|(sink, inbox)| Work::CalledBack(Box::new(sink), inbox)).collect(),
+        receiving: Vec<Receiving<'_>>,
+    ) -> Result<(Taken, Vec<Received>)> {
+        type Work<'a> = Box<dyn FnOnce() -> Ended<Vec<Received>> + Send + 'a>;
+        let listening = || {
+            crew.ready.fetch_add(1, Release);
         };
-        let works = works.into_iter().map(|work| move || work.run::<T>(crew)).collect();
-        let (taken, ledgers) = self.with_crew(crew, works)?;
-        Ok((taken, ledgers.into_iter().flatten().collect()))
+        let setup = self.setup();
+        let settings =
+            receiving.iter().zip(inboxes).map(|(receiving, inbox)| setting(setup, inbox, &receiving.ends[0]));
+        let settings: Vec<Setting<'_>> = settings.collect();
+        let works: Vec<Work<'_>> = if setup.options.wait == Wait::Poll {
+            let (mut turns, setting) = (endpoint.in_turns(), settings[0]);
+            vec![Box::new(move || {
+                listening();
+                turns.receive(setting, receiving)
+            })]
+        } else {
+            let lanes = endpoint.lanes().into_iter().zip(settings).zip(receiving);
+            let works = lanes.map(|((lane, setting), receiving)| -> Work<'_> {
+                Box::new(move || {
+                    let (received, ended) = lane.receive(setting, receiving, &mut || listening());
+                    (vec![received], ended)
+                })
+            });
+            works.collect()
+        };
+        let (taken, received) = self.with_crew(crew, works)?;
+        Ok((taken, received.into_iter().flatten().collect()))
     }
 
     /// Does each of the works in a thread of the crew, until the leader says that it has sent all, or it has gone. Returns
     /// how that went, and what came of each.
     pub(super) fn with_crew<W, R>(&mut self, crew: &Crew, works: Vec<W>) -> Result<(Taken, Vec<R>)>
     where
-        W: FnOnce() -> Done<R> + Send,
+        W: FnOnce() -> Ended<R> + Send,
         R: Send,
     {
         let wait = self.setup().options.wait;
@@ -168,7 +160,7 @@ impl Follower {
         self.say(&FromFollower::Ready)?;
         loop {
             match self.hear(PAUSE) {
-                Ok(ToFollower::Sent { last }) => {
+                Ok(ToFollower::End { last }) => {
                     let used = window.close();
                     // One thread may ask for the numbers of all.
                     crew.shared.iter().zip(last).for_each(|(shared, last)| shared.last.store(last, Relaxed));
@@ -192,33 +184,5 @@ impl Follower {
             std::thread::park_timeout(REMINDER);
             (0..crew.shared.len()).for_each(|thread| crew.interrupt(thread, by_signal));
         }
-    }
-}
-
-/// What one thread does.
-enum Work<'a, 'w, 'i, L, C: Clock, B> {
-    Blocking(Box<Sink<'a, 'w, L, C, B, false>>),
-    CalledBack(Box<Sink<'a, 'w, L, C, B, false>>, &'i Inbox),
-    InTurns(Vec<Sink<'a, 'w, L, C, B, false>>),
-}
-
-impl<L: Link, C: Clock, B: Ledger> Work<'_, '_, '_, L, C, B> {
-    /// Returns the ledgers.
-    fn run<T: TouchKind>(self, crew: &Crew) -> Done<Vec<B>> {
-        let listening = || {
-            crew.ready.fetch_add(1, Release);
-        };
-        let (ended, sinks) = match self {
-            Work::Blocking(mut sink) => {
-                listening();
-                (sink.run::<T>().map(drop), vec![*sink])
-            }
-            Work::CalledBack(mut sink, inbox) => (sink.run_called_back::<T>(inbox, listening).map(drop), vec![*sink]),
-            Work::InTurns(mut sinks) => {
-                listening();
-                (take_turns::<L, C, _, T, false>(&mut sinks), sinks)
-            }
-        };
-        (sinks.into_iter().map(|sink| sink.ledger).collect(), ended)
     }
 }

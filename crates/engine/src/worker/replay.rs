@@ -2,19 +2,16 @@
 //! topic.
 
 use super::leader::{Leader, Session};
-use super::programme::{Played, Programme};
+use super::programme::{Played, Programme, TopicPlan};
 use super::trials::{Trials, cut_short};
 use super::{Error, Result};
-use crate::clock::Clock;
-use crate::control::{FromLeader, WRITING};
 use crate::measure::publish::{Schedule, Timetable};
-use crate::message::TouchKind;
 use crate::passage::{Kept, Tally};
-use crate::replay::{Recorded, Replay};
+use crate::replay::{Replay, Times};
+use crate::wire::{FromLeader, WRITING};
 use std::slice::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tripmeter_abi::Link;
 use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::manifest::Handovers;
 use tripmeter_model::recording::RecordedTopic;
@@ -22,70 +19,9 @@ use tripmeter_model::recording::RecordedTopic;
 /// Messages per second on each topic during the warm-up.
 const WARMUP_HZ: f64 = 10.0;
 
-/// The recording itself.
-#[derive(Clone, Copy)]
-struct Performance<'r> {
-    replay: &'r Replay,
-    capped: u64,
-}
-
-impl<'r> Programme for Performance<'r> {
-    type Times = Recorded<'r>;
-
-    fn times(&self, begin: u64, topic: usize, _: usize) -> Recorded<'r> {
-        self.replay.times(topic, begin)
-    }
-
-    fn messages(&self, topic: usize) -> u64 {
-        self.replay.recording.topics[topic].messages
-    }
-
-    fn length(&self, topic: usize) -> usize {
-        self.replay.recording.topics[topic].largest_sent_bytes() as usize
-    }
-
-    fn capped(&self) -> u64 {
-        self.capped
-    }
-}
-
-/// Some messages before it on every topic, each as large as the largest of its topic.
-#[derive(Clone, Copy)]
-struct Warmup<'r> {
-    performance: Performance<'r>,
-    messages: u64,
-    /// In ticks.
-    period: f64,
-}
-
-impl Programme for Warmup<'_> {
-    type Times = Schedule;
-
-    fn times(&self, begin: u64, topic: usize, topics: usize) -> Schedule {
-        let first = begin + (self.period * topic as f64 / topics as f64) as u64;
-        Schedule { first, period: self.period }
-    }
-
-    fn messages(&self, _: usize) -> u64 {
-        self.messages
-    }
-
-    fn length(&self, topic: usize) -> usize {
-        self.performance.length(topic)
-    }
-
-    fn capped(&self) -> u64 {
-        self.performance.capped
-    }
-}
-
 impl Leader {
     /// Plays the recording once. `payload_bytes` are those of its largest message.
-    pub(super) fn measure_recording<L: Link, C: Clock + Copy, T: TouchKind>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        payload_bytes: u64,
-    ) -> Result<()> {
+    pub(super) fn measure_recording(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let plan = &self.job.sub_experiment;
         let (messages, time_cap_ns, base) = (plan.warmup, plan.time_cap_ns, self.job.timebase);
         let Some(folder) = self.job.schedule.clone() else {
@@ -93,25 +29,37 @@ impl Leader {
         };
         self.phase("read the schedule of the recording");
         let replay = Replay::load(&folder, &base).map_err(Error::Failed)?;
-        if replay.recording.topics.len() != 1 + session.others.len() {
+        if replay.recording.topics.len() != session.lanes.len() {
             return Err(Error::Failed("the schedule has other topics than the plan".to_owned()));
         }
         let capped = self.attempts.left_of(time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
-        let performance = Performance { replay: &replay, capped };
         self.phase("play the recording");
         self.report(&FromLeader::CellStarted { payload_bytes });
         // Rows are written while there is still a hand-over to come.
         self.make_room()?;
         let before = self.handover(session)?;
         let begun = Instant::now();
+        let (recorded, count) = (&replay.recording.topics, replay.recording.topics.len());
+        let topic = |recorded: &RecordedTopic, messages| TopicPlan {
+            messages,
+            length: recorded.largest_sent_bytes() as usize,
+            publisher: 0,
+        };
         if messages > 0 {
             let period = base.ticks_per_ns() * 1e9 / WARMUP_HZ;
-            let sent = self.play::<L, C, T, _>(session, Warmup { performance, messages, period })?;
+            let times = |begin: u64, index: usize| {
+                let first = begin + (period * index as f64 / count as f64) as u64;
+                Times::Even(Schedule { first, period })
+            };
+            let topics = recorded.iter().map(|recorded| topic(recorded, messages)).collect();
+            let sent = self.play(session, &Programme { topics, times: &times, capped })?;
             sent.broken.map_or(Ok(()), Err)?;
         }
         let (mut trials, mut broken) = (Vec::new(), None);
         if !self.shared.stop.load(Relaxed) {
-            let mut sent = self.play::<L, C, T, _>(session, performance)?;
+            let times = |begin, index| Times::Recorded(replay.times(index, begin));
+            let topics = recorded.iter().map(|recorded| topic(recorded, recorded.messages)).collect();
+            let mut sent = self.play(session, &Programme { topics, times: &times, capped })?;
             if sent.topics.iter().all(|topic| topic.sent.is_empty()) {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
@@ -133,12 +81,7 @@ impl Leader {
     }
 
     /// What came of its messages, topic by topic, which is written, too.
-    fn trial_of_recording(
-        &mut self,
-        replay: &Replay,
-        sent: &Played<Recorded<'_>>,
-        payload_bytes: u64,
-    ) -> Result<ChannelTrial> {
+    fn trial_of_recording(&mut self, replay: &Replay, sent: &Played<'_>, payload_bytes: u64) -> Result<ChannelTrial> {
         let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
         let tally = |period, audited| Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
         // Of this one only what does not depend on a period is used.
@@ -159,7 +102,7 @@ impl Leader {
                 rows.finish().inspect_err(|_| files.cut(lengths))?;
                 let tag = format!("topic_{index}");
                 files.append_as(&tag, &one, duration_ns).inspect_err(|_| files.cut(lengths))?;
-                all.add::<Recorded<'_>>(from_ref(topic), from_ref(arrived), |_, _, _| ());
+                all.add(from_ref(topic), from_ref(arrived), |_, _, _| ());
                 topics.push(trial_of_topic(recorded, offered_hz, one));
             }
             files.append_as("recording", &all, duration_ns).inspect_err(|_| files.cut(lengths))
@@ -177,9 +120,9 @@ impl Leader {
             response_ns: all.response.latency(),
             service_ns: all.service.latency(),
             lateness_ns: all.lateness.latency(),
-            response_within_run_ns: all.response.within_run(),
-            service_within_run_ns: all.service.within_run(),
-            lateness_within_run_ns: all.lateness.within_run(),
+            response_within_run_ns: all.response.bounds(),
+            service_within_run_ns: all.service.bounds(),
+            lateness_within_run_ns: all.lateness.bounds(),
             // Its topics are counted one after the other, not in the order of time; each has an audit of its own.
             response_series: None,
             service_series: None,
@@ -209,9 +152,9 @@ fn trial_of_topic(recorded: &RecordedTopic, offered_hz: f64, mut tally: Tally) -
         response_ns: tally.response.latency(),
         service_ns: tally.service.latency(),
         lateness_ns: tally.lateness.latency(),
-        response_within_run_ns: tally.response.within_run(),
-        service_within_run_ns: tally.service.within_run(),
-        lateness_within_run_ns: tally.lateness.within_run(),
+        response_within_run_ns: tally.response.bounds(),
+        service_within_run_ns: tally.service.bounds(),
+        lateness_within_run_ns: tally.lateness.bounds(),
         response_series,
         service_series,
     }

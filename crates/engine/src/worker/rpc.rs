@@ -1,52 +1,34 @@
 //! One payload under pattern `rpc`: the leader's clients, each a thread with a link of its own, and the follower's answers.
 
 use super::conduct::Conducted;
-use super::crew::{Crew, Done, look_ns};
-use super::follower::Follower;
+use super::crew::{Crew, look_ns};
+use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
 use super::trials::{Piece, Sent, Tallied, end_of};
 use super::{Error, Result};
-use crate::clock::Clock;
-use crate::control::ToFollower;
-use crate::measure::answers::Answers;
-use crate::measure::arrivals::Arrived;
-use crate::measure::callback::{self, Inbox};
-use crate::measure::calls::{Client, Made, called_back};
+use crate::lanes::{Answering, Calls, Ended, Endpoint};
+use crate::measure::End;
+use crate::measure::callback::Inbox;
+use crate::measure::calls::{Called, Made};
 use crate::measure::notes::{DAMAGED, NEVER};
 use crate::measure::publish::{Sending, Sleep};
-use crate::measure::stamps::Requests;
-use crate::measure::trips::Trips;
-use crate::measure::{End, Tracker, Watch, echo};
 use crate::memory::reserved;
-use crate::message::TouchKind;
 use crate::passage::{Kept, Topic};
+use crate::replay::Times;
+use crate::wire::{Arrived, Begin, Task};
 use std::sync::atomic::Ordering::Release;
-use tripmeter_abi::{Link, Wait};
+use tripmeter_abi::Wait;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::rpc::{CallCounts, ClientSeries, Pace, RpcTrial};
 
-/// What a client has done.
-struct Called {
-    calls: usize,
-    end: End,
-    /// Answers that came after the end of their call, and again.
-    late: u64,
-    duplicated: u64,
-    sequence: u64,
-}
-
 impl Leader {
     /// Measures one payload: as fast as answers come, or every rate, one after the other.
-    pub(super) fn measure_rpc<L: Link, C: Clock + Copy, T: TouchKind>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        payload_bytes: u64,
-    ) -> Result<()> {
+    pub(super) fn measure_rpc(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let Some(calls) = &self.job.sub_experiment.rpc else {
             return Err(Error::Failed("the plan does not say what to call".to_owned()));
         };
         let rates_hz = calls.trials();
-        let measured = self.trials(session, payload_bytes, &rates_hz, Self::call::<L, C, T>, trial)?;
+        let measured = self.trials(session, payload_bytes, &rates_hz, Self::call, trial)?;
         let of = |trial: &RpcTrial| {
             let CallCounts { made, succeeded, timed_out, failed, late, duplicated } = trial.counts;
             let (sent, received, lost, damaged) = (made, succeeded, timed_out, failed);
@@ -56,49 +38,27 @@ impl Leader {
     }
 
     /// Lets all clients call; the follower answers.
-    fn call<L: Link, C: Clock + Copy, T: TouchKind>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        piece: Piece,
-    ) -> Result<Sent> {
-        let clients = 1 + session.others.len();
+    fn call(&mut self, session: &mut Session<'_>, piece: Piece) -> Result<Sent> {
+        let clients = session.lanes.len();
         let (crew, sending) = (&Crew::new(clients), Sending::of(clients));
         // What latencies are made in at the end: found to be too little now, and not then.
         drop(reserved::<u64>(piece.messages.saturating_mul(6 * clients as u64), "values of latencies")?);
         let mut made = (0..clients).map(|_| Made::new(piece.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
-        let (clock, loss_timeout, sequence) = (session.clock, session.loss_timeout, session.sequence);
-        let (idle_mask, wait) = (session.idle_mask, self.job.sub_experiment.wait);
+        let (sequence, length) = (session.sequence, piece.payload_bytes as usize);
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(clients) };
-        let links = std::iter::once(&mut *session.link).chain(session.others.iter_mut());
-        let places = crew.shared.iter().zip(&sending).zip(session.inboxes);
-        let works = links.zip(&mut made).zip(places).enumerate();
-        let works = works.map(|(index, ((link, made), ((shared, sending), inbox)))| {
+        let draining = || crew.rouse_main();
+        let settings = session.inboxes.iter().zip(&crew.shared).map(|(inbox, shared)| self.setting(inbox, shared));
+        let works = session.lanes.iter_mut().zip(&mut made).zip(settings.zip(&sending)).enumerate();
+        let works = works.map(|(index, ((lane, made), (setting, sending)))| {
+            let draining = &draining;
             move |begin: u64| {
-                let schedule = piece.schedule(begin, index, clients);
-                let mut client = Client { clock, rest, schedule, shared, sending, sequence };
-                let answers = Tracker::after(sequence);
-                let mut trips = Trips::new(Watch::off(link), clock, answers, shared, loss_timeout, idle_mask);
-                (trips.sequence, trips.length) = (sequence, piece.payload_bytes as usize);
-                let ended = if wait == Wait::Callback {
-                    called_back::<L, C, T, _>(inbox, &mut trips, |call| client.run(made, piece.capped, call))
-                } else {
-                    let ended = client.run(made, piece.capped, |begun| trips.call::<T>(begun));
-                    ended.and_then(|ended| {
-                        sending.drain();
-                        crew.rouse_main();
-                        trips.drain::<T>().map(|()| ended)
-                    })
-                };
-                let Counts { late, duplicated, .. } = trips.answers.counts();
-                let (ended, failure) = match ended {
-                    Ok(ended) => (ended, Ok(())),
-                    Err(failure) => ((client.broken(made, &failure), End::Stopped), Err(failure)),
-                };
-                let called = Called { calls: ended.0, end: ended.1, late, duplicated, sequence: trips.sequence };
-                (called, failure)
+                let (schedule, deadline) = (piece.schedule(begin, index, clients), piece.capped);
+                lane.call(setting, Calls { schedule, rest, length, sequence, deadline, sending, draining }, made)
             }
         });
-        let conducted = self.conduct(crew, &sending, &ToFollower::Answer, works.collect())?;
+        let payload_bytes = piece.payload_bytes;
+        let answer = Begin { task: Task::Answer, first: sequence + 1, payload_bytes, most: Vec::new(), observe: false };
+        let conducted = self.conduct(crew, &sending, answer, works.collect())?;
         let Conducted { begin, used, ended, failure } = conducted;
         let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
         let ended: Vec<Called> = ended.into_iter().map(|ended| ended.unwrap_or_else(none)).collect();
@@ -114,7 +74,7 @@ impl Leader {
         }
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
         let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
-            schedule: piece.rate_hz.map(|_| piece.schedule(begin, index, clients)),
+            schedule: piece.rate_hz.map(|_| Times::Even(piece.schedule(begin, index, clients))),
             sent: made.sent,
             arrived: made.answered,
             marks: made.marks,
@@ -147,9 +107,9 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
         response_rtt_ns: pace.and_then(|_| tally.response.latency()),
         service_rtt_ns: tally.service.latency(),
         lateness_ns: pace.and_then(|_| tally.lateness.latency()),
-        response_rtt_within_run_ns: pace.and_then(|_| tally.response.within_run()),
-        service_rtt_within_run_ns: tally.service.within_run(),
-        lateness_within_run_ns: pace.and_then(|_| tally.lateness.within_run()),
+        response_rtt_within_run_ns: pace.and_then(|_| tally.response.bounds()),
+        service_rtt_within_run_ns: tally.service.bounds(),
+        lateness_within_run_ns: pace.and_then(|_| tally.lateness.bounds()),
         pace,
         duration_ns,
         cut_short,
@@ -161,44 +121,27 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
 impl Follower {
     /// Answers the requests of all clients until the leader says that there are no more, or has gone; and says what was
     /// used. Under `poll` one thread looks at all links in turns, else each has a thread.
-    pub(super) fn answer_calls<L: Link, T: TouchKind>(
-        &mut self,
-        links: &mut [L],
-        inboxes: &[Box<Inbox>],
-    ) -> Result<()> {
-        type Work<'a> = Box<dyn FnOnce() -> Done<()> + Send + 'a>;
-        let crew = &Crew::new(links.len());
-        let (timeout_ns, wait) = (self.setup().loss_timeout_ns, self.setup().options.wait);
-        let listening = move || {
+    pub(super) fn answer_calls(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>]) -> Result<()> {
+        type Work<'a> = Box<dyn FnOnce() -> Ended<()> + Send + 'a>;
+        let crew = &Crew::new(inboxes.len());
+        let listening = || {
             crew.ready.fetch_add(1, Release);
         };
-        let works: Vec<Work<'_>> = match wait {
-            Wait::Poll => vec![Box::new(move || {
+        let setup = self.setup();
+        let settings = inboxes.iter().zip(&crew.shared).map(|(inbox, shared)| setting(setup, inbox, shared));
+        let works: Vec<Work<'_>> = if setup.options.wait == Wait::Poll {
+            let (mut turns, mut settings) = (endpoint.in_turns(), settings);
+            let Some(setting) = settings.next() else { return Err(Error::Failed("there is no link".to_owned())) };
+            vec![Box::new(move || {
                 listening();
-                ((), echo::take_turns::<L, T>(links, &crew.shared[0], timeout_ns))
-            })],
-            Wait::Block => {
-                let works = links.iter_mut().zip(&crew.shared).map(|(link, shared)| -> Work<'_> {
-                    Box::new(move || {
-                        listening();
-                        ((), echo::run::<L, T>(link, shared, timeout_ns, &mut Requests))
-                    })
-                });
-                works.collect()
-            }
-            Wait::Callback => {
-                let works =
-                    links.iter_mut().zip(&crew.shared).zip(inboxes).map(|((link, shared), inbox)| -> Work<'_> {
-                        Box::new(move || {
-                            let (link, requests) = (&mut Watch::off(link), &mut Requests);
-                            let ended = callback::echo::<L, T, Requests, false>(
-                                inbox, link, shared, timeout_ns, requests, listening,
-                            );
-                            ((), ended)
-                        })
-                    });
-                works.collect()
-            }
+                ((), turns.answer(setting))
+            })]
+        } else {
+            let works = endpoint.lanes().into_iter().zip(settings).map(|(lane, setting)| -> Work<'_> {
+                let answers = Answering { names_request: true, ..Answering::default() };
+                Box::new(move || ((), lane.answer(setting, answers, None, &mut || listening())))
+            });
+            works.collect()
         };
         let (taken, _) = self.with_crew(crew, works)?;
         self.say_received(Vec::new(), taken)

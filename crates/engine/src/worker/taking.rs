@@ -2,8 +2,8 @@
 
 use super::leader::Leader;
 use super::{ANSWER_TIMEOUT, Error, Result};
-use crate::control::{FromFollower, FromLeader};
 use crate::os;
+use crate::wire::{FromFollower, FromLeader, Report};
 use std::time::{Duration, Instant};
 
 /// Between two signs of life.
@@ -12,18 +12,20 @@ pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_TAKING: Duration = Duration::from_secs(60);
 
 impl Leader {
-    /// The follower's next message, once it has taken what was sent; signs of life for the supervisor until then.
+    /// The follower's report, once it has taken what was sent; signs of life for the supervisor until then.
     ///
     /// # Errors
     /// If it does not come in time, or the follower's process does nothing for [`ANSWER_TIMEOUT`] and the loss time-out: one
     /// that waits for messages wakes at every time-out of a call.
-    pub(super) fn hear_taken(&mut self, patience: Duration) -> Result<FromFollower> {
+    pub(super) fn hear_taken(&mut self, patience: Duration) -> Result<Report> {
         let most_still = ANSWER_TIMEOUT + Duration::from_nanos(self.job.loss_timeout_ns);
         let begin = Instant::now();
         let mut stillness = self.controls[0].peer_pid().map(Stillness::of);
         loop {
-            if let Some(message) = self.hear_within(0, SIGN_OF_LIFE)? {
-                return Ok(message);
+            match self.hear_within(0, SIGN_OF_LIFE)? {
+                Some(FromFollower::Report(report)) => return Ok(*report),
+                Some(_) => return Err(Error::Failed("the follower's messages are out of order".to_owned())),
+                None => {}
             }
             let still = stillness.as_mut().map_or(Duration::ZERO, Stillness::look);
             if still > most_still {

@@ -3,12 +3,12 @@
 use super::cell::MANY_SAMPLES;
 use super::leader::{Leader, Output, Session};
 use super::{Error, Result};
-use crate::control::{FromLeader, WRITING};
 use crate::files::StampFiles;
 use crate::measure::End;
-use crate::measure::arrivals::Arrived;
 use crate::measure::publish::Schedule;
 use crate::passage::{Tally, Topic};
+use crate::replay::Times;
+use crate::wire::{Arrived, FromLeader, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_model::channel::Used;
@@ -44,7 +44,7 @@ impl Piece {
 
 /// What came of a piece.
 pub(super) struct Sent {
-    pub topics: Vec<Topic>,
+    pub topics: Vec<Topic<Times<'static>>>,
     pub arrived: Vec<Arrived>,
     /// Answers that came after the end of their call.
     pub late: u64,
@@ -101,6 +101,9 @@ pub(super) struct Tallied {
     pub broken: Option<Error>,
 }
 
+/// Sends a piece.
+type Send = fn(&mut Leader, &mut Session<'_>, Piece) -> Result<Sent>;
+
 /// The trials of a payload.
 pub(super) struct Trials<R> {
     pub trials: Vec<R>,
@@ -114,12 +117,12 @@ pub(super) struct Trials<R> {
 impl Leader {
     /// Measures one payload: a trial of each rate, one after the other, each with its own warm-up, of which `send` sends
     /// every piece.
-    pub(super) fn trials<L, C, R>(
+    pub(super) fn trials<R>(
         &mut self,
-        session: &mut Session<'_, L, C>,
+        session: &mut Session<'_>,
         payload_bytes: u64,
         rates_hz: &[Option<f64>],
-        send: fn(&mut Self, &mut Session<'_, L, C>, Piece) -> Result<Sent>,
+        send: Send,
         finish: fn(Tallied, Option<f64>) -> R,
     ) -> Result<Trials<R>> {
         let plan = &self.job.sub_experiment;
@@ -155,9 +158,9 @@ impl Leader {
     }
 
     /// The hand-over probe after all trials, unless something is broken, and why nothing more is measured.
-    pub(super) fn after_trials<L, C>(
+    pub(super) fn after_trials(
         &mut self,
-        session: &Session<'_, L, C>,
+        session: &Session<'_>,
         broken: Option<Error>,
     ) -> Result<(Option<Handover>, Option<Error>)> {
         if broken.is_some() {
@@ -167,13 +170,7 @@ impl Leader {
         Ok((after, self.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted)))
     }
 
-    fn warmed_up_trial<L, C>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        warmup: u64,
-        piece: Piece,
-        send: fn(&mut Self, &mut Session<'_, L, C>, Piece) -> Result<Sent>,
-    ) -> Result<Tallied> {
+    fn warmed_up_trial(&mut self, session: &mut Session<'_>, warmup: u64, piece: Piece, send: Send) -> Result<Tallied> {
         if warmup > 0 {
             send(self, session, Piece { messages: warmup, ..piece })?.broken.map_or(Ok(()), Err)?;
         }
@@ -181,13 +178,8 @@ impl Leader {
     }
 
     /// One trial: all messages in one piece, or in several where only histograms are kept.
-    fn trial_of<L, C>(
-        &mut self,
-        session: &mut Session<'_, L, C>,
-        piece: Piece,
-        send: fn(&mut Self, &mut Session<'_, L, C>, Piece) -> Result<Sent>,
-    ) -> Result<Tallied> {
-        let links = 1 + session.others.len();
+    fn trial_of(&mut self, session: &mut Session<'_>, piece: Piece, send: Send) -> Result<Tallied> {
+        let links = session.lanes.len();
         let (base, raw, payload_bytes, rate_hz) = (self.job.timebase, self.job.raw, piece.payload_bytes, piece.rate_hz);
         let most = if raw == Raw::None { (MOST_STAMPS / links as u64).max(1) } else { u64::MAX };
         // A client's calls follow each other; of topics, the first stands for all.
@@ -238,9 +230,9 @@ impl Leader {
 
     /// Reports the cell of these trials, to which `put` adds them; `of` tells of a trial what happened to its messages, and
     /// why it was cut short.
-    pub(super) fn report_trials<L, C, R>(
+    pub(super) fn report_trials<R>(
         &mut self,
-        session: &Session<'_, L, C>,
+        session: &Session<'_>,
         payload_bytes: u64,
         measured: Trials<R>,
         of: fn(&R) -> (Counts, Option<String>),

@@ -1,320 +1,19 @@
-//! What leader, follower and supervisor say to each other: one JSON value per line, over Unix sockets.
-//!
-//! Nothing is said while a cell is measured, save one sign of life per second.
+//! The control channel between leader, follower and supervisor: one JSON value per line, over Unix sockets.
 
-use crate::clock::{Source, Timebase};
 use crate::measure::Shared;
-use crate::measure::arrivals::Arrived;
 use crate::os::{self, Target, wait_readable};
-use crate::proof::Evidence;
+use crate::wire::PROTOCOL;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use tripmeter_abi::{Intruder, NodeOptions};
-use tripmeter_model::audit::ProcessActivity;
-use tripmeter_model::channel::Used;
-use tripmeter_model::log::Lines;
-use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
-use tripmeter_model::plan::{Raw, SubExperiment};
-use tripmeter_model::{Touch, printable};
-
-/// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 9;
-
-/// Phases of a leader, as it names them, before it gives signs of life.
-pub const OPENING: [&str; 3] = ["start", "open", "connect"];
-/// Phase in which it writes samples, many perhaps.
-pub const WRITING: &str = "write its samples";
-/// The leader's last phase.
-pub const CLOSING: &str = "close";
-
-/// From the supervisor to a leader: all that it is to do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Job {
-    /// What to measure.
-    pub sub_experiment: SubExperiment,
-    /// Where its transport is, if it is not built in.
-    pub plugin: Option<PathBuf>,
-    /// Prefix of every name it creates.
-    pub run_id: String,
-    /// For sockets and the like.
-    pub scratch_dir: PathBuf,
-    /// Where results go.
-    pub results_dir: PathBuf,
-    /// Where each follower comes to, by its index.
-    pub controls: Vec<PathBuf>,
-    /// The folder of the recording's schedule, if one is played.
-    pub schedule: Option<PathBuf>,
-    /// The clock.
-    pub timebase: Timebase,
-    /// What is kept.
-    pub raw: Raw,
-    /// See the plan.
-    pub attempts: u32,
-    /// See the plan.
-    pub loss_timeout_ns: u64,
-    /// See the plan.
-    pub leader_cpu: Option<usize>,
-    /// Each follower's processor.
-    pub follower_cpus: Vec<Option<usize>>,
-    /// See the plan.
-    pub cpus: Vec<usize>,
-}
-
-/// To an intruder: where it is to try to get in.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Intrusion {
-    /// What it is.
-    pub kind: Intruder,
-    /// The system.
-    pub system: String,
-    /// Where its transport is, if it is not built in.
-    pub plugin: Option<PathBuf>,
-    /// For its node: those of the true one, but for [`NodeOptions::intruder`].
-    pub options: NodeOptions,
-    /// Address of the true node that it comes to.
-    pub peer: Vec<u8>,
-    /// How long it tries to connect.
-    pub timeout_ns: u64,
-}
-
-/// To a follower: what it does not take from its leader.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Follow {
-    /// Where its leader listens.
-    pub control: PathBuf,
-    /// Where transports are that are not built in, by their systems: it loads no others.
-    pub plugins: BTreeMap<String, PathBuf>,
-}
-
-/// From the supervisor to a worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum ToWorker {
-    /// To a leader, first.
-    Lead(Box<Job>),
-    /// To a follower, first.
-    Follow(Follow),
-    /// To an intruder, first; it answers with an [`IntruderTrial`].
-    Intrude(Box<Intrusion>),
-    /// To a leader: what came of the intrusions that it asked for.
-    Intruded(Vec<IntruderTrial>),
-    /// To a leader: its finished cell has been noted.
-    Continue,
-    /// End early and keep what was measured.
-    Stop,
-}
-
-/// From a leader to its supervisor.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum FromLeader {
-    /// What it does from now on; also a sign of life.
-    Phase(String),
-    /// The transport is open.
-    Opened {
-        /// Version of the transport.
-        transport_version: String,
-        /// Version of what it drives.
-        system_version: String,
-        /// Leader and follower are threads of one process.
-        same_process: bool,
-        /// Outcome of locking memory.
-        memory_lock: String,
-    },
-    /// These are to be tried now, one after the other; answered with [`ToWorker::Intruded`].
-    Intrude(Vec<Intrusion>),
-    /// The path was checked.
-    Proof(PathProof),
-    /// A payload begins.
-    CellStarted {
-        /// Its size.
-        payload_bytes: u64,
-    },
-    /// Samples of this payload so far; about once a second.
-    Progress {
-        /// Their number.
-        samples: u64,
-        /// Changes with every message or call.
-        moves: u64,
-    },
-    /// A logger was used in this time of CLOCK_MONOTONIC, in nanoseconds; its cell follows.
-    Logged {
-        /// The first call.
-        begin_ns: u64,
-        /// All was written out.
-        end_ns: u64,
-    },
-    /// A payload is finished and on disk.
-    CellFinished(Box<Cell>),
-    /// The same, and it is measured again from here.
-    CellAgain(Box<Cell>),
-    /// What its process did; shortly before the end.
-    Used(ProcessActivity),
-    /// All is done.
-    Done,
-    /// It was asked to stop, and has.
-    Interrupted,
-    /// It cannot go on.
-    Failed(String),
-}
-
-/// From leader to follower. The follower takes all its settings from here.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum ToFollower {
-    /// First of all.
-    Setup(Box<Setup>),
-    /// The address of each of the leader's links; both connect now.
-    Connect(Vec<Vec<u8>>),
-    /// Answer this many messages while watching where they travel, then send the evidence.
-    Probe(ProbePlan),
-    /// Take part in one hand-over probe.
-    Handover,
-    /// Answer messages of this payload until told to stop.
-    Cell {
-        /// Bytes of each.
-        payload_bytes: u64,
-        /// Number of the first of them.
-        first: u64,
-        /// How many arrivals are to be noted, from that one on.
-        noted: u64,
-    },
-    /// Count the messages from this number on, until told how many there are.
-    Count {
-        /// Number of the first.
-        first: u64,
-    },
-    /// Note the messages of every topic, or of every publisher of the one, until told how many there are.
-    Receive {
-        /// Number of the first of each.
-        first: u64,
-        /// Most messages of each.
-        messages: Vec<u64>,
-    },
-    /// Answer the requests of every client, until told that there are no more.
-    Answer,
-    /// Stop answering.
-    Stop,
-    /// There are no messages after this one: say what has come.
-    StopAfter {
-        /// Number of the last.
-        last: u64,
-    },
-    /// All messages of every topic or publisher have been sent, or all calls of every client have ended: say what has come.
-    Sent {
-        /// Number of the last of each.
-        last: Vec<u64>,
-    },
-    /// Read the lines that will be logged, and check them.
-    ReadLog {
-        /// Bytes of each text.
-        payload_bytes: u64,
-        /// Most lines.
-        most: u64,
-        /// Through a pipe, while they are logged; else from a file afterwards.
-        pipe: bool,
-    },
-    /// The logger has closed its file or pipe: say what there is.
-    LogClosed {
-        /// Calls of the logger.
-        calls: u64,
-    },
-    /// Close everything and end.
-    Bye,
-}
-
-/// Settings of a follower.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Setup {
-    /// Must be [`PROTOCOL`].
-    pub protocol: u32,
-    /// Version of the leader's tripmeter.
-    #[serde(default)]
-    pub tripmeter: String,
-    /// The system.
-    pub system: String,
-    /// The clock that arrivals are noted by; `None` if they are not.
-    pub arrivals: Option<Source>,
-    /// For its node.
-    pub options: NodeOptions,
-    /// What to do with payloads.
-    pub touch: Touch,
-    /// Its processor.
-    pub cpu: Option<usize>,
-    /// All that its process may use; empty: any.
-    pub cpus: Vec<usize>,
-    /// The system's own threads must not be bound to that processor.
-    pub own_threads: bool,
-    /// Overdue blocking calls are interrupted by a signal.
-    pub interrupt: bool,
-    /// The clock.
-    pub timebase: Timebase,
-    /// How long it spins before each answer.
-    #[serde(default)]
-    pub answer_delay_ns: u64,
-    /// The page of the hand-over probe.
-    pub handover: PathBuf,
-    /// How long one receive may wait.
-    pub loss_timeout_ns: u64,
-}
-
-/// Extent of a path proof.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct ProbePlan {
-    /// Messages in each direction.
-    pub messages: u64,
-    /// Bytes of each.
-    pub payload_bytes: u64,
-}
-
-/// From follower to leader.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum FromFollower {
-    /// The transport is open.
-    Opened {
-        /// Of each link, for the leader's of the same index.
-        addresses: Vec<Vec<u8>>,
-    },
-    /// The link is connected.
-    Connected {
-        /// Outcome of locking memory.
-        memory_lock: String,
-    },
-    /// Ready for what was asked.
-    Ready,
-    /// It has stopped answering.
-    Stopped,
-    /// What has come of the messages that it was to count.
-    Arrived(Arrived),
-    /// What has come of the messages of every topic; when they came is in its file. Or the calls have been answered.
-    Received {
-        /// Of each topic; of calls none, which the leader counts.
-        arrived: Vec<Arrived>,
-        /// What its process used until the last message was sent.
-        used: Used,
-        /// Why it could not go on, if so: what came until then is told nevertheless.
-        failed: Option<String>,
-    },
-    /// What has come of the calls of a logger.
-    Lines {
-        /// Of its calls and lines.
-        counts: Counts,
-        /// As they were found.
-        lines: Lines,
-    },
-    /// What it saw during a probe.
-    Evidence(Box<Evidence>),
-    /// What its process did; its last word, to the supervisor.
-    Used(ProcessActivity),
-    /// It cannot go on.
-    Failed(String),
-}
+use tripmeter_model::printable;
 
 /// Writes one message.
 ///
@@ -500,7 +199,7 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
         stream: UnixStream,
         shared: Arc<Shared>,
         target: Target,
-        stops: fn(&In) -> Option<u64>,
+        stops: fn(&In, &Shared) -> Option<u64>,
     ) -> io::Result<Self> {
         let mut reader = BufReader::new(stream.try_clone()?);
         let (sender, incoming) = channel();
@@ -515,7 +214,7 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
                     }
                     Ok(None) | Err(_) => break,
                 };
-                if let Some(last) = stops(&message) {
+                if let Some(last) = stops(&message, &shared) {
                     shared.last.store(last, Relaxed);
                     stop(shared.clone(), target.clone());
                 } else if sender.send(Ok(message)).is_err() {

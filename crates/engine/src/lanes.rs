@@ -1,0 +1,345 @@
+//! Where the types of a system end. Below a [`Lane`] every loop is compiled for the system's own links; above it nothing is
+//! generic over systems, clocks or what is done with payloads.
+//!
+//! A lane is called once per batch of messages, never per message: a batch of 1,024 or more costs nothing.
+
+mod link;
+
+use crate::clock::Timebase;
+use crate::lines::Text;
+use crate::measure::callback::Inbox;
+use crate::measure::calls::{Called, Made};
+use crate::measure::notes::ArrivalLog;
+use crate::measure::publish::{Schedule, Sending, Sleep};
+use crate::measure::stream::{Even, Extent};
+use crate::measure::trips::Stored;
+use crate::measure::{End, Failure, Shared};
+use crate::proof::Observer;
+use crate::replay::Times;
+use crate::wire::Arrived;
+pub use link::RoundTrips;
+use tripmeter_abi::{DaemonCommand, Description, Limits, Link, LinkOptions, Node, NodeOptions, Result, System, Wait};
+use tripmeter_model::Touch;
+
+/// Any [`System`].
+pub trait AnySystem: Send + Sync {
+    /// See [`System::description`].
+    fn description(&self) -> Description;
+
+    /// See [`System::probe`].
+    ///
+    /// # Errors
+    /// As there.
+    fn probe(&self, options: &NodeOptions) -> Result<Limits>;
+
+    /// See [`System::daemon_command`].
+    ///
+    /// # Errors
+    /// As there.
+    fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>>;
+
+    /// Opens a node with a link for each of the inboxes, which get its messages under wait `callback`.
+    ///
+    /// # Errors
+    /// If the node or a link cannot be opened.
+    fn open<'a>(&self, options: &NodeOptions, inboxes: &'a [Box<Inbox>]) -> Result<Box<dyn Endpoint + 'a>>;
+}
+
+impl<S: System> AnySystem for S {
+    fn description(&self) -> Description {
+        System::description(self)
+    }
+
+    fn probe(&self, options: &NodeOptions) -> Result<Limits> {
+        System::probe(self, options)
+    }
+
+    fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>> {
+        System::daemon_command(self, options)
+    }
+
+    fn open<'a>(&self, options: &NodeOptions, inboxes: &'a [Box<Inbox>]) -> Result<Box<dyn Endpoint + 'a>> {
+        let mut node = System::open(self, options)?;
+        let mut links = Vec::new();
+        for (index, inbox) in (0..).zip(inboxes) {
+            let callback = (options.wait == Wait::Callback).then(|| inbox.callback());
+            links.push(node.link(&LinkOptions { index, callback })?);
+        }
+        Ok(Box::new(Opened { links, _node: node, _inboxes: inboxes }))
+    }
+}
+
+/// A node with its links. It stays in the thread that opened it; its lanes may be used in others.
+pub trait Endpoint {
+    /// Each link.
+    fn lanes(&mut self) -> Vec<&mut dyn Lane>;
+
+    /// All links, for one thread that polls them in turns.
+    fn in_turns(&mut self) -> Box<dyn Turns + '_>;
+}
+
+/// The links are closed before the node, and both before the inboxes.
+struct Opened<'a, N: Node> {
+    links: Vec<N::Link>,
+    _node: N,
+    _inboxes: &'a [Box<Inbox>],
+}
+
+impl<N: Node> Endpoint for Opened<'_, N> {
+    fn lanes(&mut self) -> Vec<&mut dyn Lane> {
+        self.links.iter_mut().map(|link| link as &mut dyn Lane).collect()
+    }
+
+    fn in_turns(&mut self) -> Box<dyn Turns + '_> {
+        Box::new(link::AllLinks(&mut self.links))
+    }
+}
+
+/// What a loop runs in.
+#[derive(Clone, Copy)]
+pub struct Setting<'a> {
+    /// The clock of its stamps.
+    pub timebase: Timebase,
+    /// What it does with payloads.
+    pub touch: Touch,
+    /// How it waits.
+    pub wait: Wait,
+    /// How long a message is waited for, and may be kept waiting.
+    pub loss_timeout_ns: u64,
+    /// The link's messages under wait `callback`.
+    pub inbox: &'a Inbox,
+    /// What may end it.
+    pub shared: &'a Shared,
+}
+
+/// A link, and every loop over it.
+pub trait Lane: Send {
+    /// The link itself, to connect it.
+    fn link(&mut self) -> &mut dyn Link;
+
+    /// A batch of round trips: stores the ticks of each until `samples` is full or the clock passes `deadline`. With an
+    /// observer, which sees every message, all bytes are touched.
+    fn round_trips(
+        &mut self,
+        setting: Setting<'_>,
+        trips: &mut RoundTrips,
+        samples: &mut [u64],
+        deadline: u64,
+        observer: Option<&mut Observer>,
+    ) -> Stored;
+
+    /// Takes answers that still come after the last round trip.
+    ///
+    /// # Errors
+    /// If the transport fails.
+    fn drain(&mut self, setting: Setting<'_>, trips: &mut RoundTrips) -> std::result::Result<(), Failure>;
+
+    /// The calls of one client, each when it is due.
+    fn call(&mut self, setting: Setting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called>;
+
+    /// The messages of one topic or publisher, each when it is due; stores when each was sent.
+    fn publish_due(&mut self, setting: Setting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published>;
+
+    /// A batch of messages in bursts. With an observer, which sees every message, all bytes are touched.
+    ///
+    /// # Errors
+    /// If the transport fails, or takes no messages any more.
+    fn stream(
+        &mut self,
+        setting: Setting<'_>,
+        flow: &mut Flow,
+        extent: Extent,
+        observer: Option<&mut Observer>,
+    ) -> std::result::Result<End, Failure>;
+
+    /// A batch of calls of a logger; stores the ticks of each. Returns how many were made.
+    ///
+    /// # Errors
+    /// If the logger fails, or takes no lines any more.
+    fn log(
+        &mut self,
+        setting: Setting<'_>,
+        log: &mut Logging<'_>,
+        samples: &mut [u64],
+        deadline: u64,
+    ) -> std::result::Result<(usize, End), Failure>;
+
+    /// Answers messages until the leader has sent all; calls `listening` once no message can get lost. With an observer, which sees
+    /// every message, all bytes are touched.
+    ///
+    /// # Errors
+    /// If the transport fails.
+    fn answer(
+        &mut self,
+        setting: Setting<'_>,
+        answers: Answering<'_>,
+        observer: Option<&mut Observer>,
+        listening: &mut dyn FnMut(),
+    ) -> std::result::Result<(), Failure>;
+
+    /// Counts messages from number `first` on until the leader has sent all; else as [`Lane::answer`].
+    ///
+    /// # Errors
+    /// If the transport fails.
+    fn count(
+        &mut self,
+        setting: Setting<'_>,
+        first: u64,
+        observer: Option<&mut Observer>,
+        listening: &mut dyn FnMut(),
+    ) -> std::result::Result<Arrived, Failure>;
+
+    /// The same, and keeps every arrival.
+    fn receive(
+        &mut self,
+        setting: Setting<'_>,
+        receiving: Receiving<'_>,
+        listening: &mut dyn FnMut(),
+    ) -> Ended<Received>;
+}
+
+/// Loops over all links of a node, by wait `poll`.
+pub trait Turns: Send {
+    /// Answers requests until the leader has sent all.
+    ///
+    /// # Errors
+    /// If the transport fails.
+    fn answer(&mut self, setting: Setting<'_>) -> std::result::Result<(), Failure>;
+
+    /// Keeps every arrival until the leader has sent all; something to receive for each link.
+    fn receive<'a>(&mut self, setting: Setting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>>;
+}
+
+/// What a loop has done, and why it could not go on, if so.
+pub type Ended<R> = (R, std::result::Result<(), Failure>);
+
+/// What one client calls.
+#[derive(Clone, Copy)]
+pub struct Calls<'a> {
+    /// When each call is due.
+    pub schedule: Schedule,
+    /// How it waits for that.
+    pub rest: Sleep,
+    /// Bytes of each request.
+    pub length: usize,
+    /// Number of the latest call made.
+    pub sequence: u64,
+    /// No call is begun from that tick on.
+    pub deadline: u64,
+    /// What watchers see.
+    pub sending: &'a Sending,
+    /// Called once nothing is left but to take what still comes.
+    pub draining: &'a (dyn Fn() + Sync),
+}
+
+/// What is published on one topic, or by one publisher.
+#[derive(Clone, Copy)]
+pub struct Publication<'a> {
+    /// When each message is due, and how long it is.
+    pub times: Times<'a>,
+    /// How it waits for that.
+    pub rest: Sleep,
+    /// Bytes of each message, unless the times tell them.
+    pub length: usize,
+    /// Number of the latest message sent.
+    pub sequence: u64,
+    /// Which of several publishers of one topic it is; else 0.
+    pub publisher: u32,
+    /// No message is sent that is due from that tick on.
+    pub deadline: u64,
+    /// What watchers see.
+    pub sending: &'a Sending,
+}
+
+/// What was published.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    /// Messages.
+    pub count: usize,
+    /// Why it ended.
+    pub end: End,
+    /// Times that the transport refused a message.
+    pub refused: u64,
+}
+
+/// When the bursts of a stream are due.
+pub enum Spaced {
+    /// At once.
+    Unspaced,
+    /// At an even rate.
+    Even(Even),
+    /// So many ticks after the one before.
+    Paused(u64),
+}
+
+/// A stream of messages between two batches.
+pub struct Flow {
+    /// When bursts are due.
+    pub spaced: Spaced,
+    /// Bytes of each message.
+    pub length: usize,
+    /// Number of the latest message sent.
+    pub sequence: u64,
+    /// A wait of so many ticks or more is slept through.
+    pub nap: u64,
+    /// When the next burst is due.
+    pub due: u64,
+    /// When the latest burst was over.
+    pub ended: u64,
+    /// Times that the transport refused a message.
+    pub refused: u64,
+}
+
+impl Flow {
+    /// Nothing sent yet; waits are not slept through.
+    pub fn new(spaced: Spaced, length: usize, sequence: u64) -> Self {
+        Self { spaced, length, sequence, nap: u64::MAX, due: 0, ended: 0, refused: 0 }
+    }
+}
+
+/// The calls of a logger between two batches.
+pub struct Logging<'a> {
+    /// What is logged.
+    pub text: &'a Text,
+    /// Bytes of each text.
+    pub length: usize,
+    /// Number of the latest line.
+    pub sequence: u64,
+    /// Times that the logger refused a line.
+    pub refused: u64,
+}
+
+/// How messages are answered.
+#[derive(Default)]
+pub struct Answering<'a> {
+    /// Answers name their request to the transport.
+    pub names_request: bool,
+    /// Which of several followers answers.
+    pub follower: Option<u32>,
+    /// Where arrivals are kept, of messages from that number on.
+    pub kept: Option<(u64, &'a mut ArrivalLog)>,
+    /// How long it spins before each answer.
+    pub delay_ns: u64,
+}
+
+/// What is received over one link.
+pub struct Receiving<'a> {
+    /// Number of the first message.
+    pub first: u64,
+    /// Where arrivals are kept: of the only stream, or of each publisher's.
+    pub logs: Vec<ArrivalLog>,
+    /// Streams are told apart by their publishers.
+    pub has_publishers: bool,
+    /// Has the number of the last message of each stream.
+    pub ends: &'a [Shared],
+    /// How long one receive may sleep before it looks around.
+    pub take_timeout_ns: u64,
+}
+
+/// What was received over one link.
+pub struct Received {
+    /// Counts and arrivals of each stream.
+    pub streams: Vec<(Arrived, ArrivalLog)>,
+    /// Of several publishers: what was of none.
+    pub nobodys: Option<Arrived>,
+}

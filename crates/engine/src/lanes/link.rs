@@ -1,0 +1,468 @@
+//! Every loop over a link, compiled for its type.
+
+use super::{
+    Answering, Calls, Ended, Flow, Lane, Logging, Publication, Published, Received, Receiving, Setting, Spaced, Turns,
+};
+use crate::clock::{Clock, with_clock};
+use crate::measure::answers::{self, Answers};
+use crate::measure::calls::{Called, Client, Made, called_back};
+use crate::measure::delayed::Delayed;
+use crate::measure::ledger::{Ledger, Several, Single};
+use crate::measure::notes::Arrival;
+use crate::measure::publish::{Publisher, Timetable};
+use crate::measure::sink::{Sink, take_turns};
+use crate::measure::stamps::{Kept, NoStamps, Numbered, Requests, Row, Stamps};
+use crate::measure::stream::{Extent, Paused, Stream, Unspaced};
+use crate::measure::trips::{self, POLL_IDLE_MASK, Stored, Trips};
+use crate::measure::{End, Failure, Shared, Tracker, Watch, callback, echo, logging};
+use crate::message::{TouchFull, TouchKind, with_touch};
+use crate::proof::Observer;
+use crate::replay::Times;
+use crate::wire::Arrived;
+use tripmeter_abi::{Link, Wait};
+use tripmeter_model::manifest::Counts;
+
+/// Round trips between two batches.
+pub enum RoundTrips {
+    /// With one follower.
+    One(trips::Paused<Tracker>),
+    /// With several.
+    Several(trips::Paused<answers::Several>),
+}
+
+impl RoundTrips {
+    /// None yet: messages of `length` bytes, numbered from `sequence` + 1 on, to so many followers. If `only` names one of
+    /// these, it alone is to answer.
+    pub fn new(followers: u32, only: Option<u32>, sequence: u64, length: usize) -> Self {
+        match only {
+            _ if followers == 1 => RoundTrips::One(trips::Paused::begin(Tracker::default(), sequence, length)),
+            None => RoundTrips::Several(trips::Paused::begin(answers::Several::new(followers), sequence, length)),
+            Some(only) => {
+                RoundTrips::Several(trips::Paused::begin(answers::Several::only(followers, only), sequence, length))
+            }
+        }
+    }
+
+    /// Number of the latest message sent.
+    pub fn sequence(&self) -> u64 {
+        match self {
+            RoundTrips::One(trips) => trips.sequence,
+            RoundTrips::Several(trips) => trips.sequence,
+        }
+    }
+
+    /// Where the samples of the latest batch begin, and go on after a message that was not answered.
+    pub fn rows(&self) -> &[Row] {
+        match self {
+            RoundTrips::One(trips) => &trips.rows,
+            RoundTrips::Several(trips) => &trips.rows,
+        }
+    }
+
+    /// What became of the messages.
+    pub fn answers(&self) -> &dyn Answers {
+        match self {
+            RoundTrips::One(trips) => &trips.answers,
+            RoundTrips::Several(trips) => &trips.answers,
+        }
+    }
+}
+
+fn begin<'a, L: Link, C: Clock, A: Answers, const ON: bool>(
+    link: Watch<'a, L, ON>,
+    clock: C,
+    answers: A,
+    setting: &Setting<'a>,
+) -> Trips<'a, L, C, A, ON> {
+    let loss_timeout = (setting.loss_timeout_ns, setting.timebase.to_ticks(setting.loss_timeout_ns));
+    let idle_mask = if setting.wait == Wait::Poll { POLL_IDLE_MASK } else { 0 };
+    Trips::new(link, clock, answers, setting.shared, loss_timeout, idle_mask)
+}
+
+/// Keeps what comes over one link, and gives it away in the end.
+trait Keeping: Ledger {
+    fn received(self) -> Received;
+}
+
+impl<C: Clock> Keeping for Single<'_, Arrival<C>> {
+    fn received(self) -> Received {
+        Received { streams: vec![(self.counts(), self.notes.log)], nobodys: None }
+    }
+}
+
+impl<C: Clock + Copy> Keeping for Several<'_, C> {
+    fn received(self) -> Received {
+        let (streams, nobodys) = self.into_parts();
+        Received { streams, nobodys: Some(nobodys) }
+    }
+}
+
+fn single<'a, C: Clock>(clock: C, receiving: Receiving<'a>) -> Single<'a, Arrival<C>> {
+    let Receiving { first, logs, ends, .. } = receiving;
+    let log = logs.into_iter().next().expect("a link without publishers has one stream");
+    Single::new(first, &ends[0], Arrival::new(clock, first, log))
+}
+
+fn several<C: Clock + Copy>(clock: C, receiving: Receiving<'_>) -> Several<'_, C> {
+    Several::new(clock, receiving.first, receiving.logs, receiving.ends)
+}
+
+fn sink<'a, 'w, L: Link, C: Clock, B: Ledger>(
+    link: &'a mut Watch<'w, L, false>,
+    clock: C,
+    setting: &Setting<'a>,
+    (ends, take_timeout_ns): (&'a [Shared], u64),
+    ledger: B,
+) -> Sink<'a, 'w, L, C, B, false> {
+    let mut sink = Sink::keeping(link, clock, &ends[0], ledger);
+    (sink.loss_timeout_ns, sink.take_timeout_ns) = (setting.loss_timeout_ns, take_timeout_ns);
+    sink.ticks_per_ns = setting.timebase.ticks_per_ns();
+    sink
+}
+
+impl<L: Link> Lane for L {
+    fn link(&mut self) -> &mut dyn Link {
+        self
+    }
+
+    fn round_trips(
+        &mut self,
+        setting: Setting<'_>,
+        trips: &mut RoundTrips,
+        samples: &mut [u64],
+        deadline: u64,
+        observer: Option<&mut Observer>,
+    ) -> Stored {
+        fn run<L: Link, C: Clock, A: Answers + Default, T: TouchKind, const ON: bool>(
+            link: Watch<'_, L, ON>,
+            clock: C,
+            setting: Setting<'_>,
+            paused: &mut trips::Paused<A>,
+            samples: &mut [u64],
+            deadline: u64,
+        ) -> Stored {
+            let mut trips = begin(link, clock, A::default(), &setting).resume(std::mem::take(paused));
+            let stored = match setting.wait {
+                Wait::Callback => callback::trips::<L, C, A, T, ON>(setting.inbox, &mut trips, samples, deadline),
+                Wait::Poll | Wait::Block => trips.run::<T>(samples, deadline),
+            };
+            *paused = trips.pause();
+            stored
+        }
+        fn touching<L: Link, C: Clock, A: Answers + Default>(
+            link: &mut L,
+            clock: C,
+            setting: Setting<'_>,
+            paused: &mut trips::Paused<A>,
+            samples: &mut [u64],
+            deadline: u64,
+            observer: Option<&mut Observer>,
+        ) -> Stored {
+            match observer {
+                Some(observer) => {
+                    let link = Watch::on(link, observer);
+                    run::<L, C, A, TouchFull, true>(link, clock, setting, paused, samples, deadline)
+                }
+                None => with_touch!(setting.touch, T => {
+                    run::<L, C, A, T, false>(Watch::off(link), clock, setting, paused, samples, deadline)
+                }),
+            }
+        }
+        with_clock!(setting.timebase.source, clock => match trips {
+            RoundTrips::One(paused) => touching(self, clock, setting, paused, samples, deadline, observer),
+            RoundTrips::Several(paused) => touching(self, clock, setting, paused, samples, deadline, observer),
+        })
+    }
+
+    fn drain(&mut self, setting: Setting<'_>, trips: &mut RoundTrips) -> Result<(), Failure> {
+        fn run<L: Link, C: Clock, A: Answers + Default, T: TouchKind>(
+            link: &mut L,
+            clock: C,
+            setting: Setting<'_>,
+            paused: &mut trips::Paused<A>,
+        ) -> Result<(), Failure> {
+            let mut trips = begin(Watch::off(link), clock, A::default(), &setting).resume(std::mem::take(paused));
+            let drained = if setting.wait == Wait::Callback {
+                callback::drain::<L, C, A, T, false>(setting.inbox, &mut trips);
+                Ok(())
+            } else {
+                trips.drain::<T>()
+            };
+            *paused = trips.pause();
+            drained
+        }
+        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => match trips {
+            RoundTrips::One(paused) => run::<_, _, _, T>(self, clock, setting, paused),
+            RoundTrips::Several(paused) => run::<_, _, _, T>(self, clock, setting, paused),
+        }))
+    }
+
+    fn call(&mut self, setting: Setting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called> {
+        fn run<L: Link, C: Clock + Copy, T: TouchKind>(
+            link: &mut L,
+            clock: C,
+            setting: Setting<'_>,
+            calls: Calls<'_>,
+            made: &mut Made,
+        ) -> Ended<Called> {
+            let Calls { schedule, rest, length, sequence, deadline, sending, draining } = calls;
+            let mut client = Client { clock, rest, schedule, shared: setting.shared, sending, sequence };
+            let mut trips = begin(Watch::off(link), clock, Tracker::after(sequence), &setting);
+            (trips.sequence, trips.length) = (sequence, length);
+            let ended = if setting.wait == Wait::Callback {
+                called_back::<L, C, T, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
+            } else {
+                let ended = client.run(made, deadline, |begun| trips.call::<T>(begun));
+                ended.and_then(|ended| {
+                    draining();
+                    trips.drain::<T>().map(|()| ended)
+                })
+            };
+            let Counts { late, duplicated, .. } = trips.answers.counts();
+            let ((calls, end), failure) = match ended {
+                Ok(ended) => (ended, Ok(())),
+                Err(failure) => ((client.broken(made, &failure), End::Stopped), Err(failure)),
+            };
+            (Called { calls, end, late, duplicated, sequence: trips.sequence }, failure)
+        }
+        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
+            run::<_, _, T>(self, clock, setting, calls, made)
+        }))
+    }
+
+    fn publish_due(&mut self, setting: Setting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published> {
+        fn run<L: Link, C: Clock, T: TouchKind>(
+            link: &mut L,
+            clock: C,
+            schedule: impl Timetable,
+            setting: Setting<'_>,
+            plan: Publication<'_>,
+            sent: &mut [u64],
+        ) -> Ended<Published> {
+            let Publication { rest, length, sequence, publisher, deadline, sending, .. } = plan;
+            let (shared, timeout_ns, refused) = (setting.shared, setting.loss_timeout_ns, 0);
+            let link = &mut Watch::off(link);
+            let mut publisher = Publisher {
+                link,
+                clock,
+                rest,
+                schedule,
+                length,
+                sequence,
+                publisher,
+                shared,
+                sending,
+                timeout_ns,
+                refused,
+            };
+            let ended = publisher.run::<T>(sent, deadline);
+            let (refused, published) = (publisher.refused, (publisher.sequence - sequence) as usize);
+            match ended {
+                Ok((count, end)) => (Published { count, end, refused }, Ok(())),
+                Err(failure) => (Published { count: published, end: End::Stopped, refused }, Err(failure)),
+            }
+        }
+        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => match plan.times {
+            Times::Even(schedule) => run::<_, _, T>(self, clock, schedule, setting, plan, sent),
+            Times::Recorded(recorded) => run::<_, _, T>(self, clock, recorded, setting, plan, sent),
+        }))
+    }
+
+    fn stream(
+        &mut self,
+        setting: Setting<'_>,
+        flow: &mut Flow,
+        extent: Extent,
+        observer: Option<&mut Observer>,
+    ) -> Result<End, Failure> {
+        fn run<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+            link: Watch<'_, L, ON>,
+            clock: C,
+            setting: Setting<'_>,
+            flow: &mut Flow,
+            extent: Extent,
+        ) -> Result<End, Failure> {
+            let mut links = [link];
+            let mut stream = Stream::new(&mut links, clock, setting.shared, flow.length, flow.sequence);
+            (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
+            (stream.nap, stream.due, stream.ended, stream.refused) = (flow.nap, flow.due, flow.ended, flow.refused);
+            let end = match &mut flow.spaced {
+                Spaced::Unspaced => stream.run::<T, _>(&mut Unspaced, extent),
+                Spaced::Even(even) => stream.run::<T, _>(even, extent),
+                Spaced::Paused(period) => stream.run::<T, _>(&mut Paused { period: *period }, extent),
+            };
+            (flow.sequence, flow.due, flow.ended, flow.refused) =
+                (stream.sequence, stream.due, stream.ended, stream.refused);
+            end
+        }
+        with_clock!(setting.timebase.source, clock => match observer {
+            Some(observer) => run::<_, _, TouchFull, true>(Watch::on(self, observer), clock, setting, flow, extent),
+            None => with_touch!(setting.touch, T => run::<_, _, T, false>(Watch::off(self), clock, setting, flow, extent)),
+        })
+    }
+
+    fn log(
+        &mut self,
+        setting: Setting<'_>,
+        log: &mut Logging<'_>,
+        samples: &mut [u64],
+        deadline: u64,
+    ) -> Result<(usize, End), Failure> {
+        let Logging { text, length, sequence, refused } = *log;
+        let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
+        with_clock!(setting.timebase.source, clock => {
+            let mut calls = logging::Calls { link: self, clock, text, length, sequence, shared, timeout_ns, refused };
+            let ended = calls.run(samples, deadline);
+            (log.sequence, log.refused) = (calls.sequence, calls.refused);
+            ended
+        })
+    }
+
+    fn answer(
+        &mut self,
+        setting: Setting<'_>,
+        answers: Answering<'_>,
+        observer: Option<&mut Observer>,
+        listening: &mut dyn FnMut(),
+    ) -> Result<(), Failure> {
+        fn run<L: Link, T: TouchKind, const ON: bool>(
+            link: &mut Watch<'_, L, ON>,
+            setting: Setting<'_>,
+            mut stamps: impl Stamps,
+            listening: &mut dyn FnMut(),
+        ) -> Result<(), Failure> {
+            let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
+            if setting.wait == Wait::Callback {
+                return callback::echo::<L, T, _, ON>(setting.inbox, link, shared, timeout_ns, &mut stamps, listening);
+            }
+            listening();
+            echo::run::<_, T>(link, shared, timeout_ns, &mut stamps)
+        }
+        fn with_names<L: Link, T: TouchKind, const ON: bool>(
+            link: &mut Watch<'_, L, ON>,
+            setting: Setting<'_>,
+            answers: &Answering<'_>,
+            listening: &mut dyn FnMut(),
+        ) -> Result<(), Failure> {
+            match answers.follower {
+                _ if answers.names_request => run::<L, T, ON>(link, setting, Requests, listening),
+                Some(follower) => run::<L, T, ON>(link, setting, Numbered { follower, stamps: NoStamps }, listening),
+                None => run::<L, T, ON>(link, setting, NoStamps, listening),
+            }
+        }
+        if let Some(observer) = observer {
+            return with_names::<L, TouchFull, true>(&mut Watch::on(self, observer), setting, &answers, listening);
+        }
+        let ticks = setting.timebase.to_ticks(answers.delay_ns);
+        with_touch!(setting.touch, T => match answers.kept {
+            None if ticks > 0 => with_clock!(setting.timebase.source, clock => {
+                let link = &mut Delayed { link: self, clock, ticks };
+                run::<_, T, false>(&mut Watch::off(link), setting, NoStamps, listening)
+            }),
+            None => with_names::<L, T, false>(&mut Watch::off(self), setting, &answers, listening),
+            Some((first, log)) => with_clock!(setting.timebase.source, clock => {
+                let (link, stamps) = (&mut Watch::off(self), Kept { clock, first, log });
+                match answers.follower {
+                    Some(follower) => run::<L, T, false>(link, setting, Numbered { follower, stamps }, listening),
+                    None => run::<L, T, false>(link, setting, stamps, listening),
+                }
+            }),
+        })
+    }
+
+    fn count(
+        &mut self,
+        setting: Setting<'_>,
+        first: u64,
+        observer: Option<&mut Observer>,
+        listening: &mut dyn FnMut(),
+    ) -> Result<Arrived, Failure> {
+        fn run<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+            mut link: Watch<'_, L, ON>,
+            clock: C,
+            setting: Setting<'_>,
+            first: u64,
+            listening: &mut dyn FnMut(),
+        ) -> Result<Arrived, Failure> {
+            let mut sink = Sink::new(&mut link, clock, setting.shared, first);
+            sink.loss_timeout_ns = setting.loss_timeout_ns;
+            sink.ticks_per_ns = setting.timebase.ticks_per_ns();
+            if setting.wait == Wait::Callback {
+                return sink.run_called_back::<T>(setting.inbox, listening);
+            }
+            listening();
+            sink.run::<T>()
+        }
+        with_clock!(setting.timebase.source, clock => match observer {
+            Some(observer) => run::<_, _, TouchFull, true>(Watch::on(self, observer), clock, setting, first, listening),
+            None => with_touch!(setting.touch, T => {
+                run::<_, _, T, false>(Watch::off(self), clock, setting, first, listening)
+            }),
+        })
+    }
+
+    fn receive(
+        &mut self,
+        setting: Setting<'_>,
+        receiving: Receiving<'_>,
+        listening: &mut dyn FnMut(),
+    ) -> Ended<Received> {
+        fn run<L: Link, C: Clock, B: Keeping, T: TouchKind>(
+            mut sink: Sink<'_, '_, L, C, B, false>,
+            setting: Setting<'_>,
+            listening: &mut dyn FnMut(),
+        ) -> Ended<Received> {
+            let ended = if setting.wait == Wait::Callback {
+                sink.run_called_back::<T>(setting.inbox, listening)
+            } else {
+                listening();
+                sink.run::<T>()
+            };
+            (sink.ledger.received(), ended.map(drop))
+        }
+        let (mut link, by) = (Watch::off(self), (receiving.ends, receiving.take_timeout_ns));
+        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => if receiving.has_publishers {
+            let ledger = several(clock, receiving);
+            run::<_, _, _, T>(sink(&mut link, clock, &setting, by, ledger), setting, listening)
+        } else {
+            let ledger = single(clock, receiving);
+            run::<_, _, _, T>(sink(&mut link, clock, &setting, by, ledger), setting, listening)
+        }))
+    }
+}
+
+/// All links of a node.
+pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
+
+impl<L: Link> Turns for AllLinks<'_, L> {
+    fn answer(&mut self, setting: Setting<'_>) -> Result<(), Failure> {
+        with_touch!(setting.touch, T => {
+            echo::take_turns::<L, T>(self.0, setting.shared, setting.loss_timeout_ns)
+        })
+    }
+
+    fn receive<'a>(&mut self, setting: Setting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>> {
+        fn run<'a, L: Link, C: Clock + Copy, B: Keeping, T: TouchKind>(
+            links: &mut [L],
+            clock: C,
+            setting: Setting<'a>,
+            receiving: Vec<Receiving<'a>>,
+            ledger: fn(C, Receiving<'a>) -> B,
+        ) -> Ended<Vec<Received>> {
+            let mut watches: Vec<_> = links.iter_mut().map(Watch::off).collect();
+            let sinks = watches.iter_mut().zip(receiving).map(|(link, receiving)| {
+                let by = (receiving.ends, receiving.take_timeout_ns);
+                sink(link, clock, &setting, by, ledger(clock, receiving))
+            });
+            let mut sinks: Vec<_> = sinks.collect();
+            let ended = take_turns::<L, C, B, T, false>(&mut sinks);
+            (sinks.into_iter().map(|sink| sink.ledger.received()).collect(), ended)
+        }
+        let has_publishers = receiving.iter().any(|receiving| receiving.has_publishers);
+        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => if has_publishers {
+            run::<_, _, _, T>(self.0, clock, setting, receiving, several)
+        } else {
+            run::<_, _, _, T>(self.0, clock, setting, receiving, single)
+        }))
+    }
+}

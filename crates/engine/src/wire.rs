@@ -1,0 +1,304 @@
+//! The messages between leader, follower and supervisor. [`crate::channel`] carries them.
+//!
+//! None is sent while a cell is measured, but for one sign of life per second.
+
+use crate::clock::Timebase;
+use crate::proof::Evidence;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tripmeter_abi::{Intruder, NodeOptions};
+use tripmeter_model::Touch;
+use tripmeter_model::audit::ProcessActivity;
+use tripmeter_model::channel::Used;
+use tripmeter_model::log::Lines;
+use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
+use tripmeter_model::plan::{Raw, SubExperiment};
+
+/// Version of these messages; leader and follower must have the same.
+pub const PROTOCOL: u32 = 10;
+
+/// Phases of a leader, as it names them, before it gives signs of life.
+pub const OPENING: [&str; 3] = ["start", "open", "connect"];
+/// Phase in which it writes samples, many perhaps.
+pub const WRITING: &str = "write its samples";
+/// The leader's last phase.
+pub const CLOSING: &str = "close";
+
+/// From the supervisor to a leader: all that it is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// What to measure.
+    pub sub_experiment: SubExperiment,
+    /// Where its transport is, if it is not built in.
+    pub plugin: Option<PathBuf>,
+    /// Prefix of every name it creates.
+    pub run_id: String,
+    /// For sockets and the like.
+    pub scratch_dir: PathBuf,
+    /// Where results go.
+    pub results_dir: PathBuf,
+    /// Where each follower comes to, by its index.
+    pub controls: Vec<PathBuf>,
+    /// The folder of the recording's schedule, if one is played.
+    pub schedule: Option<PathBuf>,
+    /// The clock.
+    pub timebase: Timebase,
+    /// What is kept.
+    pub raw: Raw,
+    /// See the plan.
+    pub attempts: u32,
+    /// See the plan.
+    pub loss_timeout_ns: u64,
+    /// See the plan.
+    pub leader_cpu: Option<usize>,
+    /// Each follower's processor.
+    pub follower_cpus: Vec<Option<usize>>,
+    /// See the plan.
+    pub cpus: Vec<usize>,
+}
+
+/// To an intruder: where it is to try to get in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Intrusion {
+    /// What it is.
+    pub kind: Intruder,
+    /// The system.
+    pub system: String,
+    /// Where its transport is, if it is not built in.
+    pub plugin: Option<PathBuf>,
+    /// For its node: those of the true one, but for [`NodeOptions::intruder`].
+    pub options: NodeOptions,
+    /// Address of the true node that it comes to.
+    pub peer: Vec<u8>,
+    /// How long it tries to connect.
+    pub timeout_ns: u64,
+}
+
+/// To a follower: what it does not take from its leader.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Follow {
+    /// Where its leader listens.
+    pub control: PathBuf,
+    /// Where transports are that are not built in, by their systems: it loads no others.
+    pub plugins: BTreeMap<String, PathBuf>,
+}
+
+/// From the supervisor to a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// To a leader, first.
+    Lead(Box<Job>),
+    /// To a follower, first.
+    Follow(Follow),
+    /// To an intruder, first; it answers with an [`IntruderTrial`].
+    Intrude(Box<Intrusion>),
+    /// To a leader: what came of the intrusions that it asked for.
+    Intruded(Vec<IntruderTrial>),
+    /// To a leader: its finished cell has been noted.
+    Continue,
+    /// End early and keep what was measured.
+    Stop,
+}
+
+/// From a leader to its supervisor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromLeader {
+    /// What it does from now on; also a sign of life.
+    Phase(String),
+    /// The transport is open.
+    Opened {
+        /// Version of the transport.
+        transport_version: String,
+        /// Version of what it drives.
+        system_version: String,
+        /// Leader and follower are threads of one process.
+        same_process: bool,
+        /// Outcome of locking memory.
+        memory_lock: String,
+    },
+    /// These are to be tried now, one after the other; answered with [`ToWorker::Intruded`].
+    Intrude(Vec<Intrusion>),
+    /// The path was checked.
+    Proof(PathProof),
+    /// A payload begins.
+    CellStarted {
+        /// Its size.
+        payload_bytes: u64,
+    },
+    /// Samples of this payload so far; about once a second.
+    Progress {
+        /// Their number.
+        samples: u64,
+        /// Changes with every message or call.
+        moves: u64,
+    },
+    /// A logger was used in this time of CLOCK_MONOTONIC, in nanoseconds; its cell follows.
+    Logged {
+        /// The first call.
+        begin_ns: u64,
+        /// All was written out.
+        end_ns: u64,
+    },
+    /// A payload is finished and on disk.
+    CellFinished(Box<Cell>),
+    /// The same, and it is measured again from here.
+    CellAgain(Box<Cell>),
+    /// What its process did; shortly before the end.
+    Used(ProcessActivity),
+    /// All is done.
+    Done,
+    /// It was asked to stop, and has.
+    Interrupted,
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// From leader to follower. The follower takes all its settings from here.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ToFollower {
+    /// First of all.
+    Setup(Box<Setup>),
+    /// The address of each of the leader's links; both connect now.
+    Connect(Vec<Vec<u8>>),
+    /// Take part in one hand-over probe.
+    Handover,
+    /// Handle the messages from now on until [`ToFollower::End`]; answered with [`FromFollower::Ready`].
+    Begin(Begin),
+    /// The leader has sent all; answered with [`FromFollower::Report`].
+    End {
+        /// Number of the last message of each stream; of a logger its calls. Empty where nothing is counted.
+        last: Vec<u64>,
+    },
+    /// Close everything and end.
+    Bye,
+}
+
+/// What a follower does with messages.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Begin {
+    /// What it does with each.
+    pub task: Task,
+    /// Number of the first message of each stream.
+    pub first: u64,
+    /// Bytes of each message; 0 if they differ.
+    pub payload_bytes: u64,
+    /// Most messages of each stream; their arrivals are kept. Empty: no arrival is kept.
+    pub most: Vec<u64>,
+    /// Watch where the messages travel, over the first link, and report the evidence.
+    pub observe: bool,
+}
+
+/// What a follower does with each message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    /// Answer it.
+    Answer,
+    /// Count it.
+    Count,
+    /// Check it as a line of the log.
+    ReadLog {
+        /// The log is a pipe, read while lines are logged; else a file, read afterwards.
+        is_pipe: bool,
+    },
+}
+
+/// Settings of a follower.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// Must be [`PROTOCOL`].
+    pub protocol: u32,
+    /// Version of the leader's tripmeter.
+    #[serde(default)]
+    pub tripmeter: String,
+    /// The system.
+    pub system: String,
+    /// For its node.
+    pub options: NodeOptions,
+    /// What to do with payloads.
+    pub touch: Touch,
+    /// Its processor.
+    pub cpu: Option<usize>,
+    /// All that its process may use; empty: any.
+    pub cpus: Vec<usize>,
+    /// The system's own threads must not be bound to that processor.
+    pub own_threads: bool,
+    /// Overdue blocking calls are interrupted by a signal.
+    pub interrupt: bool,
+    /// The clock.
+    pub timebase: Timebase,
+    /// How long it spins before each answer.
+    #[serde(default)]
+    pub answer_delay_ns: u64,
+    /// The page of the hand-over probe.
+    pub handover: PathBuf,
+    /// How long one receive may wait.
+    pub loss_timeout_ns: u64,
+}
+
+/// From follower to leader.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum FromFollower {
+    /// The transport is open.
+    Opened {
+        /// Of each link, for the leader's of the same index.
+        addresses: Vec<Vec<u8>>,
+    },
+    /// The link is connected.
+    Connected {
+        /// Outcome of locking memory.
+        memory_lock: String,
+    },
+    /// Ready for what was asked.
+    Ready,
+    /// What has come of the messages, after [`ToFollower::End`].
+    Report(Box<Report>),
+    /// What its process did; its last word, to the supervisor.
+    Used(ProcessActivity),
+    /// It cannot go on.
+    Failed(String),
+}
+
+/// What a follower has seen of the messages since [`ToFollower::Begin`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Report {
+    /// Counts of each stream; empty where messages were answered, which the leader counts. Arrivals are in its file.
+    pub arrived: Vec<Arrived>,
+    /// What its process used until the last message was sent; zero where one thread does everything.
+    pub used: Used,
+    /// Calls and lines of a log.
+    pub log: Option<(Counts, Lines)>,
+    /// Where the messages travelled, if that was to be observed.
+    pub evidence: Option<Evidence>,
+    /// Why it could not go on, if so: the rest is what came until then.
+    pub failed: Option<String>,
+}
+
+/// What has come of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrived {
+    /// Intact, each counted once.
+    pub received: u64,
+    /// Came again.
+    pub duplicated: u64,
+    /// Came after a later one.
+    pub reordered: u64,
+    /// Header or touched payload was not what was written.
+    pub damaged: u64,
+    /// Of an earlier stream.
+    pub earlier: u64,
+    /// Clock when the latest message came, in ticks; `None` if none did.
+    pub latest: Option<u64>,
+}
+
+impl Arrived {
+    /// Adds what another counted, or counted later.
+    pub fn add(&mut self, other: &Arrived) {
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.damaged += other.damaged;
+        self.earlier += other.earlier;
+        self.latest = self.latest.max(other.latest);
+    }
+}
