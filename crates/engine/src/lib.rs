@@ -29,7 +29,6 @@ pub mod results;
 mod scratch;
 mod spawn;
 mod supervise;
-mod system_v;
 pub mod worker;
 
 pub use supervise::{Begun, Event, Followers, RunError, RunOptions, machine, run, run_while};

@@ -6,6 +6,7 @@ use super::{Event, Run, intrusion};
 use crate::control::{CLOSING, Follow, FromFollower, FromLeader, Heard, Incoming, Job, OPENING, ToWorker, WRITING};
 use crate::files::append_log_row;
 use crate::last_line::last_line;
+use crate::os;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
@@ -168,7 +169,7 @@ impl Team {
         let log: File = OpenOptions::new()
             .create(true)
             .append(true)
-            .custom_flags(libc::O_NOFOLLOW)
+            .custom_flags(os::NO_LINK)
             .open(log_file)
             .map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
         let log_start = log.metadata().map_or(0, |metadata| metadata.len());
