@@ -14,8 +14,7 @@
 #define SHORT_TABLE 5   /* an earlier, shorter table */
 #define NO_VARIANT 6    /* describes nothing */
 #define BAD_NAME 7      /* describes a variant with a name against the rules */
-#define EARLIER_TABLE 8 /* a table that ends before its optional entries */
-#define LATER_TABLE 9   /* a table with an entry that this header does not have */
+#define LATER_TABLE 9 /* a table with an entry that this header does not have */
 #ifndef LOAD
 #define LOAD LOADS
 #endif
@@ -230,10 +229,9 @@ static const struct {
     void (*appended)(void);
 } whole = {.table = {
     .abi_version = LOAD == OTHER_ABI ? TM_ABI_VERSION + 1 : TM_ABI_VERSION,
-    .struct_size = LOAD == SHORT_TABLE     ? sizeof(tm_transport) / 2
-                   : LOAD == EARLIER_TABLE ? offsetof(tm_transport, wait_any)
-                   : LOAD == LATER_TABLE   ? sizeof whole
-                                           : sizeof(tm_transport),
+    .struct_size = LOAD == SHORT_TABLE   ? sizeof(tm_transport) / 2
+                   : LOAD == LATER_TABLE ? sizeof whole
+                                         : sizeof(tm_transport),
     .description = &description,
     .probe = probe,
     .node_open = node_open,

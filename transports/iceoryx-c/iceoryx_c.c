@@ -419,7 +419,6 @@ __attribute__((visibility("default"))) const tm_transport *tripmeter_transport(v
         .discard = discard,
         .take = take,
         .release = release,
-        .wait_any = NULL,
     };
     pthread_once(&once, find_version);
     return &transport;

@@ -294,11 +294,6 @@ typedef struct tm_transport {
      * releases a message before it takes the next one. */
     int32_t (*take)(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error);
     void (*release)(tm_link *link, tm_message *message);
-
-    /* Optional, NULL if absent: sleeps until at least one link of the node has a message, and writes the indices of such
-     * links. Serves many links with one thread. */
-    int32_t (*wait_any)(tm_node *node, uint64_t timeout_ns, uint32_t *ready, size_t capacity, size_t *count,
-                        tm_error *error);
 } tm_transport;
 
 /* The one exported function. Never NULL. */

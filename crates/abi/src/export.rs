@@ -60,7 +60,6 @@ pub fn table<S: System + Default>() -> Export {
         discard: Some(discard::<S>),
         take: Some(take::<S>),
         release: Some(release::<S>),
-        wait_any: S::Node::WAITS_FOR_ANY.then_some(wait_any::<S>),
     })))
 }
 
@@ -392,28 +391,4 @@ unsafe extern "C" fn take<S: System>(
 unsafe extern "C" fn release<S: System>(link: *mut tm_link, message: *mut tm_message) {
     // SAFETY: a link of ours and a message taken from it, released once.
     let _ = catch_unwind(AssertUnwindSafe(|| unsafe { link_of::<S>(link).release(message.read()) }));
-}
-
-unsafe extern "C" fn wait_any<S: System>(
-    node: *mut tm_node,
-    timeout_ns: u64,
-    ready: *mut u32,
-    capacity: usize,
-    count: *mut usize,
-    error: *mut tm_error,
-) -> i32 {
-    guard(error, || {
-        let mut found = Vec::with_capacity(capacity);
-        // SAFETY: `node` came from `node_open`, and its functions are called from one thread.
-        if !unsafe { &mut *node.cast::<S::Node>() }.wait_any(timeout_ns, &mut found)? {
-            return Err(Error::new(Status::Invalid, "this transport cannot wait for several links"));
-        }
-        found.truncate(capacity);
-        // SAFETY: `ready` has `capacity` writable entries, `count` is writable.
-        unsafe {
-            ptr::copy_nonoverlapping(found.as_ptr(), ready, found.len());
-            *count = found.len();
-        }
-        Ok(if found.is_empty() { TM_AGAIN } else { TM_OK })
-    })
 }

@@ -67,7 +67,6 @@ struct Functions {
     discard: unsafe extern "C" fn(*mut tm_link, *mut tm_loan),
     take: unsafe extern "C" fn(*mut tm_link, u64, *mut tm_message, *mut tm_error) -> i32,
     release: unsafe extern "C" fn(*mut tm_link, *mut tm_message),
-    wait_any: Option<unsafe extern "C" fn(*mut tm_node, u64, *mut u32, usize, *mut usize, *mut tm_error) -> i32>,
 }
 
 impl Functions {
@@ -93,7 +92,6 @@ impl Functions {
             discard: entry!(discard),
             take: entry!(take),
             release: entry!(release),
-            wait_any: table.wait_any,
         })
     }
 }
@@ -468,25 +466,6 @@ impl Node for PluginNode {
             return Err(Error::failed("`link_open` returned TM_OK and a link that is NULL"));
         }
         Ok(PluginLink { link, functions: self.0.functions, error: Box::new(no_error()), _node: self.0.clone() })
-    }
-
-    fn wait_any(&mut self, timeout_ns: u64, ready: &mut Vec<u32>) -> Result<bool> {
-        let Some(function) = self.0.functions.wait_any else { return Ok(false) };
-        let mut found = [0; 64];
-        let mut count = 0;
-        let mut error = no_error();
-        // SAFETY: the node is open and used by one thread; `found` has the capacity given.
-        let status =
-            unsafe { function(self.0.node, timeout_ns, found.as_mut_ptr(), found.len(), &mut count, &mut error) };
-        if !matches!(status, TM_OK | TM_AGAIN) {
-            return Err(failure("wait_any", status, &error));
-        }
-        if count > found.len() {
-            let most = found.len();
-            return Err(Error::failed(format!("`wait_any` gave {count} links, {most} at most were asked for")));
-        }
-        ready.extend_from_slice(&found[..count]);
-        Ok(true)
     }
 }
 

@@ -188,5 +188,4 @@ pub struct tm_transport {
     pub discard: Option<unsafe extern "C" fn(*mut tm_link, *mut tm_loan)>,
     pub take: Option<unsafe extern "C" fn(*mut tm_link, u64, *mut tm_message, *mut tm_error) -> i32>,
     pub release: Option<unsafe extern "C" fn(*mut tm_link, *mut tm_message)>,
-    pub wait_any: Option<unsafe extern "C" fn(*mut tm_node, u64, *mut u32, usize, *mut usize, *mut tm_error) -> i32>,
 }

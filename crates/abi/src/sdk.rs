@@ -60,23 +60,11 @@ pub trait Node: Sized {
     /// One topic or client.
     type Link: Link;
 
-    /// True if [`Node::wait_any`] works.
-    const WAITS_FOR_ANY: bool = false;
-
     /// Opens a link.
     ///
     /// # Errors
     /// Anything that keeps it from opening.
     fn link(&mut self, options: &LinkOptions) -> Result<Self::Link>;
-
-    /// Sleeps until at least one link has a message and adds the indices of such links to `ready`; `false` if this system
-    /// cannot.
-    ///
-    /// # Errors
-    /// If the wait itself fails.
-    fn wait_any(&mut self, _timeout_ns: u64, _ready: &mut Vec<u32>) -> Result<bool> {
-        Ok(false)
-    }
 }
 
 /// One topic or client, used by one thread at a time. Dropping it closes it.

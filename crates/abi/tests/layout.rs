@@ -56,7 +56,7 @@ fn rust_structs() -> Facts {
         tm_daemon_command { struct_size, reserved, program, arguments }
         tm_transport {
             abi_version, struct_size, description, probe, daemon_command, node_open, node_close, link_open, link_address,
-            link_connect, link_close, loan, publish, discard, take, release, wait_any,
+            link_connect, link_close, loan, publish, discard, take, release,
         }
     }
     facts

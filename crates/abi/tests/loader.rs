@@ -74,15 +74,11 @@ fn a_function_that_is_missing_is_named() {
 }
 
 #[test]
-fn tables_of_an_earlier_and_of_a_later_header_are_loaded() {
-    for define in ["-DLOAD=EARLIER_TABLE", "-DLOAD=LATER_TABLE"] {
-        let folder = tempfile::tempdir().unwrap();
-        let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", define));
-        let plugin = plugin.unwrap_or_else(|error| panic!("{define}: {error}"));
-        let mut node = plugin.open(&options(&plugin, folder.path(), Role::Leader, &[])).unwrap();
-        assert!(!node.wait_any(0, &mut Vec::new()).unwrap(), "{define}: an entry behind its end is none");
-        assert!(node.link(&LinkOptions { index: 0, callback: None }).is_ok());
-    }
+fn a_table_of_a_later_header_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", "-DLOAD=LATER_TABLE")).unwrap();
+    let mut node = plugin.open(&options(&plugin, folder.path(), Role::Leader, &[])).unwrap();
+    assert!(node.link(&LinkOptions { index: 0, callback: None }).is_ok());
 }
 
 #[test]

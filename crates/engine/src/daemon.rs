@@ -4,7 +4,7 @@
 //! that Tripmeter started. Who can lock it exclusively is the last user, and stops the daemon. A second lock on the same
 //! file lets one experiment at a time start the daemon, also in place of one that died while others hold on to it.
 
-use crate::os::{self, ProcessIdentity};
+use crate::os::{self, ProcessIdentity, Signal};
 use crate::private::Private;
 use crate::registry::{Entry, RegistryError};
 use std::fs::{self, File};
@@ -317,7 +317,7 @@ impl Lease {
 
     /// Asks the daemon to end, and kills it if it does not. False if it has not ended, or the user did not wait for that.
     fn stop(&mut self, daemon: &ProcessIdentity) -> bool {
-        for signal in [libc::SIGTERM, libc::SIGKILL] {
+        for signal in [Signal::TERM, Signal::KILL] {
             os::signal(daemon, signal);
             let begin = Instant::now();
             while begin.elapsed() < PATIENCE {
@@ -503,7 +503,7 @@ mod tests {
         let told = ending.join().unwrap();
         assert!(told.len() == 1 && told[0].contains("has not yet"), "{told:?}");
         assert!(stop.load(Relaxed) && identity.is_alive() && file.exists());
-        os::signal(&identity, libc::SIGKILL);
+        os::signal(&identity, Signal::KILL);
         drop_last(take(&name), || !file.exists());
     }
 

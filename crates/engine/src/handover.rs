@@ -3,9 +3,10 @@
 //! It shows what the two processors and their hypervisor do at the moment, apart from any transport.
 
 use crate::clock::Timebase;
-use std::fs::{File, OpenOptions};
+use crate::os::SharedPage;
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -17,19 +18,12 @@ pub const TRIPS: u64 = 2000;
 const MOST_TIME: Duration = Duration::from_millis(500);
 /// How long a bare loop waits: its follower's process may only have been started, on a busy machine.
 const MOST_TIME_BARE: Duration = Duration::from_secs(30);
-const PAGE: usize = 4096;
 /// The leader hands over no more.
 const ENDED: u64 = u64::MAX;
 
 /// One page that both processes have mapped. Its first word is the cache line that is handed over.
 #[derive(Debug)]
-pub struct Page {
-    word: *const AtomicU64,
-    file: File,
-}
-
-// SAFETY: the page is only used through an atomic, and is unmapped on drop by one owner.
-unsafe impl Send for Page {}
+pub struct Page(SharedPage);
 
 impl Page {
     /// A new page, at the leader.
@@ -37,20 +31,12 @@ impl Page {
     /// # Errors
     /// If the kernel has no memory file for us.
     pub fn create() -> io::Result<Self> {
-        // SAFETY: the name is NUL-terminated.
-        let fd = unsafe { libc::memfd_create(c"tripmeter-handover".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and owned by nobody else.
-        let file = unsafe { File::from_raw_fd(fd) };
-        file.set_len(PAGE as u64)?;
-        Self::map(file)
+        SharedPage::create().map(Self)
     }
 
     /// Where a process of the same user finds it.
     pub fn path(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.file.as_raw_fd()).into()
     }
 
     /// The leader's page, at the follower.
@@ -58,30 +44,11 @@ impl Page {
     /// # Errors
     /// If the leader has gone.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::map(OpenOptions::new().read(true).write(true).open(path)?)
-    }
-
-    fn map(file: File) -> io::Result<Self> {
-        // SAFETY: maps one page of a file that has one, anywhere.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self { word: address.cast(), file })
+        SharedPage::map(OpenOptions::new().read(true).write(true).open(path)?).map(Self)
     }
 
     fn word(&self) -> &AtomicU64 {
-        // SAFETY: the mapping is valid, aligned and zero-initialised as long as `self` lives.
-        unsafe { &*self.word }
+        self.header(0)
     }
 
     /// Spins until the word has this value; false after `most`, or if the other side has ended it.
@@ -148,8 +115,7 @@ impl Page {
     /// The word at that place of the cache line.
     fn header(&self, place: usize) -> &AtomicU64 {
         debug_assert!(place < 8);
-        // SAFETY: the page has 512 such words, and is zero-initialised, as long as `self` lives.
-        unsafe { &*self.word.add(place) }
+        &self.0.words()[place]
     }
 
     /// Writes a header of 16 bytes, and hands the line over by `value`.
@@ -189,13 +155,6 @@ impl Page {
             self.send(2 * trip + 2);
             is_there
         })
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nobody holds a reference into it.
-        unsafe { libc::munmap(self.word.cast_mut().cast(), PAGE) };
     }
 }
 

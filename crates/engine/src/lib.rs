@@ -30,7 +30,6 @@ pub mod results;
 pub mod scratch;
 mod spawn;
 mod supervise;
-mod system_v;
 pub mod wire;
 pub mod worker;
 

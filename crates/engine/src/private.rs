@@ -1,6 +1,7 @@
 //! The folder in which processes of one user meet: nobody else can enter it, or stand in its place.
 
 use crate::os;
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -114,7 +115,7 @@ impl Private {
     pub fn file(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(self.at(name))?;
+        let file = options.custom_flags(os::NO_LINK | os::NO_WAIT).open(self.at(name))?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
     }
 
@@ -143,9 +144,9 @@ fn own_folder(path: &Path) -> io::Result<File> {
         let text = format!("'{}' {what}; remove it, or set XDG_RUNTIME_DIR to a folder of yours", path.display());
         Err(io::Error::new(ErrorKind::PermissionDenied, text))
     };
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let flags = os::FOLDER | os::NO_LINK;
     let folder = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTDIR | libc::ELOOP)) => {
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOTDIR | Errno::LOOP)) => {
             return wrong("is no folder");
         }
         folder => folder?,

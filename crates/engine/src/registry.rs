@@ -6,6 +6,7 @@
 mod child;
 
 use crate::lanes::AnySystem;
+use crate::os;
 use crate::resolve::did_you_mean;
 use child::{Reply, Request};
 use std::collections::BTreeMap;
@@ -436,7 +437,7 @@ fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prob
         |error: std::io::Error| RegistryError::NoFile { file: file.to_path_buf(), reason: error.to_string() };
     let file = file.canonicalize().map_err(unreadable)?;
     // A FIFO keeps nobody waiting.
-    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&file).map_err(unreadable)?;
+    File::options().read(true).custom_flags(os::NO_WAIT).open(&file).map_err(unreadable)?;
     let nameless = Entry::new(made_up(&file.display().to_string(), "unknown"), Source::Plugin(file.clone()), prober);
     let Reply::Description(description) = nameless.ask(&file, &Request::Describe)? else {
         return Err(nameless.nonsense(&Request::Describe));

@@ -4,7 +4,6 @@
 //! dead owner left is found by looking.
 
 use crate::os::{self, ProcessIdentity};
-use crate::system_v;
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -180,7 +179,7 @@ fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool) {
         for queue in list(&part.join(QUEUES)).lines().filter(|queue| queue.strip_prefix('/').is_some_and(&is_ours)) {
             os::unlink_queue(queue);
         }
-        list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(system_v::remove_queue);
+        list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(os::remove_queue);
         list(&part.join(FOREIGN)).lines().filter_map(foreign).for_each(|path| {
             remove_own(&path);
         });
@@ -190,7 +189,7 @@ fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool) {
 /// Text of a list in a scratch folder, to its most; empty unless it is a file of this user.
 fn list(file: &Path) -> String {
     let mut text = String::new();
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(file);
+    let opened = OpenOptions::new().read(true).custom_flags(os::NO_LINK | os::NO_WAIT).open(file);
     if let Ok(opened) = opened
         && opened.metadata().is_ok_and(|found| found.is_file() && found.uid() == os::user_id())
     {

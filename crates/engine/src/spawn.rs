@@ -1,6 +1,7 @@
 //! A worker process: its start, its channel, its end.
 
 use crate::channel::{Heard, Incoming, send};
+use crate::os::Signal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -97,13 +98,13 @@ impl Worker {
             return (!is_its_own).then(|| format!("ended with exit code {code}"));
         }
         let signal = status.signal()?;
-        let name = match signal {
-            libc::SIGSEGV => " (segmentation fault)",
-            libc::SIGABRT => " (abort)",
-            libc::SIGBUS => " (bus error)",
-            libc::SIGILL => " (illegal instruction)",
-            libc::SIGFPE => " (arithmetic error)",
-            libc::SIGKILL => " (kill)",
+        let name = match Signal::from_named_raw(signal) {
+            Some(Signal::SEGV) => " (segmentation fault)",
+            Some(Signal::ABORT) => " (abort)",
+            Some(Signal::BUS) => " (bus error)",
+            Some(Signal::ILL) => " (illegal instruction)",
+            Some(Signal::FPE) => " (arithmetic error)",
+            Some(Signal::KILL) => " (kill)",
             _ => "",
         };
         Some(format!("was ended by signal {signal}{name}"))

@@ -6,7 +6,7 @@ use crate::{builtin, embedded};
 use std::path::{Path, PathBuf};
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
-use tripmeter_model::experiment::{Experiment, SubExperimentFile};
+use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::recording::Recording;
 use tripmeter_model::transport::Selector;
@@ -192,37 +192,28 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
             place.clone_from(flag);
         }
     }
-    /// Sets fields of the same names for the whole and for every sub-experiment.
-    macro_rules! everywhere {
-        ($($field:ident = $flag:expr),+) => {
-            $(put(&mut experiment.$field, $flag);)+
-            for entry in &mut experiment.sub_experiments {
-                $(put(&mut entry.$field, $flag);)+
-            }
-        };
-    }
-    let one_way = args.one_way.then_some(true);
     let measuring = &args.measuring;
-    everywhere!(
-        pattern = &args.pattern,
-        payloads = &measuring.payloads,
-        samples = &measuring.samples,
-        warmup = &measuring.warmup,
-        time_cap_s = &measuring.time_cap,
-        duration_s = &args.duration,
-        rate = &args.rate,
-        loss_bound = &args.loss_bound,
-        demand = &args.demand,
-        recovery_ms = &args.recovery,
-        topics = &args.topics,
-        publishers = &args.publishers,
-        mode = &args.mode,
-        clients = &args.clients,
-        wait = &measuring.wait,
-        touch = &measuring.touch,
-        one_way = &one_way,
-        followers = &args.followers
-    );
+    experiment.override_with(&Common {
+        pattern: args.pattern,
+        payloads: measuring.payloads.clone(),
+        samples: measuring.samples,
+        samples_above: None,
+        warmup: measuring.warmup,
+        time_cap_s: measuring.time_cap,
+        one_way: args.one_way.then_some(true),
+        followers: args.followers,
+        wait: measuring.wait,
+        touch: measuring.touch,
+        duration_s: args.duration,
+        rate: args.rate.clone(),
+        loss_bound: args.loss_bound.clone(),
+        demand: args.demand.clone(),
+        recovery_ms: args.recovery.clone(),
+        topics: args.topics,
+        publishers: args.publishers,
+        mode: args.mode,
+        clients: args.clients.clone(),
+    });
     if let Some(most) = measuring.samples {
         let entries = experiment.sub_experiments.iter_mut().map(|entry| &mut entry.samples_above);
         let ranges = entries.chain([&mut experiment.samples_above]).flatten().flatten();

@@ -135,8 +135,9 @@ fn processes(root: &Root) -> BTreeMap<(u32, u64), (String, u64)> {
     let numbers = root.names("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
     let read = |pid: u32| {
         let process = root.parsed(&format!("proc/{pid}/stat"), parse::process).ok()?;
-        let is_ours = pid == own || process.parent == own;
-        (!is_ours).then_some(((pid, process.start_ticks), (process.name, process.cpu_time_ns)))
+        let is_ours = pid == own || u32::try_from(process.ppid) == Ok(own);
+        let cpu_time_ns = parse::cpu_time_ns(&process);
+        (!is_ours).then_some(((pid, process.starttime), (process.comm, cpu_time_ns)))
     };
     numbers.filter_map(read).collect()
 }

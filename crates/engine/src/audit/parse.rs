@@ -1,5 +1,10 @@
 //! The kernel's formats. What is malformed gives nothing, never a wrong number.
+//!
+//! What of them procfs reads, it reads as a whole: it refuses `stat`, `status` and `limits` that lack a line which we do not
+//! need, as prepared trees do, and `pressure/cpu` of kernels before 5.13.
 
+use procfs::FromRead;
+use procfs::process::Stat;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tripmeter_model::audit::{Interrupts, Throttled};
@@ -117,36 +122,17 @@ pub(super) fn limit(text: &str, name: &str) -> Option<Option<u64>> {
     if soft == "unlimited" { Some(None) } else { soft.parse().ok().map(Some) }
 }
 
-/// What a process or thread says of itself.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Process {
-    pub name: String,
-    pub parent: u32,
-    pub cpu_time_ns: u64,
-    pub nice: i64,
-    pub start_ticks: u64,
-    pub priority: u64,
-    pub policy: u64,
+/// What a process or thread says of itself. procfs panics where the name is not in parentheses between two blanks.
+pub(super) fn process(text: &str) -> Option<Stat> {
+    let text = text.trim();
+    let (begin, end) = (text.find('(')?, text.rfind(')')?);
+    let is_named = begin < end && text[..begin].ends_with(' ') && text[end..].starts_with(") ");
+    Stat::from_read(is_named.then_some(text.as_bytes())?).ok()
 }
 
-/// # Source
-/// `/proc/pid/stat` of proc(5). The name may itself contain blanks and parentheses.
-pub(super) fn process(text: &str) -> Option<Process> {
-    let (begin, end) = (text.find('(')?, text.rfind(')')?);
-    let name = text.get(begin + 1..end)?.to_owned();
-    let fields: Vec<&str> = text[end + 1..].split_whitespace().collect();
-    // Fields are counted from 1; the first after the name is the third.
-    let field = |number: usize| fields.get(number - 3).copied();
-    let number = |at: usize| field(at)?.parse::<u64>().ok();
-    Some(Process {
-        name,
-        parent: field(4)?.parse().ok()?,
-        cpu_time_ns: number(14)?.checked_add(number(15)?)?.saturating_mul(TICK_NS),
-        nice: field(19)?.parse().ok()?,
-        start_ticks: number(22)?,
-        priority: number(40)?,
-        policy: number(41)?,
-    })
+/// Processor time of a process so far.
+pub(super) fn cpu_time_ns(process: &Stat) -> u64 {
+    process.utime.saturating_add(process.stime).saturating_mul(TICK_NS)
 }
 
 /// What a control group says of its throttling; `None` if it has no limit that could throttle it.
@@ -242,10 +228,10 @@ Max msgqueue size         much                 819200               bytes
         let text = "18580 (a ) (b) R 18555 1 1 0 -1 4194304 105 0 0 0 20 30 0 0 39 19 1 0 236522 3133440 418 \
             18446744073709551615 1 1 1 0 0 0 0 0 0 0 0 0 17 1 50 1 0 0 0 1 1 1 1 1 1 1 0";
         let read = process(text).unwrap();
-        assert_eq!((read.name.as_str(), read.parent, read.cpu_time_ns), ("a ) (b", 18555, 50 * TICK_NS));
-        assert_eq!((read.nice, read.start_ticks, read.priority, read.policy), (19, 236_522, 50, 1));
-        for wrong in ["", "1 (x", "1 (x) R", ")(", "1 (x) R y 1 1 0 -1 0 0 0 0 0 1 1"] {
-            assert_eq!(process(wrong), None, "{wrong}");
+        assert_eq!((read.comm.as_str(), read.ppid, cpu_time_ns(&read)), ("a ) (b", 18555, 50 * TICK_NS));
+        assert_eq!((read.nice, read.starttime, read.rt_priority, read.policy), (19, 236_522, Some(50), Some(1)));
+        for wrong in ["", "1 (x", "1 (x)", "1 (x) R", ")(", "(x) R", "1 (x) R y 1 1 0 -1 0 0 0 0 0 1 1"] {
+            assert!(process(wrong).is_none(), "{wrong}");
         }
     }
 

@@ -66,7 +66,7 @@ pub fn this_thread(who: &str, whose: Whose) -> ProcessActivity {
     }
 }
 
-/// Of this process, in the order of their names.
+/// Of this process, in the order of their names; by hand, because procfs shows none where it does not know one line.
 ///
 /// # Source
 /// proc_pid_maps(5): the mappings that may be executed, of files.
@@ -93,7 +93,8 @@ fn allowed(root: &Root, folder: &str) -> Result<Vec<usize>, Hidden> {
 /// sched(7) and the kernel's uapi/linux/sched.h for the numbers.
 fn scheduling(root: &Root, folder: &str) -> Result<(String, bool), Hidden> {
     let process = root.parsed(&format!("{folder}/stat"), parse::process)?;
-    let policy = match process.policy {
+    let number = process.policy.unwrap_or_default();
+    let policy = match number {
         0 => "other",
         1 => "fifo",
         2 => "rr",
@@ -102,8 +103,8 @@ fn scheduling(root: &Root, folder: &str) -> Result<(String, bool), Hidden> {
         6 => "deadline",
         _ => "unknown",
     };
-    Ok(match process.policy {
-        1 | 2 => (format!("{policy}, priority {}", process.priority), false),
+    Ok(match number {
+        1 | 2 => (format!("{policy}, priority {}", process.rt_priority.unwrap_or_default()), false),
         0 => (format!("{policy}, nice {}", process.nice), process.nice <= 0),
         _ => (format!("{policy}, nice {}", process.nice), false),
     })

@@ -64,12 +64,10 @@ fn identity(file: &Path) -> Option<(u64, u64)> {
     fs::metadata(file).ok().map(|found| (found.dev(), found.ino()))
 }
 
+/// # Source
+/// proc_pid_fd(5): the owner's permissions of the link say what the descriptor is for.
 fn is_for_writing(descriptor: &fs::DirEntry) -> bool {
-    let info = Path::new("/proc/self/fdinfo").join(descriptor.file_name());
-    let info = fs::read_to_string(info).unwrap_or_default();
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
+    descriptor.metadata().is_ok_and(|link| link.mode() & 0o200 != 0)
 }
 
 /// An observation under way.

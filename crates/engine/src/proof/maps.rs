@@ -1,59 +1,33 @@
 //! The mappings of this process.
 
 use super::evidence::{Object, Place, SharedObject};
-
-/// One line of `/proc/self/maps`, and from `smaps` what was touched of it.
-#[derive(Debug, PartialEq)]
-struct Mapping {
-    start: u64,
-    end: u64,
-    is_shared: bool,
-    is_writable: bool,
-    offset: u64,
-    object: Object,
-    name: String,
-    referenced_bytes: Option<u64>,
-}
+use procfs::FromRead;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
 
 /// All mappings, in the order of their addresses.
 #[derive(Debug, Default)]
-pub(super) struct Maps(Vec<Mapping>);
+pub(super) struct Maps(Vec<MemoryMap>);
 
 impl Maps {
     /// Reads the text of `maps` or of `smaps`.
-    ///
-    /// # Source
-    /// proc_pid_maps(5), proc_pid_smaps(5)
     pub fn parse(text: &str) -> Self {
-        let mut mappings: Vec<Mapping> = Vec::new();
-        for line in text.lines() {
-            if let Some(mapping) = parse_mapping(line) {
-                mappings.push(mapping);
-            } else if let (Some(value), Some(last)) = (line.strip_prefix("Referenced:"), mappings.last_mut()) {
-                let kilobytes = value.trim().trim_end_matches("kB").trim().parse::<u64>();
-                last.referenced_bytes = kilobytes.ok().map(|count| count * 1024);
-            }
-        }
-        Self(mappings)
+        Self(MemoryMaps::from_read(text.as_bytes()).map(|maps| maps.0).unwrap_or_default())
     }
 
     /// The objects mapped as shared, each once.
     pub fn shared_objects(&self) -> Vec<SharedObject> {
         let mut objects: Vec<SharedObject> = Vec::new();
-        for mapping in self.0.iter().filter(|mapping| mapping.is_shared) {
-            let bytes = mapping.end - mapping.start;
-            if let Some(known) = objects.iter_mut().find(|known| known.object == mapping.object) {
+        for mapping in self.0.iter().filter(|mapping| is_shared(mapping)) {
+            let bytes = mapping.address.1 - mapping.address.0;
+            let is_writable = mapping.perms.contains(MMPermissions::WRITE);
+            let touched_bytes = mapping.extension.map.get("Referenced").copied();
+            if let Some(known) = objects.iter_mut().find(|known| known.object == object(mapping)) {
                 known.bytes += bytes;
-                known.is_writable |= mapping.is_writable;
-                known.touched_bytes = known.touched_bytes.zip(mapping.referenced_bytes).map(|(a, b)| a + b);
+                known.is_writable |= is_writable;
+                known.touched_bytes = known.touched_bytes.zip(touched_bytes).map(|(a, b)| a + b);
             } else {
-                objects.push(SharedObject {
-                    object: mapping.object,
-                    name: mapping.name.clone(),
-                    bytes,
-                    is_writable: mapping.is_writable,
-                    touched_bytes: mapping.referenced_bytes,
-                });
+                let name = name(&mapping.pathname);
+                objects.push(SharedObject { object: object(mapping), name, bytes, is_writable, touched_bytes });
             }
         }
         objects
@@ -64,47 +38,38 @@ impl Maps {
         let Some(first) = self.mapping_of(address) else { return Place::Unmapped };
         let last_address = address.saturating_add(length.max(1) - 1);
         let Some(last) = self.mapping_of(last_address) else { return Place::Unmapped };
-        match (first.is_shared, last.is_shared) {
+        match (is_shared(first), is_shared(last)) {
             (false, false) => Place::Private,
-            (true, true) if first.object == last.object => {
-                Place::Shared(first.object, first.offset + (address - first.start))
+            (true, true) if object(first) == object(last) => {
+                Place::Shared(object(first), first.offset + (address - first.address.0))
             }
             _ => Place::Unmapped,
         }
     }
 
-    fn mapping_of(&self, address: u64) -> Option<&Mapping> {
-        let after = self.0.partition_point(|mapping| mapping.start <= address);
-        self.0[..after].last().filter(|mapping| address < mapping.end)
+    fn mapping_of(&self, address: u64) -> Option<&MemoryMap> {
+        let after = self.0.partition_point(|mapping| mapping.address.0 <= address);
+        self.0[..after].last().filter(|mapping| address < mapping.address.1)
     }
 }
 
-/// `start-end perms offset major:minor inode  name`, all but the inode in hexadecimal.
-fn parse_mapping(line: &str) -> Option<Mapping> {
-    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let mut rest = line;
-    let mut field = || {
-        let (head, tail) = rest.split_once(' ').unwrap_or((rest, ""));
-        rest = tail.trim_start();
-        head
-    };
-    let (start, end) = field().split_once('-')?;
-    let (start, end) = (hex(start)?, hex(end)?);
-    let permissions = field();
-    let offset = hex(field())?;
-    let (major, minor) = field().split_once(':')?;
-    let device = (hex(major)? << 32) | hex(minor)?;
-    let inode = field().parse().ok()?;
-    Some(Mapping {
-        start,
-        end,
-        is_shared: permissions.ends_with('s'),
-        is_writable: permissions.contains('w'),
-        offset,
-        object: Object { device, inode },
-        name: rest.to_owned(),
-        referenced_bytes: None,
-    })
+fn is_shared(mapping: &MemoryMap) -> bool {
+    mapping.perms.contains(MMPermissions::SHARED)
+}
+
+fn object(mapping: &MemoryMap) -> Object {
+    let (major, minor) = mapping.dev;
+    Object { device: ((major as u64) << 32) | minor as u64, inode: mapping.inode }
+}
+
+/// As the kernel writes it, of what can be mapped as shared.
+fn name(path: &MMapPath) -> String {
+    match path {
+        MMapPath::Path(path) => path.display().to_string(),
+        MMapPath::Vsys(key) => format!("/SYSV{key:08x} (deleted)"),
+        MMapPath::Other(name) => format!("[{name}]"),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::peer;
 use super::queues::{self, Queue};
 use super::sys::{self, Counters, Descriptor};
 use super::{FAULTING_MESSAGES, LEAST_PARKED_BYTES, MOST_ADDRESSES};
+use crate::os::descriptors;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tripmeter_abi::Path;
@@ -215,9 +216,9 @@ fn queued() -> BTreeMap<Object, u64> {
 fn passed(descriptor: &Descriptor) -> Passed {
     match descriptor.path {
         Path::Tcp => {
-            sys::tcp_bytes(descriptor.fd).map_or((None, None), |(sent, received)| (Some(sent), Some(received)))
+            descriptors::tcp_bytes(descriptor.fd).map_or((None, None), |(sent, received)| (Some(sent), Some(received)))
         }
-        Path::File => (sys::file_position(descriptor.fd), sys::file_position(descriptor.fd)),
+        Path::File => (descriptors::file_position(descriptor.fd), descriptors::file_position(descriptor.fd)),
         _ => (None, None),
     }
 }

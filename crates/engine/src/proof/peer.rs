@@ -1,12 +1,14 @@
 //! Who is at the other end of a TCP connection.
 
 use super::sys::read_proc;
+use crate::os::descriptors;
+use procfs::FromBufReadSI;
+use procfs::net::{TcpNetEntries, TcpNetEntry};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
-use std::mem::ManuallyDrop;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::{FromRawFd, RawFd};
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::path::Path;
 
 /// Both ends of a TCP connection of this process.
@@ -33,9 +35,8 @@ impl fmt::Display for Holder {
 
 /// The ends of a connected TCP socket; `None` for one that is not connected.
 pub(super) fn ends(fd: RawFd) -> Option<Ends> {
-    // SAFETY: it is only asked for its addresses, and not closed; a descriptor closed meanwhile gives an error.
-    let stream = ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(fd) });
-    let (own, other) = (canonical(stream.local_addr().ok()?), canonical(stream.peer_addr().ok()?));
+    let (own, other) = descriptors::addresses(fd)?;
+    let (own, other) = (canonical(own), canonical(other));
     Some(Ends { own, other, holder: holder(own, other) })
 }
 
@@ -68,37 +69,18 @@ fn program(process: &Path) -> String {
 }
 
 /// The socket with these addresses.
-///
-/// # Source
-/// proc_pid_net(5): `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode`, addresses as
-/// hexadecimal words in the machine's byte order, ports as hexadecimal numbers
 fn inode(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u64> {
-    table.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let is_it = address(words.next()?)? == local && address(words.next()?)? == remote;
-        // Zero: nobody holds it any more.
-        words.nth(6).filter(|_| is_it)?.parse().ok().filter(|&inode| inode != 0)
-    })
-}
-
-fn address(text: &str) -> Option<SocketAddr> {
-    let (ip, port) = text.split_once(':')?;
-    let words: Option<Vec<u8>> = (0..ip.len() / 8)
-        .map(|word| Some(u32::from_str_radix(ip.get(8 * word..8 * word + 8)?, 16).ok()?.to_ne_bytes()))
-        .collect::<Option<Vec<_>>>()
-        .map(|words| words.concat());
-    let words = words?;
-    let ip = match words.len() {
-        4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(words).ok()?)),
-        _ => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(words).ok()?)),
-    };
-    Some(canonical(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?)))
+    let table = TcpNetEntries::from_buf_read(table.as_bytes(), procfs::current_system_info()).ok()?;
+    let is_it =
+        |entry: &&TcpNetEntry| (canonical(entry.local_address), canonical(entry.remote_address)) == (local, remote);
+    // Zero: nobody holds it any more.
+    table.0.iter().filter(is_it).map(|entry| entry.inode).find(|&inode| inode != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
     use std::time::{Duration, Instant};
 
@@ -134,8 +116,6 @@ mod tests {
         assert_eq!(inode(table, at(8080), at(50000)), Some(4711));
         assert_eq!(inode(table, at(8080), at(50001)), None, "nobody holds it any more");
         assert_eq!(inode(table, at(50000), at(8080)), None);
-        assert_eq!(address("0000000000000000FFFF00000100007F:0050"), Some(at(80)));
-        assert_eq!(address("rubbish"), None);
-        assert_eq!(address("0100007:0050"), None);
+        assert_eq!(inode("\n0: rubbish\n", at(8080), at(50000)), None);
     }
 }

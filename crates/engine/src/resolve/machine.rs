@@ -3,6 +3,8 @@
 use super::Problem;
 use super::error::listed;
 use crate::audit::cpu_list;
+use procfs::FromRead;
+use procfs::process::Status;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -23,13 +25,13 @@ impl Machine {
     /// # Source
     /// `Cpus_allowed_list` of proc_pid_status(5); `thread_siblings_list` of the kernel's cputopology.rst.
     pub fn this() -> Result<Self, Problem> {
-        let status = std::fs::read_to_string("/proc/self/status").map_err(|e| Problem::NoProcessors(e.to_string()))?;
-        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        let allowed = cpu_list(allowed.unwrap_or_default()).unwrap_or_default();
+        let status = std::fs::read("/proc/self/status").map_err(|e| Problem::NoProcessors(e.to_string()))?;
+        let allowed = Status::from_read(&*status).ok().and_then(|status| status.cpus_allowed_list).unwrap_or_default();
         if allowed.is_empty() {
             return Err(Problem::NoProcessors("/proc/self/status lists none".to_owned()));
         }
-        let processors = allowed.into_iter().map(|number| Processor { number, core: core_of(number) }).collect();
+        let allowed = allowed.into_iter().flat_map(|(first, last)| first as usize..=last as usize);
+        let processors = allowed.map(|number| Processor { number, core: core_of(number) }).collect();
         Ok(Self { processors, has_program })
     }
 

@@ -27,7 +27,6 @@ use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
 use crate::wire::{Follow, FromFollower, ToWorker};
 use std::io::{self, BufReader};
-use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -93,8 +92,7 @@ pub type BuiltIn<'a> = &'a [Arc<dyn AnySystem>];
 /// Entry of the hidden command `worker`: reads its part from standard input and plays it. Returns the exit code.
 pub fn main(built_in: BuiltIn<'_>) -> u8 {
     os::become_worker();
-    // SAFETY: the supervisor made descriptor 0 a socket for this process, and nothing else here uses it.
-    let stream = unsafe { UnixStream::from_raw_fd(0) };
+    let stream = os::stdin_socket();
     // Unbuffered: what follows the first message is for the part that is played.
     let part = receive::<ToWorker>(&mut BufReader::with_capacity(1, &stream));
     let played = match part {

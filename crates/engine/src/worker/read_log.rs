@@ -47,7 +47,7 @@ impl Follower {
     fn read_pipe(&mut self, mut check: LineCheck) -> Result<(LineCheck, u64)> {
         let file = self.setup().options.log_file();
         let failed = |error| Error::of(&format!("pipe '{}'", file.display()), error);
-        let pipe = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&file);
+        let pipe = OpenOptions::new().read(true).custom_flags(os::NO_WAIT).open(&file);
         let mut pipe = pipe.map_err(failed)?;
         let mut piece = vec![0; PIECE];
         self.say(&FromFollower::Ready)?;
@@ -107,7 +107,7 @@ impl Follower {
 
 /// A file that is not there has no lines: that is for the leader to judge.
 fn read_whole(file: &Path, check: &mut LineCheck) -> std::io::Result<()> {
-    let mut opened = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(file) {
+    let mut opened = match OpenOptions::new().read(true).custom_flags(os::NO_WAIT).open(file) {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),

@@ -88,7 +88,7 @@ mod tests {
         let begin = own.since;
         own.look();
         assert!(own.since > begin && asleep.why().is_empty());
-        os::signal(&os::ProcessIdentity::of(child.id()).unwrap(), libc::SIGSTOP);
+        os::signal(&os::ProcessIdentity::of(child.id()).unwrap(), os::Signal::STOP);
         while asleep.why().is_empty() {
             std::thread::sleep(Duration::from_millis(1));
         }

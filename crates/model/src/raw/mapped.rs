@@ -3,12 +3,13 @@
 //! Where it became shorter meanwhile, or the disk fails, the kernel sends a signal to the thread that reads there. It then
 //! finds zeros, which are in no row, and is told with [`Mapped::check`].
 
+use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -24,8 +25,9 @@ pub fn changed() -> io::Error {
 
 /// A regular file from some place on.
 pub struct Mapped {
-    start: NonNull<u8>,
-    length: usize,
+    map: Mmap,
+    /// Another thread would not find zeros: it stays with this one.
+    here: PhantomData<*const u8>,
     /// Where in the file it starts.
     at: u64,
     /// What is used: before it there is nothing more, behind it nothing yet.
@@ -41,25 +43,22 @@ impl Mapped {
         }
         let at = from / PIECE as u64 * PIECE as u64;
         let size = file.metadata().ok().filter(|metadata| metadata.len() > from)?.len();
-        let (length, offset) = (usize::try_from(size - at).ok()?, libc::off_t::try_from(at).ok()?);
-        // SAFETY: the kernel chooses where; nothing that is mapped already is replaced.
-        let start =
-            unsafe { libc::mmap(null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), offset) };
-        let start = NonNull::new(start.cast::<u8>()).filter(|_| start != libc::MAP_FAILED)?;
-        READ_HERE.set(Some(Read { start: start.as_ptr().addr(), length, failed: false }));
-        Some((Self { start, length, at, used: 0..0 }, (from - at) as usize))
+        let length = usize::try_from(size - at).ok()?;
+        // SAFETY: what can no longer be read are zeros: see `on_bus_error`. Whoever else writes to the file may make other rows
+        // of it, but not memory of ours.
+        let map = unsafe { MmapOptions::new().offset(at).len(length).map_copy_read_only(file) }.ok()?;
+        READ_HERE.set(Some(Read { start: map.as_ptr().addr(), length, failed: false }));
+        Some((Self { map, here: PhantomData, at, used: 0..0 }, (from - at) as usize))
     }
 
     /// All up to the end of the last piece.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: so much is mapped until this is dropped, and readable: see `on_bus_error`. Whoever else writes to the file
-        // may make other rows of it, but not memory of ours.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.used.end) }
+        &self.map[..self.used.end]
     }
 
     /// Fails if what was read is not what the file had.
     pub fn check(&self, file: &File) -> io::Result<()> {
-        let shorter = file.metadata()?.len() < self.at + self.length as u64;
+        let shorter = file.metadata()?.len() < self.at + self.map.len() as u64;
         // What the signal handler wrote is read after all that may have called it.
         compiler_fence(Ordering::SeqCst);
         if shorter || READ_HERE.get().is_some_and(|read| read.failed) {
@@ -71,14 +70,15 @@ impl Mapped {
     /// Adds the next piece; what is before `needed` is not used again. False at the end.
     pub fn grow(&mut self, needed: usize) -> bool {
         let before = self.used.start..needed / PIECE * PIECE;
-        let next = self.used.end..self.length.min(self.used.end + PIECE);
+        let next = self.used.end..self.map.len().min(self.used.end + PIECE);
         self.used = before.end..next.end;
-        for (part, advice) in [(before, libc::MADV_DONTNEED), (next.clone(), libc::MADV_POPULATE_READ)] {
-            if !part.is_empty() {
-                // If it is refused, pages come one by one, or go later.
-                // SAFETY: it is a part of the mapping, which nobody writes to.
-                unsafe { libc::madvise(self.start.as_ptr().wrapping_add(part.start).cast(), part.len(), advice) };
-            }
+        // If it is refused, pages go later, or come one by one.
+        if !before.is_empty() {
+            // SAFETY: it is a part of the mapping, which nobody writes to: it is read from the file anew.
+            let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, before.start, before.len()) };
+        }
+        if !next.is_empty() {
+            let _ = self.map.advise_range(Advice::PopulateRead, next.start, next.len());
         }
         !next.is_empty()
     }
@@ -87,8 +87,6 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         READ_HERE.set(None);
-        // SAFETY: it was mapped as such, and nothing refers to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 

@@ -1,14 +1,23 @@
-//! Message queues of System V that a run left behind.
+//! Message queues that a run left behind. Neither rustix nor the standard library has calls for them.
 
-use crate::os;
+use super::user_id;
+use std::ffi::CString;
 use std::mem::MaybeUninit;
 
-/// Removes the queue of a line `ID CTIME`, unless it is another user's or was made or changed at another time: the system
+/// Removes a message queue; one that is not there needs no removing.
+pub fn unlink_queue(name: &str) {
+    if let Ok(name) = CString::new(name) {
+        // SAFETY: the name is NUL-terminated.
+        unsafe { libc::mq_unlink(name.as_ptr()) };
+    }
+}
+
+/// Removes the queue of System V of a line `ID CTIME`, unless it is another user's or was made or changed at another time: the system
 /// gives the numbers of removed queues again.
 pub fn remove_queue(line: &str) {
     let Some((id, ctime)) = line.split_once(' ') else { return };
     let (Ok(id), Ok(ctime)) = (id.parse(), ctime.parse::<i64>()) else { return };
-    if status(id).is_some_and(|found| found.msg_perm.uid == os::user_id() && found.msg_ctime == ctime) {
+    if status(id).is_some_and(|found| found.msg_perm.uid == user_id() && found.msg_ctime == ctime) {
         // SAFETY: IPC_RMID uses no buffer.
         unsafe { libc::msgctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
     }

@@ -1,0 +1,111 @@
+//! Files and folders.
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// To open a file: a link at the end of its path is refused.
+pub(crate) const NO_LINK: i32 = OFlags::NOFOLLOW.bits() as i32;
+/// To open a file: nothing is waited for, as somebody who writes to a FIFO.
+pub(crate) const NO_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
+/// To open a file: what is no folder is refused.
+pub(crate) const FOLDER: i32 = OFlags::DIRECTORY.bits() as i32;
+
+/// While it lives, what this process makes is for its user only.
+#[derive(Debug)]
+pub struct ForThisUser(());
+
+/// How many there are, for leader and follower may be threads of one process, and what the umask was before the first.
+static FOR_THIS_USER: Mutex<(u32, Mode)> = Mutex::new((0, Mode::empty()));
+
+impl ForThisUser {
+    /// From here on.
+    pub fn begin() -> Self {
+        let mut state = FOR_THIS_USER.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.0 == 0 {
+            state.1 = umask(Mode::RWXG | Mode::RWXO);
+        }
+        state.0 += 1;
+        Self(())
+    }
+}
+
+impl Drop for ForThisUser {
+    fn drop(&mut self) {
+        let mut state = FOR_THIS_USER.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 -= 1;
+        if state.0 == 0 {
+            umask(state.1);
+        }
+    }
+}
+
+/// Lets this process open as many files as it ever may.
+pub fn raise_file_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // A limit that cannot be raised stays.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// Most bytes that a file of this process may have; `None`: no limit.
+pub fn file_size_limit() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
+}
+
+/// Takes or changes a lock on a whole file, without waiting. False if another process's lock stands against it.
+///
+/// # Errors
+/// If the file cannot be locked at all.
+pub fn lock_file(file: &File, exclusive: bool) -> io::Result<bool> {
+    // That a lock that is held is changed is what flock(2) does, which the standard library calls on Linux.
+    match if exclusive { file.try_lock() } else { file.try_lock_shared() } {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Takes a lock on a file that excludes other takers of this lock, beside the one of [`lock_file`], without waiting. It ends
+/// when the file is closed.
+///
+/// # Errors
+/// If the file cannot be locked at all.
+pub fn lock_file_to_start(file: &File) -> io::Result<bool> {
+    // The standard library has locks of flock(2) only, of which [`lock_file`] has taken one, and rustix those of a whole
+    // process, which end with any descriptor of the file.
+    // SAFETY: all-zero is a valid lock description: the whole file, no process.
+    let mut whole: libc::flock = unsafe { std::mem::zeroed() };
+    whole.l_type = libc::F_WRLCK as libc::c_short;
+    whole.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open and writable, and the description is valid.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &whole) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    let is_held = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES));
+    if is_held { Ok(false) } else { Err(error) }
+}
+
+/// Size of the file system that a folder is on, and what is free of it, in bytes; `None` if there is no such folder.
+pub fn space(folder: &Path) -> Option<(u64, u64)> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some((found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail))
+}
+
+/// Makes a FIFO for this user.
+///
+/// # Errors
+/// If there is such a file already, or none can be made.
+pub fn make_fifo(file: &Path) -> io::Result<()> {
+    Ok(rustix::fs::mkfifoat(CWD, file, Mode::RUSR | Mode::WUSR)?)
+}
+
+/// Names of what is in a folder; none if it cannot be read.
+pub fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}

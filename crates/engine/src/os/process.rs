@@ -1,0 +1,217 @@
+//! Processes: what they are, what they use, and how this one becomes a worker.
+
+use super::threads::INTERRUPT;
+use procfs::process::{Process, Stat};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+
+/// Locks all memory that this process has by now.
+///
+/// # Errors
+/// If the limit of locked memory is too low; nothing is locked then.
+pub fn lock_memory() -> io::Result<()> {
+    Ok(mlockall(MlockAllFlags::CURRENT)?)
+}
+
+/// Prepares this process as a worker: it dies with its parent, ignores what is meant for its parent, and its blocking
+/// calls can be interrupted.
+pub fn become_worker() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // It always can: the signal is one.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    // Neither rustix nor the standard library sets what a signal does.
+    // SAFETY: plain system calls; the handler does nothing, and without SA_RESTART it interrupts blocking calls.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        // A file at its limit is then an error of the call that writes.
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(INTERRUPT, &action, std::ptr::null_mut());
+    }
+}
+
+/// Most memory that this process has had at a time, in bytes; 0 if the kernel does not tell.
+pub fn peak_memory_bytes() -> u64 {
+    let status = Process::myself().and_then(|own| own.status());
+    status.ok().and_then(|status| status.vmhwm).map_or(0, |kb| kb * 1024)
+}
+
+/// Whose use of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// All threads of this process.
+    Process,
+    /// Its children that have ended.
+    Children,
+    /// The calling thread.
+    Thread,
+}
+
+/// What has been used since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Processor time in nanoseconds.
+    pub cpu_time_ns: u64,
+    /// How often a processor was given up.
+    pub voluntary_switches: u64,
+    /// How often a processor was taken away.
+    pub involuntary_switches: u64,
+    /// Page faults served from memory.
+    pub minor_faults: u64,
+    /// Page faults that waited for a disk.
+    pub major_faults: u64,
+}
+
+/// What has been used so far.
+pub fn usage(whose: Whose) -> Usage {
+    let whose = match whose {
+        Whose::Process => libc::RUSAGE_SELF,
+        Whose::Children => libc::RUSAGE_CHILDREN,
+        Whose::Thread => libc::RUSAGE_THREAD,
+    };
+    // rustix has no such call.
+    let mut used = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `used` is valid for writing, and all-zero is a valid answer.
+    let used = unsafe {
+        libc::getrusage(whose, used.as_mut_ptr());
+        used.assume_init()
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    Usage {
+        cpu_time_ns: ns(used.ru_utime) + ns(used.ru_stime),
+        voluntary_switches: used.ru_nvcsw as u64,
+        involuntary_switches: used.ru_nivcsw as u64,
+        minor_faults: used.ru_minflt as u64,
+        major_faults: used.ru_majflt as u64,
+    }
+}
+
+/// Processor time of another process so far, all its threads, in nanoseconds; `None` if it has ended.
+pub fn process_cpu_ns(pid: u32) -> Option<u64> {
+    // rustix knows no clocks of processes.
+    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: both are valid for writing.
+    let known = unsafe {
+        libc::clock_getcpuclockid(pid.try_into().ok()?, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
+    };
+    known.then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Sends a signal to a process, if it is known to be still the one meant.
+pub(crate) fn signal(process: &ProcessIdentity, signal: Signal) {
+    if process.is_alive()
+        && let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw)
+    {
+        // One that has ended meanwhile needs none.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// This user's number, by which files are made.
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether a process is stopped, by a signal or a debugger.
+pub fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
+}
+
+fn stat(pid: u32) -> Option<Stat> {
+    Process::new(pid.try_into().ok()?).and_then(|process| process.stat()).ok()
+}
+
+/// The machine since its start, by a name that no other has.
+pub fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Identity of a process that is never used twice on a running machine: process namespace, id and start time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessIdentity {
+    namespace: u64,
+    pid: u32,
+    start_ticks: u64,
+}
+
+impl ProcessIdentity {
+    /// The calling process.
+    pub fn own() -> Self {
+        let pid = std::process::id();
+        Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid).unwrap_or(0) }
+    }
+
+    /// A process of this namespace; `None` if there is none.
+    pub fn of(pid: u32) -> Option<Self> {
+        Some(Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid)? })
+    }
+
+    /// True if that is its process number.
+    pub fn is(&self, pid: u32) -> bool {
+        self.pid == pid
+    }
+
+    /// Reads what [`Display`](std::fmt::Display) wrote, if `text` begins with it; and the rest of the text.
+    pub fn parse_prefix(text: &str) -> Option<(Self, &str)> {
+        let mut parts = text.strip_prefix("tripmeter-")?.splitn(3, '-');
+        let namespace = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let pid = parts.next()?.parse().ok()?;
+        let rest = parts.next()?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        Some((Self { namespace, pid, start_ticks: rest[..end].parse().ok()? }, &rest[end..]))
+    }
+
+    /// True if it can be seen from here: only then is it known whether it runs.
+    pub fn is_visible(&self) -> bool {
+        self.namespace == process_namespace()
+    }
+
+    /// True if it is known to have ended: its namespace is ours and no such process runs in it.
+    pub fn is_dead(&self) -> bool {
+        self.is_visible() && start_ticks(self.pid) != Some(self.start_ticks)
+    }
+
+    /// True if it is known to run.
+    pub fn is_alive(&self) -> bool {
+        self.is_visible() && !self.is_dead()
+    }
+}
+
+impl std::fmt::Display for ProcessIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "tripmeter-{:x}-{}-{}", self.namespace, self.pid, self.start_ticks)
+    }
+}
+
+fn process_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// Start of a process in clock ticks since boot; `None` if there is no such process.
+fn start_ticks(pid: u32) -> Option<u64> {
+    stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X')).map(|stat| stat.starttime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_read_back_and_alive() {
+        let own = ProcessIdentity::own();
+        let name = format!("{own}-3-queue");
+        let (read, rest) = ProcessIdentity::parse_prefix(&name).unwrap();
+        assert_eq!((read, rest), (own.clone(), "-3-queue"));
+        assert!(own.is_alive() && !own.is_dead());
+        assert!(ProcessIdentity { start_ticks: own.start_ticks + 1, ..own.clone() }.is_dead());
+        let foreign = ProcessIdentity { namespace: 1, ..own };
+        assert!(!foreign.is_visible() && !foreign.is_dead() && !foreign.is_alive());
+        assert_eq!(ProcessIdentity::parse_prefix("fastrtps_1234"), None);
+    }
+}

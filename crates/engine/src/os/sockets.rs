@@ -1,0 +1,57 @@
+//! Sockets between processes of one user.
+
+use super::user_id;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The socket that is this process's standard input, for the one that asks first.
+pub(crate) fn stdin_socket() -> UnixStream {
+    // SAFETY: the supervisor made descriptor 0 a socket for this process, and nothing else here uses it.
+    unsafe { UnixStream::from_raw_fd(0) }
+}
+
+/// Waits until one of the streams can be read, or the time is over, or a signal comes. True per stream that can be read.
+///
+/// # Errors
+/// If the operating system refuses.
+pub fn wait_readable(streams: &[&dyn AsFd], time: Duration) -> io::Result<Vec<bool>> {
+    let mut polls: Vec<PollFd<'_>> = streams.iter().map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
+    let timeout = Timespec { tv_sec: time.as_secs().min(i32::MAX as u64) as i64, tv_nsec: time.subsec_nanos().into() };
+    match poll(&mut polls, Some(&timeout)) {
+        Ok(_) => Ok(polls.iter().map(|poll| !poll.revents().is_empty()).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; streams.len()]),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes sure that the process at the other end of a socket is this user's.
+///
+/// # Errors
+/// If it is another user's, or nobody's that is known.
+pub fn check_peer(stream: &UnixStream) -> io::Result<()> {
+    let peer = peer(stream)?;
+    if peer.uid == user_id() {
+        return Ok(());
+    }
+    let (other, own) = (peer.uid, user_id());
+    let text = format!("the process at the other end is of user {other}, this one of user {own}");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+/// Number of the process that made the other end of a socket; `None` if it is not visible here.
+pub fn peer_pid(stream: &UnixStream) -> Option<u32> {
+    u32::try_from(peer(stream).ok()?.pid).ok().filter(|&pid| pid != 0)
+}
+
+fn peer(stream: &UnixStream) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    let to = (&raw mut peer).cast();
+    // In rustix the number of a process is never 0, but it is where the other end is in a PID namespace above ours.
+    // SAFETY: the descriptor is open, and both places are valid for writing that many bytes.
+    let result = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut bytes) };
+    if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
+}
