@@ -350,6 +350,14 @@ pub fn signal(process: &ProcessIdentity, signal: libc::c_int) {
     }
 }
 
+/// True if it is known to run, and to be somebody's who does not let this process send it signals.
+pub fn is_beyond_signals(process: &ProcessIdentity) -> bool {
+    let Ok(pid) = i32::try_from(process.pid) else { return false };
+    // SAFETY: plain system call; signal 0 only asks.
+    let denied = unsafe { libc::kill(pid, 0) } != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
+    denied && process.is_alive()
+}
+
 /// This user's number, by which files are made.
 pub fn user_id() -> u32 {
     // SAFETY: takes nothing and cannot fail.
@@ -420,6 +428,11 @@ impl ProcessIdentity {
     /// A process of this namespace; `None` if there is none.
     pub fn of(pid: u32) -> Option<Self> {
         Some(Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid)? })
+    }
+
+    /// Its process number, in its namespace.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// True if that is its process number.
