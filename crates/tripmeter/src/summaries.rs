@@ -362,7 +362,8 @@ fn read_file(reader: &Reader, source: &Source, threads: usize) -> Result<Summary
         Origin::Manifest(summary) => return Ok(summary.clone()),
         Origin::Samples(file) => file,
     };
-    let rows = reader.read(samples, threads, tripmeter_stats::summary_row)?;
+    let is_counted = |bytes: &Bytes| counts(source.finished.as_deref(), bytes);
+    let rows = reader.read(samples, threads, is_counted, tripmeter_stats::summary_row)?;
     let rows = rows.into_iter().filter_map(|(bytes, row)| Some(SummaryRow { bytes, ..row? }));
     Ok(Summary { rows: rows.collect() })
 }

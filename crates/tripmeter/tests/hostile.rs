@@ -156,6 +156,35 @@ fn what_the_manifest_does_not_list_as_finished_counts_nowhere() {
 }
 
 #[test]
+fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
+    let place = measured();
+    let results = place.path().join("results");
+    let samples = results.join(format!("measurements_{NAME}.csv"));
+    let rows = fs::read_to_string(&samples).unwrap();
+    let cut = |line: &str| fs::write(&samples, format!("{rows}{line}")).unwrap();
+    // All payloads are finished: what is wrong in one of them is an error.
+    for line in ["41,32", "41,32,1.0"] {
+        cut(line);
+        tripmeter(&place, "process results").with(exit::DATA).one_line(&["line 42", line]);
+    }
+    change(&results, |manifest| {
+        manifest["status"] = json!("running");
+        manifest["sub_experiments"][0]["status"] = json!("running");
+        manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap().pop().unwrap();
+    });
+    let left_out = [NAME, "32 bytes left out", "the manifest does not list it as finished"];
+    for line in ["41,32", "41", "41,3", "41,32,1.0"] {
+        cut(line);
+        tripmeter(&place, "compare -R results -r results").with(exit::GOOD).says(&left_out);
+        tripmeter(&place, "process results").with(exit::GOOD).says(&left_out);
+        fs::remove_file(results.join(format!("measurements_{NAME}_summary.csv"))).unwrap();
+    }
+    // A whole line is none that was cut.
+    cut("41,32\n");
+    tripmeter(&place, "process results").with(exit::DATA).one_line(&["line 42"]);
+}
+
+#[test]
 fn numbers_and_texts_of_a_manifest_have_limits() {
     let place = measured();
     let results = place.path().join("results");
@@ -181,7 +210,9 @@ fn tables_of_figures_have_limits_however_they_are_packed() {
     packed(&summary, 2_000_000_000);
     packed(&place.path().join("limits.csv"), 2_000_000_000);
     for line in ["compare -R results -r results", "history -p p -e .", "check -r limits.csv -e results"] {
-        in_little_memory(&place, line).with(exit::DATA).says(&["4194304 that are read", " compressed bytes"]);
+        in_little_memory(&place, line)
+            .with(exit::DATA)
+            .says(&["4194304 that are read", " compressed bytes"]);
     }
 }
 

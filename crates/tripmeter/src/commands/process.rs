@@ -120,7 +120,8 @@ fn process_all(mut jobs: Vec<Job>, options: Option<Options>) -> u8 {
 
 /// Makes the summary and the plots of a file; says so if there is nothing to summarise.
 fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> Result<(), CliError> {
-    let found = reader.read(&job.raw, threads, |bytes, samples| {
+    let is_counted = |bytes: &Bytes| counts(job.finished.as_deref(), bytes);
+    let found = reader.read(&job.raw, threads, is_counted, |bytes, samples| {
         let draw = job.plots.is_some();
         let shapes = draw.then(|| (Histogram::of(samples, options.log), Series::of(samples, options.log)));
         (tripmeter_stats::summary_row(bytes, samples), shapes)
