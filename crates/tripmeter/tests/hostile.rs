@@ -185,6 +185,28 @@ fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
 }
 
 #[test]
+fn nothing_is_written_into_a_folder_that_is_a_link() {
+    let (place, elsewhere) = (measured(), folder());
+    let results = place.path().join("results");
+    symlink(elsewhere.path(), place.path().join("plots")).unwrap();
+    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1e9,1e9,1e9\n")).unwrap();
+    for line in [
+        "process results -p plots",
+        "process results -p plots/",
+        "check -r limits.csv -e results -p plots",
+        "compare -R results -r results -p plots",
+        "history -e . -p plots",
+    ] {
+        tripmeter(&place, line).with(exit::CANNOT_CREATE).says(&["'plots", "is a link"]);
+    }
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    fs::copy(results.join(format!("measurements_{NAME}.csv")), elsewhere.path().join("measurements_x.csv")).unwrap();
+    symlink(elsewhere.path(), results.join("round-01")).unwrap();
+    tripmeter(&place, "process results").with(exit::CANNOT_CREATE).one_line(&["round-01' is a link"]);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn numbers_and_texts_of_a_manifest_have_limits() {
     let place = measured();
     let results = place.path().join("results");

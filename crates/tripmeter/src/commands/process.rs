@@ -45,6 +45,7 @@ struct Payload {
 /// `tripmeter process`
 pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     let options = args.plotting.options();
+    args.plots_directory.as_deref().map_or(Ok(()), no_link)?;
     let (Some(raw), Some(summary)) = (&args.raw_csv, &args.output_csv) else {
         return folders(&args.folders, args.plots_directory.as_deref().map(|plots| (plots, options)));
     };
@@ -170,6 +171,7 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<Job>, CliError> {
     for raw in paths {
         let file_name = raw.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if round_of(&file_name).is_some() && raw.is_dir() {
+            no_link(&raw)?;
             let plots = plots.map(|plots| plots.join(&file_name));
             plots.as_deref().map_or(Ok(()), no_link)?;
             jobs.extend(jobs_in(&raw, plots.as_deref())?);
