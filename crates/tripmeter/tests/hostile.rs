@@ -207,6 +207,18 @@ fn nothing_is_written_into_a_folder_that_is_a_link() {
 }
 
 #[test]
+fn texts_that_no_manifest_may_hold_are_refused_before_the_run() {
+    let place = folder();
+    let title = "x".repeat(65_537);
+    let text =
+        format!("[[sub_experiment]]\ntransport = \"uds\"\npayloads = \"16\"\nsamples = 10\ntitle = \"{title}\"\n");
+    fs::write(place.path().join("x.toml"), text).unwrap();
+    let refused = tripmeter(&place, "run -q x.toml -o results").with(exit::DATA);
+    refused.one_line(&["sub_experiments[0].title", "65537 bytes", "65536"]);
+    assert!(!place.path().join("results").exists());
+}
+
+#[test]
 fn numbers_and_texts_of_a_manifest_have_limits() {
     let place = measured();
     let results = place.path().join("results");
