@@ -246,7 +246,7 @@ fn tables_of_figures_have_limits_however_they_are_packed() {
     for line in ["compare -R results -r results", "history -p p -e .", "check -r limits.csv -e results"] {
         in_little_memory(&place, line)
             .with(exit::DATA)
-            .says(&["4194304 that are read", " compressed bytes"]);
+            .says(&["more than 4194304 bytes when decompressed", " compressed)"]);
     }
 }
 
