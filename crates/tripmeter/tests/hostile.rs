@@ -207,6 +207,17 @@ fn nothing_is_written_into_a_folder_that_is_a_link() {
 }
 
 #[test]
+fn attempts_that_do_not_count_are_no_experiment() {
+    let place = measured();
+    let (results, attempts) = (place.path().join("results"), place.path().join("attempts"));
+    fs::create_dir(&attempts).unwrap();
+    let samples = results.join(format!("measurements_{NAME}.csv"));
+    fs::copy(&samples, attempts.join(format!("measurements_{NAME}_attempt-1.csv"))).unwrap();
+    let told = tripmeter(&place, "history -e . -p plots").with(exit::GOOD);
+    assert!(!format!("{}{}", told.stdout, told.stderr).contains("attempt"), "{told:?}");
+}
+
+#[test]
 fn texts_that_no_manifest_may_hold_are_refused_before_the_run() {
     let place = folder();
     let title = "x".repeat(65_537);
