@@ -41,13 +41,17 @@ struct tm_link {
     stream socket;
 };
 
-/* Hangs, and makes the file that TRIPMETER_TEST_HANGS names, so that a test sees it. */
-static void hang(void) {
+/* Hangs, and makes the file that TRIPMETER_TEST_HANGS names, so that a test sees it. Meanwhile it says to the supervisor
+ * what is given, if anything. */
+static void hang(const char *said) {
     const char *sign = getenv("TRIPMETER_TEST_HANGS");
     FILE *file = sign ? fopen(sign, "w") : NULL;
     if (file) fclose(file);
     uint64_t start = now_ns();
-    while (now_ns() - start < LONGEST_HANG_NS) sleep(1);
+    while (now_ns() - start < LONGEST_HANG_NS) {
+        if (said) dprintf(STDIN_FILENO, "%s", said);
+        usleep(200000);
+    }
     abort();
 }
 
@@ -66,7 +70,10 @@ static int32_t trouble_at(const char *where, tm_error *error) {
     if (strcmp(what, "code") == 0) return -77; /* a status that the header does not know */
     if (strcmp(what, "odd") == 0) return 42;   /* the same, and no error */
     if (strcmp(what, "again") == 0) return TM_AGAIN;
-    if (strcmp(what, "hang") == 0) hang();
+    if (strcmp(what, "hang") == 0) hang(NULL);
+    if (strcmp(what, "chatter") == 0)
+        hang("{\"Progress\":{\"samples\":0,\"moves\":5}}\n{\"Phase\":\"measure 65536 bytes\"}\n"
+             "{\"CellStarted\":{\"payload_bytes\":65536}}\n");
     if (strcmp(what, "crash") == 0) {
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
@@ -199,7 +206,7 @@ static const tm_setting settings[] = {
     {.name = TM_STR("mode"),
      .default_value = TM_STR("none"),
      .values = TM_STR("none | (probe | open | link | connect | loan | publish | take | close)-"
-                      "(error | mute | garbage | code | odd | again | hang | crash | exit | throw | junk | noise), "
+                      "(error | mute | garbage | code | odd | again | hang | chatter | crash | exit | throw | junk | noise), "
                       "loan-(null | short | misaligned), take-(null | short)"),
      .summary = TM_STR("which call makes which trouble")},
     {.name = TM_STR("side"),

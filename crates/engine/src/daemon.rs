@@ -161,8 +161,10 @@ fn failed(name: &str, error: io::Error) -> DaemonError {
 struct Noted {
     /// The one that is known here, to run or not.
     known: Option<ProcessIdentity>,
-    /// Lines of others, of other PID namespaces: their numbers here may be anybody's.
+    /// Lines of others: of other PID namespaces, whose numbers here may be anybody's, and of [`Self::denied`].
     unknown: String,
+    /// The one that runs and that this user may not end.
+    denied: Option<ProcessIdentity>,
 }
 
 /// First letters of the names of leases.
@@ -304,6 +306,10 @@ impl Lease {
             let identity = line.split_once(' ').filter(|(boot, _)| *boot == os::boot());
             match identity.and_then(|(_, identity)| ProcessIdentity::parse_prefix(identity)) {
                 None => {}
+                Some((daemon, _)) if os::is_beyond_signals(&daemon) => {
+                    noted.unknown += &format!("{line}\n");
+                    noted.denied = Some(daemon);
+                }
                 Some((daemon, _)) if daemon.is_visible() => noted.known = Some(daemon),
                 Some(_) => noted.unknown += &format!("{line}\n"),
             }
@@ -343,7 +349,7 @@ impl Lease {
         if !matches!(os::lock_file(&self.lock, true), Ok(true)) || !self.is_current() {
             return None;
         }
-        let Noted { known, unknown } = self.noted();
+        let Noted { known, unknown, denied } = self.noted();
         if known.is_some_and(|daemon| !self.stop(&daemon)) {
             return Some(format!(
                 "daemon '{}' was asked to end, and has not yet; the next run looks after it",
@@ -354,6 +360,15 @@ impl Lease {
             // One that cannot be written keeps the name of a process that has ended.
             let _ = self.note(None);
             let file = self.file().1;
+            if let Some(daemon) = denied {
+                return Some(format!(
+                    "daemon '{}' is process {}, as '{}' says, and that may not be ended by this user: it is left; end it \
+                     as its owner, or remove that file",
+                    self.name,
+                    daemon.pid(),
+                    file.display()
+                ));
+            }
             return Some(format!(
                 "daemon '{}' was started in another PID namespace, as '{}' says, and cannot be seen from here: it is left; \
                  if it has ended, remove that file",

@@ -3,6 +3,7 @@
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
 mod intrusion;
+mod long_text;
 mod movement;
 mod processor_time;
 mod resume;
@@ -17,6 +18,7 @@ use crate::os;
 use crate::registry::Registry;
 use crate::results::{Results, ResultsError};
 use crate::scratch::{self, Scratch};
+pub use long_text::LongText;
 pub use resume::Begun;
 use std::io;
 use std::path::PathBuf;
@@ -125,6 +127,9 @@ pub enum RunError {
     /// No place for sockets and the like.
     #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
     Scratch(PathBuf, io::Error),
+    /// The manifest could not be read again.
+    #[error(transparent)]
+    LongText(#[from] LongText),
     /// The machine disturbs measuring, and the run is strict.
     #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
     Unfit(Vec<Finding>),
@@ -159,7 +164,7 @@ impl RunError {
             RunError::Meet(MeetError::Interrupted) => exit::INTERRUPTED,
             RunError::Meet(_) => exit::UNAVAILABLE,
             RunError::Unfit(_) => exit::FINDING,
-            RunError::OtherMachine { .. } => exit::DATA,
+            RunError::OtherMachine { .. } | RunError::LongText(_) => exit::DATA,
         }
     }
 }
@@ -208,6 +213,7 @@ pub fn run_while<'a>(
     watch: &'a mut dyn FnMut(&Event),
     rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
 ) -> Result<Manifest, RunError> {
+    LongText::find(plan).map_or(Ok(()), Err)?;
     let (calibration, cpus) = (Calibration::new(), processors(plan));
     let audit = audit::before(&Root::machine(), &cpus, &calibration, HICCUP_SPIN);
     if options.strict && !audit.refused().is_empty() {

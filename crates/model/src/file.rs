@@ -1,5 +1,6 @@
 //! Reading and writing whole files: what can go wrong, gzip, byte-order marks, and files that are replaced at once.
 
+use crate::printable;
 use flate2::read::MultiGzDecoder;
 use std::fmt;
 use std::fs::{self, File};
@@ -116,13 +117,13 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// The text on one line of at most 60 characters.
+/// The text on one line of at most 60 characters, escaped once: it may be so already.
 fn shortened(text: &str) -> String {
-    let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-    if text.chars().nth(60).is_some() {
-        shown.push('…');
-    }
-    shown.replace("\\'", "'").replace("\\\"", "\"")
+    let (shown, is_cut) = match text.char_indices().nth(60) {
+        Some((end, _)) => (&text[..end], true),
+        None => (text, false),
+    };
+    printable::line(shown).into_owned() + if is_cut { "…" } else { "" }
 }
 
 /// Opens a regular file to read. Never waits, e.g. for somebody who writes to a FIFO, unless the name is of a descriptor of
@@ -174,11 +175,13 @@ pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     source.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
         let size = opened.metadata().map_err(failed)?.len();
-        let packed = if is_packed { " compressed" } else { "" };
-        let what = format!(
-            "its {size}{packed} bytes hold more than the {most} that are read of such a file; it is damaged, or another kind \
-             of file"
-        );
+        let held = match is_packed {
+            true => {
+                format!("holds more than {most} bytes when decompressed ({size} compressed), the limit of such a file")
+            }
+            false => format!("has {size} bytes, more than {most}, the limit of such a file"),
+        };
+        let what = format!("{held}; it is damaged, or another kind of file");
         return Err(FileError::wrong(file, what));
     }
     if bytes.starts_with(&UTF8_BOM) {
@@ -333,13 +336,17 @@ mod tests {
         encoder.write_all(&vec![b'x'; 1 << 20]).unwrap();
         let packed = encoder.finish().unwrap();
         assert!(packed.len() < 10_000);
-        for contents in [packed, vec![b'x'; 100_001]] {
+        let told_of_packed = format!("more than 100000 bytes when decompressed ({} compressed)", packed.len());
+        let told_of_plain = "100001 bytes, more than 100000".to_owned();
+        for (contents, says) in [(packed, told_of_packed), (vec![b'x'; 100_001], told_of_plain)] {
             fs::write(&file, &contents).unwrap();
             let error = read(&file, 100_000).unwrap_err();
             assert_eq!(error.exit_code(), crate::exit::DATA);
             let told = error.to_string();
-            assert!(told.contains("x.csv': its ") && told.contains(&contents.len().to_string()), "{told}");
-            assert!(told.contains("100000 that are read"), "{told}");
+            assert!(
+                told.contains("x.csv': h") && told.contains(&says) && told.contains("limit of such a file"),
+                "{told}"
+            );
         }
         fs::write(&file, vec![b'x'; 100_000]).unwrap();
         assert_eq!(read(&file, 100_000).unwrap().len(), 100_000);

@@ -64,6 +64,7 @@ struct Pass<'a, F> {
     reader: &'a Reader,
     file: &'a Path,
     finish: &'a F,
+    counts: &'a (dyn Fn(&Bytes) -> bool + Sync),
 }
 
 impl Reader {
@@ -80,7 +81,8 @@ impl Reader {
     /// Reduces each payload's samples, in microseconds and in the order of the file, to what `finish` makes of them. The
     /// payloads come in the order of their first appearance. If one payload of the file is written as a float, all are.
     ///
-    /// `threads` are used for this file. `finish` may be called more than once for a payload.
+    /// `threads` are used for this file. `finish` may be called more than once for a payload. The last line of the file may
+    /// be cut off if its payload does not count; it is left out then.
     ///
     /// # Errors
     /// If the file cannot be read; the first row that is wrong.
@@ -88,9 +90,10 @@ impl Reader {
         &self,
         file: &Path,
         threads: usize,
+        counts: impl Fn(&Bytes) -> bool + Sync,
         finish: impl Fn(&Bytes, &mut [f64]) -> T + Sync,
     ) -> Result<Vec<(Bytes, T)>, FileError> {
-        let pass = Pass { reader: self, file, finish: &finish };
+        let pass = Pass { reader: self, file, finish: &finish, counts: &counts };
         let done = match pass.first(threads)? {
             Some(done) => done,
             None => pass.all_held(Chunks::open(file, self.is_named)?)?,
@@ -121,7 +124,7 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
 
     /// Everything is held to the end.
     fn all_held(&self, chunks: Chunks<'_>) -> Result<Vec<(Bytes, T)>, FileError> {
-        let collector = Collector::new(self.finish).holding_all();
+        let collector = Collector::new(self.finish, self.counts).holding_all();
         match self.whole(chunks, collector) {
             Ok(done) => Ok(done),
             Err(Stopped::Wrong(error)) => Err(error),
@@ -132,7 +135,7 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
     /// By this thread alone; one payload is held at a time.
     fn one(&self, chunks: Chunks<'_>) -> Result<Vec<(Bytes, T)>, Stopped> {
         let limit = UNGATED_SAMPLES / self.reader.threads;
-        self.whole(chunks, Collector::new(self.finish).gated(&self.reader.gate, limit))
+        self.whole(chunks, Collector::new(self.finish, self.counts).gated(&self.reader.gate, limit))
     }
 
     fn whole(&self, mut chunks: Chunks<'_>, collector: Collector<'_, T, F>) -> Result<Vec<(Bytes, T)>, Stopped> {
@@ -173,7 +176,7 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
         let starts: Vec<u64> = (bytes.start..bytes.end).step_by(step as usize).collect();
         let range = |start: u64| {
             let chunks = Chunks::range(file.0, start, bytes.end.min(start + step), file.1);
-            Collector::new(self.finish).open_ended().read(layout, chunks)
+            Collector::new(self.finish, self.counts).open_ended().read(layout, chunks)
         };
         thread::scope(|scope| {
             let others: Vec<_> = starts[1..].iter().map(|&start| scope.spawn(move || range(start))).collect();

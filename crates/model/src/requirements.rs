@@ -147,6 +147,12 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_value_is_escaped_once() {
+        let error = parsed("Experiment type,Bytes,Median,99%,Max\nx,10\x1b[31m24,1,1,1\n").unwrap_err().to_string();
+        assert!(error.contains("'10\\u001b[31m24' is no number of bytes"), "{error}");
+    }
+
+    #[test]
     fn more_limits_are_read_where_there_are_some() {
         let text = "Experiment type,Bytes,Median,99%,Max,99.9%,Loss [%],Rate [/s]\n\
             x@service_1000hz,512,1.000,2.000,4.000,3.000,0.000,990.000\nuds,512,1.000,2.000,3.000,,,\n";

@@ -15,8 +15,9 @@ pub type Job<'a> = Box<dyn FnOnce() -> Result<Picture, PlotError> + Send + 'a>;
 /// Draws all pictures and writes them into the folder, which is created; returns their paths in the order of the jobs.
 ///
 /// # Errors
-/// The first that is met; pictures that were written before it stay.
+/// If the folder is a link; the first that is met; pictures that were written before it stay.
 pub fn draw_all(folder: &Path, jobs: Vec<Job<'_>>) -> Result<Vec<PathBuf>, CliError> {
+    no_link(folder)?;
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = processors.min(jobs.len());
     let queue = Mutex::new(jobs.into_iter().enumerate());
@@ -61,14 +62,15 @@ fn draw(folder: &Path, job: Job<'_>) -> Result<PathBuf, CliError> {
     Ok(path)
 }
 
-/// Refuses a link in the place of a folder for plots that the user has not named: it may lead anywhere.
+/// Refuses a link in the place of a folder that is written to: it may lead anywhere.
 ///
 /// # Errors
 /// If it is one.
 pub fn no_link(folder: &Path) -> Result<(), CliError> {
-    match folder.is_symlink() {
+    // Without a slash at the end, which would mean what it leads to.
+    match folder.components().as_path().is_symlink() {
         true => {
-            let text = format!("'{}' is a link, and plots are not written through it; remove it", folder.display());
+            let text = format!("'{}' is a link, and nothing is written through it; remove it", folder.display());
             Err(CliError::new(exit::CANNOT_CREATE, text))
         }
         false => Ok(()),
@@ -79,8 +81,9 @@ pub fn no_link(folder: &Path) -> Result<(), CliError> {
 /// wrong name leaves nothing behind.
 ///
 /// # Errors
-/// If something else has its name, or it cannot be created.
+/// If something else has its name, a link too, or it cannot be created.
 pub fn create_folder(folder: &Path) -> Result<(), CliError> {
+    no_link(folder)?;
     let failed = |error| format!("the folder '{}' cannot be created: {error}", folder.display());
     std::fs::create_dir_all(folder).map_err(|error| CliError::new(exit::CANNOT_CREATE, failed(error)))
 }

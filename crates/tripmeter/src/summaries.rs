@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::{commands, output};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tripmeter_engine::files::aside::ATTEMPTS;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
 use tripmeter_model::plan::SubExperiment;
@@ -362,7 +363,8 @@ fn read_file(reader: &Reader, source: &Source, threads: usize) -> Result<Summary
         Origin::Manifest(summary) => return Ok(summary.clone()),
         Origin::Samples(file) => file,
     };
-    let rows = reader.read(samples, threads, tripmeter_stats::summary_row)?;
+    let is_counted = |bytes: &Bytes| counts(source.finished.as_deref(), bytes);
+    let rows = reader.read(samples, threads, is_counted, tripmeter_stats::summary_row)?;
     let rows = rows.into_iter().filter_map(|(bytes, row)| Some(SummaryRow { bytes, ..row? }));
     Ok(Summary { rows: rows.collect() })
 }
@@ -479,7 +481,7 @@ pub struct Run {
 }
 
 /// The experiments in a folder, oldest first; of those with rounds, each round. Folders without results and files are
-/// named in one note.
+/// named in one note, but for that of attempts that do not count.
 ///
 /// # Errors
 /// If it is no folder, or there is no experiment in it.
@@ -492,7 +494,8 @@ pub fn runs(folder: &Path) -> Result<Vec<Run>, CliError> {
         let inside = Contents::read(&path)?;
         let rounds: Vec<_> = inside.folders.iter().filter(|inner| round_of(inner).is_some()).collect();
         let is_listed = rounds.is_empty() && inside.others.iter().any(|file| file == "manifest.json");
-        if name.starts_with('.') || name.ends_with(UNFINISHED) {
+        let is_aside = name == ATTEMPTS && !inside.others.iter().any(|file| file == "manifest.json");
+        if name.starts_with('.') || name.ends_with(UNFINISHED) || is_aside {
             continue;
         } else if is_listed || !sources(&path, &inside).is_empty() {
             runs.push(Run { name: printable::line(&name).into_owned(), path });

@@ -169,6 +169,80 @@ fn what_the_manifest_does_not_list_as_finished_counts_nowhere() {
 }
 
 #[test]
+fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
+    let place = measured();
+    let results = place.path().join("results");
+    let samples = results.join(format!("measurements_{NAME}.csv"));
+    let rows = fs::read_to_string(&samples).unwrap();
+    let cut = |line: &str| fs::write(&samples, format!("{rows}{line}")).unwrap();
+    // All payloads are finished: what is wrong in one of them is an error.
+    for line in ["41,32", "41,32,1.0"] {
+        cut(line);
+        tripmeter(&place, "process results").with(exit::DATA).one_line(&["line 42", line]);
+    }
+    change(&results, |manifest| {
+        manifest["status"] = json!("running");
+        manifest["sub_experiments"][0]["status"] = json!("running");
+        manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap().pop().unwrap();
+    });
+    let left_out = [NAME, "32 bytes left out", "the manifest does not list it as finished"];
+    for line in ["41,32", "41", "41,3", "41,32,1.0"] {
+        cut(line);
+        tripmeter(&place, "compare -R results -r results").with(exit::GOOD).says(&left_out);
+        tripmeter(&place, "process results").with(exit::GOOD).says(&left_out);
+        fs::remove_file(results.join(format!("measurements_{NAME}_summary.csv"))).unwrap();
+    }
+    // A whole line is none that was cut.
+    cut("41,32\n");
+    tripmeter(&place, "process results").with(exit::DATA).one_line(&["line 42"]);
+}
+
+#[test]
+fn nothing_is_written_into_a_folder_that_is_a_link() {
+    let (place, elsewhere) = (measured(), folder());
+    let results = place.path().join("results");
+    symlink(elsewhere.path(), place.path().join("plots")).unwrap();
+    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1e9,1e9,1e9\n")).unwrap();
+    for line in [
+        "process results -p plots",
+        "process results -p plots/",
+        "check -r limits.csv -e results -p plots",
+        "compare -R results -r results -p plots",
+        "history -e . -p plots",
+    ] {
+        tripmeter(&place, line).with(exit::CANNOT_CREATE).says(&["'plots", "is a link"]);
+    }
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    fs::copy(results.join(format!("measurements_{NAME}.csv")), elsewhere.path().join("measurements_x.csv")).unwrap();
+    symlink(elsewhere.path(), results.join("round-01")).unwrap();
+    tripmeter(&place, "process results").with(exit::CANNOT_CREATE).one_line(&["round-01' is a link"]);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn attempts_that_do_not_count_are_no_experiment() {
+    let place = measured();
+    let (results, attempts) = (place.path().join("results"), place.path().join("attempts"));
+    fs::create_dir(&attempts).unwrap();
+    let samples = results.join(format!("measurements_{NAME}.csv"));
+    fs::copy(&samples, attempts.join(format!("measurements_{NAME}_attempt-1.csv"))).unwrap();
+    let told = tripmeter(&place, "history -e . -p plots").with(exit::GOOD);
+    assert!(!format!("{}{}", told.stdout, told.stderr).contains("attempt"), "{told:?}");
+}
+
+#[test]
+fn texts_that_no_manifest_may_hold_are_refused_before_the_run() {
+    let place = folder();
+    let title = "x".repeat(65_537);
+    let text =
+        format!("[[sub_experiment]]\ntransport = \"uds\"\npayloads = \"16\"\nsamples = 10\ntitle = \"{title}\"\n");
+    fs::write(place.path().join("x.toml"), text).unwrap();
+    let refused = tripmeter(&place, "run -q x.toml -o results").with(exit::DATA);
+    refused.one_line(&["sub_experiments[0].title", "65537 bytes", "65536"]);
+    assert!(!place.path().join("results").exists());
+}
+
+#[test]
 fn numbers_and_texts_of_a_manifest_have_limits() {
     let place = measured();
     let results = place.path().join("results");
@@ -196,7 +270,9 @@ fn tables_of_figures_have_limits_however_they_are_packed() {
     packed(&summary, 2_000_000_000);
     packed(&place.path().join("limits.csv"), 2_000_000_000);
     for line in ["compare -R results -r results", "history -p p -e .", "check -r limits.csv -e results"] {
-        in_little_memory(&place, line).with(exit::DATA).says(&["4194304 that are read", " compressed bytes"]);
+        in_little_memory(&place, line)
+            .with(exit::DATA)
+            .says(&["more than 4194304 bytes when decompressed", " compressed)"]);
     }
 }
 

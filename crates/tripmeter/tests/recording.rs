@@ -288,6 +288,9 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     refused(&file, &["-t", "uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
     let alone = Tripmeter::new(["run", "-t", "uds", "--speed", "2"]).run();
     alone.with(exit::USAGE).one_line(&["--from-recording"]);
+    let long = folder();
+    let named = write(long.path(), Some(Compression::Zstd), &[("x".repeat(65_537), 0, 64)]);
+    refused(&named, &uds, exit::DATA, &["recording.topics[0].name", "65537 bytes", "65536"]);
     let large = folder();
     let huge = write(large.path(), Some(Compression::Zstd), &[("/huge".to_owned(), 0, 64 << 20)]);
     refused(&huge, &["-t", "shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);

@@ -159,6 +159,41 @@ fn leases_that_others_wrote_are_not_believed() {
     victim.wait().unwrap();
 }
 
+/// Nor does a lease of this user, on a process that is another's.
+#[test]
+fn a_lease_on_a_process_of_somebody_else_is_kept_and_told_at_once() {
+    let _alone = alone();
+    let (place, results) = (temporary(), folder());
+    let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", victim.id())).unwrap();
+    let start = stat[stat.rfind(')').unwrap() + 2..].split(' ').nth(19).unwrap().to_owned();
+    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let line = format!("{} tripmeter-{namespace:x}-{}-{start}", boot.trim(), victim.id());
+    let script = format!(
+        "import os\n\
+         os.mkdir('tripmeter-{STRANGER}', 0o700)\n\
+         open('tripmeter-{STRANGER}/daemon-iox-roudi', 'w').write('{line}\\n')\n"
+    );
+    let is_stranger = strange(&script, place.path());
+    if is_stranger {
+        fs::set_permissions(results.path(), Permissions::from_mode(0o777)).unwrap();
+        let output = results.path().join("results").display().to_string();
+        let words = ["run", "-t", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
+        let user = [format!("--reuid={STRANGER}"), format!("--regid={STRANGER}")];
+        let wrapper = ["setpriv", &user[0], &user[1], "--clear-groups"];
+        let told = Tripmeter::under(&wrapper, words).temporary(place.path()).run().with(exit::GOOD);
+        told.says(&["daemon 'iox-roudi'", &victim.id().to_string(), "may not be ended by this user", "it is left"]);
+        let lease = place.path().join(format!("tripmeter-{STRANGER}/daemon-iox-roudi"));
+        assert_eq!(fs::read_to_string(lease).unwrap().trim(), line);
+    } else {
+        aloud("SKIPPED: a lease on a process of somebody else: there is no other user here");
+    }
+    assert!(matches!(victim.try_wait(), Ok(None)), "the victim was killed");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
+
 /// Folders that look as if a run had been killed, with lists that lead elsewhere.
 #[test]
 fn leftovers_of_others_remove_nothing_and_hang_nothing() {

@@ -2,8 +2,9 @@
 
 use super::threads::INTERRUPT;
 use procfs::process::{Process, Stat};
+use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal, test_kill_process};
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
@@ -112,6 +113,12 @@ pub(crate) fn signal(process: &ProcessIdentity, signal: Signal) {
     }
 }
 
+/// True if it is known to run, and to be somebody's who does not let this process send it signals.
+pub fn is_beyond_signals(process: &ProcessIdentity) -> bool {
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM)) && process.is_alive()
+}
+
 /// This user's number, by which files are made.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -149,6 +156,11 @@ impl ProcessIdentity {
     /// A process of this namespace; `None` if there is none.
     pub fn of(pid: u32) -> Option<Self> {
         Some(Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid)? })
+    }
+
+    /// Its process number, in its namespace.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// True if that is its process number.

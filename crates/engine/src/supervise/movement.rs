@@ -9,15 +9,21 @@ pub(super) struct Movement {
     moves: u64,
     phase: String,
     since: Instant,
+    /// The payload that is under way.
+    payload_bytes: Option<u64>,
+    /// Since when it is, or since the one before was finished.
+    payload_since: Instant,
+    /// Payloads that may still be started or finished.
+    left: u64,
 }
 
 impl Movement {
-    /// Nothing has been said yet.
-    pub fn new(now: Instant) -> Self {
-        Self { moves: 0, phase: String::new(), since: now }
+    /// Nothing has been said yet. Payloads are measured `payloads` times in all, at most.
+    pub fn new(payloads: u64, now: Instant) -> Self {
+        Self { moves: 0, phase: String::new(), since: now, payload_bytes: None, payload_since: now, left: payloads }
     }
 
-    /// A sign of life, or a phase that it is in already, is no movement.
+    /// A sign of life, a phase that it is in already, or the payload that is under way, is no movement.
     pub fn hear(&mut self, said: &FromLeader, now: Instant) {
         let has_moved = match said {
             FromLeader::Progress { moves, .. } => std::mem::replace(&mut self.moves, *moves) != *moves,
@@ -26,11 +32,30 @@ impl Movement {
                 self.phase.clone_from(phase);
                 true
             }
+            FromLeader::CellStarted { payload_bytes } => {
+                let is_new = self.payload_bytes.is_none();
+                if is_new {
+                    (self.payload_bytes, self.payload_since) = (Some(*payload_bytes), now);
+                }
+                is_new
+            }
+            FromLeader::CellFinished(_) | FromLeader::CellAgain(_) => {
+                let is_planned = self.left > 0;
+                if is_planned {
+                    (self.left, self.payload_bytes, self.payload_since) = (self.left - 1, None, now);
+                }
+                is_planned
+            }
             _ => true,
         };
         if has_moved {
             self.since = now;
         }
+    }
+
+    /// How long the payload has been under way; between two, since the one before was finished.
+    pub fn lasted(&self, now: Instant) -> Duration {
+        now.duration_since(self.payload_since)
     }
 
     /// How long it has not moved.
@@ -47,7 +72,7 @@ mod tests {
     fn signs_of_life_alone_are_no_movement() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut movement = Movement::new(begin);
+        let mut movement = Movement::new(2, begin);
         let progress = |moves| FromLeader::Progress { samples: 0, moves };
         let phase = |name: &str| FromLeader::Phase(name.to_owned());
         movement.hear(&phase("connect"), at(1));
@@ -59,5 +84,29 @@ mod tests {
         assert_eq!(movement.stood(at(9)), Duration::from_secs(5));
         movement.hear(&phase("measure"), at(10));
         assert_eq!(movement.stood(at(10)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_payload_lasts_from_its_start_to_its_end_whatever_is_said_meanwhile() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut movement = Movement::new(2, begin);
+        let started = |payload_bytes| FromLeader::CellStarted { payload_bytes };
+        let finished = || FromLeader::CellFinished(Box::default());
+        movement.hear(&started(1024), at(1));
+        for (seconds, said) in [(2, started(1024)), (3, started(2048)), (4, FromLeader::Phase("x".to_owned()))] {
+            movement.hear(&said, at(seconds));
+            assert_eq!(movement.lasted(at(seconds)), Duration::from_secs(seconds - 1));
+        }
+        movement.hear(&started(1024), at(9));
+        assert_eq!(movement.stood(at(9)), Duration::from_secs(5));
+        for seconds in [10, 20] {
+            movement.hear(&finished(), at(seconds));
+            movement.hear(&started(2048), at(seconds + 1));
+            assert_eq!(movement.lasted(at(seconds + 1)), Duration::ZERO);
+        }
+        // More payloads than there are.
+        movement.hear(&finished(), at(30));
+        assert_eq!((movement.stood(at(30)).as_secs(), movement.lasted(at(30)).as_secs()), (9, 9));
     }
 }

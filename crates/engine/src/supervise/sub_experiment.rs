@@ -12,6 +12,7 @@ use crate::spawn::Worker;
 use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING};
 use crate::worker::OPEN_TIMEOUT;
 use crate::worker::logging::LONGEST_READING;
+use crate::worker::search::MOST_TRIALS;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -129,7 +130,8 @@ struct Team {
     followers: Vec<Worker>,
     /// The first that was seen to have ended: which, when, and what it said last.
     follower_ended: Option<(usize, Instant, Option<String>)>,
-    told_to_stop: Option<Instant>,
+    /// When it was told, and since when it has its time to do so.
+    told_to_stop: Option<(Instant, Instant)>,
     phase: String,
     transport: String,
     plan: SubExperiment,
@@ -199,6 +201,7 @@ impl Team {
         let incoming = Incoming::new(incoming);
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
+        let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts);
         let plan = plan.clone();
         let is_log = plan.pattern == Pattern::Log;
         let processor_time = is_log.then(|| ProcessorTime::watch(leader.pid())).flatten();
@@ -219,7 +222,7 @@ impl Team {
             part: part.clone(),
             is_growing: false,
             logged: (0, 0),
-            movement: Movement::new(Instant::now()),
+            movement: Movement::new(cells, Instant::now()),
         })
     }
 
@@ -233,7 +236,7 @@ impl Team {
         let mut heard = Instant::now();
         loop {
             if run.stopped() && self.told_to_stop.is_none() {
-                self.told_to_stop = Some(Instant::now());
+                self.told_to_stop = Some((Instant::now(), Instant::now()));
                 // A leader that has gone is noticed below.
                 let _ = self.leader.send(&ToWorker::Stop);
             }
@@ -241,19 +244,12 @@ impl Team {
             match self.incoming.next(wait) {
                 Ok(Heard::Message(event)) => {
                     self.movement.hear(&event, Instant::now());
-                    if let Some(outcome) = self.standing() {
-                        return outcome;
-                    }
                     if let Some(outcome) = self.take_note(run, event) {
                         return outcome;
                     }
+                    heard = Instant::now();
                 }
-                Ok(Heard::Nothing) => {
-                    if let Some(outcome) = self.overdue(run, heard) {
-                        return outcome;
-                    }
-                    continue;
-                }
+                Ok(Heard::Nothing) => {}
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
                     let (transport, phase) = (&self.transport, &self.phase);
                     return Outcome::Killed(format!(
@@ -262,29 +258,44 @@ impl Team {
                 }
                 Ok(Heard::End) | Err(_) => return Outcome::Vanished,
             }
-            heard = Instant::now();
+            // At every turn: whoever speaks all the time must not be out of reach.
+            if let Some(outcome) = self.overdue(run, heard).or_else(|| self.standing(run)) {
+                return outcome;
+            }
         }
     }
 
-    /// Whether the leader has said for too long that it is alive, and nothing has moved.
-    fn standing(&self) -> Option<Outcome> {
-        let limit = LONGEST_STANDING + 2 * longest_pause(&self.plan);
-        (self.movement.stood(Instant::now()) > limit).then(|| {
-            let (transport, phase, seconds) = (&self.transport, &self.phase, limit.as_secs());
-            Outcome::Killed(format!(
+    /// Whether the leader has said for too long that it is alive, and nothing has moved, or its payload does not end.
+    fn standing(&self, run: &Run<'_>) -> Option<Outcome> {
+        let (now, transport, phase) = (Instant::now(), &self.transport, &self.phase);
+        let standing = LONGEST_STANDING + 2 * longest_pause(&self.plan);
+        if self.movement.stood(now) > standing {
+            let seconds = standing.as_secs();
+            return Some(Outcome::Killed(format!(
                 "the leader of '{transport}' says that it lives, but has sent nothing for {seconds} s while it was to {phase}; \
                  it was killed"
+            )));
+        }
+        let lasting = longest_payload(run, &self.plan)?.saturating_add(standing).saturating_add(WRITING_TIME);
+        (self.movement.lasted(now) > lasting).then(|| {
+            Outcome::Killed(format!(
+                "the leader of '{transport}' does not come to the end of its payload: it says that it goes on, {} s after \
+                 its begin (limit {} s by the plan's time cap or samples) while it was to {phase}; it was killed",
+                self.movement.lasted(now).as_secs(),
+                lasting.as_secs()
             ))
         })
     }
 
     fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
         let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns_of(&self.plan));
-        if let (Some(told), WRITING) = (&mut self.told_to_stop, self.phase.as_str()) {
+        if let (Some((told, since)), WRITING) = (&mut self.told_to_stop, self.phase.as_str())
+            && told.elapsed() < WRITING_TIME
+        {
             // What was measured is kept: the time to stop in begins when it is written.
-            *told = Instant::now();
+            *since = Instant::now();
         }
-        if self.told_to_stop.is_some_and(|told| told.elapsed() > STOPPING_TIME + loss_timeout) {
+        if self.told_to_stop.is_some_and(|(_, since)| since.elapsed() > STOPPING_TIME + loss_timeout) {
             return Some(Outcome::Interrupted);
         }
         let silence = heard.elapsed();
@@ -490,6 +501,24 @@ impl Team {
         let line = File::open(log_file).and_then(|mut file| last_line(&mut file, self.log_start, &words));
         line.ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
     }
+}
+
+/// Longest time that the messages of one payload may take: the time cap, or else the durations of trials, or as if each
+/// message came just before it is lost. `None` where trials end by their messages alone.
+fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Option<Duration> {
+    if let Some(cap_ns) = plan.time_cap_ns {
+        return Some(Duration::from_nanos(cap_ns));
+    }
+    if let Some(load) = &plan.throughput {
+        let trials = load.offers.len() * MOST_TRIALS;
+        return Some(Duration::from_nanos(load.duration_ns?).saturating_mul(u32::try_from(trials).unwrap_or(u32::MAX)));
+    }
+    let most_samples = plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0);
+    let trials = plan.channel.as_ref().map_or(1, |flow| flow.rates_hz.len().max(1));
+    let trials = plan.rpc.as_ref().map_or(trials, |calls| calls.rates_hz.len().max(1)) as f64;
+    let each = Duration::from_nanos(run.plan.loss_timeout_ns_of(plan)).saturating_add(longest_pause(plan));
+    let seconds = (most_samples.saturating_add(plan.warmup)) as f64 * trials * each.as_secs_f64();
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 /// The longest time between two messages that the plan asks for.

@@ -64,7 +64,8 @@ impl Follower {
                 let tripmeter = Some(setup.tripmeter.clone()).filter(|version| !version.is_empty());
                 Some(Versions { protocol: setup.protocol, tripmeter })
             }
-            Err(NoMessage::Junk(junk)) => junk.versions.clone(),
+            // Of the same version it is no message of another one, but junk.
+            Err(NoMessage::Junk(junk)) => junk.versions.clone().filter(|versions| versions.protocol != PROTOCOL),
             _ => None,
         };
         if let Some(versions) = versions {
@@ -350,6 +351,13 @@ mod tests {
             assert!(follower.contains(leader) && follower.contains(&own), "{follower}");
             assert_eq!(follower, heard);
         }
+    }
+
+    #[test]
+    fn settings_of_this_version_that_are_none_are_junk() {
+        let (follower, heard) = said(&format!(r#"{{"Setup":{{"protocol":{PROTOCOL},"tripmeter":"x","cpu":"0"}}}}"#));
+        assert_eq!(follower, heard);
+        assert!(follower.starts_with("junk on the control channel: \"{\"Setup\""), "{follower}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod read_log;
 mod receive;
 mod replay;
 mod rpc;
-mod search;
+pub(crate) mod search;
 mod taking;
 mod trials;
 

@@ -11,7 +11,7 @@
 use tripmeter_model::throughput::{Step, Trial};
 
 /// Trials of a search, the first included.
-const MOST_TRIALS: usize = 20;
+pub(crate) const MOST_TRIALS: usize = 20;
 /// A short trial is so many times shorter.
 const SHORTER: u64 = 4;
 /// Ends of the interval that are no further apart than this ratio are one rate.

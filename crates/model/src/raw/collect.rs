@@ -87,6 +87,7 @@ pub struct Collected<T> {
 /// Reads rows and finishes payloads.
 pub struct Collector<'a, T, F> {
     finish: &'a F,
+    counts: &'a (dyn Fn(&Bytes) -> bool + Sync),
     gate: Option<(&'a Mutex<()>, usize)>,
     held_all: bool,
     open_ended: bool,
@@ -97,10 +98,11 @@ pub struct Collector<'a, T, F> {
 }
 
 impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
-    /// A payload is finished when the next one begins, or with the end.
-    pub fn new(finish: &'a F) -> Self {
+    /// A payload is finished when the next one begins, or with the end. Of one that does not count, the last line may be cut.
+    pub fn new(finish: &'a F, counts: &'a (dyn Fn(&Bytes) -> bool + Sync)) -> Self {
         Self {
             finish,
+            counts,
             gate: None,
             held_all: false,
             open_ended: false,
@@ -167,13 +169,23 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
                 passed = Some(gate.lock().unwrap_or_else(PoisonError::into_inner));
             }
         }
-        layout.unended(chunks.unended()).map_err(|error| Stop::Row(self.lines + 1, error))?;
+        let cut = chunks.unended();
+        layout.unended(cut).or_else(|error| match self.counts_of_cut(layout, cut) {
+            true => Err(Stop::Row(self.lines + 1, error)),
+            false => Ok(()),
+        })?;
         if !self.open_ended {
             let mut open = std::mem::take(&mut self.open);
             open.sort_by_key(|held| held.place);
             open.into_iter().for_each(|held| self.complete(held));
         }
         Ok(())
+    }
+
+    /// Whether a line that was cut off is of a payload that counts: its own, or else that of the row before.
+    fn counts_of_cut(&self, layout: &Layout, line: &[u8]) -> bool {
+        let own = row::payload_of_cut(layout, line);
+        own.as_ref().or(self.open.last().map(|held| &held.bytes)).is_none_or(self.counts)
     }
 
     /// Reads whole lines.

@@ -98,6 +98,13 @@ impl Layout {
     }
 }
 
+/// The payload of a line that was cut off, if at least that is whole.
+pub fn payload_of_cut(layout: &Layout, line: &[u8]) -> Option<Bytes> {
+    let fields = fields(line);
+    let is_whole = fields.len() > layout.payload + 1;
+    fields.get(layout.payload).filter(|_| is_whole).and_then(|text| Bytes::parse(&lossy(text)))
+}
+
 fn header_failed(file: &Path, error: ChunkError) -> FileError {
     match error {
         ChunkError::Io(error) => FileError::reading(file, &error),

@@ -6,7 +6,7 @@ const HEADER: &str = "Sample,Payload [Bytes],Latency [us]\n";
 /// What the file `name` holds, by payload as written, with one thread and with three.
 fn read(name: &Path) -> Result<Vec<(String, Vec<f64>)>, FileError> {
     let by = |threads: usize| {
-        let done = Reader::new(threads).read(name, threads, |_, samples: &mut [f64]| samples.to_vec());
+        let done = Reader::new(threads).read(name, threads, |_| true, |_, samples: &mut [f64]| samples.to_vec());
         done.map(|done| done.into_iter().map(|(bytes, samples)| (bytes.text().to_owned(), samples)).collect::<Vec<_>>())
     };
     let (one, three) = (by(1), by(3));
@@ -248,7 +248,7 @@ fn a_file_that_becomes_shorter_meanwhile_is_an_error() {
         let text: String = (1..=ROWS).map(|row| format!("{row},{},5.125\n", 16 << (row * 10 / ROWS))).collect();
         file.write_all(format!("{HEADER}{text}").as_bytes()).unwrap();
         let cut = |_: &Bytes, _: &mut [f64]| file.as_file().set_len(left).unwrap();
-        let error = Reader::new(1).read(file.path(), 1, cut).unwrap_err().to_string();
+        let error = Reader::new(1).read(file.path(), 1, |_| true, cut).unwrap_err().to_string();
         let name = file.path().display().to_string();
         assert!(error.contains(&name) && error.contains("became shorter"), "{left}: {error}");
     }

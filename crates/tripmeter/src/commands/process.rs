@@ -45,6 +45,7 @@ struct Payload {
 /// `tripmeter process`
 pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     let options = args.plotting.options();
+    args.plots_directory.as_deref().map_or(Ok(()), no_link)?;
     let (Some(raw), Some(summary)) = (&args.raw_csv, &args.output_csv) else {
         return folders(&args.folders, args.plots_directory.as_deref().map(|plots| (plots, options)));
     };
@@ -120,7 +121,8 @@ fn process_all(mut jobs: Vec<Job>, options: Option<Options>) -> u8 {
 
 /// Makes the summary and the plots of a file; says so if there is nothing to summarise.
 fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> Result<(), CliError> {
-    let found = reader.read(&job.raw, threads, |bytes, samples| {
+    let is_counted = |bytes: &Bytes| counts(job.finished.as_deref(), bytes);
+    let found = reader.read(&job.raw, threads, is_counted, |bytes, samples| {
         let draw = job.plots.is_some();
         let shapes = draw.then(|| (Histogram::of(samples, options.log), Series::of(samples, options.log)));
         (tripmeter_stats::summary_row(bytes, samples), shapes)
@@ -169,6 +171,7 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<Job>, CliError> {
     for raw in paths {
         let file_name = raw.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if round_of(&file_name).is_some() && raw.is_dir() {
+            no_link(&raw)?;
             let plots = plots.map(|plots| plots.join(&file_name));
             plots.as_deref().map_or(Ok(()), no_link)?;
             jobs.extend(jobs_in(&raw, plots.as_deref())?);

@@ -59,3 +59,19 @@ fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
         assert_eq!(manifest(folder.path()).sub_experiments[0].status, Status::Failed);
     });
 }
+
+#[test]
+fn a_leader_that_says_all_the_time_that_it_lives_is_stopped() {
+    let folder = folder();
+    let hangs = folder.path().join("hangs");
+    let sign = format!("TRIPMETER_TEST_HANGS={}", hangs.display());
+    let (plugin, results) = (plugin("trouble").display().to_string(), folder.path().join("results"));
+    let transport = "trouble?mode=take-chatter&side=leader&after=60";
+    let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "--wait", "block", "--no-floor"];
+    let more = ["--payloads", "64k", "-n", "100", "--loss-timeout", "0.3", "-o", &results.display().to_string()];
+    let mut run = Tripmeter::under(&["env", &sign], words.iter().chain(&more)).start();
+    run.until("its hanging", |_| hangs.exists());
+    run.signal("TERM");
+    run.wait(LONGEST).with(exit::INTERRUPTED).clean();
+    assert_eq!(manifest(&results).sub_experiments[0].status, Status::Interrupted);
+}
