@@ -119,7 +119,7 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
         wait: variant.waits.first().copied().unwrap_or(Wait::Poll),
         variant: variant.name.clone(),
         settings,
-        run_id: format!("{}-list", ProcessIdentity::own()),
+        run_id: fresh_run_id(),
         scratch_dir: scratch.to_path_buf(),
         max_payload_bytes: HEADER_BYTES,
         link_count: 1,
