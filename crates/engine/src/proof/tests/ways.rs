@@ -1,12 +1,15 @@
 //! Small real transports, one per way that a message can go, and some that go another way than they look.
 
 use super::sides::{Control, DEADLINE, Role, payload_bytes};
+use crate::os;
+use memmap2::MmapMut;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Mutex;
@@ -55,14 +58,14 @@ pub fn open(way: &str, role: Role, directory: &FilePath, control: &mut Control) 
         "unix datagram" => Box::new(Socket::new(unix_datagram(role, directory, control), Calls::ReadWrite)),
         "unix datagram by send" => Box::new(Socket::new(unix_datagram(role, directory, control), Calls::SendRecv)),
         "unix datagram with a thread" => Box::new(Threaded::new(unix_datagram(role, directory, control))),
-        "unix stream" => Box::new(Socket::new(unix(libc::SOCK_STREAM, role, directory, control), Calls::ReadWrite)),
+        "unix stream" => Box::new(Socket::new(unix(SocketType::STREAM, role, directory, control), Calls::ReadWrite)),
         "unix stream by send, beside a segment" => {
             let segment = Segment::open(role, directory, control, Copies::None, None);
-            let fd = unix(libc::SOCK_STREAM, role, directory, control);
+            let fd = unix(SocketType::STREAM, role, directory, control);
             Box::new(Socket { beside: Some(segment), ..Socket::new(fd, Calls::SendRecv) })
         }
         "unix seqpacket" => {
-            Box::new(Socket::new(unix(libc::SOCK_SEQPACKET, role, directory, control), Calls::ReadWrite))
+            Box::new(Socket::new(unix(SocketType::SEQPACKET, role, directory, control), Calls::ReadWrite))
         }
         _ => panic!("no way is called '{way}'"),
     }
@@ -121,12 +124,10 @@ enum Copies {
 pub fn map(file: &FilePath, bytes: usize) -> &'static mut [u8] {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(file).unwrap();
     file.set_len(bytes as u64).unwrap();
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping of a file of this size, at an address of the kernel's choice.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-    assert_ne!(start, libc::MAP_FAILED, "{}", io::Error::last_os_error());
-    // SAFETY: the mapping has this length and is never unmapped. What other processes do to it is plain bytes.
-    unsafe { std::slice::from_raw_parts_mut(start.cast(), bytes) }
+    // SAFETY: what other processes do to it is plain bytes.
+    let map = unsafe { MmapMut::map_mut(&file) }.unwrap();
+    let map: &'static mut MmapMut = Box::leak(Box::new(map));
+    map
 }
 
 /// Chunks in a mapped file, and one counter per direction in its first page.
@@ -188,13 +189,13 @@ impl Ends for Segment {
         self.sent += 1;
         self.counter(self.role as usize).store(self.sent, Ordering::Release);
         if let Some(socket) = &self.beside {
-            assert_eq!(send(socket.as_raw_fd(), &WAKE_UP), WAKE_UP.len());
+            assert_eq!(send(socket, &WAKE_UP), WAKE_UP.len());
         }
     }
 
     fn take(&mut self) -> &[u8] {
         if let Some(socket) = &self.beside {
-            receive(socket.as_raw_fd(), &mut { WAKE_UP });
+            receive(socket, &mut { WAKE_UP });
         }
         let peer = 1 - self.role as usize;
         poll(|| (self.counter(peer).load(Ordering::Acquire) > self.taken).then_some(()));
@@ -253,7 +254,7 @@ impl Ends for Socket {
             while !rest.is_empty() {
                 let sent = match self.calls {
                     Calls::ReadWrite | Calls::File => self.to.write(rest).unwrap(),
-                    Calls::SendRecv => send(self.to.as_raw_fd(), rest),
+                    Calls::SendRecv => send(&self.to, rest),
                     Calls::Queue => queue_send(self.to.as_raw_fd(), rest),
                 };
                 rest = &rest[sent..];
@@ -273,7 +274,7 @@ impl Ends for Socket {
             let received = match self.calls {
                 Calls::ReadWrite => self.from.read(room).unwrap(),
                 Calls::File => poll(|| self.from.read(room).ok().filter(|&length| length > 0)),
-                Calls::SendRecv => receive(self.from.as_raw_fd(), room),
+                Calls::SendRecv => receive(&self.from, room),
                 Calls::Queue => queue_receive(self.from.as_raw_fd(), room),
             };
             assert_ne!(received, 0, "the peer has gone");
@@ -344,46 +345,24 @@ fn unix_datagram(role: Role, directory: &FilePath, control: &mut Control) -> Own
 }
 
 /// A connection over a Unix socket of any connected type.
-fn unix(kind: i32, role: Role, directory: &FilePath, control: &mut Control) -> OwnedFd {
-    let (address, length) = unix_address(&directory.join("connection"));
-    // SAFETY: socket(2) takes no pointer; the result is checked.
-    let fd = unsafe { libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0) };
-    assert!(fd >= 0);
-    // SAFETY: new and owned by nobody else.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let pointer = (&raw const address).cast();
+fn unix(kind: SocketType, role: Role, directory: &FilePath, control: &mut Control) -> OwnedFd {
+    let address = SocketAddrUnix::new(directory.join("connection")).unwrap();
+    let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
     if role == Role::Leader {
-        // SAFETY: `address` is a sockaddr_un of this length, which bind(2) only reads.
-        assert_eq!(unsafe { libc::bind(fd.as_raw_fd(), pointer, length) }, 0);
-        // SAFETY: listen(2) takes no pointer.
-        assert_eq!(unsafe { libc::listen(fd.as_raw_fd(), 1) }, 0);
+        net::bind(&fd, &address).unwrap();
+        net::listen(&fd, 1).unwrap();
         control.meet();
         return UnixListener::from(fd).accept().unwrap().0.into();
     }
     control.meet();
-    // SAFETY: as for bind(2).
-    assert_eq!(unsafe { libc::connect(fd.as_raw_fd(), pointer, length) }, 0);
+    net::connect(&fd, &address).unwrap();
     fd
-}
-
-fn unix_address(file: &FilePath) -> (libc::sockaddr_un, libc::socklen_t) {
-    // SAFETY: all zeros are a valid sockaddr_un.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let bytes = file.as_os_str().as_encoded_bytes();
-    assert!(bytes.len() < address.sun_path.len());
-    address.sun_path.iter_mut().zip(bytes).for_each(|(to, &from)| *to = from as libc::c_char);
-    (address, size_of::<libc::sockaddr_un>() as libc::socklen_t)
 }
 
 fn pipes(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
     let files: [PathBuf; 2] = [directory.join("fifo-0"), directory.join("fifo-1")];
     if role == Role::Leader {
-        for file in &files {
-            let name = CString::new(file.as_os_str().as_encoded_bytes()).unwrap();
-            // SAFETY: a NUL-terminated string that outlives the call.
-            assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        }
+        files.iter().for_each(|file| os::make_fifo(file).unwrap());
     }
     control.meet();
     // Opened for both, so that opening waits for nobody.
@@ -427,21 +406,18 @@ fn message_queues(role: Role, directory: &FilePath, control: &mut Control) -> So
     control.meet();
     if role == Role::Leader {
         for name in [name(0), name(1)] {
-            // SAFETY: a NUL-terminated string that outlives the call.
-            unsafe { libc::mq_unlink(name.as_ptr()) };
+            os::unlink_queue(name.to_str().unwrap());
         }
     }
     Socket::of(to, from, Calls::Queue, QUEUE_PACKET)
 }
 
-fn send(fd: RawFd, bytes: &[u8]) -> usize {
-    // SAFETY: send(2) reads the slice only.
-    checked(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
+fn send(fd: impl AsFd, bytes: &[u8]) -> usize {
+    net::send(fd, bytes, SendFlags::NOSIGNAL).unwrap()
 }
 
-fn receive(fd: RawFd, room: &mut [u8]) -> usize {
-    // SAFETY: recv(2) writes into the slice only.
-    checked(unsafe { libc::recv(fd, room.as_mut_ptr().cast(), room.len(), 0) })
+fn receive(fd: impl AsFd, room: &mut [u8]) -> usize {
+    net::recv(fd, room, RecvFlags::empty()).unwrap().0
 }
 
 fn queue_send(fd: RawFd, bytes: &[u8]) -> usize {
