@@ -214,7 +214,8 @@ impl<L: Link> Lane for L {
             } else {
                 let ended = client.run(made, deadline, |begun| trips.call::<T>(begun));
                 ended.and_then(|ended| {
-                    draining();
+                    sending.drain();
+                draining();
                     trips.drain::<T>().map(|()| ended)
                 })
             };
