@@ -6,12 +6,12 @@ use crate::args::{CompareArgs, Method};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all};
+use crate::plotting::{Job, create_folder, draw_all};
 use crate::summaries::{ExperimentFolder, kind_of, other_kind};
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_model::exit;
-use tripmeter_model::file::{FileError, write_whole};
+use tripmeter_model::file::write_whole;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_report::plots::latency::{self, COMPARED, LatencyKind, Named};
 use tripmeter_report::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
@@ -209,7 +209,7 @@ fn same_pattern([reference, result]: [&SubExperiment; 2], args: &CompareArgs) ->
 
 /// Writes comparison files and pictures; returns their paths.
 fn write(sides: &[Side; 2], made: &Comparison, folder: &Path, args: &CompareArgs) -> Result<Vec<String>, CliError> {
-    std::fs::create_dir_all(folder).map_err(|error| FileError::writing(folder, &error))?;
+    create_folder(folder)?;
     let options = args.plotting.options();
     let mut files = Vec::new();
     let mut jobs: Vec<Job> = Vec::new();
