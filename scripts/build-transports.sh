@@ -8,8 +8,8 @@
 # With --lint it holds the crates among them, and the others below bench/, to clippy: by building them, so that the
 # libraries are shared with the plugins.
 #
-# With --lies it builds the plugins that do not keep their word, for tests: what a Makefile makes with LIE=1, and a crate
-# with its feature `lie`, are tripmeter_SYSTEM.so; with LIE=2 tripmeter_SYSTEM-2.so.
+# With --lies it builds the plugins that do not keep their word, for tests: OUT/tripmeter_SYSTEM.so, or tripmeter_SYSTEM-N.so
+# for lie N, are copies of tests/plugins/lies.c, which has a table of them; each stands around the true plugin in OUT/true.
 #
 # What was built is kept in $XDG_CACHE_HOME/tripmeter/plugins, and taken from there as long as its sources, compilers and
 # libraries are the same. TRIPMETER_PLUGIN_CACHE names another folder; set and empty, nothing is kept.
@@ -49,27 +49,21 @@ kind() {
     fi
 }
 
-# Prints the lies that the folder $1 can tell; 0 is the truth.
-lies_of() {
-    if [[ $lies -eq 0 ]]; then
-        echo 0
-    elif [[ $(kind "$1") == make ]]; then
-        { grep -o 'LIE=[1-9]' "$1/Makefile" || true; } | cut -d= -f2 | sort -u
-    elif grep -q '^lie *=' "$1/Cargo.toml"; then
-        echo 1
-    fi
+# Prints the names of plugins that lie: SYSTEM, or SYSTEM-N for lie N.
+lying() {
+    sed -n 's/^    {"\([a-z0-9-]*\)", ".*/\1/p' tests/plugins/lies.c | sort -u
 }
 
-# Prints a name for everything that goes into the plugin of folder $1 with lie $2.
+# Prints a name for everything that goes into the plugin of folder $1.
 fingerprint() {
     local folders=("$1" crates/abi) name packages
     while IFS= read -r name; do
         [[ ! -d transports/$name ]] || folders+=("transports/$name")
     done < <(grep -rhoE '\.\./[a-z0-9_-]+/' "$1" --include=Makefile --include=Cargo.toml --include='*.rs' \
-        --include='*.[ch]' --include='*.cpp' --include='*.hpp' | cut -d/ -f2 | sort -u)
+        --include='*.[ch]' --include='*.[ch]pp' | cut -d/ -f2 | sort -u)
     packages=$(sed -n '/^packages/,/\]/p' "$1/transport.toml" 2>/dev/null | grep -o '"[^"]*"' | tr -d '"' || true)
     {
-        echo "$profile" "$2" "$HOME" "${XDG_DATA_HOME:-}"
+        echo "$profile" "$HOME" "${XDG_DATA_HOME:-}"
         env | grep -E '^(AMENT_PREFIX_PATH|CARGO_PROFILE_.*|CC|CXX|C(XX|PP)?FLAGS|ICEORYX.*|LDFLAGS|ROS2_.*|RUSTFLAGS)=' |
             sort || true
         rustc -vV
@@ -81,30 +75,29 @@ fingerprint() {
     } | sha256sum | cut -c1-32
 }
 
-# Builds the crate in folder $1 as plugin of system $2, with lie $3, into folder $4.
+# Builds the crate in folder $1 as plugin of system $2 into folder $3.
 build_crate() {
-    local library features=() made=$target/$profile
-    [[ $3 -eq 0 ]] || features=(--features lie)
+    local library made=$target/$profile
     [[ $profile != dev ]] || made=$target/debug
-    CARGO_TARGET_DIR=$target cargo build --profile "$profile" --locked "${features[@]}" --manifest-path "$1/Cargo.toml" || return 1
+    CARGO_TARGET_DIR=$target cargo build --profile "$profile" --locked --manifest-path "$1/Cargo.toml" || return 1
     library=$(sed -n '/^\[lib\]/,/^\[/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml")
     [[ -n $library ]] || library=$(sed -n '/^\[package\]/,/^\[/s/^name *= *"\(.*\)"/\1/p' "$1/Cargo.toml")
-    cp "$made/lib${library//-/_}.so" "$4/tripmeter_$2.so" || return 1
-    find "$made" -maxdepth 1 -type f -executable -name "tripmeter_$2_*" -exec install -t "$4" {} +
+    cp "$made/lib${library//-/_}.so" "$3/tripmeter_$2.so" || return 1
+    find "$made" -maxdepth 1 -type f -executable -name "tripmeter_$2_*" -exec install -t "$3" {} +
 }
 
-# Builds system $1 with lie $2 into the empty folder $3; $4 names everything that goes into it.
+# Builds system $1 into the empty folder $2; $3 names everything that goes into it.
 build() {
     local folder=transports/$1 built=0 objects
     case $(kind "$folder") in
         make)
-            objects=${CARGO_TARGET_DIR:-$PWD/target}/objects/$4
+            objects=${CARGO_TARGET_DIR:-$PWD/target}/objects/$3
             mkdir -p "$objects"
-            make -C "$folder" OUT="$3" OBJECTS_DIR="$objects" LIE="$2" || built=1
+            make -C "$folder" OUT="$2" OBJECTS_DIR="$objects" || built=1
             ;;
-        cargo) build_crate "$folder" "$1" "$2" "$3" || built=1 ;;
+        cargo) build_crate "$folder" "$1" "$2" || built=1 ;;
     esac
-    if [[ $built -eq 0 && -f $3/tripmeter_$1.so ]]; then
+    if [[ $built -eq 0 && -f $2/tripmeter_$1.so ]]; then
         return 0
     fi
     if grep -qs '^python_packages' "$folder/transport.toml"; then
@@ -118,26 +111,23 @@ build() {
     return 1
 }
 
-# Puts system $1 with lie $2 into the output folder, from the cache or built now.
+# Puts system $1 into the output folder, from the cache or built now.
 provide() {
     local name made kept
-    name=$1-$2-$(fingerprint "transports/$1" "$2") || return 1
+    name=$1.$(fingerprint "transports/$1") || return 1
     kept=$cache/$name
     made=$(mktemp -d "$out/.building.XXXXXX") || return 1
     if [[ -n $cache ]] && cp -r -- "$kept/." "$made" 2>/dev/null; then
         touch -c -- "$kept"
-    elif ! build "$1" "$2" "$made" "$name" || ! keep "$1-$2" "$made" "$kept"; then
+    elif ! build "$1" "$made" "$name" || ! keep "$1" "$made" "$kept"; then
         rm -rf -- "$made"
         return 1
-    fi
-    if [[ $2 -gt 1 ]]; then
-        mv -- "$made/tripmeter_$1.so" "$made/tripmeter_$1-$2.so" || return 1
     fi
     find "$made" -maxdepth 1 -type f -exec mv -t "$out" {} + || return 1
     rm -rf -- "$made"
 }
 
-# Keeps what was built in folder $2 as $3 in the cache, and the newest of those whose names begin with $1.
+# Keeps what was built of system $1 in folder $2 as $3 in the cache, with the newest others of that system.
 keep() {
     local copy
     [[ -n $cache ]] || return 0
@@ -145,14 +135,14 @@ keep() {
     # Another build may have been first.
     mv -T -- "$copy" "$3" 2>/dev/null || rm -rf -- "$copy"
     # shellcheck disable=SC2012
-    ls -dt "$cache/$1-"* | tail -n "+$((most_kept + 1))" | xargs -r rm -rf --
+    ls -dt "$cache/$1."* | tail -n "+$((most_kept + 1))" | xargs -r rm -rf --
 }
 
 # Holds the crate in folder $1 to clippy, as `cargo clippy` would do it, unless its sources were held to it before.
 lint_crate() {
     local stamp=
     if [[ -n $cache ]]; then
-        stamp=$cache/linted-${1//\//-}-$(fingerprint "$1" 0) || return 1
+        stamp=$cache/linted-${1//\//-}-$(fingerprint "$1") || return 1
         [[ ! -e $stamp ]] || return 0
     fi
     RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ CARGO_TARGET_DIR=$target \
@@ -167,11 +157,17 @@ lint_crate() {
 if [[ $lint -eq 1 ]]; then
     while IFS= read -r manifest; do
         lint_crate "${manifest%/Cargo.toml}"
-    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml bench/native/*/Cargo.toml)
+    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml)
     exit 0
 fi
 
 systems=("$@")
+if [[ $lies -eq 1 ]]; then
+    around=$out
+    out=$around/true
+    mkdir -p "$out"
+    [[ ${#systems[@]} -ne 0 ]] || mapfile -t systems < <(lying | sed 's/-[0-9]$//' | sort -u)
+fi
 if [[ ${#systems[@]} -eq 0 ]]; then
     for folder in transports/*/; do
         folder=${folder%/}
@@ -186,10 +182,14 @@ for system in "${systems[@]}"; do
         failed+=("$system")
         continue
     fi
-    for lie in $(lies_of "transports/$system"); do
-        provide "$system" "$lie" || failed+=("$system")
-    done
+    provide "$system" || failed+=("$system")
 done
+if [[ $lies -eq 1 ]]; then
+    make -s -C tests/plugins OUT="$out" lies
+    for name in $(lying); do
+        [[ ! -e $out/tripmeter_${name%-[0-9]}.so ]] || cp -- "$out/lies.so" "$around/tripmeter_$name.so"
+    done
+fi
 if [[ ${#failed[@]} -ne 0 ]]; then
     echo "build-transports: ${#failed[@]} of ${#systems[@]} failed: ${failed[*]}" >&2
     exit 69

@@ -136,7 +136,7 @@ lints() {
     local manifest
     while IFS= read -r manifest; do
         cargo fmt --check --manifest-path "$manifest"
-    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml bench/native/*/Cargo.toml)
+    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh
     step clippy

@@ -1,16 +1,8 @@
-/* What the test plugins share: errors, time, and the node. */
+/* What the test plugins share: the node. */
 #ifndef COMMON_H
 #define COMMON_H
 
-#define _GNU_SOURCE
-#include "tripmeter_transport.h"
-
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "tripmeter_plugin.h"
 
 #define LARGEST_PAYLOAD_BYTES ((uint64_t)1 << 30)
 
@@ -23,34 +15,13 @@ struct tm_node {
     char variant[64];
 };
 
-static int32_t fail(tm_error *error, int32_t status, const char *format, ...) {
-    va_list values;
-    va_start(values, format);
-    vsnprintf(error->text, sizeof error->text, format, values);
-    va_end(values);
-    return status;
-}
-
-static int32_t fail_errno(tm_error *error, const char *what) {
-    int closed = errno == EPIPE || errno == ECONNRESET;
-    return fail(error, closed ? TM_CLOSED : TM_FAILED, "%s failed: %s", what, strerror(errno));
-}
-
-__attribute__((unused)) static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static int32_t copy_str(char *to, size_t room, tm_str from, tm_error *error) {
-    if (from.length >= room) return fail(error, TM_LIMIT, "a name of %zu bytes, %zu at most", from.length, room - 1);
-    memcpy(to, from.data, from.length);
-    to[from.length] = '\0';
-    return TM_OK;
+    if (tm_copy(from, to, room)) return TM_OK;
+    return tm_fail(error, TM_LIMIT, "a name of %zu bytes, %zu at most", from.length, room - 1);
 }
 
 static int32_t common_probe(const tm_node_options *options, tm_limits *limits, tm_error *error) {
-    if (options->wait == TM_CALLBACK) return fail(error, TM_INVALID, "wait callback is not supported");
+    if (options->wait == TM_CALLBACK) return tm_fail(error, TM_INVALID, "wait callback is not supported");
     limits->max_payload_bytes = LARGEST_PAYLOAD_BYTES;
     limits->packet_bytes = 0;
     return TM_OK;
@@ -58,7 +29,7 @@ static int32_t common_probe(const tm_node_options *options, tm_limits *limits, t
 
 static int32_t common_node_open(const tm_node_options *options, tm_node **node, tm_error *error) {
     tm_node *opened = calloc(1, sizeof *opened);
-    if (!opened) return fail(error, TM_FAILED, "no memory for a node");
+    if (!opened) return tm_fail(error, TM_FAILED, "no memory for a node");
     opened->leads = options->role == TM_LEADER;
     opened->blocks = options->wait == TM_BLOCK;
     opened->max_payload_bytes = options->max_payload_bytes;

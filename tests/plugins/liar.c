@@ -54,7 +54,7 @@ static const enum way ways[] = {
     QUEUES, UNIX, QUEUES, QUEUES, TCP, TCP, TCP, TCP,
 };
 
-#define VARIANTS (sizeof variants / sizeof *variants)
+#define VARIANTS (TM_COUNT(variants))
 _Static_assert(sizeof ways / sizeof *ways == VARIANTS, "one way per variant");
 
 struct tm_link {
@@ -78,10 +78,10 @@ static void link_close(tm_link *link) {
 static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link **out, tm_error *error) {
     size_t variant = 0;
     while (variant < VARIANTS && strcmp(variants[variant].name.data, node->variant) != 0) variant++;
-    if (variant == VARIANTS) return fail(error, TM_INVALID, "liar has no variant '%s'", node->variant);
+    if (variant == VARIANTS) return tm_fail(error, TM_INVALID, "liar has no variant '%s'", node->variant);
     enum way way = ways[variant];
     tm_link *link = calloc(1, sizeof *link);
-    if (!link) return fail(error, TM_FAILED, "no memory for a link");
+    if (!link) return tm_fail(error, TM_FAILED, "no memory for a link");
     link->over_memory = way == MEMORY || way == MEMORY_COPIED;
     link->over_queues = way == QUEUES;
     int32_t status;
@@ -177,22 +177,6 @@ static const tm_description description = {
     .variant_count = VARIANTS,
 };
 
-static const tm_transport table = {
-    .abi_version = TM_ABI_VERSION,
-    .struct_size = sizeof(tm_transport),
-    .description = &description,
-    .probe = probe,
-    .node_open = node_open,
-    .node_close = node_close,
-    .link_open = link_open,
-    .link_address = link_address,
-    .link_connect = link_connect,
-    .link_close = link_close,
-    .loan = loan,
-    .publish = publish,
-    .discard = discard,
-    .take = take,
-    .release = release,
-};
+static const tm_transport table = TM_TRANSPORT(&description, link_address, NULL);
 
 const tm_transport *tripmeter_transport(void) { return &table; }

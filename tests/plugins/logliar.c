@@ -48,23 +48,17 @@ static int open_log(const tm_node *node) {
 static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link **out, tm_error *error) {
     (void)options;
     tm_link *link = calloc(1, sizeof *link);
-    if (!link) return fail(error, TM_FAILED, "no memory for a link");
+    if (!link) return tm_fail(error, TM_FAILED, "no memory for a link");
     link->room = node->max_payload_bytes;
     link->line = malloc(link->room + 1);
     link->file = open_log(node);
     link->drops_half = strstr(node->variant, "over-half") != NULL;
     if (!link->line || link->file < 0) {
-        int32_t status = fail_errno(error, "opening the log");
+        int32_t status = tm_fail_errno(error, "opening the log");
         link_close(link);
         return status;
     }
     *out = link;
-    return TM_OK;
-}
-
-static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error) {
-    (void)link, (void)buffer, (void)capacity, (void)error;
-    *length = 0;
     return TM_OK;
 }
 
@@ -76,7 +70,7 @@ static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_co
 
 static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to, tm_loan *loan, tm_error *error) {
     (void)in_reply_to;
-    if (length > link->room) return fail(error, TM_LIMIT, "a text of %zu bytes, %zu at most", length, link->room);
+    if (length > link->room) return tm_fail(error, TM_LIMIT, "a text of %zu bytes, %zu at most", length, link->room);
     *loan = (tm_loan){.data = (uint8_t *)link->line, .length = length};
     return TM_OK;
 }
@@ -88,7 +82,7 @@ static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_err
     size_t left = loan->length + 1;
     for (const char *rest = link->line; left > 0;) {
         ssize_t written = write(link->file, rest, left);
-        if (written < 0) return fail_errno(error, "write");
+        if (written < 0) return tm_fail_errno(error, "write");
         rest += written;
         left -= (size_t)written;
     }
@@ -99,10 +93,18 @@ static void discard(tm_link *link, tm_loan *loan) { (void)link, (void)loan; }
 
 static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error) {
     (void)link, (void)timeout_ns, (void)message;
-    return fail(error, TM_INVALID, "a logger receives nothing");
+    return tm_fail(error, TM_INVALID, "a logger receives nothing");
 }
 
 static void release(tm_link *link, tm_message *message) { (void)link, (void)message; }
+
+static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error) {
+    return common_probe(options, limits, error);
+}
+
+static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error) {
+    return common_node_open(options, node, error);
+}
 
 static void node_close(tm_node *node) { free(node); }
 
@@ -113,25 +115,9 @@ static const tm_description description = {
     .version = TM_STR("1.0.0"),
     .system_version = TM_STR("none"),
     .variants = variants,
-    .variant_count = sizeof variants / sizeof *variants,
+    .variant_count = TM_COUNT(variants),
 };
 
-static const tm_transport table = {
-    .abi_version = TM_ABI_VERSION,
-    .struct_size = sizeof(tm_transport),
-    .description = &description,
-    .probe = common_probe,
-    .node_open = common_node_open,
-    .node_close = node_close,
-    .link_open = link_open,
-    .link_address = link_address,
-    .link_connect = link_connect,
-    .link_close = link_close,
-    .loan = loan,
-    .publish = publish,
-    .discard = discard,
-    .take = take,
-    .release = release,
-};
+static const tm_transport table = TM_TRANSPORT(&description, tm_no_address, NULL);
 
 const tm_transport *tripmeter_transport(void) { return &table; }

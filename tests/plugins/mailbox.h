@@ -28,14 +28,14 @@ typedef struct mailbox {
 static int32_t mailbox_map(mailbox *link, tm_error *error) {
     const tm_node *node = link->node;
     int file = shm_open(link->name, O_RDWR | (node->leads ? O_CREAT | O_EXCL : 0), 0600);
-    if (file < 0) return fail_errno(error, "shm_open");
+    if (file < 0) return tm_fail_errno(error, "shm_open");
     int failure = node->leads ? posix_fallocate(file, 0, (off_t)(2 * link->bytes)) : 0;
     uint8_t *start = MAP_FAILED;
     if (!failure) start = mmap(NULL, 2 * link->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     if (start == MAP_FAILED) {
         if (node->leads) shm_unlink(link->name);
-        return fail(error, TM_FAILED, "mapping %zu bytes failed", 2 * link->bytes);
+        return tm_fail(error, TM_FAILED, "mapping %zu bytes failed", 2 * link->bytes);
     }
     box *boxes[] = {(box *)start, (box *)(start + link->bytes)};
     for (int i = 0; node->leads && i < 2; i++) {
@@ -53,7 +53,7 @@ static int32_t mailbox_open(mailbox *link, const tm_node *node, uint32_t index, 
     link->bytes = (sizeof(box) + node->max_payload_bytes + 4095) / 4096 * 4096;
     snprintf(link->name, sizeof link->name, "/%s-%u", node->run_id, (unsigned)index);
     if (copies && !(link->copy = malloc(node->max_payload_bytes)))
-        return fail(error, TM_FAILED, "no memory for a copy");
+        return tm_fail(error, TM_FAILED, "no memory for a copy");
     return node->leads ? mailbox_map(link, error) : TM_OK;
 }
 
@@ -70,16 +70,16 @@ static int32_t mailbox_connect(mailbox *link, tm_error *error) {
 /* Waits for a turn: TM_OK, or TM_AGAIN after the time-out or a signal. */
 static int32_t mailbox_await(sem_t *turn, uint64_t timeout_ns) {
     if (sem_trywait(turn) == 0) return TM_OK;
-    uint64_t end_ns = now_ns() + timeout_ns;
+    uint64_t end_ns = tm_now_ns() + timeout_ns;
     struct timespec until = {(time_t)(end_ns / 1000000000u), (long)(end_ns % 1000000000u)};
     return timeout_ns && sem_clockwait(turn, CLOCK_MONOTONIC, &until) == 0 ? TM_OK : TM_AGAIN;
 }
 
 static int32_t mailbox_loan(mailbox *link, size_t length, tm_loan *loan, tm_error *error) {
     size_t most = link->node->max_payload_bytes;
-    if (length > most) return fail(error, TM_LIMIT, "message of %zu bytes, %zu at most", length, most);
+    if (length > most) return tm_fail(error, TM_LIMIT, "message of %zu bytes, %zu at most", length, most);
     if (mailbox_await(&link->outbox->empty, 1000000000u) != TM_OK)
-        return fail(error, TM_FAILED, "the mailbox was not emptied within 1 s");
+        return tm_fail(error, TM_FAILED, "the mailbox was not emptied within 1 s");
     *loan = (tm_loan){(uint8_t *)(link->outbox + 1), length, NULL};
     return TM_OK;
 }

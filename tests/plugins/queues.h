@@ -39,13 +39,13 @@ static int32_t queues_make(queues *link, int *id, tm_error *error) {
     char list[600];
     struct msqid_ds status;
     *id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
-    if (*id < 0) return fail_errno(error, "msgget");
-    if (msgctl(*id, IPC_STAT, &status) < 0) return fail_errno(error, "msgctl");
+    if (*id < 0) return tm_fail_errno(error, "msgget");
+    if (msgctl(*id, IPC_STAT, &status) < 0) return tm_fail_errno(error, "msgctl");
     snprintf(list, sizeof list, "%s/sysv-queues", link->node->scratch_dir);
     FILE *file = fopen(list, "a");
-    if (!file) return fail_errno(error, "fopen");
+    if (!file) return tm_fail_errno(error, "fopen");
     fprintf(file, "%d %lld\n", *id, (long long)status.msg_ctime);
-    return fclose(file) ? fail_errno(error, "fclose") : TM_OK;
+    return fclose(file) ? tm_fail_errno(error, "fclose") : TM_OK;
 }
 
 /* On an error, the caller closes what was opened. */
@@ -54,39 +54,36 @@ static int32_t queues_open(queues *link, const tm_node *node, tm_error *error) {
     link->ids[0] = link->ids[1] = -1;
     link->out = malloc(node->max_payload_bytes);
     link->in = malloc(node->max_payload_bytes);
-    if (!link->out || !link->in) return fail(error, TM_FAILED, "no memory for messages");
+    if (!link->out || !link->in) return tm_fail(error, TM_FAILED, "no memory for messages");
     if (!node->leads) return TM_OK;
     int32_t status = queues_make(link, &link->ids[0], error);
     return status == TM_OK ? queues_make(link, &link->ids[1], error) : status;
 }
 
 static int32_t queues_address(queues *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error) {
-    *length = sizeof link->ids;
-    if (*length > capacity) return fail(error, TM_LIMIT, "address of %zu bytes, %zu at most", *length, capacity);
-    memcpy(buffer, link->ids, *length);
-    return TM_OK;
+    return tm_give_address(link->ids, sizeof link->ids, buffer, capacity, length, error);
 }
 
 static int32_t queues_connect(queues *link, const tm_bytes *peers, size_t peer_count, tm_error *error) {
     if (link->node->leads) return TM_OK;
-    if (peer_count != 1 || peers->length != sizeof link->ids) return fail(error, TM_INVALID, "no address of queues");
+    if (peer_count != 1 || peers->length != sizeof link->ids) return tm_fail(error, TM_INVALID, "no address of queues");
     memcpy(link->ids, peers->data, peers->length);
     return TM_OK;
 }
 
 static int32_t queues_loan(queues *link, size_t length, tm_loan *loan, tm_error *error) {
     size_t most = link->node->max_payload_bytes;
-    if (length > most) return fail(error, TM_LIMIT, "message of %zu bytes, %zu at most", length, most);
+    if (length > most) return tm_fail(error, TM_LIMIT, "message of %zu bytes, %zu at most", length, most);
     *loan = (tm_loan){link->out, length, NULL};
     return TM_OK;
 }
 
 /* What a call that did not succeed means: TM_OK is to try again, with a short sleep where the node blocks. */
 static int32_t queues_retry(queues *link, const char *what, uint64_t *start, uint64_t timeout_ns, tm_error *error) {
-    if (errno == EIDRM || errno == EINVAL) return fail(error, TM_CLOSED, "the peer has removed the queue");
-    if (errno != EAGAIN && errno != ENOMSG && errno != EINTR) return fail_errno(error, what);
-    if (!*start) *start = now_ns();
-    if (now_ns() - *start >= timeout_ns) return TM_AGAIN;
+    if (errno == EIDRM || errno == EINVAL) return tm_fail(error, TM_CLOSED, "the peer has removed the queue");
+    if (errno != EAGAIN && errno != ENOMSG && errno != EINTR) return tm_fail_errno(error, what);
+    if (!*start) *start = tm_now_ns();
+    if (tm_now_ns() - *start >= timeout_ns) return TM_AGAIN;
     struct timespec pause = {0, 20000};
     if (link->node->blocks) nanosleep(&pause, NULL);
     return TM_OK;
@@ -105,7 +102,7 @@ static int32_t queues_publish(queues *link, const tm_loan *loan, uint64_t timeou
         }
         int32_t status = queues_retry(link, "msgsnd", &start, timeout_ns, error);
         if (status == TM_AGAIN && sent)
-            return fail(error, TM_FAILED, "%zu of %zu bytes were sent in time", sent, loan->length);
+            return tm_fail(error, TM_FAILED, "%zu of %zu bytes were sent in time", sent, loan->length);
         if (status != TM_OK) return status;
     }
     return TM_OK;
@@ -122,7 +119,7 @@ static int32_t queues_take(queues *link, uint64_t timeout_ns, tm_message *messag
         }
         size_t length = (size_t)link->packet.length;
         if (length > link->node->max_payload_bytes || link->filled + (size_t)got > length)
-            return fail(error, TM_FAILED, "the peer sends nonsense");
+            return tm_fail(error, TM_FAILED, "the peer sends nonsense");
         memcpy(link->in + link->filled, link->packet.bytes, (size_t)got);
         link->filled += (size_t)got;
         if (link->filled < length) continue;

@@ -53,14 +53,14 @@ static int32_t stream_listen(stream *link, int family, uint32_t index, tm_error 
         char *path = link->address.unix_path.sun_path;
         size_t room = sizeof link->address.unix_path.sun_path;
         int length = snprintf(path, room, "%s/stream-%u", link->node->scratch_dir, (unsigned)index);
-        if (length < 0 || (size_t)length >= room) return fail(error, TM_LIMIT, "socket path of %d bytes", length);
+        if (length < 0 || (size_t)length >= room) return tm_fail(error, TM_LIMIT, "socket path of %d bytes", length);
         link->address_bytes = sizeof link->address.unix_path;
     }
     link->listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (link->listener < 0) return fail_errno(error, "socket");
-    if (bind(link->listener, &link->address.any, link->address_bytes) < 0) return fail_errno(error, "bind");
+    if (link->listener < 0) return tm_fail_errno(error, "socket");
+    if (bind(link->listener, &link->address.any, link->address_bytes) < 0) return tm_fail_errno(error, "bind");
     if (family == AF_INET) getsockname(link->listener, &link->address.any, &link->address_bytes);
-    return listen(link->listener, 1) < 0 ? fail_errno(error, "listen") : TM_OK;
+    return listen(link->listener, 1) < 0 ? tm_fail_errno(error, "listen") : TM_OK;
 }
 
 /* On an error, the caller closes what was opened. */
@@ -70,53 +70,50 @@ static int32_t stream_open(stream *link, const tm_node *node, int family, uint32
     frame *frames[] = {&link->out, &link->in[0], &link->in[1]};
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
         if (!(frames[i]->bytes = malloc(HEADER + node->max_payload_bytes)))
-            return fail(error, TM_FAILED, "no memory for messages");
+            return tm_fail(error, TM_FAILED, "no memory for messages");
     return node->leads ? stream_listen(link, family, index, error) : TM_OK;
 }
 
 static int32_t stream_address(stream *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error) {
-    *length = link->address_bytes;
-    if (*length > capacity) return fail(error, TM_LIMIT, "address of %zu bytes, %zu at most", *length, capacity);
-    memcpy(buffer, &link->address, *length);
-    return TM_OK;
+    return tm_give_address(&link->address, link->address_bytes, buffer, capacity, length, error);
 }
 
 static int32_t stream_accept(stream *link, uint64_t timeout_ns, tm_error *error) {
-    uint64_t start = now_ns();
-    while (now_ns() - start <= timeout_ns) {
+    uint64_t start = tm_now_ns();
+    while (tm_now_ns() - start <= timeout_ns) {
         struct pollfd ready = {link->listener, POLLIN, 0};
         poll(&ready, 1, 10);
         link->connection = accept4(link->listener, NULL, NULL, SOCK_CLOEXEC);
         if (link->connection >= 0) return TM_OK;
-        if (errno != EAGAIN && errno != EINTR) return fail_errno(error, "accept");
+        if (errno != EAGAIN && errno != EINTR) return tm_fail_errno(error, "accept");
     }
-    return fail(error, TM_FAILED, "no follower within %llu ms", (unsigned long long)(timeout_ns / 1000000));
+    return tm_fail(error, TM_FAILED, "no follower within %llu ms", (unsigned long long)(timeout_ns / 1000000));
 }
 
 static int32_t stream_connect(stream *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
                               tm_error *error) {
     int32_t status = TM_OK;
-    if (peer_count != 1) return fail(error, TM_INVALID, "%zu peers, 1 is possible", peer_count);
+    if (peer_count != 1) return tm_fail(error, TM_INVALID, "%zu peers, 1 is possible", peer_count);
     if (link->node->leads) {
         status = stream_accept(link, timeout_ns, error);
         if (status != TM_OK) return status;
     } else {
-        if (peers->length > sizeof link->address) return fail(error, TM_INVALID, "the leader's address is too long");
+        if (peers->length > sizeof link->address) return tm_fail(error, TM_INVALID, "the leader's address is too long");
         memcpy(&link->address, peers->data, peers->length);
         link->connection = socket(link->address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (link->connection < 0) return fail_errno(error, "socket");
+        if (link->connection < 0) return tm_fail_errno(error, "socket");
         if (connect(link->connection, &link->address.any, (socklen_t)peers->length) < 0)
-            return fail_errno(error, "connect");
+            return tm_fail_errno(error, "connect");
     }
     int on = 1;
     if (link->address.any.sa_family == AF_INET)
         setsockopt(link->connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fcntl(link->connection, F_SETFL, O_NONBLOCK) < 0 ? fail_errno(error, "fcntl") : TM_OK;
+    return fcntl(link->connection, F_SETFL, O_NONBLOCK) < 0 ? tm_fail_errno(error, "fcntl") : TM_OK;
 }
 
 static int32_t stream_loan(stream *link, size_t length, tm_loan *loan, tm_error *error) {
     size_t most = link->node->max_payload_bytes;
-    if (length > most) return fail(error, TM_LIMIT, "message of %zu bytes, %zu at most", length, most);
+    if (length > most) return tm_fail(error, TM_LIMIT, "message of %zu bytes, %zu at most", length, most);
     *loan = (tm_loan){link->out.bytes + HEADER, length, NULL};
     return TM_OK;
 }
@@ -131,11 +128,11 @@ static int32_t stream_publish(stream *link, const tm_loan *loan, uint64_t timeou
             sent += (size_t)written;
             continue;
         }
-        if (errno != EAGAIN && errno != EINTR) return fail_errno(error, "write");
-        if (!start) start = now_ns();
-        if (now_ns() - start < timeout_ns) continue;
+        if (errno != EAGAIN && errno != EINTR) return tm_fail_errno(error, "write");
+        if (!start) start = tm_now_ns();
+        if (tm_now_ns() - start < timeout_ns) continue;
         if (sent == 0) return TM_AGAIN;
-        return fail(error, TM_FAILED, "%zu of %zu bytes were sent in time", sent, HEADER + loan->length);
+        return tm_fail(error, TM_FAILED, "%zu of %zu bytes were sent in time", sent, HEADER + loan->length);
     }
     return TM_OK;
 }
@@ -143,7 +140,7 @@ static int32_t stream_publish(stream *link, const tm_loan *loan, uint64_t timeou
 /* Reads on towards the header, or towards the whole message once its length is known. */
 static int32_t stream_take(stream *link, uint64_t timeout_ns, tm_message *message, tm_error *error) {
     if (!link->filling) link->filling = &link->in[link->in[0].held];
-    if (link->filling->held) return fail(error, TM_INVALID, "more than %d messages are held", HELD);
+    if (link->filling->held) return tm_fail(error, TM_INVALID, "more than %d messages are held", HELD);
     if (link->node->blocks) {
         struct timespec wait = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
         struct pollfd ready = {link->connection, POLLIN, 0};
@@ -155,11 +152,11 @@ static int32_t stream_take(stream *link, uint64_t timeout_ns, tm_message *messag
     while (link->filled < HEADER || link->filled < HEADER + length) {
         size_t wanted = link->filled < HEADER ? HEADER : HEADER + length;
         ssize_t got = read(link->connection, bytes + link->filled, wanted - link->filled);
-        if (got == 0) return fail(error, TM_CLOSED, "the peer has closed the connection");
-        if (got < 0) return errno == EAGAIN || errno == EINTR ? TM_AGAIN : fail_errno(error, "read");
+        if (got == 0) return tm_fail(error, TM_CLOSED, "the peer has closed the connection");
+        if (got < 0) return errno == EAGAIN || errno == EINTR ? TM_AGAIN : tm_fail_errno(error, "read");
         link->filled += (size_t)got;
         if (link->filled >= HEADER) memcpy(&length, bytes, HEADER);
-        if (length > link->node->max_payload_bytes) return fail(error, TM_FAILED, "the peer sends nonsense");
+        if (length > link->node->max_payload_bytes) return tm_fail(error, TM_FAILED, "the peer sends nonsense");
     }
     *message = (tm_message){bytes + HEADER, length, link->filling};
     link->filling->held = 1;

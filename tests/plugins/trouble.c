@@ -47,8 +47,8 @@ static void hang(const char *said) {
     const char *sign = getenv("TRIPMETER_TEST_HANGS");
     FILE *file = sign ? fopen(sign, "w") : NULL;
     if (file) fclose(file);
-    uint64_t start = now_ns();
-    while (now_ns() - start < LONGEST_HANG_NS) {
+    uint64_t start = tm_now_ns();
+    while (tm_now_ns() - start < LONGEST_HANG_NS) {
         if (said) dprintf(STDIN_FILENO, "%s", said);
         usleep(200000);
     }
@@ -61,7 +61,7 @@ static int32_t trouble_at(const char *where, tm_error *error) {
     if (!trouble.here || strncmp(trouble.mode, where, length) != 0 || trouble.mode[length] != '-') return TM_OK;
     const char *what = trouble.mode + length + 1;
     if (strcmp(what, "error") == 0)
-        return fail(error, TM_FAILED, "trouble on purpose in %s; choose another mode", where);
+        return tm_fail(error, TM_FAILED, "trouble on purpose in %s; choose another mode", where);
     if (strcmp(what, "mute") == 0) return TM_FAILED; /* an error without its text */
     if (strcmp(what, "garbage") == 0) {
         memset(error->text, 0xff, sizeof error->text); /* neither UTF-8 nor NUL-terminated */
@@ -92,11 +92,8 @@ static int32_t trouble_at(const char *where, tm_error *error) {
 }
 
 static tm_str setting(const tm_node_options *options, const char *name) {
-    for (size_t i = 0; i < options->setting_count; i++) {
-        tm_str key = options->settings[i].key;
-        if (key.length == strlen(name) && memcmp(key.data, name, key.length) == 0) return options->settings[i].value;
-    }
-    return (tm_str)TM_STR("");
+    const tm_str *given = tm_setting_of(options, name);
+    return given ? *given : (tm_str)TM_STR("");
 }
 
 static int32_t read_settings(const tm_node_options *options, tm_error *error) {
@@ -140,7 +137,7 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
     int32_t status = trouble_at("link", error);
     if (status != TM_OK) return status;
     tm_link *link = calloc(1, sizeof *link);
-    if (!link) return fail(error, TM_FAILED, "no memory for a link");
+    if (!link) return tm_fail(error, TM_FAILED, "no memory for a link");
     status = stream_open(&link->socket, node, AF_UNIX, options->index, error);
     if (status == TM_OK)
         *out = link;
@@ -228,7 +225,7 @@ static const tm_description description = {
     .variants = variants,
     .variant_count = LOAD == NO_VARIANT ? 0 : 1,
     .settings = settings,
-    .setting_count = sizeof settings / sizeof *settings,
+    .setting_count = TM_COUNT(settings),
 };
 
 static const struct {

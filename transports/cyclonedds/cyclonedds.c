@@ -6,7 +6,6 @@
  * Over iceoryx it is a struct of fixed size, the largest payload of the run, behind its length: loaned with
  * dds_loan_sample, and received with dds_takecdr, which leaves it where it is; dds_take would copy all of it.
  */
-#define _GNU_SOURCE
 #include "session.h"
 
 #include <dds/dds.h>
@@ -17,7 +16,6 @@
 #include <iceoryx_binding_c/runtime.h>
 
 #define NS_PER_MS INT64_C(1000000)
-#define LONGEST_WAIT_NS UINT64_C(3600000000000)
 /* One call of dds_write waits so long for room, and is repeated until the host's time-out. */
 #define WRITE_WAIT DDS_MSECS(20)
 
@@ -53,7 +51,7 @@ struct tm_link {
 
 static int32_t fail_dds(tm_error *error, const char *what, dds_return_t code)
 {
-    return fail(error, TM_FAILED, "%s failed: %s", what, dds_strretcode(code));
+    return tm_fail(error, TM_FAILED, "%s failed: %s", what, dds_strretcode(code));
 }
 
 /* What idlc makes of `struct Message { sequence<octet> data; }`, or of a struct with the length and so many octets. */
@@ -95,9 +93,8 @@ static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error
         return status;
     }
     if (found.carrier == OVER_ICEORYX) {
-        chunk_options chunks;
-        read_chunk_options(options, &found, &chunks);
-        status = roudi_probe(&chunks.options, limits, error);
+        const roudi_need chunks = chunks_of(options, &found);
+        status = roudi_probe(&chunks, limits, error);
         limits->max_payload_bytes -= limits->max_payload_bytes < CHUNK_EXTRA_BYTES ? 0 : CHUNK_EXTRA_BYTES;
         return status;
     }
@@ -113,26 +110,24 @@ static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error
 static int32_t daemon_command(const tm_node_options *options, tm_daemon_command *command, tm_error *error)
 {
     config found;
-    chunk_options chunks;
     const int32_t status = read_config(options, &found, error);
     if (status != TM_OK) {
         return status;
     }
-    read_chunk_options(options, &found, &chunks);
-    return roudi_daemon_command(&chunks.options, command, error);
+    const roudi_need chunks = chunks_of(options, &found);
+    return roudi_daemon_command(&chunks, command, error);
 }
 
 /* Joins iceoryx under a name of ours, before Cyclone DDS does, and finds out whether RouDi is there. */
 static int32_t join_iceoryx(const tm_node_options *options, const config *found, tm_error *error)
 {
-    chunk_options chunks;
-    read_chunk_options(options, found, &chunks);
-    const int32_t status = roudi_check_options(&chunks.options, error);
+    const roudi_need chunks = chunks_of(options, found);
+    const int32_t status = roudi_check_need(&chunks, error);
     if (status != TM_OK) {
         return status;
     }
     iox_set_loglevel(Iceoryx_LogLevel_Warn);
-    return roudi_join(&chunks.options, iox_runtime_init, error);
+    return roudi_join(options, iox_runtime_init, error);
 }
 
 /* A payload that cannot be served is refused here. */
@@ -187,7 +182,7 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
     }
     tm_node *opened = (tm_node *)calloc(1, sizeof *opened);
     if (opened == NULL) {
-        return fail(error, TM_FAILED, "out of memory");
+        return tm_fail(error, TM_FAILED, "out of memory");
     }
     opened->config = found;
     snprintf(opened->run_id, sizeof opened->run_id, "%.*s", (int)options->run_id.length, options->run_id.data);
@@ -219,7 +214,7 @@ static int32_t receive(tm_link *link, tm_message *message, tm_error *error)
             return TM_OK;
         }
         ddsi_serdata_unref(taken);
-        return info.valid_data ? fail(error, TM_FAILED, "a message came over the network instead of shared memory")
+        return info.valid_data ? tm_fail(error, TM_FAILED, "a message came over the network instead of shared memory")
                                : TM_AGAIN;
     }
     void *taken = &link->taken;
@@ -343,7 +338,7 @@ static int32_t make_endpoints(tm_link *link, tm_error *error)
     }
     const dds_entity_t shared = link->writer > 0 ? link->writer : link->reader;
     if (node->config.carrier == OVER_ICEORYX && !dds_is_loan_available(shared)) {
-        return fail(error, TM_UNAVAILABLE, "this Cyclone DDS does not use iceoryx; install one that does");
+        return tm_fail(error, TM_UNAVAILABLE, "this Cyclone DDS does not use iceoryx; install one that does");
     }
     return TM_OK;
 }
@@ -352,7 +347,7 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
 {
     tm_link *opened = (tm_link *)calloc(1, sizeof *opened);
     if (opened == NULL) {
-        return fail(error, TM_FAILED, "out of memory");
+        return tm_fail(error, TM_FAILED, "out of memory");
     }
     opened->node = node;
     opened->index = options->index;
@@ -363,7 +358,7 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
         opened->draft._buffer = (uint8_t *)calloc(1, node->max_payload_bytes);
         opened->draft._maximum = (uint32_t)node->max_payload_bytes;
         if (opened->draft._buffer == NULL) {
-            status = fail(error, TM_FAILED, "no memory for a message of %" PRIu64 " bytes", node->max_payload_bytes);
+            status = tm_fail(error, TM_FAILED, "no memory for a message of %" PRIu64 " bytes", node->max_payload_bytes);
         }
     } else if (node->leads || node->is_answered) {
         status = roudi_check(error);
@@ -376,14 +371,6 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
         return status;
     }
     *link = opened;
-    return TM_OK;
-}
-
-/* Both ends find each other by discovery. */
-static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error)
-{
-    (void)link, (void)buffer, (void)capacity, (void)error;
-    *length = 0;
     return TM_OK;
 }
 
@@ -407,12 +394,11 @@ static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_co
                             tm_error *error)
 {
     (void)peers, (void)peer_count;
-    const uint64_t wait = timeout_ns < LONGEST_WAIT_NS ? timeout_ns : LONGEST_WAIT_NS;
-    const dds_time_t deadline = dds_time() + (dds_time_t)wait;
+    const dds_time_t deadline = dds_time() + (dds_time_t)tm_wait_ns(timeout_ns);
     while (!is_matched(link)) {
         if (dds_time() >= deadline) {
-            return fail(error, TM_FAILED, "link %" PRIu32 ": no peer was discovered within %" PRIu64 " ms", link->index,
-                        timeout_ns / (uint64_t)NS_PER_MS);
+            return tm_fail(error, TM_FAILED, "link %" PRIu32 ": no peer was discovered within %" PRIu64 " ms",
+                           link->index, timeout_ns / (uint64_t)NS_PER_MS);
         }
         dds_sleepfor(DDS_MSECS(1));
     }
@@ -424,8 +410,8 @@ static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to,
 {
     (void)in_reply_to;
     if (length > link->node->max_payload_bytes) {
-        return fail(error, TM_LIMIT, "message of %zu bytes, %" PRIu64 " at most", length,
-                    link->node->max_payload_bytes);
+        return tm_fail(error, TM_LIMIT, "message of %zu bytes, %" PRIu64 " at most", length,
+                       link->node->max_payload_bytes);
     }
     if (link->node->config.carrier != OVER_ICEORYX) {
         *loan = (tm_loan){link->draft._buffer, length, NULL};
@@ -434,9 +420,9 @@ static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to,
     void *sample = NULL;
     const dds_return_t result = dds_loan_sample(link->writer, &sample);
     if (result != DDS_RETCODE_OK) {
-        return fail(error, TM_LIMIT,
-                    "RouDi has no chunk of %zu bytes left; lower depth, or give RouDi a larger pool: %s", length,
-                    dds_strretcode(result));
+        return tm_fail(error, TM_LIMIT,
+                       "RouDi has no chunk of %zu bytes left; lower depth, or give RouDi a larger pool: %s", length,
+                       dds_strretcode(result));
     }
     ((chunk *)sample)->length = length;
     *loan = (tm_loan){((chunk *)sample)->data, length, sample};
@@ -460,8 +446,7 @@ static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_err
     }
     dds_return_t result = dds_write(link->writer, sample);
     if (result == DDS_RETCODE_TIMEOUT) {
-        const uint64_t wait = timeout_ns < LONGEST_WAIT_NS ? timeout_ns : LONGEST_WAIT_NS;
-        const dds_time_t deadline = dds_time() + (dds_time_t)wait;
+        const dds_time_t deadline = dds_time() + (dds_time_t)tm_wait_ns(timeout_ns);
         while (result == DDS_RETCODE_TIMEOUT && dds_time() < deadline) {
             result = dds_write(link->writer, sample);
         }
@@ -476,13 +461,12 @@ static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_err
 static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_error *error)
 {
     if (link->wait_set > 0) {
-        const uint64_t wait = timeout_ns < LONGEST_WAIT_NS ? timeout_ns : LONGEST_WAIT_NS;
-        dds_waitset_wait(link->wait_set, NULL, 0, (dds_duration_t)wait);
+        dds_waitset_wait(link->wait_set, NULL, 0, (dds_duration_t)tm_wait_ns(timeout_ns));
     }
     return receive(link, message, error);
 }
 
-static char system_version[48] = "Cyclone DDS " DDS_VERSION;
+static char system_version[48];
 
 static tm_description description = {
     .struct_size = sizeof description,
@@ -491,49 +475,22 @@ static tm_description description = {
     .version = TM_STR("0.1.0"),
     .system_version = {system_version, 0},
     .variants = variants,
-    .variant_count = sizeof variants / sizeof variants[0],
+    .variant_count = TM_COUNT(variants),
     .settings = settings,
-    .setting_count = sizeof settings / sizeof settings[0],
+    .setting_count = TM_COUNT(settings),
     .daemon = TM_STR("iox-roudi"),
 };
 
-/* The version is in the library's file name; the header's is what we were built with. */
-static void find_version(void)
+/* The header's version is the one that we were built with. */
+__attribute__((constructor)) static void find_version(void)
 {
-    Dl_info info;
-    char path[PATH_MAX];
-    const char *suffix = NULL;
-    if (dladdr((const void *)(uintptr_t)&dds_create_domain, &info) != 0 && info.dli_fname != NULL
-        && realpath(info.dli_fname, path) != NULL) {
-        suffix = strstr(path, ".so.");
-    }
-    if (suffix != NULL) {
-        snprintf(system_version, sizeof system_version, "Cyclone DDS %.30s", suffix + 4);
-    }
+    tm_library_version((const void *)(uintptr_t)&dds_create_domain, "Cyclone DDS", DDS_VERSION, system_version,
+                       sizeof system_version);
     description.system_version.length = strlen(system_version);
 }
 
-__attribute__((visibility("default"))) const tm_transport *tripmeter_transport(void)
+TM_EXPORT const tm_transport *tripmeter_transport(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    static const tm_transport transport = {
-        .abi_version = TM_ABI_VERSION,
-        .struct_size = sizeof transport,
-        .description = &description,
-        .probe = probe,
-        .daemon_command = daemon_command,
-        .node_open = node_open,
-        .node_close = node_close,
-        .link_open = link_open,
-        .link_address = link_address,
-        .link_connect = link_connect,
-        .link_close = link_close,
-        .loan = loan,
-        .publish = publish,
-        .discard = discard,
-        .take = take,
-        .release = release,
-    };
-    pthread_once(&once, find_version);
+    static const tm_transport transport = TM_TRANSPORT(&description, tm_no_address, daemon_command);
     return &transport;
 }

@@ -5,8 +5,8 @@
 #ifndef TRIPMETER_CYCLONEDDS_SESSION_H
 #define TRIPMETER_CYCLONEDDS_SESSION_H
 
-#include "credentials.h"
 #include "config.h"
+#include "credentials.h"
 
 #include <arpa/inet.h>
 #include <dds/dds.h>
@@ -102,11 +102,11 @@ static inline int32_t set_nodelay(const session *agreed, tm_error *error)
 {
     DIR *folder = opendir("/proc/self/fd");
     const int one = 1;
-    int32_t status = folder != NULL ? TM_OK : fail(error, TM_FAILED, "/proc/self/fd: %s", strerror(errno));
+    int32_t status = folder != NULL ? TM_OK : tm_fail(error, TM_FAILED, "/proc/self/fd: %s", strerror(errno));
     for (struct dirent *entry = NULL; status == TM_OK && (entry = readdir(folder)) != NULL;) {
         const int fd = atoi(entry->d_name);
         if (is_connection(fd, agreed) && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) {
-            status = fail(error, TM_FAILED, "TCP_NODELAY: %s", strerror(errno));
+            status = tm_fail(error, TM_FAILED, "TCP_NODELAY: %s", strerror(errno));
         }
     }
     if (folder != NULL) {
@@ -128,8 +128,8 @@ static inline int32_t choose(const tm_node_options *options, const config *found
         }
     }
     if (chosen->domain == 0 || !has_ports) {
-        return fail(error, TM_UNAVAILABLE, "no free %s on 127.0.0.1; end other programs that use DDS",
-                    chosen->domain == 0 ? "DDS domain from 1 to 100" : "TCP port");
+        return tm_fail(error, TM_UNAVAILABLE, "no free %s on 127.0.0.1; end other programs that use DDS",
+                       chosen->domain == 0 ? "DDS domain from 1 to 100" : "TCP port");
     }
     return TM_OK;
 }
@@ -137,7 +137,7 @@ static inline int32_t choose(const tm_node_options *options, const config *found
 static inline int32_t make_credentials(const char *folder, tm_error *error)
 {
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        return fail(error, TM_FAILED, "cannot make the folder '%.300s': %s", folder, strerror(errno));
+        return tm_fail(error, TM_FAILED, "cannot make the folder '%.300s': %s", folder, strerror(errno));
     }
     return credentials_write(folder, error->text, sizeof error->text) ? TM_OK : TM_FAILED;
 }
@@ -165,7 +165,7 @@ static inline int32_t agree(FILE *file, const tm_node_options *options, const co
         }
         fprintf(file, "\n");
         if (fflush(file) != 0) {
-            return fail(error, TM_FAILED, "cannot write to '%.300s': %s", agreed->folder, strerror(errno));
+            return tm_fail(error, TM_FAILED, "cannot write to '%.300s': %s", agreed->folder, strerror(errno));
         }
     }
     return status;
@@ -190,7 +190,7 @@ static inline int32_t become_member(session *opened, tm_error *error)
     snprintf(path, sizeof path, "%.400s/members", opened->folder);
     opened->members = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (opened->members < 0 || flock(opened->members, LOCK_SH) != 0) {
-        return fail(error, TM_FAILED, "cannot lock '%.300s': %s", path, strerror(errno));
+        return tm_fail(error, TM_FAILED, "cannot lock '%.300s': %s", path, strerror(errno));
     }
     return TM_OK;
 }
@@ -214,8 +214,10 @@ static inline int32_t open_session(const tm_node_options *options, const config 
 {
     char path[PATH_BYTES];
     if (options->scratch_dir.length > PATH_BYTES - 64) {
-        return fail(error, TM_LIMIT, "the scratch folder's path has %zu characters, over the limit of %u; choose a "
-                    "shorter TMPDIR", options->scratch_dir.length, PATH_BYTES - 64);
+        return tm_fail(error, TM_LIMIT,
+                       "the scratch folder's path has %zu characters, over the limit of %u; choose a "
+                       "shorter TMPDIR",
+                       options->scratch_dir.length, PATH_BYTES - 64);
     }
     snprintf(opened->folder, sizeof opened->folder, "%.*s", (int)options->scratch_dir.length,
              options->scratch_dir.data);
@@ -228,7 +230,7 @@ static inline int32_t open_session(const tm_node_options *options, const config 
         if (fd >= 0) {
             close(fd);
         }
-        return fail(error, TM_FAILED, "cannot open '%.300s': %s", path, strerror(reason));
+        return tm_fail(error, TM_FAILED, "cannot open '%.300s': %s", path, strerror(reason));
     }
     int32_t status = agree(file, options, found, opened, error);
     fclose(file);
@@ -328,7 +330,7 @@ static inline void write_xml(char *xml, const tm_node_options *options, const se
            found->buffer_bytes, found->buffer_bytes, unacknowledged_bytes(options, found));
     append(xml, "<SharedMemory><Enable>%s</Enable><LogLevel>warn</LogLevel></SharedMemory>",
            found->carrier == OVER_ICEORYX ? "true" : "false");
-    if (found->is_secured && options->intruder != TM_INTRUDER_PLAIN && LIE != 2) {
+    if (found->is_secured && options->intruder != TM_INTRUDER_PLAIN) {
         append_security(xml, agreed->credentials);
     }
     append(xml, "</Domain></CycloneDDS>");

@@ -7,15 +7,14 @@
 // until it was greeted by somebody who has heard it. They also grow eCAL's memory files to their final size, and under
 // zero copy they tell where in those files a payload lies.
 
+#include "tripmeter_plugin.hpp"
+
 #include "courier.h"
 #include "library.h"
 #include "segments.h"
-#include "status.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cinttypes>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -26,36 +25,32 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using tripmeter::Failure;
+using tripmeter::guarded;
 
 constexpr unsigned kComponents = 0x001 | 0x002 | 0x010 | 0x020; // publisher, subscriber, logging, time
 constexpr uint32_t kPatterns = TM_PINGPONG | TM_CHANNEL | TM_THROUGHPUT;
 constexpr uint64_t kMostBytes = UINT64_C(1) << 30;
-constexpr uint64_t kLongestWaitNs = UINT64_C(3'600'000'000'000);
 constexpr unsigned kMostAckMs = 10'000;
 constexpr unsigned kMostBuffers = 16;
 
 // Several followers or publishers not over TCP: there answers that come together get lost: a subscriber seems to keep the
 // latest message of all its publishers only.
 const tm_variant kVariants[] = {
-    {TM_STR("shm"), TM_STR("shared memory, copied on both sides: eCAL's default"), TM_PATH_SHARED_MEMORY, kPatterns,
-     TM_CALLBACK, TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS, {0}},
-    {TM_STR("shm-zero-copy"), TM_STR("shared memory, written and read in place"), TM_PATH_SHARED_MEMORY, kPatterns,
-     TM_CALLBACK, TM_LOSSY | TM_ZERO_COPY | TM_FAN_OUT | TM_PUBLISHERS, {0}},
-    {TM_STR("udp"), TM_STR("UDP multicast over the loopback"), TM_PATH_UDP, kPatterns, TM_CALLBACK,
-     TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS, {0}},
-    {TM_STR("tcp"), TM_STR("TCP"), TM_PATH_TCP, kPatterns, TM_CALLBACK, TM_LOSSY, {0}},
+    TM_VARIANT("shm", "shared memory, copied on both sides: eCAL's default", TM_PATH_SHARED_MEMORY, kPatterns,
+               TM_CALLBACK, TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS),
+    TM_VARIANT("shm-zero-copy", "shared memory, written and read in place", TM_PATH_SHARED_MEMORY, kPatterns,
+               TM_CALLBACK, TM_LOSSY | TM_ZERO_COPY | TM_FAN_OUT | TM_PUBLISHERS),
+    TM_VARIANT("udp", "UDP multicast over the loopback", TM_PATH_UDP, kPatterns, TM_CALLBACK,
+               TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS),
+    TM_VARIANT("tcp", "TCP", TM_PATH_TCP, kPatterns, TM_CALLBACK, TM_LOSSY),
 };
 
 const tm_setting kSettings[] = {
-    {TM_STR("ack_timeout_ms"), TM_STR("100"), TM_STR("milliseconds, 0 (off) to 10000"),
-     TM_STR("shared memory: how long a send waits until the receiver's callback has returned"), {0}},
-    {TM_STR("buffers"), TM_STR("1"), TM_STR("1 to 16"), TM_STR("shared memory: memory files per publisher"), {0}},
+    TM_SETTING("ack_timeout_ms", "100", "milliseconds, 0 (off) to 10000",
+               "shared memory: how long a send waits until the receiver's callback has returned"),
+    TM_SETTING("buffers", "1", "1 to 16", "shared memory: memory files per publisher"),
 };
-
-bool operator==(const tm_str& string, const char* text)
-{
-    return string.length == std::strlen(text) && std::memcmp(string.data, text, string.length) == 0;
-}
 
 // What the options ask for.
 struct Settings {
@@ -63,55 +58,48 @@ struct Settings {
     bool is_zero_copy = false;
     bool is_udp = false;
     bool is_tcp = false;
-    unsigned ack_timeout_ms = 100;
-    unsigned buffers = 1;
+    uint32_t ack_timeout_ms = 100;
+    uint32_t buffers = 1;
 };
 
-int32_t read_number(const tm_key_value& setting, unsigned least, unsigned most, unsigned& number, tm_error* error)
+void read_number(const tm_node_options& options, const char* name, uint32_t least, uint32_t most, uint32_t& number)
 {
-    const std::string text(setting.value.data, setting.value.length);
-    const bool is_number = !text.empty() && text.size() < 6 && text.find_first_not_of("0123456789") == std::string::npos;
-    number = is_number ? static_cast<unsigned>(std::stoul(text)) : most + 1;
-    if (number < least || number > most) {
-        return fail(error, TM_INVALID, "%.*s=%s: give a number from %u to %u", static_cast<int>(setting.key.length),
-                    setting.key.data, text.c_str(), least, most);
+    const tm_str* const value = tm_setting_of(&options, name);
+    uint64_t found = number;
+    if (value != nullptr && !tm_parse_number(*value, least, most, &found)) {
+        throw Failure(TM_INVALID, std::string(name) + "=" + tripmeter::text(*value) + ": give a number from "
+                                      + std::to_string(least) + " to " + std::to_string(most));
     }
-    return TM_OK;
+    number = static_cast<uint32_t>(found);
 }
 
-int32_t read_settings(const tm_node_options& options, Settings& settings, tm_error* error)
+Settings read_settings(const tm_node_options& options)
 {
-    settings.is_zero_copy = options.variant == "shm-zero-copy";
-    settings.is_shm = settings.is_zero_copy || options.variant == "shm";
-    settings.is_udp = options.variant == "udp";
-    settings.is_tcp = options.variant == "tcp";
+    Settings settings;
+    settings.is_zero_copy = tm_is(options.variant, "shm-zero-copy");
+    settings.is_shm = settings.is_zero_copy || tm_is(options.variant, "shm");
+    settings.is_udp = tm_is(options.variant, "udp");
+    settings.is_tcp = tm_is(options.variant, "tcp");
     if (!settings.is_shm && !settings.is_udp && !settings.is_tcp) {
-        return fail(error, TM_INVALID, "ecal has no variant '%.*s'", static_cast<int>(options.variant.length),
-                    options.variant.data);
+        throw Failure(TM_INVALID, "ecal has no variant '" + tripmeter::text(options.variant) + "'");
     }
     if (options.wait != TM_CALLBACK) {
-        return fail(error, TM_INVALID, "ecal delivers by callback only; use --wait callback");
+        throw Failure(TM_INVALID, "ecal delivers by callback only; use --wait callback");
     }
-    int32_t status = TM_OK;
-    for (size_t i = 0; i < options.setting_count && status == TM_OK; ++i) {
-        const tm_key_value& setting = options.settings[i];
-        if (setting.key == "ack_timeout_ms") {
-            status = read_number(setting, 0, kMostAckMs, settings.ack_timeout_ms, error);
-        } else if (setting.key == "buffers") {
-            status = read_number(setting, 1, kMostBuffers, settings.buffers, error);
-        }
-    }
+    read_number(options, "ack_timeout_ms", 0, kMostAckMs, settings.ack_timeout_ms);
+    read_number(options, "buffers", 1, kMostBuffers, settings.buffers);
     const Settings defaults;
     const bool is_of_shm = settings.ack_timeout_ms != defaults.ack_timeout_ms || settings.buffers != defaults.buffers;
-    if (status == TM_OK && !settings.is_shm && is_of_shm) {
-        return fail(error, TM_INVALID, "settings ack_timeout_ms and buffers are of shared memory only; leave them out");
+    if (!settings.is_shm && is_of_shm) {
+        throw Failure(TM_INVALID, "settings ack_timeout_ms and buffers are of shared memory only; leave them out");
     }
     const bool is_one_way = options.pattern == TM_CHANNEL || options.pattern == TM_THROUGHPUT;
-    if (status == TM_OK && settings.is_zero_copy && is_one_way && settings.ack_timeout_ms == 0) {
-        return fail(error, TM_INVALID,
-                    "zero copy without acknowledgement would overwrite messages while they are read; give ack_timeout_ms");
+    if (settings.is_zero_copy && is_one_way && settings.ack_timeout_ms == 0) {
+        throw Failure(TM_INVALID,
+                      "zero copy without acknowledgement would overwrite messages while they are read; give "
+                      "ack_timeout_ms");
     }
-    return status;
+    return settings;
 }
 
 // The largest message. A memory file has half as much again in reserve, and both sides have one per buffer. A datagram
@@ -135,20 +123,18 @@ uint64_t max_payload_bytes(const Settings& settings)
     return std::min(free_bytes / (UINT64_C(4) * settings.buffers), kMostBytes);
 }
 
-int32_t check(const tm_node_options* options, Settings& settings, uint64_t& limit, tm_error* error)
+Settings checked(const tm_node_options& options)
 {
     if (!library().is_usable()) {
-        return fail(error, TM_UNAVAILABLE, "%s", library().refusal.c_str());
+        throw Failure(TM_UNAVAILABLE, library().refusal);
     }
-    if (options->follower_count > 64) {
-        return fail(error, TM_LIMIT, "%" PRIu32 " followers, 64 at most", options->follower_count);
+    if (options.follower_count > 64) {
+        throw Failure(TM_LIMIT, std::to_string(options.follower_count) + " followers, 64 at most");
     }
-    if (options->publisher_count > 64) {
-        return fail(error, TM_LIMIT, "%" PRIu32 " publishers, 64 at most", options->publisher_count);
+    if (options.publisher_count > 64) {
+        throw Failure(TM_LIMIT, std::to_string(options.publisher_count) + " publishers, 64 at most");
     }
-    const int32_t status = read_settings(*options, settings, error);
-    limit = status == TM_OK ? max_payload_bytes(settings) : 0;
-    return status;
+    return read_settings(options);
 }
 
 /** eCAL makes a folder in TMPDIR, and forgets it if it is killed: while this lives, TMPDIR is the scratch folder. */
@@ -176,7 +162,7 @@ private:
 struct tm_node {
     tm_node(const tm_node_options& options, const Settings& given)
         : settings(given)
-        , run_id(options.run_id.data, options.run_id.length)
+        , run_id(tripmeter::text(options.run_id))
         , max_payload(options.max_payload_bytes)
         , is_leader(options.role == TM_LEADER)
         , is_answered(options.pattern == TM_PINGPONG)
@@ -184,9 +170,9 @@ struct tm_node {
         , has_publishers(options.publisher_count > 1)
         , peer_count(std::max<uint32_t>(is_leader ? options.follower_count : options.publisher_count, 1))
         , peers(UINT64_MAX >> (64 - peer_count))
-        , segments(std::string(options.scratch_dir.data, options.scratch_dir.length) + "/shared-memory")
+        , segments(tripmeter::text(options.scratch_dir) + "/shared-memory")
     {
-        const TemporaryFolder scratch({options.scratch_dir.data, options.scratch_dir.length});
+        const TemporaryFolder scratch(tripmeter::text(options.scratch_dir));
         // Constructed by the library without its configuration file, so that only eCAL's defaults hold.
         alignas(16) std::byte configuration[Library::kConfigurationBytes]{};
         library().construct_configuration(configuration);
@@ -230,26 +216,19 @@ struct tm_link final : private eCAL::CPayloadWriter {
         };
         const eCAL::SDataTypeInformation type{};
         const Settings& settings = node.settings;
-        const bool over_shm = LIE ? settings.is_zero_copy : settings.is_shm;
-        const bool over_udp = LIE ? !settings.is_udp : settings.is_udp;
-        const bool over_tcp = LIE ? settings.is_udp : settings.is_tcp;
         auto out = library().publisher_defaults();
-        out.shm.enable = over_shm;
+        out.shm.enable = settings.is_shm;
         out.shm.zero_copy_mode = settings.is_zero_copy;
         out.shm.acknowledge_timeout_ms = settings.ack_timeout_ms;
         out.shm.memfile_buffer_count = settings.buffers;
-        out.udp_enable = over_udp;
-        out.tcp_enable = over_tcp;
+        out.udp_enable = settings.is_udp;
+        out.tcp_enable = settings.is_tcp;
         auto in = library().subscriber_defaults();
-        in.shm_enable = over_shm;
-        in.udp_enable = over_udp && !over_shm;
-        in.tcp_enable = over_tcp;
+        in.shm_enable = settings.is_shm;
+        in.udp_enable = settings.is_udp;
+        in.tcp_enable = settings.is_tcp;
         library().construct_publisher(publisher, topic(node.is_leader ? "up" : "down"), type, out);
         library().construct_subscriber(subscriber, topic(node.is_leader ? "down" : "up"), type, in);
-        if (LIE && over_shm) {
-            std::swap(in.shm_enable, in.udp_enable);
-            library().construct_subscriber(bystander, topic(node.is_leader ? "down" : "up"), type, in);
-        }
         library().set_receive_callback(subscriber, [this](const auto&, const auto&, const auto& data) { receive(data); });
         node.links.push_back(this);
     }
@@ -259,9 +238,6 @@ struct tm_link final : private eCAL::CPayloadWriter {
         node.links.erase(std::remove(node.links.begin(), node.links.end(), this), node.links.end());
         courier.reset();
         library().remove_receive_callback(subscriber);
-        if (LIE && node.settings.is_zero_copy) {
-            library().destroy_subscriber(bystander);
-        }
         library().destroy_subscriber(subscriber);
         library().destroy_publisher(publisher);
     }
@@ -378,9 +354,9 @@ struct tm_link final : private eCAL::CPayloadWriter {
     int32_t failed(tm_error* error) const
     {
         if (library().subscriber_count(publisher) == 0) {
-            return fail(error, TM_CLOSED, "link %" PRIu32 ": eCAL has no subscriber any more", index);
+            return tm_fail(error, TM_CLOSED, "link %" PRIu32 ": eCAL has no subscriber any more", index);
         }
-        return fail(error, TM_FAILED, "link %" PRIu32 ": eCAL did not send the message", index);
+        return tm_fail(error, TM_FAILED, "link %" PRIu32 ": eCAL did not send the message", index);
     }
 
     tm_node& node;
@@ -401,7 +377,6 @@ struct tm_link final : private eCAL::CPayloadWriter {
     std::atomic<uint64_t> heard{0};   // by whom I was
     alignas(16) std::byte publisher[Library::kObjectBytes]{};
     alignas(16) std::byte subscriber[Library::kObjectBytes]{};
-    alignas(16) std::byte bystander[Library::kObjectBytes]{}; // of a lie only
     std::optional<Courier> courier;
 };
 
@@ -409,32 +384,28 @@ namespace {
 
 int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error) noexcept
 {
-    return guarded("looking for eCAL", error, [&] {
-        Settings settings;
+    return guarded(error, "looking for eCAL", [&] {
+        limits->max_payload_bytes = max_payload_bytes(checked(*options));
         limits->packet_bytes = 0;
-        return check(options, settings, limits->max_payload_bytes, error);
+        return TM_OK;
     });
 }
 
 int32_t node_open(const tm_node_options* options, tm_node** node, tm_error* error) noexcept
 {
-    return guarded("joining eCAL", error, [&] {
-        Settings settings;
-        uint64_t limit = 0;
-        const int32_t status = check(options, settings, limit, error);
-        if (status != TM_OK) {
-            return status;
-        }
+    return guarded(error, "joining eCAL", [&] {
+        const Settings settings = checked(*options);
+        const uint64_t limit = max_payload_bytes(settings);
         if (options->max_payload_bytes > limit) {
-            return fail(error, TM_LIMIT, "payload of %" PRIu64 " bytes, %" PRIu64 " at most: %s",
-                        options->max_payload_bytes, limit,
-                        settings.is_shm   ? "1 GiB, or a quarter of what /dev/shm has free for each buffer"
-                        : settings.is_udp ? "half of sysctl net.core.rmem_max"
-                                          : "1 GiB");
+            return tm_fail(error, TM_LIMIT, "payload of %" PRIu64 " bytes, %" PRIu64 " at most: %s",
+                           options->max_payload_bytes, limit,
+                           settings.is_shm   ? "1 GiB, or a quarter of what /dev/shm has free for each buffer"
+                           : settings.is_udp ? "half of sysctl net.core.rmem_max"
+                                             : "1 GiB");
         }
         auto opened = std::make_unique<tm_node>(*options, settings);
         if (!opened->is_joined) {
-            return fail(error, TM_FAILED, "eCAL %s cannot be initialised", library().version.c_str());
+            throw Failure(TM_FAILED, "eCAL " + library().version + " cannot be initialised");
         }
         *node = opened.release();
         return static_cast<int32_t>(TM_OK);
@@ -448,27 +419,21 @@ void node_close(tm_node* node) noexcept
 
 int32_t link_open(tm_node* node, const tm_link_options* options, tm_link** link, tm_error* error) noexcept
 {
-    return guarded("opening a link", error, [&] {
+    return guarded(error, "opening a link", [&] {
         *link = std::make_unique<tm_link>(*node, *options).release();
         return static_cast<int32_t>(TM_OK);
     });
 }
 
-int32_t link_address(tm_link*, uint8_t*, size_t, size_t* length, tm_error*) noexcept
-{
-    *length = 0;
-    return TM_OK;
-}
-
 int32_t link_connect(tm_link* link, const tm_bytes*, size_t, uint64_t timeout_ns, tm_error* error) noexcept
 {
-    return guarded("connecting", error, [&] {
-        const auto wait = std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs));
+    return guarded(error, "connecting", [&] {
+        const auto wait = std::chrono::nanoseconds(tm_wait_ns(timeout_ns));
         if (!link->greet(Clock::now() + wait)) {
-            return fail(error, TM_FAILED,
-                        "link %" PRIu32 ": no answer from the other side after %" PRIu64
-                        " ms; eCAL finds peers by UDP broadcast to 127.255.255.255, see that the loopback is up",
-                        link->index, timeout_ns / 1'000'000);
+            return tm_fail(error, TM_FAILED,
+                           "link %" PRIu32 ": no answer from the other side after %" PRIu64
+                           " ms; eCAL finds peers by UDP broadcast to 127.255.255.255, see that the loopback is up",
+                           link->index, timeout_ns / 1'000'000);
         }
         const tm_node& node = link->node;
         if (node.is_leader && node.is_answered && node.settings.is_shm && node.settings.ack_timeout_ms > 0) {
@@ -486,7 +451,7 @@ void link_close(tm_link* link) noexcept
 int32_t loan(tm_link* link, size_t length, const tm_message*, tm_loan* loan, tm_error* error) noexcept
 {
     if (length > link->node.max_payload) {
-        return fail(error, TM_LIMIT, "message of %zu bytes, %" PRIu64 " at most", length, link->node.max_payload);
+        return tm_fail(error, TM_LIMIT, "message of %zu bytes, %" PRIu64 " at most", length, link->node.max_payload);
     }
     loan->data = link->place();
     loan->length = length;
@@ -496,14 +461,14 @@ int32_t loan(tm_link* link, size_t length, const tm_message*, tm_loan* loan, tm_
 
 int32_t publish(tm_link* link, tm_loan* loan, uint64_t timeout_ns, tm_error* error) noexcept
 {
-    return guarded("sending", error, [&] {
+    return guarded(error, "sending", [&] {
         if (!link->courier) {
             return link->send(loan->data, loan->length) ? static_cast<int32_t>(TM_OK) : link->failed(error);
         }
         if (link->has_failed) {
             return link->failed(error);
         }
-        const auto wait = std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs));
+        const auto wait = std::chrono::nanoseconds(tm_wait_ns(timeout_ns));
         const bool taken = link->courier->submit(wait, [&] { link->submitted = *loan; });
         return static_cast<int32_t>(taken ? TM_OK : TM_AGAIN);
     });
@@ -516,38 +481,19 @@ void discard(tm_link*, tm_loan* loan) noexcept
 
 int32_t take(tm_link*, uint64_t, tm_message*, tm_error* error) noexcept
 {
-    return fail(error, TM_INVALID, "ecal delivers by callback only");
+    return tm_fail(error, TM_INVALID, "ecal delivers by callback only");
 }
 
 void release(tm_link*, tm_message*) noexcept {}
 
-struct Description {
-    Description() noexcept
-    {
-        table.struct_size = sizeof table;
-        table.system = TM_STR("ecal");
-        table.summary = TM_STR("Eclipse eCAL through its C++ interface: shared memory, UDP, TCP");
-        table.version = TM_STR("0.1.0");
-        table.system_version = {version.data(), version.size()};
-        table.variants = kVariants;
-        table.variant_count = std::size(kVariants);
-        table.settings = kSettings;
-        table.setting_count = std::size(kSettings);
-    }
-
-    const std::string version = library().is_usable() ? "eCAL " + library().version : "eCAL, not found";
-    tm_description table{};
-};
-
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const tm_transport* tripmeter_transport(void)
+TM_EXPORT const tm_transport* tripmeter_transport(void)
 {
-    static const Description description;
-    static const tm_transport transport = {
-        TM_ABI_VERSION, sizeof(tm_transport), &description.table, probe,   nullptr, node_open, node_close,
-        link_open,      link_address,         link_connect,       link_close, loan, publish,   discard,
-        take,           release,              nullptr,
-    };
+    static const std::string version = library().is_usable() ? "eCAL " + library().version : "eCAL, not found";
+    static const tm_description description =
+        tripmeter::describe(TM_STR("ecal"), TM_STR("Eclipse eCAL through its C++ interface: shared memory, UDP, TCP"),
+                            TM_STR("0.1.0"), {version.data(), version.size()}, kVariants, kSettings);
+    static const tm_transport transport = TM_TRANSPORT(&description, tm_no_address, nullptr);
     return &transport;
 }

@@ -1,7 +1,7 @@
 // Tripmeter transport `fastdds`: eProsima Fast DDS 2 through its DDS API. This file is the boundary; node.h and link.h
 // do the work.
 
-#include "failure.h"
+#include "tripmeter_plugin.hpp"
 #include "link.h"
 #include "node.h"
 #include "qos.h"
@@ -9,11 +9,10 @@
 
 #include <fastdds/dds/domain/DomainParticipantFactory.hpp>
 
-#include <climits>
-#include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <memory>
+
+using tripmeter::guarded;
 
 namespace {
 
@@ -54,12 +53,6 @@ int32_t link_open(tm_node* node, const tm_link_options* options, tm_link** link,
     });
 }
 
-int32_t link_address(tm_link*, uint8_t*, size_t, size_t* length, tm_error*) noexcept
-{
-    *length = 0;
-    return TM_OK;
-}
-
 int32_t link_connect(tm_link* link, const tm_bytes*, size_t peer_count, uint64_t timeout_ns, tm_error* error) noexcept
 {
     return guarded(error, [&] {
@@ -98,49 +91,24 @@ void release(tm_link* link, tm_message*) noexcept
     link->release();
 }
 
-struct Description {
-    Description() noexcept
-    {
-        find_version();
-        table.struct_size = sizeof table;
-        table.system = TM_STR("fastdds");
-        table.summary = TM_STR("eProsima Fast DDS 2: intra-process, shared memory, data sharing, UDP and TCP, with or "
-                               "without DDS-Security");
-        table.version = TM_STR("0.1.0");
-        table.system_version = {version, std::strlen(version)};
-        table.variants = fastdds_variants;
-        table.variant_count = fastdds_variant_count;
-        table.settings = fastdds_settings;
-        table.setting_count = fastdds_setting_count;
-    }
-
-    // The library's own, from its file name (`….so.2.9.1`).
-    void find_version() noexcept
-    {
-        using eprosima::fastdds::dds::DomainParticipantFactory;
-        Dl_info info;
-        char path[PATH_MAX];
-        const char* suffix = nullptr;
-        const auto* const symbol = reinterpret_cast<const void*>(&DomainParticipantFactory::get_instance);
-        if (dladdr(symbol, &info) != 0 && info.dli_fname != nullptr && realpath(info.dli_fname, path) != nullptr) {
-            suffix = std::strstr(path, ".so.");
-        }
-        std::snprintf(version, sizeof version, "Fast DDS %s", suffix != nullptr ? suffix + 4 : "of unknown version");
-    }
-
-    char version[64];
-    tm_description table{};
-};
+const char* version() noexcept
+{
+    using eprosima::fastdds::dds::DomainParticipantFactory;
+    static char found[64];
+    tm_library_version(reinterpret_cast<const void*>(&DomainParticipantFactory::get_instance), "Fast DDS",
+                       "of unknown version", found, sizeof found);
+    return found;
+}
 
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const tm_transport* tripmeter_transport(void)
+TM_EXPORT const tm_transport* tripmeter_transport(void)
 {
-    static const Description description;
-    static const tm_transport transport = {
-        TM_ABI_VERSION, sizeof(tm_transport), &description.table, probe,   nullptr,  node_open, node_close,
-        link_open,      link_address,         link_connect,       link_close, loan,  publish,   discard,
-        take,           release,              nullptr,
-    };
+    static const char* const found = version();
+    static const tm_description description = tripmeter::describe(
+        TM_STR("fastdds"),
+        TM_STR("eProsima Fast DDS 2: intra-process, shared memory, data sharing, UDP and TCP, with or without DDS-Security"),
+        TM_STR("0.1.0"), {found, std::strlen(found)}, fastdds_variants, fastdds_settings);
+    static const tm_transport transport = TM_TRANSPORT(&description, tm_no_address, nullptr);
     return &transport;
 }

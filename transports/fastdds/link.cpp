@@ -1,12 +1,14 @@
 #include "link.h"
 
-#include "failure.h"
+#include "tripmeter_plugin.hpp"
 #include "log.h"
 
 #include <fastdds/dds/topic/TypeSupport.hpp>
 
 #include <algorithm>
 #include <thread>
+
+using tripmeter::Failure;
 
 using namespace eprosima::fastdds::dds;
 using eprosima::fastrtps::Duration_t;

@@ -1,6 +1,6 @@
 #include "meeting.h"
 
-#include "failure.h"
+#include "tripmeter_plugin.hpp"
 #include "security.h"
 
 #include <arpa/inet.h>
@@ -9,6 +9,8 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
+
+using tripmeter::Failure;
 
 Meeting::Meeting(const tm_node_options& options, const Settings& settings)
     : folder_(text(options.scratch_dir) + "/fastdds")

@@ -3,7 +3,7 @@
 #ifndef TRIPMETER_FASTDDS_MEETING_H
 #define TRIPMETER_FASTDDS_MEETING_H
 
-#include "agreement.h"
+#include "../common/fastdds/agreement.h"
 #include "settings.h"
 
 #include <chrono>

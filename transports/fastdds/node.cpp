@@ -1,6 +1,6 @@
 #include "node.h"
 
-#include "failure.h"
+#include "tripmeter_plugin.hpp"
 #include "link.h"
 #include "log.h"
 #include "security.h"
@@ -13,6 +13,8 @@
 #include <cstring>
 #include <sys/stat.h>
 #include <thread>
+
+using tripmeter::Failure;
 
 using namespace eprosima::fastdds::dds;
 

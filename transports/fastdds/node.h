@@ -6,7 +6,7 @@
 #include "meeting.h"
 #include "qos.h"
 #include "settings.h"
-#include "shared_memory.h"
+#include "../common/fastdds/shared_memory.h"
 
 #include <fastdds/dds/domain/DomainParticipant.hpp>
 

@@ -1,6 +1,6 @@
 #include "qos.h"
 
-#include "failure.h"
+#include "tripmeter_plugin.hpp"
 #include "log.h"
 #include "security.h"
 
@@ -21,6 +21,8 @@
 #include <mutex>
 #include <tinyxml2.h>
 #include <unistd.h>
+
+using tripmeter::Failure;
 
 using namespace eprosima::fastdds::dds;
 using namespace eprosima::fastdds::rtps;

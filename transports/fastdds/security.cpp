@@ -1,6 +1,6 @@
 #include "security.h"
 
-#include "failure.h"
+#include "tripmeter_plugin.hpp"
 
 #include <openssl/ec.h>
 #include <openssl/err.h>
@@ -18,6 +18,8 @@
 #include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
+
+using tripmeter::Failure;
 
 namespace {
 

@@ -3,13 +3,16 @@
 #ifndef TRIPMETER_FASTDDS_SETTINGS_H
 #define TRIPMETER_FASTDDS_SETTINGS_H
 
-#include "../../crates/abi/include/tripmeter_transport.h"
+#include "tripmeter_plugin.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-enum class Way { intra, shm, data_sharing, udp, tcp };
+using tripmeter::text;
+
+// In the order of the variants.
+enum class Way { udp, tcp, shm, data_sharing, intra };
 
 struct Settings {
     // Throws Failure (TM_INVALID) if something is not understood or does not go together.
@@ -30,17 +33,10 @@ struct Settings {
     uint32_t segment_bytes{};
 };
 
-extern const tm_variant fastdds_variants[];
-extern const size_t fastdds_variant_count;
-extern const tm_setting fastdds_settings[];
-extern const size_t fastdds_setting_count;
+extern const tm_variant fastdds_variants[5];
+extern const tm_setting fastdds_settings[9];
 
 // Samples of a loaning endpoint beyond its history: one being written, one being read, and some on their way back.
 constexpr uint32_t kExtraSamples = 8;
-
-inline std::string text(const tm_str& string)
-{
-    return {string.data, string.length};
-}
 
 #endif // TRIPMETER_FASTDDS_SETTINGS_H

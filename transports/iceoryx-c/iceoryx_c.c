@@ -3,9 +3,9 @@
  * `iceoryx`: per link one topic from leader to follower ("up") and, where the follower answers, one back ("down").
  * RouDi connects publishers and subscribers before it answers the calls that create them.
  */
-#define _GNU_SOURCE
+#include "tripmeter_plugin.h"
 
-#include "../iceoryx/roudi.h"
+#include "../common/iceoryx/common.h"
 
 #include <iceoryx_binding_c/chunk.h>
 #include <iceoryx_binding_c/listener.h>
@@ -16,14 +16,11 @@
 #include <iceoryx_binding_c/wait_set.h>
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define ALIGNMENT 8u
-#define LONGEST_WAIT_NS UINT64_C(3600000000000)
 #define NS_PER_S UINT64_C(1000000000)
 
 struct tm_node {
@@ -53,18 +50,6 @@ struct tm_link {
     bool is_attached;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
-}
-
-static void sleep_1_ms(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 /* The C binding has no call for the size of a received chunk. The header's layout is fixed by its version number, the
  * byte at offset 4; version 1 has the payload size at offset 28. link_open proves both on a chunk of known size. */
 static size_t chunk_payload_bytes(const void *payload)
@@ -86,13 +71,12 @@ static int32_t loan_failed(const tm_link *link, size_t length, enum iox_Allocati
     case AllocationResult_NO_MEMPOOLS_AVAILABLE:
         return roudi_too_large(length, roudi_largest_payload(), error);
     case AllocationResult_RUNNING_OUT_OF_CHUNKS:
-        return iceoryx_fail(error, TM_LIMIT,
-                            "RouDi has no chunk of %zu bytes left: its pool is smaller than what queue_capacity=%"
-                            PRIu64 " can fill; lower queue_capacity or give RouDi a larger pool",
-                            length, link->node->queue_capacity);
+        return tm_fail(error, TM_LIMIT,
+                       "RouDi has no chunk of %zu bytes left: its pool is smaller than what queue_capacity=%" PRIu64
+                       " can fill; lower queue_capacity or give RouDi a larger pool",
+                       length, link->node->queue_capacity);
     default:
-        return iceoryx_fail(error, TM_FAILED, "loan of %zu bytes refused: iox_AllocationResult %d", length,
-                            (int)reason);
+        return tm_fail(error, TM_FAILED, "loan of %zu bytes refused: iox_AllocationResult %d", length, (int)reason);
     }
 }
 
@@ -120,20 +104,26 @@ static void deliver(iox_sub_t subscriber, void *context)
     }
 }
 
+static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
+{
+    return iceoryx_probe(options, limits, error);
+}
+
 static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error)
 {
-    int32_t status = roudi_check_options(options, error);
+    roudi_need need;
+    int32_t status = iceoryx_check(options, &need, error);
     if (status != TM_OK) {
         return status;
     }
     tm_node *opened = calloc(1, sizeof *opened);
     if (opened == NULL) {
-        return iceoryx_fail(error, TM_FAILED, "out of memory");
+        return tm_fail(error, TM_FAILED, "out of memory");
     }
     snprintf(opened->run_id, sizeof opened->run_id, "%.*s", (int)options->run_id.length, options->run_id.data);
     opened->looks_first = iceoryx_looks_first(options);
     opened->has_publishers = options->publisher_count > 1;
-    opened->queue_capacity = iceoryx_queue_length(iceoryx_queue_capacity(options), options);
+    opened->queue_capacity = iceoryx_queue_length(need.queue_capacity, options);
     opened->max_payload_bytes = options->max_payload_bytes;
     opened->is_leader = options->role == TM_LEADER;
     opened->is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
@@ -233,15 +223,15 @@ static bool loan_survives(tm_link *link, uint32_t length)
         }
         _exit(0);
     }
-    const uint64_t deadline = now_ns() + NS_PER_S;
+    const uint64_t deadline = tm_now_ns() + NS_PER_S;
     int status = 0;
     while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
-        if (now_ns() >= deadline) {
+        if (tm_now_ns() >= deadline) {
             kill(child, SIGKILL);
             waitpid(child, &status, 0);
             return false;
         }
-        sleep_1_ms();
+        tm_sleep_1_ms();
     }
     return child > 0 && WIFEXITED(status);
 }
@@ -261,8 +251,9 @@ static int32_t try_loan(tm_link *link, tm_error *error)
     const bool is_known = chunk_layout_is_known(payload, length);
     iox_pub_release_chunk(link->publisher, payload);
     if (!is_known) {
-        return iceoryx_fail(error, TM_UNAVAILABLE, "the chunk header of this iceoryx is not version 1; use transport "
-                                                   "'iceoryx' (C++ API) instead");
+        return tm_fail(error, TM_UNAVAILABLE,
+                       "the chunk header of this iceoryx is not version 1; use transport "
+                       "'iceoryx' (C++ API) instead");
     }
     return TM_OK;
 }
@@ -275,7 +266,7 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
     }
     tm_link *opened = calloc(1, sizeof *opened);
     if (opened == NULL) {
-        return iceoryx_fail(error, TM_FAILED, "out of memory");
+        return tm_fail(error, TM_FAILED, "out of memory");
     }
     opened->node = node;
     opened->index = options->index;
@@ -286,7 +277,7 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
         status = try_loan(opened, error);
     }
     if (status == TM_OK && !attach(opened)) {
-        status = iceoryx_fail(error, TM_FAILED, "link %" PRIu32 ": the subscriber cannot be waited for", opened->index);
+        status = tm_fail(error, TM_FAILED, "link %" PRIu32 ": the subscriber cannot be waited for", opened->index);
     }
     if (status != TM_OK) {
         link_close(opened);
@@ -296,27 +287,19 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
     return TM_OK;
 }
 
-static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, size_t *length, tm_error *error)
-{
-    (void)link, (void)buffer, (void)capacity, (void)error;
-    *length = 0;
-    return TM_OK;
-}
-
 static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_count, uint64_t timeout_ns,
                             tm_error *error)
 {
     (void)peers, (void)peer_count;
-    const uint64_t wait = timeout_ns < LONGEST_WAIT_NS ? timeout_ns : LONGEST_WAIT_NS;
-    const uint64_t deadline = now_ns() + wait;
+    const uint64_t deadline = tm_now_ns() + tm_wait_ns(timeout_ns);
     while (link->publisher != NULL && !iox_pub_has_subscribers(link->publisher)) {
-        if (now_ns() >= deadline) {
-            return iceoryx_fail(error, TM_FAILED,
-                                "link %" PRIu32 ": no subscriber after %" PRIu64
-                                " ms; see that both sides use the same RouDi",
-                                link->index, timeout_ns / 1000000);
+        if (tm_now_ns() >= deadline) {
+            return tm_fail(error, TM_FAILED,
+                           "link %" PRIu32 ": no subscriber after %" PRIu64
+                           " ms; see that both sides use the same RouDi",
+                           link->index, timeout_ns / 1000000);
         }
-        sleep_1_ms();
+        tm_sleep_1_ms();
     }
     return TM_OK;
 }
@@ -359,7 +342,7 @@ static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_
         if (link->node->looks_first && receive(link, message) == TM_OK) {
             return TM_OK;
         }
-        const uint64_t wait = timeout_ns < LONGEST_WAIT_NS ? timeout_ns : LONGEST_WAIT_NS;
+        const uint64_t wait = tm_wait_ns(timeout_ns);
         const struct timespec timeout = {(time_t)(wait / NS_PER_S), (long)(wait % NS_PER_S)};
         iox_notification_info_t notification = NULL;
         uint64_t missed = 0;
@@ -367,7 +350,7 @@ static int32_t take(tm_link *link, uint64_t timeout_ns, tm_message *message, tm_
     }
     const int32_t status = receive(link, message);
     if (status < 0) {
-        return iceoryx_fail(error, status, "link %" PRIu32 ": too many messages are held unreleased", link->index);
+        return tm_fail(error, status, "link %" PRIu32 ": too many messages are held unreleased", link->index);
     }
     return status;
 }
@@ -387,39 +370,20 @@ static tm_description description = {
     .version = TM_STR("0.1.0"),
     .system_version = {system_version, 0},
     .variants = iceoryx_variants,
-    .variant_count = sizeof iceoryx_variants / sizeof iceoryx_variants[0],
+    .variant_count = TM_COUNT(iceoryx_variants),
     .settings = iceoryx_settings,
-    .setting_count = sizeof iceoryx_settings / sizeof iceoryx_settings[0],
+    .setting_count = TM_COUNT(iceoryx_settings),
     .daemon = TM_STR("iox-roudi"),
 };
 
-static void find_version(void)
+__attribute__((constructor)) static void find_version(void)
 {
-    iceoryx_library_version((const void *)(uintptr_t)&iox_runtime_init, system_version, sizeof system_version);
+    iceoryx_version((const void *)(uintptr_t)&iox_runtime_init, system_version, sizeof system_version);
     description.system_version.length = strlen(system_version);
 }
 
-__attribute__((visibility("default"))) const tm_transport *tripmeter_transport(void)
+TM_EXPORT const tm_transport *tripmeter_transport(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    static const tm_transport transport = {
-        .abi_version = TM_ABI_VERSION,
-        .struct_size = sizeof transport,
-        .description = &description,
-        .probe = roudi_probe,
-        .daemon_command = roudi_daemon_command,
-        .node_open = node_open,
-        .node_close = node_close,
-        .link_open = link_open,
-        .link_address = link_address,
-        .link_connect = link_connect,
-        .link_close = link_close,
-        .loan = loan,
-        .publish = publish,
-        .discard = discard,
-        .take = take,
-        .release = release,
-    };
-    pthread_once(&once, find_version);
+    static const tm_transport transport = TM_TRANSPORT(&description, tm_no_address, iceoryx_daemon_command);
     return &transport;
 }

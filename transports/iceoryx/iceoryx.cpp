@@ -4,7 +4,9 @@
 // are offered and subscribers subscribed when they are created, which RouDi completes before it answers: once both
 // sides have opened their links, they are connected.
 
-#include "roudi.h"
+#include "tripmeter_plugin.hpp"
+
+#include "../common/iceoryx/common.h"
 
 #include <iceoryx_hoofs/error_handling/error_handling.hpp>
 #include <iceoryx_hoofs/log/logmanager.hpp>
@@ -15,9 +17,7 @@
 #include <iceoryx_posh/runtime/posh_runtime.hpp>
 #include <iceoryx_posh/version/version_info.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,15 +43,14 @@ void on_iceoryx_error(const iox::Error error, const std::function<void()>& callb
     }
 }
 
-constexpr uint64_t kLongestWaitNs = 3'600'000'000'000;
 constexpr uint32_t kAlignment = 8;
 
 } // namespace
 
 struct tm_node {
-    explicit tm_node(const tm_node_options& options)
-        : run_id(options.run_id.data, options.run_id.length)
-        , queue_capacity(iceoryx_queue_length(iceoryx_queue_capacity(&options), &options))
+    tm_node(const tm_node_options& options, const roudi_need& need)
+        : run_id(tripmeter::text(options.run_id))
+        , queue_capacity(iceoryx_queue_length(need.queue_capacity, &options))
         , max_payload_bytes(options.max_payload_bytes)
         , is_leader(options.role == TM_LEADER)
         , is_answered(options.pattern == TM_PINGPONG || options.pattern == TM_RPC)
@@ -167,53 +166,35 @@ struct tm_link {
 
 namespace {
 
-// Runs `body`; an exception becomes TM_FAILED.
-template <typename Body>
-int32_t guarded(const char* what, tm_error* error, Body&& body) noexcept
-{
-    try {
-        return body();
-    } catch (const std::exception& exception) {
-        return iceoryx_fail(error, TM_FAILED, "%s: %s", what, exception.what());
-    } catch (...) {
-        return iceoryx_fail(error, TM_FAILED, "%s: unknown exception", what);
-    }
-}
-
 int32_t loan_failed(const tm_link& link, size_t length, iox::popo::AllocationError reason, tm_error* error) noexcept
 {
     switch (reason) {
     case iox::popo::AllocationError::NO_MEMPOOLS_AVAILABLE:
         return roudi_too_large(length, roudi_largest_payload(), error);
     case iox::popo::AllocationError::RUNNING_OUT_OF_CHUNKS:
-        return iceoryx_fail(error, TM_LIMIT,
-                            "RouDi has no chunk of %zu bytes left: its pool is smaller than what queue_capacity=%"
-                            PRIu64 " can fill; lower queue_capacity or give RouDi a larger pool",
-                            length, link.node.queue_capacity);
+        return tm_fail(error, TM_LIMIT,
+                       "RouDi has no chunk of %zu bytes left: its pool is smaller than what queue_capacity=%" PRIu64
+                       " can fill; lower queue_capacity or give RouDi a larger pool",
+                       length, link.node.queue_capacity);
     default:
-        return iceoryx_fail(error, TM_FAILED, "loan of %zu bytes refused: %s", length,
-                            iox::popo::asStringLiteral(reason));
+        return tm_fail(error, TM_FAILED, "loan of %zu bytes refused: %s", length, iox::popo::asStringLiteral(reason));
     }
 }
 
 int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error) noexcept
 {
-    return roudi_probe(options, limits, error);
-}
-
-int32_t daemon_command(const tm_node_options* options, tm_daemon_command* command, tm_error* error) noexcept
-{
-    return roudi_daemon_command(options, command, error);
+    return iceoryx_probe(options, limits, error);
 }
 
 int32_t node_open(const tm_node_options* options, tm_node** node, tm_error* error) noexcept
 {
-    return guarded("joining iceoryx", error, [&] {
-        int32_t status = roudi_check_options(options, error);
+    return tripmeter::guarded(error, "joining iceoryx", [&] {
+        roudi_need need{};
+        int32_t status = iceoryx_check(options, &need, error);
         if (status != TM_OK) {
             return status;
         }
-        auto opened = std::make_unique<tm_node>(*options);
+        auto opened = std::make_unique<tm_node>(*options, need);
         status = opened->join(*options, error);
         if (status == TM_OK) {
             *node = opened.release();
@@ -229,7 +210,7 @@ void node_close(tm_node* node) noexcept
 
 int32_t link_open(tm_node* node, const tm_link_options* options, tm_link** link, tm_error* error) noexcept
 {
-    return guarded("opening a link", error, [&] {
+    return tripmeter::guarded(error, "opening a link", [&] {
         const int32_t status = roudi_check(error);
         if (status != TM_OK) {
             return status;
@@ -244,31 +225,24 @@ int32_t link_open(tm_node* node, const tm_link_options* options, tm_link** link,
             opened->publisher->release(trial.value());
         }
         if (!opened->attach()) {
-            return iceoryx_fail(error, TM_FAILED, "link %" PRIu32 ": the subscriber cannot be waited for",
-                                opened->index);
+            return tm_fail(error, TM_FAILED, "link %" PRIu32 ": the subscriber cannot be waited for", opened->index);
         }
         *link = opened.release();
         return static_cast<int32_t>(TM_OK);
     });
 }
 
-int32_t link_address(tm_link*, uint8_t*, size_t, size_t* length, tm_error*) noexcept
-{
-    *length = 0;
-    return TM_OK;
-}
-
 int32_t link_connect(tm_link* link, const tm_bytes*, size_t, uint64_t timeout_ns, tm_error* error) noexcept
 {
-    return guarded("connecting", error, [&] {
-        const auto wait = std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs));
+    return tripmeter::guarded(error, "connecting", [&] {
+        const auto wait = std::chrono::nanoseconds(tm_wait_ns(timeout_ns));
         const auto deadline = std::chrono::steady_clock::now() + wait;
         while (link->publisher && !link->publisher->hasSubscribers()) {
             if (std::chrono::steady_clock::now() >= deadline) {
-                return iceoryx_fail(error, TM_FAILED,
-                                    "link %" PRIu32 ": no subscriber after %" PRIu64
-                                    " ms; see that both sides use the same RouDi",
-                                    link->index, timeout_ns / 1'000'000);
+                return tm_fail(error, TM_FAILED,
+                               "link %" PRIu32 ": no subscriber after %" PRIu64
+                               " ms; see that both sides use the same RouDi",
+                               link->index, timeout_ns / 1'000'000);
             }
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
@@ -315,11 +289,11 @@ int32_t take(tm_link* link, uint64_t timeout_ns, tm_message* message, tm_error* 
         if (link->node.looks_first && link->receive(*message) == TM_OK) {
             return TM_OK;
         }
-        link->wait_set->timedWait(iox::units::Duration::fromNanoseconds(std::min(timeout_ns, kLongestWaitNs)));
+        link->wait_set->timedWait(iox::units::Duration::fromNanoseconds(tm_wait_ns(timeout_ns)));
     }
     const int32_t status = link->receive(*message);
     if (status < 0) {
-        return iceoryx_fail(error, status, "link %" PRIu32 ": too many messages are held unreleased", link->index);
+        return tm_fail(error, status, "link %" PRIu32 ": too many messages are held unreleased", link->index);
     }
     return status;
 }
@@ -330,36 +304,21 @@ void release(tm_link* link, tm_message* message) noexcept
     message->data = nullptr;
 }
 
-struct Description {
-    Description() noexcept
-    {
-        iceoryx_library_version(reinterpret_cast<const void*>(&iox::version::VersionInfo::getCurrentVersion), version,
-                                sizeof version);
-        table.struct_size = sizeof table;
-        table.system = TM_STR("iceoryx");
-        table.summary = TM_STR("Eclipse iceoryx through its C++ API: zero-copy shared memory");
-        table.version = TM_STR("0.1.0");
-        table.system_version = {version, std::strlen(version)};
-        table.variants = iceoryx_variants;
-        table.variant_count = std::size(iceoryx_variants);
-        table.settings = iceoryx_settings;
-        table.setting_count = std::size(iceoryx_settings);
-        table.daemon = TM_STR("iox-roudi");
-    }
-
-    char version[32];
-    tm_description table{};
-};
+const char* version() noexcept
+{
+    static char found[32];
+    iceoryx_version(reinterpret_cast<const void*>(&iox::version::VersionInfo::getCurrentVersion), found, sizeof found);
+    return found;
+}
 
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const tm_transport* tripmeter_transport(void)
+TM_EXPORT const tm_transport* tripmeter_transport(void)
 {
-    static const Description description;
-    static const tm_transport transport = {
-        TM_ABI_VERSION, sizeof(tm_transport), &description.table, probe,   daemon_command, node_open, node_close,
-        link_open,      link_address,         link_connect,       link_close, loan,        publish,   discard,
-        take,           release,              nullptr,
-    };
+    static const char* const found = version();
+    static const tm_description description = tripmeter::describe(
+        TM_STR("iceoryx"), TM_STR("Eclipse iceoryx through its C++ API: zero-copy shared memory"), TM_STR("0.1.0"),
+        {found, std::strlen(found)}, iceoryx_variants, iceoryx_settings, TM_STR("iox-roudi"));
+    static const tm_transport transport = TM_TRANSPORT(&description, tm_no_address, iceoryx_daemon_command);
     return &transport;
 }

@@ -1,10 +1,12 @@
 #include "link.h"
 
-#include "../fastdds/failure.h"
+#include "tripmeter_plugin.hpp"
 
 #include <rosidl_runtime_c/primitives_sequence_functions.h>
 
 #include <cstring>
+
+using tripmeter::Failure;
 
 namespace {
 

@@ -1,12 +1,14 @@
 #include "node.h"
 
-#include "../fastdds/failure.h"
+#include "tripmeter_plugin.hpp"
 #include "link.h"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <unistd.h>
+
+using tripmeter::Failure;
 
 namespace {
 
@@ -146,8 +148,7 @@ std::string tm_node::profile(const tm_node_options& options) const
         transports += element("transport_descriptor", name + element("type", type) + rest);
         used += name;
     };
-    const bool has_shared = settings.is_shared != static_cast<bool>(LIE);
-    if (has_shared) {
+    if (settings.is_shared) {
         add("shared", "SHM",
             element("maxMessageSize", settings.fragment_bytes) + element("segment_size", settings.segment_bytes));
     }

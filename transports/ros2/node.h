@@ -6,8 +6,8 @@
 #include "rcl.h"
 #include "settings.h"
 
-#include "../fastdds/agreement.h"
-#include "../fastdds/shared_memory.h"
+#include "../common/fastdds/agreement.h"
+#include "../common/fastdds/shared_memory.h"
 
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 #include "rcl.h"
 
-#include "../fastdds/failure.h"
+#include "tripmeter_plugin.hpp"
 
 #include <rcutils/logging.h>
 
@@ -8,6 +8,8 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <mutex>
+
+using tripmeter::Failure;
 
 // librcl calls this while it is loaded, and ends the process if RMW_IMPLEMENTATION names another middleware than the one
 // that it is linked with. Which one that is, is settled by what this plugin is linked with: ours goes before librcl's own.

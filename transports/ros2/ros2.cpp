@@ -1,7 +1,7 @@
 // Tripmeter transport `ros2`: ROS 2's client library in C, rcl, on rmw_fastrtps_cpp. This file is the boundary; node.h and
 // link.h do the work.
 
-#include "../fastdds/failure.h"
+#include "tripmeter_plugin.hpp"
 #include "link.h"
 #include "node.h"
 #include "settings.h"
@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <memory>
+
+using tripmeter::guarded;
 
 // Of the installation that the plugin is bound to.
 #if __has_include(<fastdds/config.hpp>)
@@ -58,12 +60,6 @@ int32_t link_open(tm_node* node, const tm_link_options* options, tm_link** link,
     });
 }
 
-int32_t link_address(tm_link*, uint8_t*, size_t, size_t* length, tm_error*) noexcept
-{
-    *length = 0;
-    return TM_OK;
-}
-
 int32_t link_connect(tm_link* link, const tm_bytes*, size_t peer_count, uint64_t timeout_ns, tm_error* error) noexcept
 {
     return guarded(error, [&] {
@@ -96,32 +92,14 @@ int32_t take(tm_link* link, uint64_t timeout_ns, tm_message* message, tm_error* 
 
 void release(tm_link*, tm_message*) noexcept {}
 
-struct Description {
-    Description() noexcept
-    {
-        table.struct_size = sizeof table;
-        table.system = TM_STR("ros2");
-        table.summary = TM_STR("ROS 2: rcl on rmw_fastrtps_cpp: topics and services, over shared memory and UDP");
-        table.version = TM_STR("0.1.0");
-        table.system_version = TM_STR("rcl " RCL_VERSION_STR ", rmw_fastrtps_cpp " RMW_VERSION ", Fast DDS " DDS_VERSION);
-        table.variants = ros2_variants;
-        table.variant_count = ros2_variant_count;
-        table.settings = ros2_settings;
-        table.setting_count = ros2_setting_count;
-    }
-
-    tm_description table{};
-};
-
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const tm_transport* tripmeter_transport(void)
+TM_EXPORT const tm_transport* tripmeter_transport(void)
 {
-    static const Description description;
-    static const tm_transport transport = {
-        TM_ABI_VERSION, sizeof(tm_transport), &description.table, probe,   nullptr,  node_open, node_close,
-        link_open,      link_address,         link_connect,       link_close, loan,  publish,   discard,
-        take,           release,              nullptr,
-    };
+    static const tm_description description = tripmeter::describe(
+        TM_STR("ros2"), TM_STR("ROS 2: rcl on rmw_fastrtps_cpp: topics and services, over shared memory and UDP"),
+        TM_STR("0.1.0"), TM_STR("rcl " RCL_VERSION_STR ", rmw_fastrtps_cpp " RMW_VERSION ", Fast DDS " DDS_VERSION),
+        ros2_variants, ros2_settings);
+    static const tm_transport transport = TM_TRANSPORT(&description, tm_no_address, nullptr);
     return &transport;
 }

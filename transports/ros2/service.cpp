@@ -2,10 +2,12 @@
 
 #include "link.h"
 
-#include "../fastdds/failure.h"
+#include "tripmeter_plugin.hpp"
 
 #include <tripmeter_ros2/srv/echo.h>
 #include <tripmeter_ros2/srv/detail/echo__rosidl_typesupport_fastrtps_c.h>
+
+using tripmeter::Failure;
 
 namespace {
 

@@ -3,11 +3,13 @@
 #ifndef TRIPMETER_ROS2_SETTINGS_H
 #define TRIPMETER_ROS2_SETTINGS_H
 
-#include "../../crates/abi/include/tripmeter_transport.h"
+#include "tripmeter_plugin.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
+
+using tripmeter::text;
 
 struct Settings {
     // Throws Failure (TM_INVALID) if something is not understood or does not go together.
@@ -26,14 +28,7 @@ struct Settings {
     uint32_t fragment_bytes{};
 };
 
-extern const tm_variant ros2_variants[];
-extern const size_t ros2_variant_count;
-extern const tm_setting ros2_settings[];
-extern const size_t ros2_setting_count;
-
-inline std::string text(const tm_str& string)
-{
-    return {string.data, string.length};
-}
+extern const tm_variant ros2_variants[4];
+extern const tm_setting ros2_settings[6];
 
 #endif // TRIPMETER_ROS2_SETTINGS_H

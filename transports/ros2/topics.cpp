@@ -2,9 +2,11 @@
 
 #include "link.h"
 
-#include "../fastdds/failure.h"
+#include "tripmeter_plugin.hpp"
 
 #include <std_msgs/msg/u_int8_multi_array.h>
+
+using tripmeter::Failure;
 
 namespace {
 

@@ -6,7 +6,7 @@
 //
 // Closing drops the logger first, then the pool, which works off its queue, and then the sink, which closes the file.
 
-#include "../../crates/abi/include/tripmeter_transport.h"
+#include "tripmeter_plugin.hpp"
 
 #include <spdlog/async.h>
 #include <spdlog/async_logger.h>
@@ -15,51 +15,34 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/version.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <charconv>
-#include <cstdio>
-#include <cstring>
-#include <exception>
-#include <iterator>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <string_view>
 #include <vector>
 
 namespace {
 
 constexpr uint64_t kMostPayloadBytes = 64ULL << 20;
-constexpr uint64_t kMostQueue = 1ULL << 22;
+constexpr uint32_t kMostQueue = 1U << 22;
 
 using ConsoleSink = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
 
-int32_t fail(tm_error* error, int32_t status, const std::string& text) noexcept
-{
-    std::snprintf(error->text, sizeof error->text, "%s", text.c_str());
-    return status;
-}
-
-std::string_view view(tm_str text)
-{
-    return {text.data, text.length};
-}
+using tripmeter::Failure;
 
 const tm_variant kVariants[] = {
-    {TM_STR("sync-file"), TM_STR("each call writes to basic_file_sink_mt"), TM_PATH_FILE, TM_LOG, TM_BLOCK, 0, {}},
-    {TM_STR("sync-pipe"), TM_STR("each call writes to a pipe, as stdout_sink_mt does"), TM_PATH_PIPE, TM_LOG, TM_BLOCK, 0, {}},
-    {TM_STR("async-file"), TM_STR("spdlog's thread writes to basic_file_sink_mt"), TM_PATH_FILE, TM_LOG, TM_BLOCK,
-     TM_LOSSY | TM_OWN_THREADS, {}},
-    {TM_STR("async-pipe"), TM_STR("spdlog's thread writes to a pipe, as stdout_sink_mt does"), TM_PATH_PIPE, TM_LOG, TM_BLOCK,
-     TM_LOSSY | TM_OWN_THREADS, {}},
+    TM_VARIANT("sync-file", "each call writes to basic_file_sink_mt", TM_PATH_FILE, TM_LOG, TM_BLOCK, 0),
+    TM_VARIANT("sync-pipe", "each call writes to a pipe, as stdout_sink_mt does", TM_PATH_PIPE, TM_LOG, TM_BLOCK, 0),
+    TM_VARIANT("async-file", "spdlog's thread writes to basic_file_sink_mt", TM_PATH_FILE, TM_LOG, TM_BLOCK,
+               TM_LOSSY | TM_OWN_THREADS),
+    TM_VARIANT("async-pipe", "spdlog's thread writes to a pipe, as stdout_sink_mt does", TM_PATH_PIPE, TM_LOG, TM_BLOCK,
+               TM_LOSSY | TM_OWN_THREADS),
 };
 
 const tm_setting kSettings[] = {
-    {TM_STR("overflow"), TM_STR("block"), TM_STR("block | overrun_oldest"),
-     TM_STR("async: a full queue keeps the call waiting, or drops its oldest line"), {}},
-    {TM_STR("queue"), TM_STR("8192"), TM_STR("lines, 1 to 4194304"), TM_STR("async: size of the queue"), {}},
+    TM_SETTING("overflow", "block", "block | overrun_oldest",
+               "async: a full queue keeps the call waiting, or drops its oldest line"),
+    TM_SETTING("queue", "8192", "lines, 1 to 4194304", "async: size of the queue"),
 };
 
 // What is asked for.
@@ -69,38 +52,30 @@ struct Settings {
     spdlog::async_overflow_policy overflow = spdlog::async_overflow_policy::block;
     uint64_t queue = spdlog::details::default_async_q_size;
 
-    int32_t read(const tm_node_options& options, tm_error* error)
+    // Throws Failure if it is not understood.
+    explicit Settings(const tm_node_options& options)
     {
-        const auto variant = view(options.variant);
-        const bool known = std::any_of(std::begin(kVariants), std::end(kVariants),
-                                       [&](const tm_variant& one) { return view(one.name) == variant; });
-        if (!known) {
-            return fail(error, TM_INVALID, "system 'spdlog' has no variant '" + std::string(variant) + "'");
+        const tm_variant* const variant = tm_find_variant(kVariants, TM_COUNT(kVariants), options.variant);
+        if (variant == nullptr) {
+            throw Failure(TM_INVALID, "system 'spdlog' has no variant '" + tripmeter::text(options.variant) + "'");
         }
         if (options.pattern != TM_LOG || options.role != TM_LEADER || options.wait != TM_BLOCK) {
-            return fail(error, TM_INVALID, "spdlog can carry pattern 'log' only, by wait 'block', and has no follower");
+            throw Failure(TM_INVALID, "spdlog can carry pattern 'log' only, by wait 'block', and has no follower");
         }
-        is_async = variant.substr(0, 5) == "async";
-        is_pipe = variant.substr(variant.size() - 4) == "pipe";
-        for (size_t index = 0; index < options.setting_count; ++index) {
-            const auto key = view(options.settings[index].key);
-            const auto value = view(options.settings[index].value);
-            if (key == "overflow" && value != "block" && value != "overrun_oldest") {
-                return fail(error, TM_INVALID,
-                            "setting 'overflow=" + std::string(value) + "' is neither block nor overrun_oldest");
-            }
-            if (key == "overflow" && value == "overrun_oldest") {
+        is_async = (variant->flags & TM_OWN_THREADS) != 0;
+        is_pipe = variant->path == TM_PATH_PIPE;
+        if (const tm_str* const given = tm_setting_of(&options, "overflow")) {
+            if (tm_is(*given, "overrun_oldest")) {
                 overflow = spdlog::async_overflow_policy::overrun_oldest;
-            }
-            if (key == "queue") {
-                const auto [end, why] = std::from_chars(value.data(), value.data() + value.size(), queue);
-                if (why != std::errc() || end != value.data() + value.size() || queue < 1 || queue > kMostQueue) {
-                    return fail(error, TM_INVALID,
-                                "setting 'queue=" + std::string(value) + "' is no number of 1 to 4194304");
-                }
+            } else if (!tm_is(*given, "block")) {
+                throw Failure(TM_INVALID, "setting 'overflow=" + tripmeter::text(*given)
+                                              + "' is neither block nor overrun_oldest");
             }
         }
-        return TM_OK;
+        const tm_str* const given = tm_setting_of(&options, "queue");
+        if (given != nullptr && !tm_parse_number(*given, 1, kMostQueue, &queue)) {
+            throw Failure(TM_INVALID, "setting 'queue=" + tripmeter::text(*given) + "' is no number of 1 to 4194304");
+        }
     }
 };
 
@@ -114,7 +89,7 @@ struct Close {
 struct tm_node {
     Settings settings;
     std::string file;
-    uint64_t max_payload_bytes = 0;
+    uint64_t max_payload_bytes;
 };
 
 struct tm_link {
@@ -156,7 +131,8 @@ struct tm_link {
     int32_t report(tm_error* error)
     {
         const std::lock_guard<std::mutex> guard(mutex);
-        return fail(error, TM_FAILED, "spdlog cannot write to '" + file + "': " + why + "; look for room on its disk");
+        return tm_fail(error, TM_FAILED, "spdlog cannot write to '%s': %s; look for room on its disk", file.c_str(),
+                       why.c_str());
     }
 
     // In the order in which they are needed; the last goes first.
@@ -173,17 +149,10 @@ struct tm_link {
 
 namespace {
 
-// Runs something that may throw.
 template <typename Work>
 int32_t guarded(tm_error* error, Work&& work) noexcept
 {
-    try {
-        return work();
-    } catch (const std::exception& exception) {
-        return fail(error, TM_FAILED, std::string("spdlog: ") + exception.what());
-    } catch (...) {
-        return fail(error, TM_FAILED, "spdlog: unknown exception");
-    }
+    return tripmeter::guarded(error, "spdlog", work);
 }
 
 int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error) noexcept
@@ -192,25 +161,20 @@ int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error
         limits->max_payload_bytes = kMostPayloadBytes;
         limits->packet_bytes = 0;
         limits->intruders = 0;
-        return Settings().read(*options, error);
+        const Settings understood(*options);
+        return TM_OK;
     });
 }
 
 int32_t node_open(const tm_node_options* options, tm_node** node, tm_error* error) noexcept
 {
     return guarded(error, [&] {
-        auto made = std::make_unique<tm_node>();
-        const int32_t status = made->settings.read(*options, error);
-        if (status != TM_OK) {
-            return status;
-        }
+        const Settings settings(*options);
         if (options->max_payload_bytes > kMostPayloadBytes) {
-            return fail(error, TM_LIMIT, "a payload of " + std::to_string(options->max_payload_bytes) + " bytes is over "
-                                             + std::to_string(kMostPayloadBytes) + " bytes");
+            throw Failure(TM_LIMIT, "a payload of " + std::to_string(options->max_payload_bytes) + " bytes is over "
+                                        + std::to_string(kMostPayloadBytes) + " bytes");
         }
-        made->file = std::string(view(options->scratch_dir)) + "/log";
-        made->max_payload_bytes = options->max_payload_bytes;
-        *node = made.release();
+        *node = new tm_node{settings, tripmeter::text(options->scratch_dir) + "/log", options->max_payload_bytes};
         return TM_OK;
     });
 }
@@ -228,12 +192,6 @@ int32_t link_open(tm_node* node, const tm_link_options*, tm_link** link, tm_erro
     });
 }
 
-int32_t link_address(tm_link*, uint8_t*, size_t, size_t* length, tm_error*) noexcept
-{
-    *length = 0;
-    return TM_OK;
-}
-
 int32_t link_connect(tm_link*, const tm_bytes*, size_t, uint64_t, tm_error*) noexcept
 {
     return TM_OK;
@@ -247,8 +205,7 @@ void link_close(tm_link* link) noexcept
 int32_t loan(tm_link* link, size_t length, const tm_message*, tm_loan* loan, tm_error* error) noexcept
 {
     if (length > link->text.size()) {
-        return fail(error, TM_LIMIT, "a text of " + std::to_string(length) + " bytes is over "
-                                         + std::to_string(link->text.size()) + " bytes");
+        return tm_fail(error, TM_LIMIT, "a text of %zu bytes is over %zu bytes", length, link->text.size());
     }
     loan->data = reinterpret_cast<uint8_t*>(link->text.data());
     loan->length = length;
@@ -270,39 +227,21 @@ void discard(tm_link*, tm_loan*) noexcept {}
 
 int32_t take(tm_link*, uint64_t, tm_message*, tm_error* error) noexcept
 {
-    return fail(error, TM_INVALID, "a logger receives nothing");
+    return tm_fail(error, TM_INVALID, "a logger receives nothing");
 }
 
 void release(tm_link*, tm_message*) noexcept {}
 
-struct Description {
-    Description() noexcept
-    {
-        std::snprintf(version, sizeof version, "%d.%d.%d", SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH);
-        table.struct_size = sizeof table;
-        table.system = TM_STR("spdlog");
-        table.summary = TM_STR("spdlog's synchronous and asynchronous loggers");
-        table.version = TM_STR("0.1.0");
-        table.system_version = {version, std::strlen(version)};
-        table.variants = kVariants;
-        table.variant_count = std::size(kVariants);
-        table.settings = kSettings;
-        table.setting_count = std::size(kSettings);
-    }
-
-    char version[32];
-    tm_description table{};
-};
-
 } // namespace
 
-extern "C" __attribute__((visibility("default"))) const tm_transport* tripmeter_transport(void)
+#define VERSION_WORD(number) #number
+#define VERSION(major, minor, patch) VERSION_WORD(major) "." VERSION_WORD(minor) "." VERSION_WORD(patch)
+
+TM_EXPORT const tm_transport* tripmeter_transport(void)
 {
-    static const Description description;
-    static const tm_transport transport = {
-        TM_ABI_VERSION, sizeof(tm_transport), &description.table, probe,   nullptr, node_open, node_close,
-        link_open,      link_address,         link_connect,       link_close, loan,    publish,   discard,
-        take,           release,              nullptr,
-    };
+    static const tm_description description = tripmeter::describe(
+        TM_STR("spdlog"), TM_STR("spdlog's synchronous and asynchronous loggers"), TM_STR("0.1.0"),
+        TM_STR(VERSION(SPDLOG_VER_MAJOR, SPDLOG_VER_MINOR, SPDLOG_VER_PATCH)), kVariants, kSettings);
+    static const tm_transport transport = TM_TRANSPORT(&description, tm_no_address, nullptr);
     return &transport;
 }

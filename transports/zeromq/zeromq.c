@@ -3,25 +3,13 @@
  * follower. The follower binds, the leader connects. A loan is a zmq_msg_t of its length; a message is received by
  * reference into the library's own buffer.
  */
-#define _GNU_SOURCE
-#include "../../crates/abi/include/tripmeter_transport.h"
+#include "tripmeter_plugin.h"
 
+#include <sys/un.h>
+#include <unistd.h>
 #include <zmq.h>
 
-#include <errno.h>
-#include <inttypes.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
-
 #define NS_PER_MS UINT64_C(1000000)
-#define LONGEST_WAIT_MS UINT64_C(3600000)
 #define ENDPOINT_BYTES 256u
 #define MOST_QUEUED 1000000u
 #define MOST_IO_THREADS 16u
@@ -30,32 +18,37 @@
 #define MESSAGES_IN_FLIGHT 8u
 
 static const tm_variant variants[] = {
-    {TM_STR("ipc"), TM_STR("PAIR sockets over a Unix socket"), TM_PATH_UNIX_STREAM,
-     TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK, TM_OWN_THREADS, {0}},
-    {TM_STR("tcp"), TM_STR("PAIR sockets over 127.0.0.1"), TM_PATH_TCP,
-     TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE, {0}},
-    {TM_STR("ipc-reqrep"), TM_STR("REQ and REP sockets over a Unix socket"), TM_PATH_UNIX_STREAM,
-     TM_PINGPONG | TM_RPC, TM_POLL | TM_BLOCK, TM_OWN_THREADS, {0}},
-    {TM_STR("tcp-reqrep"), TM_STR("REQ and REP sockets over 127.0.0.1"), TM_PATH_TCP,
-     TM_PINGPONG | TM_RPC, TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE, {0}},
+    TM_VARIANT("ipc", "PAIR sockets over a Unix socket", TM_PATH_UNIX_STREAM,
+               TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK, TM_OWN_THREADS),
+    TM_VARIANT("tcp", "PAIR sockets over 127.0.0.1", TM_PATH_TCP, TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
+               TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE),
+    TM_VARIANT("ipc-reqrep", "REQ and REP sockets over a Unix socket", TM_PATH_UNIX_STREAM, TM_PINGPONG | TM_RPC,
+               TM_POLL | TM_BLOCK, TM_OWN_THREADS),
+    TM_VARIANT("tcp-reqrep", "REQ and REP sockets over 127.0.0.1", TM_PATH_TCP, TM_PINGPONG | TM_RPC,
+               TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE),
 };
 
 static const tm_setting settings[] = {
-    {TM_STR("hwm"), TM_STR("1000"), TM_STR("messages, 1 to 1000000"),
-     TM_STR("ZMQ_SNDHWM and ZMQ_RCVHWM: so many messages are queued at each side; sending waits for room"), {0}},
-    {TM_STR("io_threads"), TM_STR("1"), TM_STR("threads, 1 to 16"),
-     TM_STR("ZMQ_IO_THREADS: threads of each process that move bytes"), {0}},
+    TM_SETTING("hwm", "1000", "messages, 1 to 1000000",
+               "ZMQ_SNDHWM and ZMQ_RCVHWM: so many messages are queued at each side; sending waits for room"),
+    TM_SETTING("io_threads", "1", "threads, 1 to 16", "ZMQ_IO_THREADS: threads of each process that move bytes"),
 };
+
+/* What the options ask for. */
+typedef struct config {
+    bool over_tcp;
+    bool requests; /* REQ and REP instead of PAIR */
+    uint32_t hwm;
+    uint32_t io_threads;
+} config;
 
 struct tm_node {
     void *context;
     char folder[ENDPOINT_BYTES];
     uint64_t max_payload_bytes;
+    config config;
     bool leads;
-    bool requests; /* REQ and REP instead of PAIR */
-    bool over_tcp;
     bool blocks;
-    int hwm;
 };
 
 struct tm_link {
@@ -68,91 +61,43 @@ struct tm_link {
     zmq_msg_t received; /* valid from take to release */
 };
 
-/* Writes the error text and returns `status`. */
-__attribute__((format(printf, 3, 4))) static int32_t fail(tm_error *error, int32_t status, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    vsnprintf(error->text, sizeof error->text, format, values);
-    va_end(values);
-    return status;
-}
-
 /* Writes what libzmq says of its last error. */
 static int32_t fail_zmq(tm_error *error, const char *what)
 {
-    return fail(error, TM_FAILED, "%s failed: %s", what, zmq_strerror(zmq_errno()));
+    return tm_fail(error, TM_FAILED, "%s failed: %s", what, zmq_strerror(zmq_errno()));
 }
 
-static bool is(tm_str text, const char *word)
+static int32_t read_config(const tm_node_options *options, config *found, tm_error *error)
 {
-    return text.length == strlen(word) && memcmp(text.data, word, text.length) == 0;
-}
-
-/* A number of a setting, its default if it is not given; 0 if it is not from 1 to `most`. */
-static uint32_t number(const tm_node_options *options, const char *name, uint32_t preset, uint32_t most)
-{
-    for (size_t i = 0; i < options->setting_count; ++i) {
-        const tm_str value = options->settings[i].value;
-        char text[16] = "";
-        char *end = NULL;
-        if (!is(options->settings[i].key, name)) {
-            continue;
-        }
-        if (value.length == 0 || value.length >= sizeof text || value.data[0] < '0' || value.data[0] > '9') {
-            return 0;
-        }
-        memcpy(text, value.data, value.length);
-        const unsigned long found = strtoul(text, &end, 10);
-        return *end == '\0' && found <= most ? (uint32_t)found : 0;
+    const tm_variant *const variant = tm_find_variant(variants, TM_COUNT(variants), options->variant);
+    *found = (config){.hwm = 1000, .io_threads = 1};
+    if (variant == NULL) {
+        return tm_fail(error, TM_INVALID, "variant '%.*s' is not known; there are ipc, tcp, ipc-reqrep and tcp-reqrep",
+                       (int)options->variant.length, options->variant.data);
     }
-    return preset;
-}
-
-static uint32_t hwm_of(const tm_node_options *options)
-{
-    return number(options, "hwm", 1000, MOST_QUEUED);
-}
-
-static uint32_t io_threads_of(const tm_node_options *options)
-{
-    return number(options, "io_threads", 1, MOST_IO_THREADS);
+    found->over_tcp = variant->path == TM_PATH_TCP;
+    found->requests = (variant->patterns & TM_CHANNEL) == 0;
+    const int32_t status = tm_read_number(options, "hwm", 1, MOST_QUEUED, &found->hwm, error);
+    return status == TM_OK ? tm_read_number(options, "io_threads", 1, MOST_IO_THREADS, &found->io_threads, error)
+                           : status;
 }
 
 /* The largest message of which as many as can be under way take half of this machine's memory at most. */
-static uint64_t largest_payload(const tm_node_options *options)
+static uint64_t largest_payload(const tm_node_options *options, const config *config)
 {
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     const bool streams = options->pattern == TM_CHANNEL || options->pattern == TM_THROUGHPUT;
-    const uint64_t messages = streams ? 2 * (uint64_t)hwm_of(options) + MESSAGES_IN_FLIGHT : MESSAGES_IN_FLIGHT;
+    const uint64_t messages = streams ? 2 * (uint64_t)config->hwm + MESSAGES_IN_FLIGHT : MESSAGES_IN_FLIGHT;
     const uint64_t links = options->link_count != 0 ? options->link_count : 1;
     return memory / 2 / messages / links;
 }
 
-static int32_t check(const tm_node_options *options, tm_error *error)
-{
-    size_t index = 0;
-    while (index < sizeof variants / sizeof *variants && !is(options->variant, variants[index].name.data)) {
-        ++index;
-    }
-    if (index == sizeof variants / sizeof *variants) {
-        return fail(error, TM_INVALID, "variant '%.*s' is not known; there are ipc, tcp, ipc-reqrep and tcp-reqrep",
-                    (int)options->variant.length, options->variant.data);
-    }
-    if (hwm_of(options) == 0) {
-        return fail(error, TM_INVALID, "setting hwm is not a number from 1 to %u", MOST_QUEUED);
-    }
-    if (io_threads_of(options) == 0) {
-        return fail(error, TM_INVALID, "setting io_threads is not a number from 1 to %u", MOST_IO_THREADS);
-    }
-    return TM_OK;
-}
-
 static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
 {
-    const int32_t status = check(options, error);
+    config found;
+    const int32_t status = read_config(options, &found, error);
     if (status == TM_OK) {
-        limits->max_payload_bytes = largest_payload(options);
+        limits->max_payload_bytes = largest_payload(options, &found);
         limits->packet_bytes = 0;
     }
     return status;
@@ -167,10 +112,10 @@ static void node_close(tm_node *node)
 }
 
 /* The library starts its threads with its first socket: here, where the host does not bind threads yet. */
-static int32_t start_threads(tm_node *node, const tm_node_options *options, tm_error *error)
+static int32_t start_threads(tm_node *node, tm_error *error)
 {
     node->context = zmq_ctx_new();
-    if (node->context == NULL || zmq_ctx_set(node->context, ZMQ_IO_THREADS, (int)io_threads_of(options)) != 0) {
+    if (node->context == NULL || zmq_ctx_set(node->context, ZMQ_IO_THREADS, (int)node->config.io_threads) != 0) {
         return fail_zmq(error, "a context");
     }
     void *first = zmq_socket(node->context, ZMQ_PAIR);
@@ -183,28 +128,29 @@ static int32_t start_threads(tm_node *node, const tm_node_options *options, tm_e
 
 static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error)
 {
-    int32_t status = check(options, error);
+    config found;
+    int32_t status = read_config(options, &found, error);
     if (status != TM_OK) {
         return status;
     }
-    if (options->max_payload_bytes > largest_payload(options)) {
-        return fail(error, TM_LIMIT,
-                    "payload of %" PRIu64 " bytes exceeds %" PRIu64 " bytes, what memory has room for; use smaller "
-                    "payloads or a lower hwm", options->max_payload_bytes, largest_payload(options));
+    const uint64_t largest = largest_payload(options, &found);
+    if (options->max_payload_bytes > largest) {
+        return tm_fail(error, TM_LIMIT,
+                       "payload of %" PRIu64 " bytes exceeds %" PRIu64 " bytes, what memory has room for; use smaller "
+                       "payloads or a lower hwm",
+                       options->max_payload_bytes, largest);
     }
     tm_node *opened = calloc(1, sizeof *opened);
-    if (opened == NULL || options->scratch_dir.length >= sizeof opened->folder) {
+    if (opened == NULL || !tm_copy(options->scratch_dir, opened->folder, sizeof opened->folder)) {
         free(opened);
-        return fail(error, TM_FAILED, opened == NULL ? "out of memory" : "the path of the scratch folder is too long");
+        return tm_fail(error, TM_FAILED,
+                       opened == NULL ? "out of memory" : "the path of the scratch folder is too long");
     }
-    memcpy(opened->folder, options->scratch_dir.data, options->scratch_dir.length);
     opened->max_payload_bytes = options->max_payload_bytes;
+    opened->config = found;
     opened->leads = options->role == TM_LEADER;
-    opened->over_tcp = (is(options->variant, "tcp") || is(options->variant, "tcp-reqrep")) != LIE;
-    opened->requests = is(options->variant, "ipc-reqrep") || is(options->variant, "tcp-reqrep");
     opened->blocks = options->wait == TM_BLOCK;
-    opened->hwm = (int)hwm_of(options);
-    status = start_threads(opened, options, error);
+    status = start_threads(opened, error);
     if (status != TM_OK) {
         node_close(opened);
         return status;
@@ -222,9 +168,10 @@ static bool configure(tm_link *link)
 {
     const tm_node *node = link->node;
     /* A REQ socket whose answer is late may then send again, and the late answer is dropped. */
-    const bool relaxed = !node->requests || !node->leads || set(link->socket, ZMQ_REQ_RELAXED, 1);
-    return relaxed && set(link->socket, ZMQ_LINGER, 0) && set(link->socket, ZMQ_SNDHWM, node->hwm)
-           && set(link->socket, ZMQ_RCVHWM, node->hwm) && set(link->socket, ZMQ_SNDTIMEO, link->send_wait_ms)
+    const bool relaxed = !node->config.requests || !node->leads || set(link->socket, ZMQ_REQ_RELAXED, 1);
+    return relaxed && set(link->socket, ZMQ_LINGER, 0) && set(link->socket, ZMQ_SNDHWM, (int)node->config.hwm)
+           && set(link->socket, ZMQ_RCVHWM, (int)node->config.hwm)
+           && set(link->socket, ZMQ_SNDTIMEO, link->send_wait_ms)
            && set(link->socket, ZMQ_RCVTIMEO, link->receive_wait_ms);
 }
 
@@ -244,18 +191,18 @@ static bool watch(tm_link *link, uint32_t index)
 static int32_t bind_socket(tm_link *link, uint32_t index, tm_error *error)
 {
     char endpoint[ENDPOINT_BYTES + 32] = "tcp://127.0.0.1:*";
-    if (!link->node->over_tcp) {
+    if (!link->node->config.over_tcp) {
         const int length = snprintf(endpoint, sizeof endpoint, "ipc://%s/zeromq-%" PRIu32, link->node->folder, index);
         const size_t path = (size_t)length - strlen("ipc://");
         const size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
         if (path > most) {
-            return fail(error, TM_LIMIT,
-                        "the path '%s' has %zu characters, over the limit of %zu; choose a shorter TMPDIR",
-                        endpoint + strlen("ipc://"), path, most);
+            return tm_fail(error, TM_LIMIT,
+                           "the path '%s' has %zu characters, over the limit of %zu; choose a shorter TMPDIR",
+                           endpoint + strlen("ipc://"), path, most);
         }
     }
     if (zmq_bind(link->socket, endpoint) != 0) {
-        return fail(error, TM_FAILED, "bind to %s failed: %s", endpoint, zmq_strerror(zmq_errno()));
+        return tm_fail(error, TM_FAILED, "bind to %s failed: %s", endpoint, zmq_strerror(zmq_errno()));
     }
     return TM_OK;
 }
@@ -284,12 +231,12 @@ static int32_t link_open(tm_node *node, const tm_link_options *options, tm_link 
 {
     tm_link *opened = calloc(1, sizeof *opened);
     if (opened == NULL) {
-        return fail(error, TM_FAILED, "out of memory");
+        return tm_fail(error, TM_FAILED, "out of memory");
     }
     opened->node = node;
     zmq_msg_init(&opened->loaned);
     zmq_msg_init(&opened->received);
-    opened->socket = zmq_socket(node->context, !node->requests ? ZMQ_PAIR : node->leads ? ZMQ_REQ : ZMQ_REP);
+    opened->socket = zmq_socket(node->context, !node->config.requests ? ZMQ_PAIR : node->leads ? ZMQ_REQ : ZMQ_REP);
     int32_t status = TM_OK;
     if (opened->socket == NULL || !configure(opened) || !watch(opened, options->index)) {
         status = fail_zmq(error, "a socket");
@@ -321,16 +268,13 @@ static int32_t link_address(tm_link *link, uint8_t *buffer, size_t capacity, siz
 
 static uint64_t now_ms(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / NS_PER_MS;
+    return tm_now_ns() / NS_PER_MS;
 }
 
 /* Milliseconds for libzmq: not 0, which would not wait, and not negative, which would wait for ever. */
 static int milliseconds(uint64_t timeout_ns)
 {
-    const uint64_t wait = (timeout_ns + NS_PER_MS - 1) / NS_PER_MS;
-    return (int)(wait < LONGEST_WAIT_MS ? wait : LONGEST_WAIT_MS);
+    return (int)((tm_wait_ns(timeout_ns) + NS_PER_MS - 1) / NS_PER_MS);
 }
 
 /* True once the monitor says that the handshake with the peer is done. */
@@ -350,20 +294,21 @@ static int32_t link_connect(tm_link *link, const tm_bytes *peers, size_t peer_co
 {
     const uint64_t deadline_ms = now_ms() + (uint64_t)milliseconds(timeout_ns);
     if (peer_count != 1) {
-        return fail(error, TM_INVALID, "%zu peers, these sockets can have one", peer_count);
+        return tm_fail(error, TM_INVALID, "%zu peers, these sockets can have one", peer_count);
     }
     if (link->node->leads) {
         char endpoint[ENDPOINT_BYTES + 32];
         if (peers->length == 0 || peers->length > sizeof endpoint || peers->data[peers->length - 1] != '\0') {
-            return fail(error, TM_INVALID, "the follower's address is not an endpoint");
+            return tm_fail(error, TM_INVALID, "the follower's address is not an endpoint");
         }
         memcpy(endpoint, peers->data, peers->length);
         if (zmq_connect(link->socket, endpoint) != 0) {
-            return fail(error, TM_FAILED, "connecting to %s failed: %s", endpoint, zmq_strerror(zmq_errno()));
+            return tm_fail(error, TM_FAILED, "connecting to %s failed: %s", endpoint, zmq_strerror(zmq_errno()));
         }
     }
     if (!await_peer(link, deadline_ms)) {
-        return fail(error, TM_FAILED, "no peer after %" PRIu64 " ms; see that both sides run", timeout_ns / NS_PER_MS);
+        return tm_fail(error, TM_FAILED, "no peer after %" PRIu64 " ms; see that both sides run",
+                       timeout_ns / NS_PER_MS);
     }
     stop_watching(link);
     return TM_OK;
@@ -373,11 +318,11 @@ static int32_t loan(tm_link *link, size_t length, const tm_message *in_reply_to,
 {
     (void)in_reply_to;
     if (length > link->node->max_payload_bytes) {
-        return fail(error, TM_LIMIT, "message of %zu bytes, %" PRIu64 " at most", length,
-                    link->node->max_payload_bytes);
+        return tm_fail(error, TM_LIMIT, "message of %zu bytes, %" PRIu64 " at most", length,
+                       link->node->max_payload_bytes);
     }
     if (zmq_msg_init_size(&link->loaned, length) != 0) {
-        return fail(error, TM_FAILED, "no memory for a message of %zu bytes", length);
+        return tm_fail(error, TM_FAILED, "no memory for a message of %zu bytes", length);
     }
     *loan = (tm_loan){zmq_msg_data(&link->loaned), length, NULL};
     return TM_OK;
@@ -397,7 +342,7 @@ static int32_t outcome(const char *what, tm_error *error)
     if (reason == EAGAIN || reason == EINTR || reason == EFSM) {
         return TM_AGAIN;
     }
-    return fail(error, reason == ETERM ? TM_CLOSED : TM_FAILED, "%s failed: %s", what, zmq_strerror(reason));
+    return tm_fail(error, reason == ETERM ? TM_CLOSED : TM_FAILED, "%s failed: %s", what, zmq_strerror(reason));
 }
 
 static int32_t publish(tm_link *link, tm_loan *loan, uint64_t timeout_ns, tm_error *error)
@@ -450,12 +395,12 @@ static tm_description description = {
     .version = TM_STR("0.1.0"),
     .system_version = {system_version, 0},
     .variants = variants,
-    .variant_count = sizeof variants / sizeof *variants,
+    .variant_count = TM_COUNT(variants),
     .settings = settings,
-    .setting_count = sizeof settings / sizeof *settings,
+    .setting_count = TM_COUNT(settings),
 };
 
-static void find_version(void)
+__attribute__((constructor)) static void find_version(void)
 {
     int major = 0;
     int minor = 0;
@@ -465,26 +410,8 @@ static void find_version(void)
     description.system_version.length = strlen(system_version);
 }
 
-__attribute__((visibility("default"))) const tm_transport *tripmeter_transport(void)
+TM_EXPORT const tm_transport *tripmeter_transport(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    static const tm_transport transport = {
-        .abi_version = TM_ABI_VERSION,
-        .struct_size = sizeof transport,
-        .description = &description,
-        .probe = probe,
-        .node_open = node_open,
-        .node_close = node_close,
-        .link_open = link_open,
-        .link_address = link_address,
-        .link_connect = link_connect,
-        .link_close = link_close,
-        .loan = loan,
-        .publish = publish,
-        .discard = discard,
-        .take = take,
-        .release = release,
-    };
-    pthread_once(&once, find_version);
+    static const tm_transport transport = TM_TRANSPORT(&description, link_address, NULL);
     return &transport;
 }

@@ -15,9 +15,15 @@
  *
  * Between link_address and link_connect the host carries the address of every link to its peers, by a channel of its own.
  *
- * Threads: the functions of one node are called from one thread. The functions of one link are called from one thread at
- * a time; different links may be used from different threads at once. `on_message` is called from the system's own
- * thread, and inside it the host may call loan, publish and discard on any link of the same node.
+ * Threads: one thread opens a node, opens and connects its links, and closes both, links first. In between, loan, publish,
+ * discard, take and release of a link are called by one thread at a time, which may be another one; different links may be
+ * used by different threads at once. When a link is closed, no thread is in any of its functions.
+ *
+ * Callbacks: a thread of the system calls `on_message`. Inside it the host may call loan, publish and discard, on the link
+ * that delivers and on any other link of the same node. The message stays valid until on_message returns, whatever is
+ * published meanwhile. The host's own thread may publish on the same link; on_message then waits until that call has
+ * returned. So publish must not wait for the thread that delivers: where only that thread can make room, it returns TM_AGAIN,
+ * inside on_message at once. link_close returns when on_message is not running and will not be called again.
  *
  * Errors: a function that returns int32_t returns a TM_* status. On a negative status it has written one line to
  * `error->text` (UTF-8, NUL-terminated, cut to fit): what failed, value against limit, what to do. `error` is never NULL.
@@ -219,7 +225,8 @@ typedef struct tm_limits {
     uint64_t packet_bytes;      /* most bytes per system send; a larger message is split. 0: never split */
 } tm_limits;
 
-/* A message being written. `data` is aligned to 8 bytes at least. */
+/* A message being written. `data` is not NULL and is aligned to 8 bytes at least; `length` is what was asked for. The host
+ * fails the run otherwise, and writes nothing. */
 typedef struct tm_loan {
     uint8_t *data;
     size_t length;
@@ -227,7 +234,8 @@ typedef struct tm_loan {
 } tm_loan;
 
 /* A message received by reference; valid until release, in a callback until its return. `data` is where the system has put
- * it, at any address: the host reads it as bytes. */
+ * it, at any address, since the host reads it as bytes; it is never NULL, not even if `length` is 0. The host fails the run
+ * otherwise, and reads nothing. */
 typedef struct tm_message {
     const uint8_t *data;
     size_t length;
@@ -237,7 +245,8 @@ typedef struct tm_message {
 typedef struct tm_node tm_node;
 typedef struct tm_link tm_link;
 
-/* Called once per message, in the system's own thread; must be called by one thread at a time per link. */
+/* Called once per message, in the system's own thread; must be called by one thread at a time per link. `message` is not NULL
+ * and is aligned as its type. */
 typedef void (*tm_on_message)(void *context, const tm_message *message);
 
 typedef struct tm_link_options {

@@ -254,3 +254,23 @@ pub fn kernel_version() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", release.trim())
 }
+
+/// Version of a crate as a `Cargo.lock` has it: of the library that a plugin is built with.
+pub fn locked_version<'a>(lock: &'a str, name: &str) -> &'a str {
+    lock.split_once(&format!("name = \"{name}\"\nversion = \""))
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map_or("of unknown version", |(version, _)| version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_by_the_whole_name() {
+        let entry = |name: &str, version: &str| format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n\n");
+        let lock = &(entry("hyper-util", "0.1.2") + &entry("hyper", "1.6.0"));
+        assert_eq!(locked_version(lock, "hyper"), "1.6.0");
+        assert_eq!(locked_version(lock, "util"), "of unknown version");
+    }
+}

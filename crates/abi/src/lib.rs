@@ -9,6 +9,7 @@
 //! | a Rust transport | [`System`], [`Node`], [`Link`], [`Error`], [`export_transport!`] |
 //! | the host | the same traits, and `Plugin`, which implements them for a loaded library |
 
+pub mod blocks;
 mod describe;
 mod error;
 mod export;
@@ -23,7 +24,7 @@ mod sdk;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use describe::{Description, Intruder, Path, Pattern, Setting, Variant, Wait, kernel_version};
+pub use describe::{Description, Intruder, Path, Pattern, Setting, Variant, Wait, kernel_version, locked_version};
 pub use error::{Cause, Error, Result, Status};
 pub use export::{Export, table};
 #[cfg(feature = "host")]

@@ -431,8 +431,8 @@ struct NodeHandle {
     _library: Arc<Library>,
 }
 
-// SAFETY: the node is only used through `PluginNode`, which is not shared; links merely keep it alive, and the contract
-// allows closing it from any thread once all links are closed.
+// SAFETY: the node is only used through `PluginNode`, which is not shared; links merely keep it alive, and the engine drops
+// them and the node in the thread that opened them, as the contract says.
 unsafe impl Send for NodeHandle {}
 // SAFETY: as above.
 unsafe impl Sync for NodeHandle {}

@@ -74,6 +74,19 @@ impl NodeOptions {
         self.scratch_dir.join("log")
     }
 
+    /// Whether a setting is `on`, and `preset` if it is not given.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] if it is neither on nor off.
+    pub fn is_on(&self, name: &str, preset: bool) -> Result<bool> {
+        match self.setting(name) {
+            "" => Ok(preset),
+            "on" => Ok(true),
+            "off" => Ok(false),
+            other => Err(Error::new(Status::Invalid, format!("setting '{name}={other}' is neither on nor off"))),
+        }
+    }
+
     /// A whole number within `range`.
     ///
     /// # Errors

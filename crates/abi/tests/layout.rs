@@ -167,21 +167,34 @@ fn header_and_mirror_agree() {
 }
 
 #[test]
-fn header_is_clean_c_and_cpp() {
+fn headers_are_clean_c_and_cpp() {
     let folder = tempfile::tempdir().unwrap();
-    let body = "#include \"tripmeter_transport.h\"\nconst tm_transport *table(void);\n\
-                const tm_transport *table(void) { return tripmeter_transport(); }\n";
-    for (compiler, standard, file) in
-        [("cc", "c11", "header.c"), ("c++", "c++11", "header.cpp"), ("c++", "c++17", "header.cpp")]
-    {
+    let entry = "const tm_transport *table(void);\nconst tm_transport *table(void) { return tripmeter_transport(); }\n";
+    for (compiler, standard, file, header) in [
+        ("cc", "c11", "header.c", "tripmeter_transport.h"),
+        ("cc", "c11", "header.c", "tripmeter_plugin.h"),
+        ("c++", "c++11", "header.cpp", "tripmeter_transport.h"),
+        ("c++", "c++17", "header.cpp", "tripmeter_transport.h"),
+        ("c++", "c++17", "header.cpp", "tripmeter_plugin.hpp"),
+    ] {
         if compiler == "c++" && Command::new(compiler).arg("--version").output().is_err() {
             // The test harness swallows what is printed.
-            let line = format!("SKIPPED: header_is_clean_c_and_cpp for {standard}: there is no 'c++' here\n");
+            let line = format!("SKIPPED: headers_are_clean_c_and_cpp for {standard}: there is no 'c++' here\n");
             std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
             continue;
         }
         let source = folder.path().join(file);
-        fs::write(&source, body).unwrap();
+        // The macros that make tables are used.
+        let list = match header {
+            "tripmeter_transport.h" => "",
+            _ => {
+                "extern const tm_variant list[1];\n\
+                 const tm_variant list[1] = {TM_VARIANT(\"a\", \"b\", TM_PATH_TCP, TM_RPC, TM_POLL, 0)};\n\
+                 extern const tm_setting settings[1];\n\
+                 const tm_setting settings[1] = {TM_SETTING(\"a\", \"b\", \"c\", \"d\")};\n"
+            }
+        };
+        fs::write(&source, format!("#include \"{header}\"\n{entry}{list}")).unwrap();
         compile(compiler, standard, &source, &["-fsyntax-only"]);
     }
 }

@@ -20,7 +20,7 @@ fn build(folder: &TempDir, source: &str, define: &str) -> PathBuf {
     let mut command = Command::new("cc");
     command.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", define, "-I"]);
     command.arg(format!("{REPOSITORY}/crates/abi/include")).arg("-o").arg(&library);
-    command.arg(format!("{REPOSITORY}/{source}")).args(["-pthread", "-lrt"]);
+    command.arg(format!("{REPOSITORY}/{source}")).args(["-pthread", "-lrt", "-ldl"]);
     let output = command.output().expect("a C compiler called 'cc'");
     assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
     library

@@ -1,4 +1,4 @@
-//! The example for writers of transports: built out of tree against the header alone, measured by the unchanged program.
+//! The example for writers of transports: built out of tree against the headers alone, measured by the unchanged program.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +15,7 @@ fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
     let (sources, header) = (folder.path().join("sources"), folder.path().join("include"));
     for (from, to) in [("examples/c-transport", &sources), ("crates/abi/include", &header)] {
         std::fs::create_dir(to).unwrap();
-        for name in ["Makefile", "example.c", "tripmeter_transport.h"] {
+        for name in ["Makefile", "example.c", "tripmeter_transport.h", "tripmeter_plugin.h"] {
             let file = repository().join(from).join(name);
             if file.exists() {
                 std::fs::copy(file, to.join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! The proof of the path, tried on plugins of real middleware that were built to do something else than they say.
+//! The proof of the path, tried on plugins of real middleware that are wrapped to do something else than they say.
 //!
 //! What is not installed here is skipped aloud; with `TRIPMETER_REQUIRE_ALL=1` that is a failure.
 #![allow(clippy::unwrap_used)]
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Status, Verdict};
 
-/// The plugin of a system that was built with that lie; `None` if it is not here. `TRIPMETER_LIES` is their folder, by
+/// The plugin that tells that lie about a system; `None` if it is not here. `TRIPMETER_LIES` is their folder, by
 /// default `target/lies`, and holds `tripmeter_SYSTEM.so` of the first lie, `tripmeter_SYSTEM-N.so` of lie N.
 fn lying(system: &str, lie: u32) -> Option<PathBuf> {
     let folder = std::env::var_os("TRIPMETER_LIES").map_or_else(|| repository().join("target/lies"), PathBuf::from);

@@ -1,18 +1,12 @@
 //! The follower's end: the service, over one connection.
 
-use crate::driver::Driver;
-use crate::host::Tray;
-use crate::order::Arrived;
-use crate::reason::reason;
 use crate::settings::Settings;
-use crate::tls::accept;
-use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, loopback};
+use crate::wire::{Codec, Payload, STREAM, Stream, UNARY};
 use bytes::Bytes;
 use std::convert::Infallible;
 use std::net::TcpListener as Listener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::JoinHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Sender, UnboundedSender, channel};
 use tokio::sync::{Notify, oneshot};
@@ -23,6 +17,12 @@ use tonic::server::Grpc;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tripmeter_abi::{Error, Result, os};
+use tripmeter_web::door::{self, Door};
+use tripmeter_web::host::Tray;
+use tripmeter_web::loopback;
+use tripmeter_web::order::Arrived;
+use tripmeter_web::reason::reason;
+use tripmeter_web::tls::accept;
 
 /// Both ways of a stream.
 pub(crate) struct Opened {
@@ -133,54 +133,16 @@ impl Called {
         let failed = |error| Error::os("accepting the leader", error);
         let after = self.listener.try_clone().map_err(failed)?;
         let listener = TcpListener::from_std(self.listener).map_err(failed)?;
-        let stream = loop {
-            let (stream, from) = listener.accept().await.map_err(failed)?;
-            // Anything on this host may have come by.
-            if from.port() == port {
-                break stream;
-            }
-        };
+        let stream = door::accept(&listener, port).await?;
         let greeted = desk.greeted.clone();
         serve(stream, self.tls.as_ref(), &self.settings, Some(desk)).await?;
         greeted.notified().await;
-        self.settings.tls.then(|| Door::open(after, self.tls, self.settings)).transpose()
-    }
-}
-
-/// A thread that goes on accepting, on the terms on which the leader was accepted, so that whoever must not be let in can
-/// be seen to be refused. It sleeps while nobody comes.
-pub(crate) struct Door {
-    closing: Arc<Notify>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Door {
-    fn open(listener: Listener, tls: Option<TlsAcceptor>, settings: Settings) -> Result<Self> {
-        let driver = Driver::new(false)?;
-        let closing = Arc::new(Notify::new());
-        let closed = closing.clone();
-        let work = move || driver.until(closed.notified(), watch(listener, tls, settings));
-        let thread = std::thread::Builder::new().name("grpc-door".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| Error::os("starting a thread", error))?;
-        Ok(Self { closing, thread: Some(thread) })
-    }
-}
-
-/// Answers the greetings of whoever has been accepted.
-async fn watch(listener: Listener, tls: Option<TlsAcceptor>, settings: Settings) {
-    let Ok(listener) = TcpListener::from_std(listener) else { return };
-    while let Ok((stream, _)) = listener.accept().await {
-        let tls = tls.clone();
-        tokio::spawn(async move { serve(stream, tls.as_ref(), &settings, None).await });
-    }
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        self.closing.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // One that panicked has nothing more to say.
-            let _ = thread.join();
-        }
+        let (tls, settings) = (self.tls, self.settings);
+        // Answers the greetings of whoever has been accepted.
+        let greet = move |stream| {
+            let tls = tls.clone();
+            async move { drop(serve(stream, tls.as_ref(), &settings, None).await) }
+        };
+        settings.tls.then(|| Door::open(after, "grpc-door", greet)).transpose()
     }
 }

@@ -1,8 +1,7 @@
 //! The leader's end: a client of the follower's service.
 
-use crate::reason::{reason, refused};
 use crate::settings::Settings;
-use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, loopback, name};
+use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, name};
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -16,6 +15,8 @@ use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tripmeter_abi::{Error, Result, os};
+use tripmeter_web::loopback;
+use tripmeter_web::reason::{reason, refused};
 
 /// A socket at a free port, which the follower is told.
 pub(crate) struct Caller {

@@ -10,28 +10,13 @@
 //! each link has a runtime that runs in a thread of its own, and the host handles a message there, within the task that
 //! has received it.
 
-#[path = "../../http/src/blocks.rs"]
-mod blocks;
-#[path = "../../http/src/driver.rs"]
-mod driver;
-#[path = "../../http/src/errands.rs"]
-mod errands;
 mod follower;
-#[path = "../../http/src/host.rs"]
-mod host;
 mod leader;
-#[path = "../../http/src/order.rs"]
-mod order;
-#[path = "../../http/src/reason.rs"]
-mod reason;
 mod settings;
 mod stream;
-#[path = "../../http/src/tls.rs"]
-mod tls;
 mod unary;
 mod wire;
 
-use driver::Driver;
 use follower::Called;
 use leader::Caller;
 use settings::{STREAM, Settings, UNARY};
@@ -41,15 +26,14 @@ use tokio::runtime::Runtime;
 use tripmeter_abi::os;
 use tripmeter_abi::{
     Description, Intruder, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
-    Variant, Wait, export_transport, raw,
+    Variant, Wait, export_transport, locked_version, raw,
 };
+use tripmeter_web::driver::{self, Driver};
+use tripmeter_web::tls;
 use unary::{Client, Service};
 
 /// Most bytes of a message: gRPC counts them with 32 bits, the host has this limit.
 const MOST_BYTES: u64 = 1 << 30;
-
-/// A build for tests, see `Cargo.toml`.
-const LIES: bool = cfg!(feature = "lie");
 
 /// The system `grpc`.
 #[derive(Default)]
@@ -72,7 +56,7 @@ impl System for Grpc {
             system: "grpc".to_owned(),
             summary: "calls or a stream over TCP, with and without TLS".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            system_version: format!("tonic {}", version()),
+            system_version: format!("tonic {}", locked_version(include_str!("../Cargo.lock"), "tonic")),
             variants: vec![
                 variant(UNARY, "a unary call per message"),
                 variant(STREAM, "one bidirectional stream for all messages"),
@@ -114,20 +98,12 @@ impl System for Grpc {
     fn open(&self, options: &NodeOptions) -> Result<GrpcNode> {
         let settings = Settings::read(&self.description(), options)?;
         os::check_payload(options, MOST_BYTES)?;
-        let credentials = if settings.tls && !LIES { tls::credentials(options, "grpc")? } else { None };
+        let credentials = if settings.tls { tls::credentials(options, "grpc")? } else { None };
         let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
         // Made here, before the measuring thread is bound to its processor.
         let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
         Ok(GrpcNode { options: options.clone(), settings, credentials, background })
     }
-}
-
-/// The version of tonic, as the lock file has it.
-fn version() -> &'static str {
-    include_str!("../Cargo.lock")
-        .split_once("name = \"tonic\"\nversion = \"")
-        .and_then(|(_, rest)| rest.split_once('"'))
-        .map_or("of unknown version", |(version, _)| version)
 }
 
 /// What all links of an end have in common; each has a connection of its own.
@@ -150,7 +126,7 @@ impl Node for GrpcNode {
             (None, Some(_)) => Driver::running()?,
             (None, None) => Driver::new(polls)?,
         };
-        let most_bytes = self.options.max_payload_bytes as usize;
+        let most_bytes = self.options.max_payload_bytes;
         let (settings, credentials) = (self.settings, self.credentials.as_ref());
         Ok(match self.options.role {
             Role::Leader => {

@@ -1,7 +1,7 @@
 //! The settings of a run, and what they mean for tonic.
 
 use tripmeter_abi::os;
-use tripmeter_abi::{Description, Error, NodeOptions, Result, Status};
+use tripmeter_abi::{Description, NodeOptions, Result};
 
 pub(crate) const UNARY: &str = "unary";
 pub(crate) const STREAM: &str = "stream";
@@ -36,20 +36,11 @@ impl Settings {
         let fitting = MOST_BYTES_IN_FLIGHT / options.max_payload_bytes.max(1);
         Ok(Self {
             streams: options.variant == STREAM,
-            tls: is_on(options, "tls", false)?,
-            nodelay: is_on(options, "nodelay", true)?,
+            tls: options.is_on("tls", false)?,
+            nodelay: options.is_on("nodelay", true)?,
             stream_window: options.number("stream_window", WINDOW_BYTES)? as u32,
             connection_window: options.number("connection_window", WINDOW_BYTES)? as u32,
             in_flight: in_flight.min(fitting).max(1) as usize,
         })
-    }
-}
-
-fn is_on(options: &NodeOptions, name: &str, default: bool) -> Result<bool> {
-    match options.setting(name) {
-        "" => Ok(default),
-        "on" => Ok(true),
-        "off" => Ok(false),
-        other => Err(Error::new(Status::Invalid, format!("setting '{name}={other}' is neither on nor off"))),
     }
 }

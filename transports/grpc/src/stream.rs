@@ -1,12 +1,9 @@
 //! Variant `stream`: one call for all messages. Both ends are alike once it is open.
 
-use crate::blocks::Blocks;
-use crate::driver::{Driver, is_in_task};
-use crate::follower::{Called, Desk, Door};
-use crate::host::untakable;
+use crate::follower::{Called, Desk};
 use crate::leader::{Caller, gone, stream};
 use crate::settings::Settings;
-use crate::wire::{Payload, message};
+use crate::wire::Payload;
 use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +13,11 @@ use tokio::sync::mpsc::{Sender, channel, unbounded_channel};
 use tokio_stream::Stream;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
+use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, Result};
+use tripmeter_web::door::Door;
+use tripmeter_web::driver::{Driver, is_in_task};
+use tripmeter_web::host::{message, untakable};
 
 /// What an end is before it is connected.
 pub(crate) enum Opening {
@@ -59,7 +60,7 @@ impl StreamEnd {
         driver: Driver,
         opening: Opening,
         settings: Settings,
-        most_bytes: usize,
+        most_bytes: u64,
         callback: Option<Callback>,
     ) -> Self {
         let (blocks, opening, failure) = (Blocks::new(most_bytes), Some(opening), Arc::default());
@@ -157,7 +158,7 @@ impl Link for StreamEnd {
     }
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
-        let payload = Payload { data: self.blocks.give()? };
+        let payload = Payload { data: Bytes::from_owner(self.blocks.give()?) };
         let failure = &self.failure;
         let closed = || failure.get().cloned().unwrap_or_else(|| Error::closed("the stream has ended"));
         let sent = match &self.open.as_ref().ok_or_else(unconnected)?.out {

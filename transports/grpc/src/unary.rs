@@ -1,14 +1,8 @@
 //! Variant `unary`: a call per message.
 
-use crate::blocks::Blocks;
-use crate::driver::Driver;
-use crate::errands::{self, Connection, Errands, poll_waiting};
-use crate::follower::{Called, Desk, Door};
-use crate::host::{Host, Tray, untakable};
+use crate::follower::{Called, Desk};
 use crate::leader::{Caller, call};
-use crate::order::{Arrived, Ordered};
 use crate::settings::Settings;
-use crate::wire::message;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,7 +11,13 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Notify, oneshot};
 use tonic::transport::Channel;
+use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, Result};
+use tripmeter_web::door::Door;
+use tripmeter_web::driver::Driver;
+use tripmeter_web::errands::{self, Connection, Errands, poll_waiting};
+use tripmeter_web::host::{Host, Tray, message, untakable};
+use tripmeter_web::order::{Arrived, Ordered};
 
 type Call = errands::Call<Bytes>;
 
@@ -56,7 +56,7 @@ impl Client {
             errands: None,
             caller: Some(caller),
             settings,
-            blocks: Blocks::new(options.max_payload_bytes as usize),
+            blocks: Blocks::new(options.max_payload_bytes),
             is_one_way: matches!(options.pattern, Pattern::Channel | Pattern::Throughput),
             driver,
         }
@@ -108,7 +108,7 @@ impl Link for Client {
     }
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
-        let data = self.blocks.give()?;
+        let data = Bytes::from_owner(self.blocks.give()?);
         if let Some(errands) = &self.errands {
             return errands.send(&self.driver, data, timeout_ns);
         }
@@ -180,7 +180,7 @@ impl Service {
         driver: Driver,
         called: Called,
         settings: Settings,
-        most_bytes: usize,
+        most_bytes: u64,
         callback: Option<Callback>,
     ) -> Self {
         let blocks = Blocks::new(most_bytes);
@@ -222,7 +222,7 @@ impl Link for Service {
     }
 
     fn publish(&mut self, _loan: Loan, _timeout_ns: u64) -> Result<bool> {
-        let data = self.blocks.give()?;
+        let data = Bytes::from_owner(self.blocks.give()?);
         if let Some(host) = &self.host {
             return host.answer(data).map(|()| true);
         }

@@ -1,19 +1,16 @@
 //! What goes over the wire, see `tripmeter.proto`, and the stream that it goes over.
 
-use crate::host::Body;
-use crate::reason::reason;
 use bytes::Bytes;
 use std::io::{IoSlice, Result as Io};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
-use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::transport::server::Connected;
 use tonic_prost::ProstCodec;
-use tripmeter_abi::{Message, Result};
+use tripmeter_web::reason::reason;
 
 /// Full names of the methods.
 pub(crate) const UNARY: &str = "/tripmeter.Transport/Unary";
@@ -28,11 +25,6 @@ pub(crate) struct Payload {
 
 /// How messages are encoded at both ends.
 pub(crate) type Codec = ProstCodec<Payload, Payload>;
-
-/// A port of this host's own.
-pub(crate) fn loopback(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
-}
 
 /// What the certificate of either end is good for.
 pub(crate) fn name() -> ServerName<'static> {
@@ -98,16 +90,5 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Io<()>> {
         Pin::new(&mut self.inner).poll_shutdown(context)
-    }
-}
-
-/// A message as the host sees it; valid as long as its bytes are.
-pub(crate) fn message(data: &Bytes) -> Message {
-    Message { data: data.as_ptr(), length: data.len(), token: null_mut() }
-}
-
-impl Body for Bytes {
-    fn message(&self) -> Result<Message> {
-        Ok(message(self))
     }
 }

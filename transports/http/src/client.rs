@@ -1,10 +1,6 @@
 //! The leader's end: sends requests and waits for their responses.
 
-use crate::blocks::Blocks;
-use crate::connection::{Answer, Requests, loopback};
-use crate::driver::Driver;
-use crate::errands::{Connection, Errands, poll_waiting};
-use crate::host::{Body, untakable};
+use crate::connection::{Answer, Requests};
 use crate::rooms::{Arrival, Rooms};
 use crate::settings::Settings;
 use bytes::Bytes;
@@ -13,7 +9,12 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
+use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, Result, os};
+use tripmeter_web::driver::Driver;
+use tripmeter_web::errands::{Connection, Errands, poll_waiting};
+use tripmeter_web::host::{Body, untakable};
+use tripmeter_web::loopback;
 
 /// A client with one connection.
 pub(crate) struct Client {
@@ -57,7 +58,7 @@ impl Client {
             socket: Some(socket),
             tls,
             settings,
-            blocks: Blocks::new(most_bytes),
+            blocks: Blocks::new(options.max_payload_bytes),
             rooms: Rooms::new(most_bytes),
             is_one_way: matches!(options.pattern, Pattern::Channel | Pattern::Throughput),
             driver,
@@ -139,7 +140,7 @@ impl Link for Client {
     }
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
-        let body = self.blocks.give()?;
+        let body = Bytes::from_owner(self.blocks.give()?);
         if let Some(errands) = &self.errands {
             return errands.send(&self.driver, body, timeout_ns);
         }

@@ -1,10 +1,7 @@
 //! A connection of either kind of HTTP, in the clear or not.
 
-use crate::errands::Call;
-use crate::reason::{reason, refused};
 use crate::rooms::{Arrival, Rooms};
 use crate::settings::Settings;
-use crate::tls::{HOST, accept};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -23,14 +20,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, Result};
+use tripmeter_web::errands::Call;
+use tripmeter_web::reason::{reason, refused};
+use tripmeter_web::tls::{HOST, accept};
 
 /// What both requests and responses carry.
 pub(crate) type Content = Full<Bytes>;
-
-/// A port of this host's own.
-pub(crate) fn loopback(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
-}
 
 /// A stream in the clear or within TLS.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}

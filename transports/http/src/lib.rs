@@ -13,21 +13,13 @@
 //! each link has a runtime that runs in a thread of its own, and the host handles a message there, within the task that
 //! has received it.
 
-mod blocks;
 mod client;
 mod connection;
-mod driver;
-mod errands;
-mod host;
-mod order;
-mod reason;
 mod rooms;
 mod server;
 mod settings;
-mod tls;
 
 use client::Client;
-use driver::Driver;
 use server::Server;
 use settings::{HTTP1, HTTP2, Settings};
 use std::sync::Arc;
@@ -35,14 +27,13 @@ use tokio::runtime::Runtime;
 use tripmeter_abi::os;
 use tripmeter_abi::{
     Description, Intruder, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
-    Variant, Wait, export_transport, raw,
+    Variant, Wait, export_transport, locked_version, raw,
 };
+use tripmeter_web::driver::{self, Driver};
+use tripmeter_web::tls;
 
 /// Most bytes of a message: HTTP has no limit, the host has this one.
 const MOST_BYTES: u64 = 1 << 30;
-
-/// A build for tests, see `Cargo.toml`.
-const LIES: bool = cfg!(feature = "lie");
 
 /// The system `http`.
 #[derive(Default)]
@@ -65,7 +56,7 @@ impl System for Http {
             system: "http".to_owned(),
             summary: "a POST and its response over TCP, with and without TLS".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            system_version: format!("hyper {}", version()),
+            system_version: format!("hyper {}", locked_version(include_str!("../Cargo.lock"), "hyper")),
             variants: vec![
                 variant(HTTP1, "HTTP/1.1 over a connection that is kept alive"),
                 variant(HTTP2, "HTTP/2 with prior knowledge"),
@@ -107,20 +98,12 @@ impl System for Http {
     fn open(&self, options: &NodeOptions) -> Result<HttpNode> {
         let settings = Settings::read(&self.description(), options)?;
         os::check_payload(options, MOST_BYTES)?;
-        let credentials = if settings.tls && !LIES { tls::credentials(options, "http")? } else { None };
+        let credentials = if settings.tls { tls::credentials(options, "http")? } else { None };
         let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
         // Made here, before the measuring thread is bound to its processor.
         let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;
         Ok(HttpNode { options: options.clone(), settings, credentials, background })
     }
-}
-
-/// The version of hyper, as the lock file has it.
-fn version() -> &'static str {
-    include_str!("../Cargo.lock")
-        .split_once("name = \"hyper\"\nversion = \"")
-        .and_then(|(_, rest)| rest.split_once('"'))
-        .map_or("of unknown version", |(version, _)| version)
 }
 
 /// What all links of an end have in common; each has a connection of its own.

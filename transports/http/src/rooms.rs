@@ -1,13 +1,13 @@
 //! Where a message that arrives in pieces is put together.
 
-use crate::host::Body;
-use crate::reason::reason;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 use tripmeter_abi::{Error, Message, Result};
+use tripmeter_web::host::Body;
+use tripmeter_web::reason::reason;
 
 /// Rooms for messages that arrive in pieces, each used again once its message is released.
 #[derive(Clone)]

@@ -1,10 +1,6 @@
 //! The follower's end: requests are handed to the host one by one, and answered when it says so.
 
-use crate::blocks::Blocks;
-use crate::connection::{Content, loopback, serve};
-use crate::driver::Driver;
-use crate::host::{Body, Host, Tray, untakable};
-use crate::order::{Arrived, Ordered};
+use crate::connection::{Content, serve};
 use crate::rooms::{Arrival, Rooms};
 use crate::settings::Settings;
 use bytes::Bytes;
@@ -14,12 +10,17 @@ use hyper::{Method, Request, Response, StatusCode};
 use std::cell::Cell;
 use std::net::TcpListener as Listener;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Notify, oneshot};
 use tokio_rustls::TlsAcceptor;
+use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, os};
+use tripmeter_web::door::{Door, accept};
+use tripmeter_web::driver::Driver;
+use tripmeter_web::host::{Body, Host, Tray, untakable};
+use tripmeter_web::loopback;
+use tripmeter_web::order::{Arrived, Ordered};
 
 /// What a request has brought.
 type Brought = Result<Arrival>;
@@ -59,7 +60,7 @@ impl Server {
             arrived: None,
             host: callback.map(|callback| Arc::new(Host::new(callback, 0))),
             held: None,
-            blocks: Blocks::new(most_bytes),
+            blocks: Blocks::new(options.max_payload_bytes),
             rooms: Rooms::new(most_bytes),
             door: None,
             driver,
@@ -101,16 +102,6 @@ fn empty() -> Response<Content> {
     response
 }
 
-/// The next connection from that port; anything on this host may have come by.
-async fn accept(listener: &TcpListener, port: u16) -> Result<TcpStream> {
-    loop {
-        let (stream, from) = listener.accept().await.map_err(|error| Error::os("accepting the leader", error))?;
-        if from.port() == port {
-            return Ok(stream);
-        }
-    }
-}
-
 impl Link for Server {
     fn address(&mut self) -> Result<Vec<u8>> {
         let listener = self.listener.as_ref().ok_or_else(|| Error::failed("connected already"))?;
@@ -142,7 +133,13 @@ impl Link for Server {
             Ok(())
         })?;
         if self.settings.tls {
-            self.door = Some(Door::open(after, self.tls.take(), self.settings)?);
+            let (tls, settings) = (self.tls.take(), self.settings);
+            // Greets whoever has been accepted.
+            let greet = move |stream| {
+                let tls = tls.clone();
+                async move { drop(serve(stream, tls.as_ref(), &settings, |_| async { empty() }).await) }
+            };
+            self.door = Some(Door::open(after, "http-door", greet)?);
         }
         Ok(())
     }
@@ -152,7 +149,7 @@ impl Link for Server {
     }
 
     fn publish(&mut self, _loan: Loan, _timeout_ns: u64) -> Result<bool> {
-        let body = self.blocks.give()?;
+        let body = Bytes::from_owner(self.blocks.give()?);
         if let Some(host) = &self.host {
             return host.answer(body).map(|()| true);
         }
@@ -184,43 +181,5 @@ impl Link for Server {
     fn release(&mut self, _message: Message) {
         // A request without an answer is confirmed by this.
         self.held = None;
-    }
-}
-
-/// A thread that goes on accepting, on the terms on which the leader was accepted, so that whoever must not be let in can
-/// be seen to be refused. It sleeps while nobody comes.
-struct Door {
-    closing: Arc<Notify>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Door {
-    fn open(listener: Listener, tls: Option<TlsAcceptor>, settings: Settings) -> Result<Self> {
-        let driver = Driver::new(false)?;
-        let closing = Arc::new(Notify::new());
-        let closed = closing.clone();
-        let work = move || driver.until(closed.notified(), watch(listener, tls, settings));
-        let thread = std::thread::Builder::new().name("http-door".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| Error::os("starting a thread", error))?;
-        Ok(Self { closing, thread: Some(thread) })
-    }
-}
-
-/// Greets whoever has been accepted.
-async fn watch(listener: Listener, tls: Option<TlsAcceptor>, settings: Settings) {
-    let Ok(listener) = TcpListener::from_std(listener) else { return };
-    while let Ok((stream, _)) = listener.accept().await {
-        let tls = tls.clone();
-        tokio::spawn(async move { serve(stream, tls.as_ref(), &settings, |_| async { empty() }).await });
-    }
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        self.closing.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // One that panicked has nothing more to say.
-            let _ = thread.join();
-        }
     }
 }

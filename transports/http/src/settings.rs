@@ -46,8 +46,8 @@ impl Settings {
         let in_flight = if is_http2 { in_flight.unwrap_or(IN_FLIGHT).min(fitting).max(1) } else { 1 };
         Ok(Self {
             is_http2,
-            tls: is_on(options, "tls", false)?,
-            nodelay: is_on(options, "nodelay", true)?,
+            tls: options.is_on("tls", false)?,
+            nodelay: options.is_on("nodelay", true)?,
             stream_window: options.number("stream_window", WINDOW_BYTES)? as u32,
             connection_window: options.number("connection_window", WINDOW_BYTES)? as u32,
             in_flight: in_flight as usize,
@@ -57,14 +57,5 @@ impl Settings {
     /// What TLS says is spoken within.
     pub(crate) fn protocol(&self) -> &'static str {
         if self.is_http2 { "h2" } else { "http/1.1" }
-    }
-}
-
-fn is_on(options: &NodeOptions, name: &str, default: bool) -> Result<bool> {
-    match options.setting(name) {
-        "" => Ok(default),
-        "on" => Ok(true),
-        "off" => Ok(false),
-        other => Err(Error::new(Status::Invalid, format!("setting '{name}={other}' is neither on nor off"))),
     }
 }

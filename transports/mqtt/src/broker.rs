@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Error, NodeOptions, Result, Status};
+use tripmeter_abi::{Error, NodeOptions, Result, Status, locked_version};
 
 /// The program of the embedded broker.
 const EMBEDDED: &str = "tripmeter_mqtt_broker";
@@ -87,7 +87,7 @@ impl Broker {
         let folder = credentials::folder(&options.scratch_dir);
         fs::create_dir_all(&folder).map_err(|error| Error::os(&folder.display().to_string(), error))?;
         let password = credentials::write_password(&folder)?;
-        if settings.is_encrypted() {
+        if settings.is_secured {
             credentials::write(&folder)?;
         }
         let mut tries = if settings.port.is_some() { 1 } else { TRIES };
@@ -166,12 +166,7 @@ fn own_folder() -> Option<PathBuf> {
 /// Versions of the crates, as the lock file has them, and of Mosquitto, if it is here.
 pub(crate) fn versions() -> String {
     static MOSQUITTO: OnceLock<String> = OnceLock::new();
-    let locked = |name: &str| {
-        include_str!("../Cargo.lock")
-            .split_once(&format!("name = \"{name}\"\nversion = \""))
-            .and_then(|(_, rest)| rest.split_once('"'))
-            .map_or("of unknown version", |(version, _)| version)
-    };
+    let locked = |name| locked_version(include_str!("../Cargo.lock"), name);
     let mosquitto = MOSQUITTO.get_or_init(|| {
         // It has no other way to tell, and ends with code 3.
         let told = program(Kind::Mosquitto).and_then(|file| Command::new(file).arg("-h").output().ok());
@@ -191,7 +186,7 @@ fn start(settings: &Settings, folder: &Path, password: &str) -> Result<Broker> {
         Kind::Embedded => {
             let (bytes, queue) = (settings.payload_bytes.to_string(), settings.queue.to_string());
             let nodelay = if settings.is_undelayed { "on" } else { "off" };
-            let tls = if settings.is_encrypted() { "on" } else { "off" };
+            let tls = if settings.is_secured { "on" } else { "off" };
             command.args([settings.port.unwrap_or(0).to_string(), bytes, queue]).args([nodelay, tls]).arg(folder);
             None
         }
@@ -304,7 +299,7 @@ fn configuration(settings: &Settings, folder: &Path, port: u16) -> String {
         // Else it becomes another user, who may not read what is in the scratch folder.
         text += "user root\n";
     }
-    if settings.is_encrypted() {
+    if settings.is_secured {
         for (key, name) in [
             ("cafile", credentials::AUTHORITY),
             ("certfile", credentials::BROKER_CERTIFICATE),

@@ -8,7 +8,6 @@
 //! The leader starts it when it opens its node, and ends it when it closes it; it dies with the leader. Each link has a
 //! connection, and a topic for each direction.
 
-mod blocks;
 mod broker;
 mod client;
 mod credentials;

@@ -1,6 +1,5 @@
 //! A link: a connection to the broker, a topic to publish to and one that is subscribed to.
 
-use crate::blocks::Blocks;
 use crate::broker::Address;
 use crate::client::{Client, Heard, Identity, at_once};
 use crate::credentials;
@@ -15,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{Semaphore, TryAcquireError, oneshot};
+use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::os::Deadline;
 use tripmeter_abi::{
     Callback, Error, Intruder, Link, LinkOptions, Loan, Message, NodeOptions, Pattern, Result, Role, Wait,
@@ -77,7 +77,7 @@ impl MqttLink {
             (None, Role::Leader) => "leader".to_owned(),
             (None, Role::Follower) => format!("follower-{follower_index}"),
         };
-        let is_encrypted = self.settings.is_encrypted() && *intruder != Some(Intruder::Plain);
+        let is_encrypted = self.settings.is_secured && *intruder != Some(Intruder::Plain);
         let folder = credentials::folder(&self.options.scratch_dir);
         let tls = is_encrypted.then(|| credentials::client(&folder, *intruder)).transpose()?;
         let password = if self.settings.is_running { None } else { credentials::password(&folder) };
@@ -113,11 +113,11 @@ impl Link for MqttLink {
     }
 
     fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
-        Ok(Loan { data: self.blocks.lend(length)?, length, token: null_mut() })
+        self.blocks.lend(length)
     }
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
-        let payload = self.blocks.give()?;
+        let payload = Bytes::from_owner(self.blocks.give()?);
         match &mut self.way {
             Way::Driven(driven) => driven.publish(&self.publisher, payload, timeout_ns),
             Way::Threaded(threaded) => threaded.publish(&self.publisher, payload, timeout_ns),

@@ -19,9 +19,6 @@ const QUEUE: &str = "1000";
 /// So many messages in any case.
 const LEAST_QUEUE: u64 = 4;
 
-/// A build for tests, see `Cargo.toml`.
-const LIES: bool = cfg!(feature = "lie");
-
 /// A broker that we can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -78,8 +75,8 @@ impl Settings {
                 1 => QoS::AtLeastOnce,
                 _ => QoS::ExactlyOnce,
             },
-            is_secured: is_on(options, "tls")?,
-            is_undelayed: is_on(options, "nodelay")?,
+            is_secured: options.is_on("tls", false)?,
+            is_undelayed: options.is_on("nodelay", true)?,
             is_running: match options.setting("broker") {
                 "start" => false,
                 "running" => true,
@@ -106,19 +103,6 @@ impl Settings {
             return Err(invalid(text.to_owned()));
         }
         Ok(settings)
-    }
-
-    /// Whether connections are encrypted.
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.is_secured && !LIES
-    }
-}
-
-fn is_on(options: &NodeOptions, name: &str) -> Result<bool> {
-    match options.setting(name) {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        other => Err(Error::new(Status::Invalid, format!("setting '{name}={other}' is neither on nor off"))),
     }
 }
 

@@ -73,18 +73,10 @@ impl Settings {
             return Err(Error::new(Status::Invalid, "a logger has no follower".to_owned()));
         }
         let is = |word: &str| options.variant.contains(word);
-        let lossy = match options.setting("lossy") {
-            "on" | "" => true,
-            "off" => false,
-            other => {
-                let text = format!("setting 'lossy={other}' is neither on nor off");
-                return Err(Error::new(Status::Invalid, text));
-            }
-        };
         Ok(Self {
             kind: if is("non-blocking") { Kind::NonBlocking } else { Kind::Blocking },
             target: if is("-pipe") { Target::Pipe } else { Target::File },
-            lossy,
+            lossy: options.is_on("lossy", true)?,
             buffered_lines: options.number("buffered_lines", 1..=10_000_000)? as usize,
         })
     }

@@ -20,7 +20,7 @@ use memory::{Heap, Shared};
 use session::Meeting;
 use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, Status, System,
-    Variant, Wait, export_transport,
+    Variant, Wait, export_transport, locked_version,
 };
 
 /// Most bytes of a message, as zenoh's default `max_message_size` allows.
@@ -59,7 +59,7 @@ impl System for Zenoh {
             system: "zenoh".to_owned(),
             summary: "peer to peer: TCP, UDP, Unix sockets, shared memory".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            system_version: format!("zenoh {}", session::version()),
+            system_version: format!("zenoh {}", locked_version(include_str!("../Cargo.lock"), "zenoh")),
             variants: vec![
                 variant("tcp", "a TCP link", Path::Tcp),
                 udp,
@@ -125,7 +125,7 @@ impl Node for ZenohNode {
         if self.options.variant == "query" {
             return Ok(query::open(meeting, answer, options.callback));
         }
-        let is_shared = self.options.variant == "shm" && !session::LIES;
+        let is_shared = self.options.variant == "shm";
         Ok(match (options.callback, is_shared) {
             (Some(callback), false) => {
                 open(meeting, answer, Heap::new(&self.options), Called::new(callback, &self.options))

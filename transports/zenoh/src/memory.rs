@@ -4,9 +4,9 @@ use crate::segments::Turn;
 use crate::session::failed;
 use bytes::Bytes;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Error, NodeOptions, Pattern, Result, Status};
+use tripmeter_abi::blocks::Blocks;
+use tripmeter_abi::{Error, NodeOptions, Pattern, Result};
 use zenoh::Wait;
 use zenoh::bytes::ZBytes;
 use zenoh::shm::{
@@ -23,69 +23,26 @@ pub(crate) trait Memory: Send {
     fn discard(&mut self);
 }
 
-/// Blocks of the heap, each used again once zenoh has let go of it.
-pub(crate) struct Heap {
-    blocks: Vec<Arc<Block>>,
-    block_bytes: usize,
-    lent: Option<Lent>,
-}
-
-struct Block(Vec<u64>);
-
-/// The front of a block.
-struct Lent {
-    block: Arc<Block>,
-    length: usize,
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: a block is at least `length` bytes long, and any bytes are good ones.
-        unsafe { std::slice::from_raw_parts(self.block.0.as_ptr().cast(), self.length) }
-    }
-}
+/// Blocks of the heap.
+pub(crate) struct Heap(Blocks);
 
 impl Heap {
     pub(crate) fn new(options: &NodeOptions) -> Self {
-        let mut heap = Self { blocks: Vec::new(), block_bytes: options.max_payload_bytes as usize, lent: None };
-        heap.add();
-        heap
-    }
-
-    fn add(&mut self) {
-        // Written, so that the pages are there before the first message.
-        self.blocks.push(Arc::new(Block(vec![1; self.block_bytes.div_ceil(8).max(1)])));
+        Self(Blocks::new(options.max_payload_bytes))
     }
 }
 
 impl Memory for Heap {
     fn lend(&mut self, length: usize) -> Result<*mut u8> {
-        self.lent = None;
-        if length > self.block_bytes {
-            let text = format!("message of {length} bytes, {} at most", self.block_bytes);
-            return Err(Error::new(Status::Limit, text));
-        }
-        let free = |heap: &mut Self| {
-            heap.blocks.iter_mut().find_map(|block| {
-                let data = Arc::get_mut(block)?.0.as_mut_ptr();
-                Some((Lent { block: block.clone(), length }, data.cast()))
-            })
-        };
-        let found = free(self).or_else(|| {
-            self.add();
-            free(self)
-        });
-        let (lent, data) = found.ok_or_else(|| Error::failed("a new block is in use"))?;
-        self.lent = Some(lent);
-        Ok(data)
+        self.0.lend(length).map(|loan| loan.data)
     }
 
     fn give(&mut self) -> Option<ZBytes> {
-        self.lent.take().map(|lent| Bytes::from_owner(lent).into())
+        self.0.give().ok().map(|lent| Bytes::from_owner(lent).into())
     }
 
     fn discard(&mut self) {
-        self.lent = None;
+        self.0.discard();
     }
 }
 

@@ -6,17 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tripmeter_abi::{Error, NodeOptions, Result, Role, Status};
 use zenoh::{Config, Session, Wait};
 
-/// The version of the crate, as the lock file has it.
-pub(crate) fn version() -> &'static str {
-    include_str!("../Cargo.lock")
-        .split_once("name = \"zenoh\"\nversion = \"")
-        .and_then(|(_, rest)| rest.split_once('"'))
-        .map_or("of unknown version", |(version, _)| version)
-}
-
-/// A build for tests, see `Cargo.toml`.
-pub(crate) const LIES: bool = cfg!(feature = "lie");
-
 /// The session, which the leader opens to listen, and the follower once it knows where to.
 #[derive(Clone)]
 pub(crate) struct Meeting {
@@ -30,7 +19,6 @@ impl Meeting {
         let meeting = Self { options: Arc::new(options.clone()), session: Arc::default() };
         if options.role == Role::Leader {
             let endpoint = match options.variant.as_str() {
-                _ if LIES => "tcp/127.0.0.1:0".to_owned(),
                 "unix" => format!("unixsock-stream/{}", socket(options)?),
                 "udp" => "udp/127.0.0.1:0".to_owned(),
                 _ => "tcp/127.0.0.1:0".to_owned(),
@@ -61,8 +49,8 @@ impl Meeting {
     /// Opens a session with one endpoint, to listen at or to connect to.
     fn open(&self, verb: &str, endpoint: &str) -> Result<Session> {
         let mut config = Config::default();
-        let is_shared = self.options.variant == if LIES { "tcp" } else { "shm" };
-        let (shared, implicitly) = (is_shared.to_string(), (is_shared && LIES).to_string());
+        let is_shared = self.options.variant == "shm";
+        let shared = is_shared.to_string();
         let endpoints = format!("[{endpoint:?}]");
         let none = "[]".to_owned();
         let (listen, connect) = if verb == "listen" { (&endpoints, &none) } else { (&none, &endpoints) };
@@ -76,7 +64,7 @@ impl Meeting {
             ("scouting/gossip/enabled", "false"),
             // Else large messages would travel in shared memory whatever the link is.
             ("transport/shared_memory/enabled", &shared),
-            ("transport/shared_memory/transport_optimization/enabled", &implicitly),
+            ("transport/shared_memory/transport_optimization/enabled", "false"),
         ] {
             config.insert_json5(key, value).map_err(failed(&format!("setting {key} to {value}")))?;
         }

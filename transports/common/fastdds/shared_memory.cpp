@@ -1,7 +1,7 @@
 #include "shared_memory.h"
 
 #include "agreement.h"
-#include "failure.h"
+#include "tripmeter_plugin.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+using tripmeter::Failure;
 
 namespace {
 

@@ -12,10 +12,10 @@ use tokio::sync::{Semaphore, TryAcquireError};
 use tripmeter_abi::{Callback, Error, Result};
 
 /// What a call comes to; nothing if the follower has released the message without an answer.
-pub(crate) type Call<B> = Pin<Box<dyn Future<Output = Result<Option<B>>> + Send>>;
+pub type Call<B> = Pin<Box<dyn Future<Output = Result<Option<B>>> + Send>>;
 
 /// The first response that is there.
-pub(crate) fn poll_waiting<B>(waiting: &mut Vec<Call<B>>, context: &mut Context<'_>) -> Poll<Result<Option<B>>> {
+pub fn poll_waiting<B>(waiting: &mut Vec<Call<B>>, context: &mut Context<'_>) -> Poll<Result<Option<B>>> {
     for at in 0..waiting.len() {
         if let Poll::Ready(answer) = waiting[at].as_mut().poll(context) {
             drop(waiting.remove(at));
@@ -26,7 +26,7 @@ pub(crate) fn poll_waiting<B>(waiting: &mut Vec<Call<B>>, context: &mut Context<
 }
 
 /// A client's connection.
-pub(crate) trait Connection: Send + 'static {
+pub trait Connection: Send + 'static {
     /// What answers are.
     type Answer: Body;
 
@@ -38,7 +38,7 @@ pub(crate) trait Connection: Send + 'static {
 }
 
 /// The task of a client, which calls, and hands the answers to the host.
-pub(crate) struct Errands {
+pub struct Errands {
     queue: UnboundedSender<Bytes>,
     /// A permit for each call that may begin: with one, a place in the queue is sure.
     room: Arc<Semaphore>,
@@ -47,7 +47,7 @@ pub(crate) struct Errands {
 
 impl Errands {
     /// Starts the task, with so many calls at a time. It ends with the driver's runtime, if not before.
-    pub(crate) fn start<C: Connection>(driver: &Driver, connection: C, most: usize, callback: Callback) -> Self {
+    pub fn start<C: Connection>(driver: &Driver, connection: C, most: usize, callback: Callback) -> Self {
         let (queue, bodies) = unbounded_channel();
         let (room, failure) = (Arc::new(Semaphore::new(most)), Arc::<OnceLock<Error>>::default());
         let (left, noted) = (room.clone(), failure.clone());
@@ -65,7 +65,7 @@ impl Errands {
     ///
     /// # Errors
     /// If the connection has ended.
-    pub(crate) fn send(&self, driver: &Driver, body: Bytes, timeout_ns: u64) -> Result<bool> {
+    pub fn send(&self, driver: &Driver, body: Bytes, timeout_ns: u64) -> Result<bool> {
         let permit = match self.room.try_acquire() {
             Err(TryAcquireError::NoPermits) if driver::is_in_task() => return Ok(false),
             Err(TryAcquireError::NoPermits) => match driver.within(timeout_ns, self.room.acquire()) {

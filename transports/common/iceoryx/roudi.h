@@ -1,6 +1,6 @@
 /*
- * roudi.h: what both iceoryx transports share, and what the library's own interface cannot tell: whether RouDi runs,
- * what its memory pools hold, and how to start one that fits. Plain C11, also compiled as C++17.
+ * roudi.h: what iceoryx's own interface cannot tell, for all transports that use it: whether RouDi runs, what its memory
+ * pools hold, and how to start one that fits. Plain C11, also compiled as C++17.
  *
  * Nothing here joins iceoryx before it is known that RouDi is there: the runtime waits a minute for one that is not,
  * and then ends the process.
@@ -8,24 +8,14 @@
 #ifndef TRIPMETER_ICEORYX_ROUDI_H
 #define TRIPMETER_ICEORYX_ROUDI_H
 
-#include "../../crates/abi/include/tripmeter_transport.h"
+#include "tripmeter_plugin.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ROUDI_SOCKET "/tmp/roudi"
@@ -43,104 +33,12 @@
 
 #define ROUDI_JOIN_TIMEOUT_S 10
 
-#define QUEUE_CAPACITY_MAX 256u /* iceoryx's own limit */
-
-static const tm_variant iceoryx_variants[] = {{
-    TM_STR("shm"),
-    TM_STR("publish/subscribe over shared memory, one topic per direction; a full queue drops its oldest message"),
-    TM_PATH_SHARED_MEMORY,
-    TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
-    TM_POLL | TM_BLOCK | TM_CALLBACK,
-    TM_ZERO_COPY | TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUBLISHERS,
-    {0, 0, 0, 0},
-}};
-
-static const tm_setting iceoryx_settings[] = {{
-    TM_STR("queue_capacity"),
-    TM_STR("16"),
-    TM_STR("messages, 1 to 256"),
-    TM_STR("length of a subscriber's queue; when it is full, the oldest message is dropped"),
-    {0, 0, 0, 0},
-}};
-
-/* What a subscriber's queue holds: at the leader an answer of each follower at least, at the follower a message of each
- * publisher. */
-static inline uint64_t iceoryx_queue_length(uint64_t capacity, const tm_node_options *options)
-{
-    const uint64_t peers = options->role == TM_LEADER ? options->follower_count : options->publisher_count;
-    return peers > capacity ? peers : capacity;
-}
-
-/*
- * Whether a message may come to this side before the one before it was taken. A notification that is under way then makes
- * the wait set of iceoryx 2.0 sleep although another message is there, so that this side looks before it waits.
- */
-static inline bool iceoryx_looks_first(const tm_node_options *options)
-{
-    const bool is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
-    return !is_answered || (options->role == TM_LEADER ? options->follower_count > 1 : options->publisher_count > 1);
-}
-
-/* Writes the error text and returns `status`. */
-__attribute__((format(printf, 3, 4))) static inline int32_t iceoryx_fail(tm_error *error, int32_t status,
-                                                                          const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-/* Name and version of the library that holds `symbol`, from its file name (`….so.2.0.3`). */
-static inline void iceoryx_library_version(const void *symbol, char *buffer, size_t capacity)
-{
-    Dl_info info;
-    char path[PATH_MAX];
-    const char *suffix = NULL;
-    if (dladdr(symbol, &info) != 0 && info.dli_fname != NULL && realpath(info.dli_fname, path) != NULL) {
-        suffix = strstr(path, ".so.");
-    }
-    snprintf(buffer, capacity, "iceoryx %s", suffix != NULL ? suffix + 4 : "of unknown version");
-}
-
-/* The value of setting `queue_capacity`; 0 if it is not understood. */
-static inline uint32_t iceoryx_queue_capacity(const tm_node_options *options)
-{
-    for (size_t i = 0; i < options->setting_count; ++i) {
-        const tm_key_value *setting = &options->settings[i];
-        char text[16] = "";
-        char *end = NULL;
-        if (setting->key.length != 14 || memcmp(setting->key.data, "queue_capacity", 14) != 0) {
-            continue;
-        }
-        if (setting->value.length == 0 || setting->value.length >= sizeof text) {
-            return 0;
-        }
-        memcpy(text, setting->value.data, setting->value.length);
-        const unsigned long value = strtoul(text, &end, 10);
-        return *end == '\0' && value <= QUEUE_CAPACITY_MAX ? (uint32_t)value : 0;
-    }
-    return 16;
-}
-
-/* TM_OK if the options name what these transports can do. */
-static inline int32_t iceoryx_check_options(const tm_node_options *options, tm_error *error)
-{
-    if (options->variant.length != 3 || memcmp(options->variant.data, "shm", 3) != 0) {
-        return iceoryx_fail(error, TM_INVALID, "variant '%.*s' is not known; the only one is 'shm'",
-                            (int)options->variant.length, options->variant.data);
-    }
-    if (iceoryx_queue_capacity(options) == 0) {
-        return iceoryx_fail(error, TM_INVALID, "setting queue_capacity is not a number from 1 to %u",
-                            QUEUE_CAPACITY_MAX);
-    }
-    if (options->link_count > ROUDI_MAX_LINKS) {
-        return iceoryx_fail(error, TM_LIMIT, "%" PRIu32 " links exceed the %u that one RouDi has publishers for",
-                            options->link_count, ROUDI_MAX_LINKS);
-    }
-    return TM_OK;
-}
+/* What a run needs of RouDi. */
+typedef struct roudi_need {
+    const tm_node_options *options; /* links, followers, scratch folder, name of the run */
+    uint64_t payload_bytes;         /* of the largest chunk */
+    uint64_t queue_capacity;        /* messages that a subscriber's queue holds */
+} roudi_need;
 
 /* TM_OK if RouDi takes messages, without sending one and without touching its lock: a RouDi that is just starting
  * would take ours for a second RouDi and give up. */
@@ -152,7 +50,7 @@ static inline int32_t roudi_check(tm_error *error)
     memcpy(address.sun_path, ROUDI_SOCKET, sizeof ROUDI_SOCKET);
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return iceoryx_fail(error, TM_UNAVAILABLE, "no socket to look for RouDi with: %s", strerror(errno));
+        return tm_fail(error, TM_UNAVAILABLE, "no socket to look for RouDi with: %s", strerror(errno));
     }
     const int connected = connect(fd, (const struct sockaddr *)&address, sizeof address);
     const int reason = errno;
@@ -161,12 +59,11 @@ static inline int32_t roudi_check(tm_error *error)
         return TM_OK;
     }
     if (reason == EACCES || reason == EPERM) {
-        return iceoryx_fail(error, TM_UNAVAILABLE,
-                            "RouDi runs as another user (%s: %s); run as its user or in its group", ROUDI_SOCKET,
-                            strerror(reason));
+        return tm_fail(error, TM_UNAVAILABLE, "RouDi runs as another user (%s: %s); run as its user or in its group",
+                       ROUDI_SOCKET, strerror(reason));
     }
-    return iceoryx_fail(error, TM_NO_DAEMON,
-                        "RouDi is not running; start `iox-roudi`, or let tripmeter start it with `--daemons start`");
+    return tm_fail(error, TM_NO_DAEMON,
+                   "RouDi is not running; start `iox-roudi`, or let tripmeter start it with `--daemons start`");
 }
 
 /* The process that holds RouDi's lock; 0 if it cannot be told (other PID namespace). */
@@ -257,23 +154,32 @@ static inline int32_t roudi_too_large(uint64_t payload_bytes, uint64_t largest, 
     if (largest != 0) {
         snprintf(limit, sizeof limit, "%" PRIu64 " bytes, the largest chunk", largest);
     }
-    return iceoryx_fail(error, TM_LIMIT,
-                        "payload of %" PRIu64 " bytes exceeds %s of the RouDi that is running; restart it with a "
-                        "larger [[segment.mempool]] (`iox-roudi -c FILE`), or stop it and use `--daemons start`",
-                        payload_bytes, limit);
+    return tm_fail(error, TM_LIMIT,
+                   "payload of %" PRIu64 " bytes exceeds %s of the RouDi that is running; restart it with a "
+                   "larger [[segment.mempool]] (`iox-roudi -c FILE`), or stop it and use `--daemons start`",
+                   payload_bytes, limit);
 }
 
-/* TM_OK if these options can be run with the RouDi that is there. To be asked before the runtime is initialised. */
-static inline int32_t roudi_check_options(const tm_node_options *options, tm_error *error)
+static inline int32_t roudi_check_links(const roudi_need *need, tm_error *error)
 {
-    int32_t status = iceoryx_check_options(options, error);
+    if (need->options->link_count > ROUDI_MAX_LINKS) {
+        return tm_fail(error, TM_LIMIT, "%" PRIu32 " links exceed the %u that one RouDi has publishers for",
+                       need->options->link_count, ROUDI_MAX_LINKS);
+    }
+    return TM_OK;
+}
+
+/* TM_OK if the RouDi that is there serves this. To be asked before the runtime is initialised. */
+static inline int32_t roudi_check_need(const roudi_need *need, tm_error *error)
+{
+    int32_t status = roudi_check_links(need, error);
     if (status == TM_OK) {
         status = roudi_check(error);
     }
     if (status == TM_OK) {
         const uint64_t largest = roudi_largest_payload();
-        if (options->max_payload_bytes > (largest != 0 ? largest : ROUDI_LARGEST_PAYLOAD)) {
-            status = roudi_too_large(options->max_payload_bytes, largest, error);
+        if (need->payload_bytes > (largest != 0 ? largest : ROUDI_LARGEST_PAYLOAD)) {
+            status = roudi_too_large(need->payload_bytes, largest, error);
         }
     }
     return status;
@@ -322,20 +228,20 @@ static inline uint64_t roudi_at_least_1(uint32_t count)
 
 /* Chunks that a ping-pong cannot do without: in each direction one loaned, one queued, two held, the last one sent; of
  * more than one follower one loaned, one queued, the last one sent, and one in reserve for each. */
-static inline uint64_t roudi_fewest_chunks(const tm_node_options *options)
+static inline uint64_t roudi_fewest_chunks(const roudi_need *need)
 {
-    return roudi_at_least_1(options->link_count) * (8 + 4 * roudi_at_least_1(options->follower_count));
+    return roudi_at_least_1(need->options->link_count) * (8 + 4 * roudi_at_least_1(need->options->follower_count));
 }
 
 /* Fills `limits` from the running RouDi (`running`), or from what one that we start could have. */
-static inline void roudi_limits(const tm_node_options *options, bool running, tm_limits *limits)
+static inline void roudi_limits(const roudi_need *need, bool running, tm_limits *limits)
 {
     uint64_t largest = ROUDI_LARGEST_PAYLOAD;
     if (running) {
         const uint64_t known = roudi_largest_payload();
         largest = known != 0 && known < largest ? known : largest;
     } else {
-        const uint64_t row = roudi_free_bytes() / roudi_fewest_chunks(options);
+        const uint64_t row = roudi_free_bytes() / roudi_fewest_chunks(need);
         const uint64_t small = roudi_row_bytes(ROUDI_LARGEST_PAYLOAD) - ROUDI_LARGEST_PAYLOAD;
         const uint64_t fits = row > small ? row - small : 0;
         largest = fits < largest ? fits : largest;
@@ -344,27 +250,27 @@ static inline void roudi_limits(const tm_node_options *options, bool running, tm
     limits->packet_bytes = 0;
 }
 
-/* The transport function `probe`. */
-static inline int32_t roudi_probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
+/* What the transport function `probe` does once it has read its options. */
+static inline int32_t roudi_probe(const roudi_need *need, tm_limits *limits, tm_error *error)
 {
-    int32_t status = iceoryx_check_options(options, error);
+    int32_t status = roudi_check_links(need, error);
     if (status == TM_OK) {
         status = roudi_check(error);
     }
     if (status == TM_OK || status == TM_NO_DAEMON) {
-        roudi_limits(options, status == TM_OK, limits);
+        roudi_limits(need, status == TM_OK, limits);
     }
     return status;
 }
 
 /* Chunks per pool: enough for full queues, within half a GiB where that is enough for a ping-pong, and within what
  * /dev/shm has left. RouDi writes all of it when it starts. */
-static inline int32_t roudi_chunk_count(const tm_node_options *options, uint64_t *count, tm_error *error)
+static inline int32_t roudi_chunk_count(const roudi_need *need, uint64_t *count, tm_error *error)
 {
-    const uint64_t row = roudi_row_bytes(roudi_served_bytes(options->max_payload_bytes));
-    const uint64_t fewest = roudi_fewest_chunks(options);
+    const uint64_t row = roudi_row_bytes(roudi_served_bytes(need->payload_bytes));
+    const uint64_t fewest = roudi_fewest_chunks(need);
     const uint64_t available = roudi_free_bytes();
-    uint64_t chunks = fewest + roudi_at_least_1(options->link_count) * iceoryx_queue_capacity(options);
+    uint64_t chunks = fewest + roudi_at_least_1(need->options->link_count) * need->queue_capacity;
     chunks = chunks > 32 ? chunks : 32;
     if (chunks * row > (UINT64_C(512) << 20)) {
         chunks = (UINT64_C(512) << 20) / row;
@@ -373,12 +279,12 @@ static inline int32_t roudi_chunk_count(const tm_node_options *options, uint64_t
     if (chunks * row > available) {
         chunks = available / row;
     }
-    if (options->max_payload_bytes > ROUDI_LARGEST_PAYLOAD || chunks < fewest) {
-        return iceoryx_fail(error, TM_LIMIT,
-                            "payload of %" PRIu64 " bytes: RouDi needs %" PRIu64 " MiB of shared memory for it, and "
-                            "/dev/shm has %" PRIu64 " MiB free; use smaller payloads or enlarge /dev/shm",
-                            options->max_payload_bytes, (fewest * row + ROUDI_MANAGEMENT_BYTES) >> 20,
-                            roudi_shm_free_bytes() >> 20);
+    if (need->payload_bytes > ROUDI_LARGEST_PAYLOAD || chunks < fewest) {
+        return tm_fail(error, TM_LIMIT,
+                       "payload of %" PRIu64 " bytes: RouDi needs %" PRIu64 " MiB of shared memory for it, and "
+                       "/dev/shm has %" PRIu64 " MiB free; use smaller payloads or enlarge /dev/shm",
+                       need->payload_bytes, (fewest * row + ROUDI_MANAGEMENT_BYTES) >> 20,
+                       roudi_shm_free_bytes() >> 20);
     }
     *count = chunks;
     return TM_OK;
@@ -437,29 +343,30 @@ static inline bool roudi_write_script(const char *path)
     return fclose(file) == 0 && written;
 }
 
-/* The transport function `daemon_command`: `sh roudi.sh roudi.toml`, both in the scratch folder. */
-static inline int32_t roudi_daemon_command(const tm_node_options *options, tm_daemon_command *command, tm_error *error)
+/* What the transport function `daemon_command` does then: `sh roudi.sh roudi.toml`, both in the scratch folder. */
+static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_command *command, tm_error *error)
 {
+    const tm_str scratch = need->options->scratch_dir;
     uint64_t chunks = 0;
     char config[sizeof command->arguments / 2 - 16];
     char script[sizeof config];
-    int32_t status = iceoryx_check_options(options, error);
+    int32_t status = roudi_check_links(need, error);
     if (status == TM_OK) {
-        status = roudi_chunk_count(options, &chunks, error);
+        status = roudi_chunk_count(need, &chunks, error);
     }
     if (status != TM_OK) {
         return status;
     }
-    const int folder = (int)options->scratch_dir.length;
-    if (options->scratch_dir.length > sizeof config - 16) {
-        return iceoryx_fail(error, TM_LIMIT, "scratch folder: the path has %d characters, over the limit of %zu",
-                            folder, sizeof config - 16);
+    const int folder = (int)scratch.length;
+    if (scratch.length > sizeof config - 16) {
+        return tm_fail(error, TM_LIMIT, "scratch folder: the path has %d characters, over the limit of %zu", folder,
+                       sizeof config - 16);
     }
-    snprintf(config, sizeof config, "%.*s/roudi.toml", folder, options->scratch_dir.data);
-    snprintf(script, sizeof script, "%.*s/roudi.sh", folder, options->scratch_dir.data);
-    if (!roudi_write_config(config, roudi_served_bytes(options->max_payload_bytes), chunks) || !roudi_write_script(script)) {
-        return iceoryx_fail(error, TM_FAILED, "cannot write RouDi's configuration to '%.*s': %s", folder,
-                            options->scratch_dir.data, strerror(errno));
+    snprintf(config, sizeof config, "%.*s/roudi.toml", folder, scratch.data);
+    snprintf(script, sizeof script, "%.*s/roudi.sh", folder, scratch.data);
+    if (!roudi_write_config(config, roudi_served_bytes(need->payload_bytes), chunks) || !roudi_write_script(script)) {
+        return tm_fail(error, TM_FAILED, "cannot write RouDi's configuration to '%.*s': %s", folder, scratch.data,
+                       strerror(errno));
     }
     memset(command->arguments, 0, sizeof command->arguments);
     snprintf(command->program, sizeof command->program, "sh");
@@ -498,23 +405,23 @@ static inline int32_t roudi_join(const tm_node_options *options, void (*init)(co
     struct timespec deadline;
     roudi_join_call *call = (roudi_join_call *)calloc(1, sizeof *call);
     if (call == NULL) {
-        return iceoryx_fail(error, TM_FAILED, "out of memory");
+        return tm_fail(error, TM_FAILED, "out of memory");
     }
     call->init = init;
     iceoryx_runtime_name(options, call->name, sizeof call->name);
     const int created = pthread_create(&thread, NULL, roudi_join_thread, call);
     if (created != 0) {
         free(call);
-        return iceoryx_fail(error, TM_FAILED, "no thread to join iceoryx with: %s", strerror(created));
+        return tm_fail(error, TM_FAILED, "no thread to join iceoryx with: %s", strerror(created));
     }
     clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_sec += ROUDI_JOIN_TIMEOUT_S;
     if (pthread_timedjoin_np(thread, NULL, &deadline) != 0) {
         pthread_detach(thread);
-        return iceoryx_fail(error, TM_FAILED,
-                            "RouDi did not answer within %d s; it hangs for good if a client was killed at a bad "
-                            "moment: restart it",
-                            ROUDI_JOIN_TIMEOUT_S);
+        return tm_fail(error, TM_FAILED,
+                       "RouDi did not answer within %d s; it hangs for good if a client was killed at a bad "
+                       "moment: restart it",
+                       ROUDI_JOIN_TIMEOUT_S);
     }
     free(call);
     return TM_OK;

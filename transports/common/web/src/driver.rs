@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tripmeter_abi::{Error, Result};
 
 /// A runtime, and how its caller waits.
-pub(crate) struct Driver {
+pub struct Driver {
     // Ends before the runtime.
     _runner: Option<Runner>,
     runtime: Arc<Runtime>,
@@ -24,7 +24,7 @@ pub(crate) struct Driver {
 }
 
 /// A runtime with a thread of its own.
-pub(crate) fn background() -> Result<Arc<Runtime>> {
+pub fn background() -> Result<Arc<Runtime>> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.map(Arc::new).map_err(|error| Error::os("starting tokio's thread", error))
 }
@@ -71,35 +71,35 @@ impl Drop for Runner {
 }
 
 /// Whether this thread runs a task: it must not wait for others.
-pub(crate) fn is_in_task() -> bool {
+pub fn is_in_task() -> bool {
     Handle::try_current().is_ok()
 }
 
 impl Driver {
     /// One that runs in the calling thread.
-    pub(crate) fn new(polls: bool) -> Result<Self> {
+    pub fn new(polls: bool) -> Result<Self> {
         Ok(Self { _runner: None, runtime: single_threaded()?, needs_turns: true, polls })
     }
 
     /// One that runs in a thread of its own, tasks in the order in which they are woken: tokio's own thread would run the
     /// last one first.
-    pub(crate) fn running() -> Result<Self> {
+    pub fn running() -> Result<Self> {
         let runtime = single_threaded()?;
         Ok(Self { _runner: Some(Runner::start(runtime.clone())?), runtime, needs_turns: false, polls: false })
     }
 
     /// One that runs in the thread of `runtime`.
-    pub(crate) fn of(runtime: Arc<Runtime>, polls: bool) -> Self {
+    pub fn of(runtime: Arc<Runtime>, polls: bool) -> Self {
         Self { _runner: None, runtime, needs_turns: false, polls }
     }
 
     /// Begins a task, which ends with the runtime, if not before.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.runtime.spawn(task));
     }
 
     /// Does `work`, which is described by `what`, until its end, or fails after the time-out.
-    pub(crate) fn finish<T>(&self, timeout_ns: u64, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+    pub fn finish<T>(&self, timeout_ns: u64, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
         let time = Duration::from_nanos(timeout_ns);
         let late = || Error::failed(format!("{what} did not come about within {} ms", time.as_millis()));
         // What was answered last goes out by the turn.
@@ -107,7 +107,7 @@ impl Driver {
     }
 
     /// Waits until `ready`, as this end waits; `None` if it is not after the time-out, or at once.
-    pub(crate) fn wait<T>(&self, timeout_ns: u64, mut ready: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+    pub fn wait<T>(&self, timeout_ns: u64, mut ready: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         if !self.polls {
             return self.sleep(timeout_ns, ready);
         }
@@ -124,17 +124,17 @@ impl Driver {
     }
 
     /// Sleeps until `ready`; `None` after the time-out.
-    pub(crate) fn sleep<T>(&self, timeout_ns: u64, ready: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+    pub fn sleep<T>(&self, timeout_ns: u64, ready: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         self.within(timeout_ns, poll_fn(ready))
     }
 
     /// Sleeps until the end of `work`; `None` after the time-out.
-    pub(crate) fn within<T>(&self, timeout_ns: u64, work: impl Future<Output = T>) -> Option<T> {
+    pub fn within<T>(&self, timeout_ns: u64, work: impl Future<Output = T>) -> Option<T> {
         self.runtime.block_on(async { timeout(Duration::from_nanos(timeout_ns), work).await.ok() })
     }
 
     /// Does `work` until its end, or that of `end`.
-    pub(crate) fn until(&self, end: impl Future<Output = ()>, work: impl Future<Output = ()>) {
+    pub fn until(&self, end: impl Future<Output = ()>, work: impl Future<Output = ()>) {
         self.runtime.block_on(async {
             let (mut end, mut work) = (pin!(end), pin!(work));
             poll_fn(|context| match end.as_mut().poll(context) {
@@ -146,7 +146,7 @@ impl Driver {
     }
 
     /// Does `work`, and then lets connections send what they have, as far as the kernel takes it.
-    pub(crate) fn turn<T>(&self, work: impl Future<Output = T>) -> T {
+    pub fn turn<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(async {
             let done = work.await;
             if self.needs_turns {

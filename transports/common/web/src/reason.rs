@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use tripmeter_abi::Error;
 
 /// An error and what it comes from, in one line.
-pub(crate) fn reason(error: &dyn std::error::Error) -> String {
+pub fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -21,7 +21,7 @@ pub(crate) fn reason(error: &dyn std::error::Error) -> String {
 const ALERT: &str = "received fatal alert: ";
 
 /// The follower did not let the leader in: the greeting failed with `error`, and the connection `ended` for this reason.
-pub(crate) fn refused(to: SocketAddr, error: &Error, ended: Option<&String>) -> Error {
+pub fn refused(to: SocketAddr, error: &Error, ended: Option<&String>) -> Error {
     let text = error.to_string();
     let why = ended.filter(|why| !text.contains(why.as_str())).map_or(text.clone(), |why| format!("{text}: {why}"));
     // In TLS 1.3 the certificate is all that a client can be refused for once it has finished its handshake.

@@ -2,18 +2,32 @@
 
 use crate::order::{Arrived, Sequence};
 use bytes::Bytes;
+use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tripmeter_abi::{Callback, Error, Message, Result};
 
 /// What came.
-pub(crate) trait Body: Send + 'static {
+pub trait Body: Send + 'static {
     /// As the host sees it; valid as long as this is.
     ///
     /// # Errors
     /// If it did not come whole.
     fn message(&self) -> Result<Message>;
+}
+
+impl Body for Bytes {
+    #[inline]
+    fn message(&self) -> Result<Message> {
+        Ok(message(self))
+    }
+}
+
+/// Bytes as the host sees them; valid as long as they are.
+#[inline]
+pub fn message(data: &Bytes) -> Message {
+    Message { data: data.as_ptr(), length: data.len(), token: null_mut() }
 }
 
 impl<B: Body> Body for Result<B> {
@@ -24,7 +38,7 @@ impl<B: Body> Body for Result<B> {
 
 /// What is to be said when `take` is called all the same.
 #[cold]
-pub(crate) fn untakable() -> Error {
+pub fn untakable() -> Error {
     Error::failed("messages arrive by callback")
 }
 
@@ -33,7 +47,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Where a server puts requests that have come.
-pub(crate) enum Tray<B> {
+pub enum Tray<B> {
     /// Where they wait to be taken, with their numbers.
     Queue(UnboundedSender<(u64, Arrived<B>)>),
     /// To the host.
@@ -51,7 +65,7 @@ impl<B> Clone for Tray<B> {
 
 impl<B: Body> Tray<B> {
     /// The request of that number has come.
-    pub(crate) fn put(&self, number: u64, arrived: Arrived<B>) {
+    pub fn put(&self, number: u64, arrived: Arrived<B>) {
         match self {
             // The host that has closed its end does not answer any more.
             Self::Queue(queue) => drop(queue.send((number, arrived))),
@@ -61,7 +75,7 @@ impl<B: Body> Tray<B> {
 }
 
 /// The host of a server, which gets one request at a time, in the order in which they began.
-pub(crate) struct Host<B> {
+pub struct Host<B> {
     callback: Callback,
     order: Mutex<Sequence<Arrived<B>>>,
     /// Where the answer to the request goes that it has.
@@ -71,7 +85,7 @@ pub(crate) struct Host<B> {
 
 impl<B: Body> Host<B> {
     /// The first request has that number.
-    pub(crate) fn new(callback: Callback, first: u64) -> Self {
+    pub fn new(callback: Callback, first: u64) -> Self {
         let order = Mutex::new(Sequence::new(first));
         Self { callback, order, answer: Mutex::default(), failure: OnceLock::new() }
     }
@@ -97,7 +111,7 @@ impl<B: Body> Host<B> {
     ///
     /// # Errors
     /// If it has none, or the leader has gone.
-    pub(crate) fn answer(&self, body: Bytes) -> Result<()> {
+    pub fn answer(&self, body: Bytes) -> Result<()> {
         let Some(answer) = locked(&self.answer).take() else {
             let nothing = || Error::failed("there is no request to answer");
             return Err(self.failure.get().cloned().unwrap_or_else(nothing));

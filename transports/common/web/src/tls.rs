@@ -20,7 +20,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, Intruder, NodeOptions, Result};
 
 /// The only address that a certificate is good for.
-pub(crate) const HOST: &str = "127.0.0.1";
+pub const HOST: &str = "127.0.0.1";
 
 /// How long one that was refused is heard.
 const HEARING_TIME: Duration = Duration::from_millis(200);
@@ -32,7 +32,7 @@ const KEY: &str = "key.der";
 
 /// Accepts a leader. One that is refused is heard for a moment, without an answer: a connection that is closed over what
 /// was sent is reset, and why it was refused is lost.
-pub(crate) async fn accept(tls: &TlsAcceptor, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
+pub async fn accept(tls: &TlsAcceptor, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
     let (error, mut refused) = match tls.accept(stream).into_fallible().await {
         Ok(stream) => return Ok(stream),
         Err(refused) => refused,
@@ -49,7 +49,7 @@ pub(crate) async fn accept(tls: &TlsAcceptor, stream: TcpStream) -> Result<TlsSt
 
 /// Whom an end trusts, and what it shows of itself. Both ends show the same: a second certificate would change nothing
 /// of what is measured.
-pub(crate) struct Credentials {
+pub struct Credentials {
     authority: Vec<u8>,
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -57,7 +57,7 @@ pub(crate) struct Credentials {
 
 /// The credentials of the run, made by the end that comes first, in a folder named after the system; an intruder's own, or
 /// `None` for one without security.
-pub(crate) fn credentials(options: &NodeOptions, system: &str) -> Result<Option<Credentials>> {
+pub fn credentials(options: &NodeOptions, system: &str) -> Result<Option<Credentials>> {
     let folder = options.scratch_dir.join(system);
     match options.intruder {
         None => Credentials::of_run(&folder).map(Some),
@@ -120,7 +120,7 @@ impl Credentials {
     }
 
     /// What the leader connects with, to speak that protocol.
-    pub(crate) fn connector(&self, protocol: &str) -> Result<TlsConnector> {
+    pub fn connector(&self, protocol: &str) -> Result<TlsConnector> {
         let (certificates, key) = self.own();
         let mut config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -133,7 +133,7 @@ impl Credentials {
     }
 
     /// What the follower accepts with; a leader without a certificate of the run's authority is refused.
-    pub(crate) fn acceptor(&self, protocol: &str) -> Result<TlsAcceptor> {
+    pub fn acceptor(&self, protocol: &str) -> Result<TlsAcceptor> {
         let verifier = WebPkiClientVerifier::builder_with_provider(self.roots()?, provider());
         let (certificates, key) = self.own();
         let mut config = ServerConfig::builder_with_provider(provider())

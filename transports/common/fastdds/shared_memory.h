@@ -1,4 +1,4 @@
-// The shared memory that Fast DDS makes for a run, noted for the host. Used by `ros2`, too.
+// The shared memory that Fast DDS makes for a run, noted for the host. Used by `fastdds` and `ros2`.
 
 #ifndef TRIPMETER_FASTDDS_SHARED_MEMORY_H
 #define TRIPMETER_FASTDDS_SHARED_MEMORY_H

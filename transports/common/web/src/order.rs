@@ -7,13 +7,15 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
 /// A request whose body has come, and where its answer goes.
-pub(crate) struct Arrived<B> {
+pub struct Arrived<B> {
+    /// What came.
     pub body: B,
+    /// Where the answer goes; dropping it says that there is none.
     pub answer: oneshot::Sender<Bytes>,
 }
 
 /// Puts what is numbered one after the other in order.
-pub(crate) struct Sequence<T> {
+pub struct Sequence<T> {
     /// Those that have overtaken others.
     early: BTreeMap<u64, T>,
     next: u64,
@@ -21,12 +23,12 @@ pub(crate) struct Sequence<T> {
 
 impl<T> Sequence<T> {
     /// The first has that number.
-    pub(crate) fn new(first: u64) -> Self {
+    pub fn new(first: u64) -> Self {
         Self { early: BTreeMap::new(), next: first }
     }
 
     /// Gives it back if it is the next one, and keeps it otherwise.
-    pub(crate) fn accept(&mut self, number: u64, what: T) -> Option<T> {
+    pub fn accept(&mut self, number: u64, what: T) -> Option<T> {
         if number != self.next {
             self.early.insert(number, what);
             return None;
@@ -36,7 +38,7 @@ impl<T> Sequence<T> {
     }
 
     /// The next one, if it was kept.
-    pub(crate) fn kept(&mut self) -> Option<T> {
+    pub fn kept(&mut self) -> Option<T> {
         let found = self.early.remove(&self.next);
         self.next += u64::from(found.is_some());
         found
@@ -44,19 +46,19 @@ impl<T> Sequence<T> {
 }
 
 /// Receives what is numbered one after the other.
-pub(crate) struct Ordered<T> {
+pub struct Ordered<T> {
     queue: UnboundedReceiver<(u64, T)>,
     sequence: Sequence<T>,
 }
 
 impl<T> Ordered<T> {
     /// Nothing has come yet; the first has that number.
-    pub(crate) fn new(queue: UnboundedReceiver<(u64, T)>, first: u64) -> Self {
+    pub fn new(queue: UnboundedReceiver<(u64, T)>, first: u64) -> Self {
         Self { queue, sequence: Sequence::new(first) }
     }
 
     /// The next one; `None` once there will be no more.
-    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         if let Some(found) = self.sequence.kept() {
             return Poll::Ready(Some(found));
         }

@@ -1,6 +1,6 @@
 #include "agreement.h"
 
-#include "failure.h"
+#include "tripmeter_plugin.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -19,6 +19,8 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
+
+using tripmeter::Failure;
 
 namespace {
 

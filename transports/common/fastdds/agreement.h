@@ -1,4 +1,4 @@
-// What the processes of one run agree on through files, and a DDS domain of their own. Used by `ros2`, too.
+// What the processes of one run agree on through files, and a DDS domain of their own. Used by `fastdds` and `ros2`.
 
 #ifndef TRIPMETER_FASTDDS_AGREEMENT_H
 #define TRIPMETER_FASTDDS_AGREEMENT_H

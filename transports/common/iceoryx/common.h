@@ -1,0 +1,86 @@
+/*
+ * common.h: what the two transports of iceoryx's own APIs have in common: variant, setting, and what they ask of RouDi.
+ */
+#ifndef TRIPMETER_ICEORYX_COMMON_H
+#define TRIPMETER_ICEORYX_COMMON_H
+
+#include "roudi.h"
+
+#define QUEUE_CAPACITY_MAX 256u /* iceoryx's own limit */
+
+static const tm_variant iceoryx_variants[] = {
+    TM_VARIANT("shm",
+               "publish/subscribe over shared memory, one topic per direction; a full queue drops its oldest message",
+               TM_PATH_SHARED_MEMORY, TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
+               TM_POLL | TM_BLOCK | TM_CALLBACK, TM_ZERO_COPY | TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUBLISHERS),
+};
+
+static const tm_setting iceoryx_settings[] = {
+    TM_SETTING("queue_capacity", "16", "messages, 1 to 256",
+               "length of a subscriber's queue; when it is full, the oldest message is dropped"),
+};
+
+/* What a subscriber's queue holds: at the leader an answer of each follower at least, at the follower a message of each
+ * publisher. */
+static inline uint64_t iceoryx_queue_length(uint64_t capacity, const tm_node_options *options)
+{
+    const uint64_t peers = options->role == TM_LEADER ? options->follower_count : options->publisher_count;
+    return peers > capacity ? peers : capacity;
+}
+
+/*
+ * Whether a message may come to this side before the one before it was taken. A notification that is under way then makes
+ * the wait set of iceoryx 2.0 sleep although another message is there, so that this side looks before it waits.
+ */
+static inline bool iceoryx_looks_first(const tm_node_options *options)
+{
+    const bool is_answered = options->pattern == TM_PINGPONG || options->pattern == TM_RPC;
+    return !is_answered || (options->role == TM_LEADER ? options->follower_count > 1 : options->publisher_count > 1);
+}
+
+/* What the options need; an error if they do not name what these transports can do. */
+static inline int32_t iceoryx_read(const tm_node_options *options, roudi_need *need, tm_error *error)
+{
+    uint32_t queue_capacity = 16;
+    if (!tm_is(options->variant, "shm")) {
+        return tm_fail(error, TM_INVALID, "variant '%.*s' is not known; the only one is 'shm'",
+                       (int)options->variant.length, options->variant.data);
+    }
+    const int32_t status = tm_read_number(options, "queue_capacity", 1, QUEUE_CAPACITY_MAX, &queue_capacity, error);
+    need->options = options;
+    need->payload_bytes = options->max_payload_bytes;
+    need->queue_capacity = queue_capacity;
+    return status;
+}
+
+/* The transport function `probe`. */
+static inline int32_t iceoryx_probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
+{
+    roudi_need need;
+    const int32_t status = iceoryx_read(options, &need, error);
+    return status == TM_OK ? roudi_probe(&need, limits, error) : status;
+}
+
+/* The transport function `daemon_command`. */
+static inline int32_t iceoryx_daemon_command(const tm_node_options *options, tm_daemon_command *command,
+                                             tm_error *error)
+{
+    roudi_need need;
+    const int32_t status = iceoryx_read(options, &need, error);
+    return status == TM_OK ? roudi_daemon_command(&need, command, error) : status;
+}
+
+/* Reads the options and sees that RouDi serves them; to be asked before the runtime is initialised. */
+static inline int32_t iceoryx_check(const tm_node_options *options, roudi_need *need, tm_error *error)
+{
+    const int32_t status = iceoryx_read(options, need, error);
+    return status == TM_OK ? roudi_check_need(need, error) : status;
+}
+
+/* Name and version of iceoryx, of which `symbol` is one. */
+static inline void iceoryx_version(const void *symbol, char *buffer, size_t capacity)
+{
+    tm_library_version(symbol, "iceoryx", "of unknown version", buffer, capacity);
+}
+
+#endif /* TRIPMETER_ICEORYX_COMMON_H */
