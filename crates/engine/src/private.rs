@@ -192,8 +192,10 @@ mod tests {
         let shown = |runtime: &Path| Private::of(runtime, place.path()).unwrap().shown("lease");
         assert_eq!(runtime_folder(Some(runtime.path().into())), runtime.path());
         assert_eq!(runtime_folder(None), Path::new(&format!("/run/user/{}", os::user_id())));
+        let set_mode = |mode| fs::set_permissions(runtime.path(), fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(0o700);
         assert_eq!(shown(runtime.path()), runtime.path().join("tripmeter/lease"));
-        fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(0o755);
         let below = place.path().join(name()).join("lease");
         let others = [runtime.path(), Path::new(""), Path::new("relative"), &place.path().join("missing")].map(shown);
         assert!(others.iter().all(|other| *other == below), "{others:?}");
