@@ -62,7 +62,7 @@
             TM_FIELD(node_open) node_open, TM_FIELD(node_close) node_close, TM_FIELD(link_open) link_open,             \
             TM_FIELD(link_address)(address), TM_FIELD(link_connect) link_connect, TM_FIELD(link_close) link_close,     \
             TM_FIELD(loan) loan, TM_FIELD(publish) publish, TM_FIELD(discard) discard, TM_FIELD(take) take,            \
-            TM_FIELD(release) release, TM_FIELD(wait_any) NULL                                                         \
+            TM_FIELD(release) release                                                                                  \
     }
 
 /* Writes the error text, cut to fit, and returns `status`. */
