@@ -49,7 +49,7 @@ void check_room(uint64_t segment_bytes)
     const uint64_t needed = segment_bytes + kBesideSegment;
     if (free < needed) {
         throw Failure(TM_LIMIT, "/dev/shm has " + std::to_string(free) + " bytes left, and a participant needs "
-                                    + std::to_string(needed) + "; make room there, or ask for less by setting segment_size="
+                                    + std::to_string(needed) + "; make room there, or set segment_size to less than "
                                     + std::to_string(segment_bytes));
     }
 }
