@@ -215,7 +215,7 @@ impl<L: Link> Lane for L {
                 let ended = client.run(made, deadline, |begun| trips.call::<T>(begun));
                 ended.and_then(|ended| {
                     sending.drain();
-                draining();
+                    draining();
                     trips.drain::<T>().map(|()| ended)
                 })
             };
