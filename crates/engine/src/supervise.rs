@@ -432,7 +432,10 @@ impl<'a> Run<'a> {
         if self.manifest.plan.sub_experiments.iter().all(|plan| plan.environment.is_empty()) {
             activity.libraries.clear();
         }
-        self.current().processes.push(activity);
+        let processes = &mut self.current().processes;
+        processes.push(activity);
+        // A follower that ends early tells first.
+        processes.sort_by_key(|process| (process.who != "leader", process.who.len(), process.who.clone()));
     }
 
     /// The result of the running sub-experiment.
