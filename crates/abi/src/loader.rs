@@ -587,6 +587,14 @@ mod tests {
         let read = unsafe { read_block(memory.as_ptr().cast::<Later>(), today.struct_size as usize) };
         assert!(read.today.node_close.is_some() && read.today.struct_size == today.struct_size);
         assert!(read.appended.is_none() && read.more == 0);
-        assert!(SHORTEST_TABLE <= size_of::<tm_transport>());
+    }
+
+    /// Of the first header: transports that were built with it are loaded for ever, whatever is appended.
+    #[test]
+    fn the_shortest_table_and_description_stay_as_they_are() {
+        const FUNCTIONS: usize = 13;
+        assert_eq!(SHORTEST_TABLE, 8 + size_of::<usize>() * (1 + FUNCTIONS));
+        assert_eq!(SHORTEST_DESCRIPTION, 8 + 5 * size_of::<tm_str>() + 4 * size_of::<usize>());
+        assert!(SHORTEST_TABLE <= size_of::<tm_transport>() && SHORTEST_DESCRIPTION <= size_of::<tm_description>());
     }
 }

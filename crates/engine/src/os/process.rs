@@ -1,7 +1,7 @@
 //! Processes: what they are, what they use, and how this one becomes a worker.
 
 use super::threads::INTERRUPT;
-use procfs::process::{Process, Stat};
+use procfs::process::{Process, Stat, Task};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal, test_kill_process};
@@ -127,6 +127,13 @@ pub fn user_id() -> u32 {
 /// Whether a process is stopped, by a signal or a debugger.
 pub fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
+}
+
+/// Whether a thread of a process is ready to run, or waits for a disk.
+pub fn is_kept_waiting(pid: u32) -> bool {
+    let threads = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).and_then(|process| process.tasks()).ok());
+    let is_kept = |thread: Task| thread.stat().is_ok_and(|stat| matches!(stat.state, 'R' | 'D'));
+    threads.into_iter().flatten().flatten().any(is_kept)
 }
 
 fn stat(pid: u32) -> Option<Stat> {

@@ -1,7 +1,8 @@
 //! One payload, measured by the leader.
 
 use super::leader::{Leader, Output, Session};
-use super::{ANSWER_TIMEOUT, Error, Result};
+use super::patience::Patience;
+use super::{Error, Result};
 use crate::lanes::RoundTrips;
 use crate::measure::End;
 use crate::measure::stamps::{self, MISSING, Row};
@@ -201,7 +202,7 @@ impl Leader {
         if outcome.broken.is_none() {
             self.tell(&ToFollower::End { last: Vec::new() })?;
             for follower in 0..self.followers() {
-                self.hear_report(follower, ANSWER_TIMEOUT)?;
+                self.hear_report(follower, Patience::ANSWER)?;
             }
             after = self.handover(session)?;
         }

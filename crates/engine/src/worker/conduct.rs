@@ -2,8 +2,8 @@
 
 use super::crew::{Crew, Window};
 use super::leader::Leader;
-use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
-use super::{ANSWER_TIMEOUT, Error, Result};
+use super::patience::{Patience, SIGN_OF_LIFE};
+use super::{Error, Result};
 use crate::lanes::Ended;
 use crate::measure::Failure;
 use crate::measure::publish::{Sending, Shown};
@@ -160,9 +160,8 @@ impl Leader {
             self.report(&FromLeader::Phase(WRITING.to_owned()));
             let _ = self.controls[0].send(&sent);
         }
-        let patience = if failure.is_some() { ANSWER_TIMEOUT } else { LONGEST_TAKING };
-        let patience = patience + Duration::from_nanos(self.job.loss_timeout_ns);
-        match (self.hear_taken(patience), failure) {
+        let patience = if failure.is_some() { Patience::taking_after_failure } else { Patience::taking };
+        match (self.hear_report(0, patience(self.job.loss_timeout_ns)), failure) {
             (Ok(Report { arrived, used, failed: None, .. }), None) => {
                 Ok(Heard { arrived: Some(arrived), used, broken: None })
             }

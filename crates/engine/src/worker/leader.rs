@@ -3,6 +3,7 @@
 use super::attempts::Attempts;
 use super::follower::Follower;
 use super::intruder::TruePair;
+use super::patience::Patience;
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
 use crate::audit;
 use crate::channel::{Channel, NoMessage, send};
@@ -15,7 +16,7 @@ use crate::measure::notes::{self, ArrivalLog};
 use crate::measure::{Failure, Shared};
 use crate::os::{self, ForThisUser, Target, Whose};
 use crate::proof::{self, Observer};
-use crate::wire::{CLOSING, FromFollower, FromLeader, Job, PROTOCOL, Report, Setup, ToFollower, ToWorker, WRITING};
+use crate::wire::{CLOSING, FromFollower, FromLeader, Job, PROTOCOL, Setup, ToFollower, ToWorker, WRITING};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Variant, Wait};
 use tripmeter_model::plan::Raw;
 
+/// Longest that the supervisor takes to write a manifest, others may keep it from the disk.
+const LONGEST_NOTING: Duration = Duration::from_secs(60);
 const GONE: &str = "has gone";
 /// What a leader is to do that has written what was measured until a failure.
 const ENDING: &str = "end after a failure";
@@ -163,7 +166,7 @@ impl Leader {
 
     /// Waits until the supervisor has noted a finished cell.
     pub(super) fn await_noted(&self) -> Result<()> {
-        match self.hear_supervisor(ANSWER_TIMEOUT)? {
+        match self.hear_supervisor(LONGEST_NOTING)? {
             ToWorker::Continue => Ok(()),
             _ => Err(self.failed("the supervisor's messages are out of order")),
         }
@@ -201,14 +204,9 @@ impl Leader {
         sent.map_err(|_| self.blame(Failure::PeerGone))
     }
 
-    /// The next message of each follower, by index.
-    pub(super) fn hear(&mut self, time: Duration) -> Result<Vec<FromFollower>> {
-        (0..self.followers()).map(|follower| self.hear_one(follower, time)).collect()
-    }
-
-    pub(super) fn hear_one(&mut self, follower: u32, time: Duration) -> Result<FromFollower> {
-        let heard = self.hear_within(follower, time)?;
-        heard.ok_or_else(|| self.failed(&format!("{} does not answer", self.who(follower as usize))))
+    /// The next message of each follower, by index, all of which open or connect.
+    fn hear_all(&mut self) -> Result<Vec<FromFollower>> {
+        (0..self.followers()).map(|follower| self.hear_one(follower, Patience::OPENING)).collect()
     }
 
     /// A follower's next message; `None` if there was none in time.
@@ -243,16 +241,8 @@ impl Leader {
         self.hear_ready(follower)
     }
 
-    /// What a follower has seen of the messages that have ended.
-    pub(super) fn hear_report(&mut self, follower: u32, time: Duration) -> Result<Report> {
-        match self.hear_one(follower, time)? {
-            FromFollower::Report(report) => Ok(*report),
-            _ => Err(self.failed("the follower's messages are out of order")),
-        }
-    }
-
     fn hear_ready(&mut self, follower: u32) -> Result<()> {
-        match self.hear_one(follower, ANSWER_TIMEOUT)? {
+        match self.hear_one(follower, Patience::ANSWER)? {
             FromFollower::Ready => Ok(()),
             _ => Err(self.failed("the follower's messages are out of order")),
         }
@@ -449,7 +439,7 @@ impl Leader {
         let mut addresses = addresses.map_err(|error| self.transport_failed(&error))?;
         // Of each follower, those of its links.
         let mut peers = Vec::new();
-        for opened in self.hear(OPEN_TIMEOUT)? {
+        for opened in self.hear_all()? {
             let FromFollower::Opened { addresses: peer } = opened else { return Err(out_of_order(self)) };
             peers.push(peer);
         }
@@ -468,7 +458,7 @@ impl Leader {
             self.report(&FromLeader::Phase(self.phase.clone()));
         }
         let mut others = Vec::new();
-        for connected in self.hear(OPEN_TIMEOUT)? {
+        for connected in self.hear_all()? {
             let FromFollower::Connected { memory_lock } = connected else { return Err(out_of_order(self)) };
             others.push(memory_lock);
         }

@@ -1,15 +1,15 @@
 //! One payload under pattern `throughput`, measured by the leader: trial after trial.
 
 use super::leader::{Leader, Output, Session};
+use super::patience::{Patience, SIGN_OF_LIFE};
 use super::search::search;
-use super::taking::{LONGEST_TAKING, SIGN_OF_LIFE};
 use super::{Error, Result};
 use crate::lanes::{Flow, Spaced};
 use crate::measure::stream::{Even, Extent, Spacing};
 use crate::measure::{End, Failure, Shared};
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tripmeter_abi::Wait;
 use tripmeter_model::manifest::{Cell, Counts, Handovers};
 use tripmeter_model::throughput::{Arrival, Load, Offer, Trial, per_second};
@@ -208,7 +208,7 @@ impl Leader {
     /// Tells the follower how many messages there are, and hears what has come of them.
     fn count(&mut self, last: u64) -> Result<Arrived> {
         self.tell(&ToFollower::End { last: vec![last] })?;
-        let report = self.hear_taken(LONGEST_TAKING + Duration::from_nanos(self.job.loss_timeout_ns))?;
+        let report = self.hear_report(0, Patience::taking(self.job.loss_timeout_ns))?;
         report.arrived.first().copied().ok_or_else(|| self.failed("the follower has counted nothing"))
     }
 

@@ -10,6 +10,7 @@ pub mod intruder;
 pub mod leader;
 mod load;
 pub(crate) mod logging;
+mod patience;
 pub mod probe;
 mod programme;
 mod read_log;
@@ -17,7 +18,6 @@ mod receive;
 mod replay;
 mod rpc;
 pub(crate) mod search;
-mod taking;
 mod trials;
 
 use crate::audit;
@@ -38,7 +38,7 @@ use tripmeter_model::printable::line;
 
 /// Longest wait for the other side while it opens or connects a transport.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(35);
-/// Longest wait for an answer that takes the other side no work.
+/// Longest wait for an answer that takes the other side no work, while it could work.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// With more links than this, a process may need more files than it usually may open.

@@ -2,6 +2,7 @@
 
 use super::follower::Follower;
 use super::leader::{Leader, Session, is_one_way};
+use super::patience::Patience;
 use super::{Error, Result};
 use crate::lanes::{Answering, Endpoint, Flow, RoundTrips, Spaced};
 use crate::measure::End;
@@ -112,14 +113,14 @@ fn prove(
         Ok(observer.finish())
     };
     leader.tell(&ToFollower::End { last: vec![session.sequence] })?;
-    let time = super::ANSWER_TIMEOUT + Duration::from_nanos(leader.job.loss_timeout_ns);
-    let Some(other) = leader.hear_report(follower, time)?.evidence else {
+    let patience = Patience::taking(leader.job.loss_timeout_ns);
+    let Some(other) = leader.hear_report(follower, patience)?.evidence else {
         return Err(Error::Failed("the follower sent no evidence of its path".to_owned()));
     };
     // One way, the system's own threads may go on sending after the last call has returned, until all has arrived.
     let own = answered.unwrap_or_else(Observer::finish);
     for silent in others {
-        leader.hear_report(silent, time)?;
+        leader.hear_report(silent, patience)?;
     }
     Ok(verdict(variant, plan, &own, &other))
 }
