@@ -29,6 +29,7 @@ pub mod resolve;
 pub mod results;
 pub mod scratch;
 mod spawn;
+pub mod suggest;
 mod supervise;
 pub mod wire;
 pub mod worker;

@@ -7,7 +7,7 @@ mod child;
 
 use crate::lanes::AnySystem;
 use crate::os;
-use crate::resolve::did_you_mean;
+use crate::suggest::did_you_mean;
 use child::{Reply, Request};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -7,12 +7,10 @@ mod load;
 mod log;
 mod machine;
 mod rpc;
-mod suggest;
 mod transport;
 
 pub use channel::fits_recording;
 pub use error::{PlanError, Problem};
-pub use suggest::did_you_mean;
 
 pub use crate::measure::answers::MOST_FOLLOWERS;
 use crate::os::{self, ProcessIdentity};

@@ -1,7 +1,7 @@
 //! What ships with the program: sidecars of the known transports, and presets.
 
 use crate::error::CliError;
-use tripmeter_engine::resolve::did_you_mean;
+use tripmeter_engine::suggest::did_you_mean;
 use tripmeter_model::exit;
 use tripmeter_model::experiment::Experiment;
 use tripmeter_model::sidecar::Sidecar;

@@ -1,16 +1,9 @@
 //! What one side saw of itself.
 
 use super::peer::Ends;
+use super::sys::Object;
 use serde::{Deserialize, Serialize};
 use tripmeter_abi::Path;
-
-/// Identity of a kernel object, the same in every process that holds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Object {
-    /// `st_dev` of a descriptor, major and minor as in `maps` of a mapping; the two are never compared.
-    pub device: u64,
-    pub inode: u64,
-}
 
 /// What one side saw of itself during the proof phase; sent to the leader as JSON.
 ///

@@ -1,6 +1,7 @@
 //! The mappings of this process.
 
-use super::evidence::{Object, Place, SharedObject};
+use super::evidence::{Place, SharedObject};
+use super::sys::Object;
 use procfs::FromRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
 

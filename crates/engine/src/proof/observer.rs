@@ -1,9 +1,10 @@
 //! One side observes itself.
 
-use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
+use super::evidence::{Address, Channel, Evidence, Place, SharedObject};
 use super::maps::Maps;
 use super::peer;
 use super::queues::{self, Queue};
+use super::sys::Object;
 use super::sys::{self, Counters, Descriptor};
 use super::{FAULTING_MESSAGES, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use crate::os::descriptors;

@@ -1,7 +1,7 @@
 //! Message queues of System V: they have no descriptors, but the kernel lists them all.
 
-use super::evidence::Object;
 use super::sys;
+use super::sys::Object;
 use std::io;
 use std::path::Path;
 

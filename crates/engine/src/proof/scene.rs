@@ -1,6 +1,7 @@
 //! What both sides saw, put together.
 
-use super::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
+use super::evidence::{Address, Channel, Evidence, Place, SharedObject};
+use super::sys::Object;
 use super::{Claim, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,15 +1,23 @@
 //! Counters and descriptors of this process, as Linux shows them.
 
-use super::evidence::Object;
 use crate::os::{self, descriptors};
 use procfs::FromRead;
 use procfs::net::InterfaceDeviceStatus;
 use procfs::process::Io;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tripmeter_abi::Path;
+
+/// Identity of a kernel object, the same in every process that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Object {
+    /// `st_dev` of a descriptor, major and minor as in `maps` of a mapping; the two are never compared.
+    pub device: u64,
+    pub inode: u64,
+}
 
 /// What observers of this process have read and written themselves, by `read` and `write`. Two observers of one process
 /// overlap, so that each must know what both did; who holds the lock sees no half of a call in the kernel's counters.

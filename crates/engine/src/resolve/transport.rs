@@ -1,8 +1,9 @@
 //! One transport against what it says of itself, and against this machine.
 
 use super::error::listed;
-use super::{Candidate, Planner, Problem, Task, default_name, did_you_mean, log};
+use super::{Candidate, Planner, Problem, Task, default_name, log};
 use crate::registry::RegistryError;
+use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
 use tripmeter_model::plan::{Daemons, SubExperiment};

@@ -2,10 +2,9 @@
 //!
 //! What decides is the probe alone, never a figure, and the last attempt counts, so that nothing is chosen by its result.
 
-use super::leader::{Leader, Output};
+use super::output::Output;
 use super::{Error, Result};
 use crate::files::aside::SetAside;
-use crate::wire::FromLeader;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::{Cell, ModeChange};
@@ -56,38 +55,44 @@ impl Attempts {
         let spent = self.begun[1].duration_since(self.begun[0]).as_nanos() as u64;
         cap_ns.map(|cap| cap.saturating_sub(spent).max(1))
     }
-}
 
-impl Leader {
     /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
-    pub(super) fn make_room(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.attempts.is_written) {
-            self.attempts.files.set_aside(self.attempts.number - 1).map_err(not_written)?;
-            if let Output::Samples(files) = &mut self.files {
+    pub(super) fn make_room(&mut self, output: &mut Output) -> Result<()> {
+        if std::mem::take(&mut self.is_written) {
+            self.files.set_aside(self.number - 1).map_err(not_written)?;
+            if let Output::Samples(files) = output {
                 files.forget_latest();
             }
         }
         Ok(())
     }
 
-    /// Reports a cell that is measured and written, and decides whether it is to be measured again; an error if it is the
-    /// last one, as `ending` says why.
-    pub(super) fn finish_cell(&mut self, mut cell: Cell, ending: Option<Error>) -> Result<()> {
+    /// Decides whether a cell that is measured and written is to be measured again, and says in it why. `has_handover`: it
+    /// has probes, both of which were to be answered.
+    pub(super) fn judge(
+        &mut self,
+        cell: &mut Cell,
+        has_handover: bool,
+        ending: Option<&Error>,
+        bounds: Bounds,
+    ) -> bool {
         let probes = [cell.handover_ns.before, cell.handover_ns.after];
         let is_broken = matches!(ending, Some(Error::Failed(_)));
-        let unanswered = self.has_handover() && !is_broken && probes.iter().any(Option::is_none);
+        let unanswered = has_handover && !is_broken && probes.iter().any(Option::is_none);
         cell.handover_changed = if unanswered { Some(ModeChange::NoAnswer) } else { change(&cell.handover_ns) };
-        cell.over_handover_ns = over(&cell);
-        let attempts = &self.attempts;
-        let [payload, attempt] = attempts.begun.map(|begun| begun.elapsed());
-        let cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
-        let has_time = cap.is_none_or(|cap| payload + attempt <= cap);
-        let again =
-            cell.handover_changed.is_some() && ending.is_none() && has_time && attempts.number < self.job.attempts;
-        let cell = Box::new(cell);
-        self.report(&if again { FromLeader::CellAgain(cell) } else { FromLeader::CellFinished(cell) });
-        self.await_noted()?;
-        self.attempts.again = again;
-        ending.map_or(Ok(()), Err)
+        cell.over_handover_ns = over(cell);
+        let [payload, attempt] = self.begun.map(|begun| begun.elapsed());
+        let has_time = bounds.time_cap.is_none_or(|cap| payload + attempt <= cap);
+        self.again = cell.handover_changed.is_some() && ending.is_none() && has_time && self.number < bounds.attempts;
+        self.again
     }
+}
+
+/// Of the attempts at a payload.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Of all together.
+    pub time_cap: Option<Duration>,
+    /// Most of them.
+    pub attempts: u32,
 }

@@ -1,6 +1,7 @@
 //! One payload, measured by the leader.
 
-use super::leader::{Leader, Output, Session};
+use super::leader::{Leader, Session};
+use super::output::Output;
 use super::patience::Patience;
 use super::{Error, Result};
 use crate::lanes::RoundTrips;
@@ -79,21 +80,6 @@ impl Latency {
 }
 
 impl Leader {
-    /// Whether two processors hand anything over.
-    pub(super) fn has_handover(&self) -> bool {
-        let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
-        !shared_cpu && self.job.cpus.len() != 1 && crate::os::online_cpus() > 1
-    }
-
-    /// With the first follower. `None` if both sides have one processor, where handing over would wait for the scheduler.
-    pub(super) fn handover(&mut self, session: &Session<'_>) -> Result<Option<Handover>> {
-        if !self.has_handover() {
-            return Ok(None);
-        }
-        self.ask_one_ready(0, &ToFollower::Handover)?;
-        Ok(session.page.lead(&self.job.timebase))
-    }
-
     /// Measures one payload, writes it, and reports it.
     pub(super) fn measure(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let before = self.begin(session, payload_bytes)?;
@@ -108,7 +94,7 @@ impl Leader {
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
         let mut warm = Recorder::new(base, Raw::None, warmup)?;
         let (setting, first) = (self.setting(&session.inboxes[0], &shared), session.sequence);
-        let mut trips = RoundTrips::new(self.followers(), None, first, payload_bytes as usize);
+        let mut trips = RoundTrips::new(self.controls.followers(), None, first, payload_bytes as usize);
         let lane = &mut *session.lanes[0];
         self.arm();
         // Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
@@ -127,7 +113,7 @@ impl Leader {
                     End::Deadline if shared.stop.load(Relaxed) => return Ok(End::Stopped),
                     End::Deadline if base.now() < deadline => {
                         let samples = if is_shown { recorder.count() } else { 0 };
-                        self.report(&FromLeader::Progress { samples, moves: trips.sequence() });
+                        self.controls.report(&FromLeader::Progress { samples, moves: trips.sequence() });
                     }
                     End::Deadline | End::Stopped => return Ok(end),
                 }
@@ -151,13 +137,13 @@ impl Leader {
         let at_followers = answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts }).collect();
         let (end, broken) = match result {
             Ok(end) => (end, None),
-            Err(failure) => (End::Stopped, Some(self.blame(failure))),
+            Err(failure) => (End::Stopped, Some(self.controls.diagnose(failure))),
         };
         if end == End::Stopped {
             self.shared.stop.store(false, Relaxed);
         }
         if recorder.count() > MANY_SAMPLES || broken.is_some() {
-            self.phase(WRITING);
+            self.controls.set_phase(WRITING);
         }
         let stamped = (self.job.sub_experiment.one_way && broken.is_none()).then(|| {
             let ticks = recorder.ticks().to_vec();
@@ -175,12 +161,18 @@ impl Leader {
 
     /// Makes the follower ready; returns the hand-over probe before the cell.
     fn begin(&mut self, session: &Session<'_>, payload_bytes: u64) -> Result<Option<Handover>> {
-        self.phase(&format!("measure {payload_bytes} bytes"));
-        self.report(&FromLeader::CellStarted { payload_bytes });
+        self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
+        self.controls.report(&FromLeader::CellStarted { payload_bytes });
         let before = self.handover(session)?;
         let noted = self.job.sub_experiment.one_way.then(|| self.noted(payload_bytes));
         let (first, most) = (session.sequence + 1, Vec::from_iter(noted));
-        self.ask_ready(&ToFollower::Begin(Begin { task: Task::Answer, first, payload_bytes, most, observe: false }))?;
+        self.controls.ask_all(&ToFollower::Begin(Begin {
+            task: Task::Answer,
+            first,
+            payload_bytes,
+            most,
+            observe: false,
+        }))?;
         Ok(before)
     }
 
@@ -200,9 +192,9 @@ impl Leader {
     ) -> Result<()> {
         let mut after = None;
         if outcome.broken.is_none() {
-            self.tell(&ToFollower::End { last: Vec::new() })?;
-            for follower in 0..self.followers() {
-                self.hear_report(follower, Patience::ANSWER)?;
+            self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
+            for follower in 0..self.controls.followers() {
+                self.controls.recv_report(follower, Patience::ANSWER)?;
             }
             after = self.handover(session)?;
         }
@@ -247,7 +239,7 @@ impl Leader {
     fn one_way(&self, outcome: &Outcome) -> Result<Vec<OneWay>> {
         let Some(Stamped { rows, ticks, first, noted }) = &outcome.stamped else { return Ok(Vec::new()) };
         let mut each = Vec::new();
-        for follower in 0..self.followers() {
+        for follower in 0..self.controls.followers() {
             for log in self.read_arrivals(follower, &[*noted])? {
                 each.push(stamps::one_way(rows, ticks, *first, &log.ticks));
             }

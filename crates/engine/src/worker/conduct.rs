@@ -80,7 +80,7 @@ impl Leader {
                     }
                 }
             }
-            if let Err(error) = self.ask_ready(&ToFollower::Begin(begin)) {
+            if let Err(error) = self.controls.ask_all(&ToFollower::Begin(begin)) {
                 crew.stop();
                 return Err(error);
             }
@@ -130,7 +130,7 @@ impl Leader {
             let is_alive = lives.iter().all(|life| life.1.elapsed() < standing);
             if is_alive && told.elapsed() >= SIGN_OF_LIFE {
                 let moves = lives.iter().map(|life| life.0.0.number()).fold(0, u64::wrapping_add);
-                self.report(&FromLeader::Progress { samples: 0, moves });
+                self.controls.report(&FromLeader::Progress { samples: 0, moves });
                 told = Instant::now();
             }
             let drained = sending.iter().enumerate().filter(|(_, sending)| sending.shown().is_draining());
@@ -154,26 +154,26 @@ impl Leader {
     pub(super) fn hear_received(&mut self, last: Vec<u64>, failure: Option<Failure>) -> Result<Heard> {
         let sent = ToFollower::End { last };
         if failure.is_none() {
-            self.tell(&sent)?;
+            self.controls.send_all(&sent)?;
         } else {
             // What was measured is put in safety, whoever has ended; what a follower that failed said last is still to be heard.
-            self.report(&FromLeader::Phase(WRITING.to_owned()));
-            let _ = self.controls[0].send(&sent);
+            self.controls.report(&FromLeader::Phase(WRITING.to_owned()));
+            let _ = self.controls.try_send(0, &sent);
         }
         let patience = if failure.is_some() { Patience::taking_after_failure } else { Patience::taking };
-        match (self.hear_report(0, patience(self.job.loss_timeout_ns)), failure) {
+        match (self.controls.recv_report(0, patience(self.job.loss_timeout_ns)), failure) {
             (Ok(Report { arrived, used, failed: None, .. }), None) => {
                 Ok(Heard { arrived: Some(arrived), used, broken: None })
             }
             (Ok(Report { arrived, used, failed: Some(why), .. }), _) => {
-                let broken = Some(self.failed(&format!("{} failed: {why}", self.who(0))));
+                let broken = Some(self.controls.failed(&format!("{} failed: {why}", self.controls.who(0))));
                 Ok(Heard { arrived: Some(arrived), used, broken })
             }
             (Ok(Report { arrived, used, .. }), Some(failure)) => {
-                Ok(Heard { arrived: Some(arrived), used, broken: Some(self.blame(failure)) })
+                Ok(Heard { arrived: Some(arrived), used, broken: Some(self.controls.diagnose(failure)) })
             }
             (Err(_), Some(failure)) => {
-                Ok(Heard { arrived: None, used: Used::default(), broken: Some(self.blame(failure)) })
+                Ok(Heard { arrived: None, used: Used::default(), broken: Some(self.controls.diagnose(failure)) })
             }
             (Err(error), None) => Err(error),
         }

@@ -1,18 +1,15 @@
-//! The process that answers. All its settings come from the leader.
+//! What a follower has, and what all its work needs. All its settings come from the leader.
 
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, arrivals_file, confine, find, probe};
+use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file, confine};
 use crate::channel::{Channel, NoMessage, Versions};
-use crate::handover::Page;
-use crate::lanes::{Answering, AnySystem, Endpoint, Lane, Setting};
+use crate::lanes::{Answering, Endpoint, Lane, Setting};
 use crate::measure::callback::Inbox;
 use crate::measure::notes::ArrivalLog;
 use crate::measure::{Failure, Shared};
-use crate::os::{self, ForThisUser, Target};
-use crate::proof::{Baseline, Observer};
-use crate::wire::{Arrived, Begin, FromFollower, PROTOCOL, Report, Setup, Task, ToFollower};
-use std::collections::BTreeMap;
+use crate::os::{self, Target};
+use crate::proof::Observer;
+use crate::wire::{Arrived, FromFollower, PROTOCOL, Report, Setup, ToFollower};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -23,26 +20,9 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A follower that has its settings.
 pub struct Follower {
-    control: Channel<ToFollower>,
-    shared: Arc<Shared>,
+    pub(super) control: Channel<ToFollower>,
+    pub(super) shared: Arc<Shared>,
     setup: Setup,
-}
-
-/// Follows the leader at the other end of `stream` until it says good-bye. It names a system; where that is, if it is a
-/// plugin, `plugins` says.
-///
-/// # Errors
-/// What ended it; the leader has been told.
-pub fn follow(stream: UnixStream, plugins: &BTreeMap<String, PathBuf>, built_in: BuiltIn<'_>) -> Result<()> {
-    let mut follower = Follower::start(stream)?;
-    if follower.pattern() == Pattern::Log {
-        let result = follower.read_logs();
-        return follower.pass_on(result);
-    }
-    let system = &follower.setup.system;
-    let plugin = plugins.get(system).map(PathBuf::as_path);
-    let result = find(system, plugin, built_in).and_then(|system| follower.run(&*system));
-    follower.pass_on(result)
 }
 
 impl Follower {
@@ -108,118 +88,6 @@ impl Follower {
             Some(cpu) if now => os::pin_thread(cpu).map_err(|error| Error::of(&format!("processor {cpu}"), error)),
             _ => Ok(()),
         }
-    }
-
-    /// Opens the transport, connects it, and serves the leader's requests.
-    ///
-    /// # Errors
-    /// What ended it.
-    pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
-        let page = Page::open(&self.setup.handover).map_err(|error| Error::of("hand-over page", error))?;
-        let baseline = Observer::baseline();
-        let links = self.setup.options.link_count;
-        if links == 0 {
-            return Err(Error::Failed("the leader asked for no link".to_owned()));
-        }
-        if links > MANY_LINKS {
-            os::raise_file_limit();
-        }
-        let inboxes: Vec<Box<Inbox>> = (0..links).map(|_| Box::default()).collect();
-        self.pin(!self.setup.own_threads)?;
-        let for_this_user = ForThisUser::begin();
-        let mut endpoint = system.open(&self.setup.options, &inboxes).map_err(|error| Error::of("open", error))?;
-        self.connect(&mut endpoint.lanes())?;
-        drop(for_this_user);
-        self.serve(&mut *endpoint, &inboxes, &page, &baseline)
-    }
-
-    fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<()> {
-        let addresses: tripmeter_abi::Result<_> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
-        let addresses = addresses.map_err(|error| Error::of("open", error))?;
-        self.say(&FromFollower::Opened { addresses })?;
-        let ToFollower::Connect(peers) = self.control.receive(OPEN_TIMEOUT)? else {
-            return Err(Error::Failed("the leader did not send its address".to_owned()));
-        };
-        let timeout_ns = OPEN_TIMEOUT.as_nanos() as u64;
-        // One of the leader's links for each of ours, or all of them, those of several publishers, for the one.
-        let of_each = self.setup.options.publisher_count.max(1) as usize;
-        for (lane, peers) in lanes.iter_mut().zip(peers.chunks(of_each)) {
-            lane.link().connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;
-        }
-        self.pin(self.setup.own_threads)?;
-        let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
-        self.say(&FromFollower::Connected { memory_lock })
-    }
-
-    /// Does what the leader says until it says good-bye.
-    fn serve(
-        &mut self,
-        endpoint: &mut dyn Endpoint,
-        inboxes: &[Box<Inbox>],
-        page: &Page,
-        baseline: &Baseline,
-    ) -> Result<()> {
-        loop {
-            match self.control.receive(IDLE_TIMEOUT)? {
-                ToFollower::Handover => {
-                    self.say(&FromFollower::Ready)?;
-                    page.follow();
-                }
-                ToFollower::Begin(begin) if begin.observe => {
-                    self.shared.is_alone.store(true, Relaxed);
-                    probe::follow(self, endpoint, inboxes, baseline, &begin)?;
-                }
-                ToFollower::Begin(begin) => self.begin(endpoint, inboxes, begin)?,
-                ToFollower::Bye => return Ok(()),
-                ToFollower::Setup(_) | ToFollower::Connect(_) | ToFollower::End { .. } => {
-                    return Err(Error::Failed("the leader's messages are out of order".to_owned()));
-                }
-            }
-        }
-    }
-
-    /// Handles messages until the leader has sent all, and reports them.
-    fn begin(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
-        let Begin { task, first, most, .. } = begin;
-        let is_alone = match task {
-            Task::Answer => self.pattern() != Pattern::Rpc,
-            Task::Count => most.is_empty(),
-            Task::ReadLog { .. } => return Err(Error::Failed("the leader asked a transport for a log".to_owned())),
-        };
-        self.shared.is_alone.store(is_alone, Relaxed);
-        match task {
-            Task::Count if is_alone => {
-                self.ready()?;
-                let arrived = vec![self.count(endpoint, inboxes, first, None)?];
-                self.report(Report { arrived, ..Report::default() })
-            }
-            Task::Answer if is_alone => self.answer_one(endpoint, inboxes, first, most.first().copied()),
-            Task::Answer => self.answer_calls(endpoint, inboxes),
-            _ => self.receive(endpoint, inboxes, first, &most),
-        }
-    }
-
-    /// Answers the messages of the first link; of so many, if any, arrivals are noted and left for the leader.
-    fn answer_one(
-        &mut self,
-        endpoint: &mut dyn Endpoint,
-        inboxes: &[Box<Inbox>],
-        first: u64,
-        noted: Option<u64>,
-    ) -> Result<()> {
-        let mut log = noted.map(ArrivalLog::new).transpose()?;
-        let answers = Answering {
-            names_request: false,
-            follower: self.number(),
-            kept: log.as_mut().map(|log| (first, log)),
-            delay_ns: self.setup.answer_delay_ns,
-        };
-        self.ready()?;
-        self.answer(endpoint, inboxes, answers, None)?;
-        if let Some(log) = log {
-            self.write_arrivals([&log])?;
-        }
-        self.report(Report::default())
     }
 
     /// Leaves arrivals in a file for the leader.

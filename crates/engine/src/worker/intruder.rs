@@ -69,7 +69,7 @@ impl Leader {
         if kinds.is_empty() {
             return Ok(Vec::new());
         }
-        self.phase("prove that intruders are refused");
+        self.controls.set_phase("prove that intruders are refused");
         let leads = intruders & TM_INTRUDER_LEADS != 0;
         let (role, peer) = if leads { (Role::Leader, &pair.follower) } else { (Role::Follower, &pair.leader) };
         let intrusion = |kind| Intrusion {
@@ -82,8 +82,8 @@ impl Leader {
         };
         let intrusions: Vec<Intrusion> = kinds.into_iter().map(intrusion).collect();
         let time = intrusions.iter().map(longest).sum::<Duration>() + PROCESS_TIME;
-        self.report(&FromLeader::Intrude(intrusions));
-        match self.hear_supervisor(time)? {
+        self.controls.report(&FromLeader::Intrude(intrusions));
+        match self.controls.recv_supervisor(time)? {
             ToWorker::Intruded(trials) => Ok(trials),
             _ => Err(Error::Failed("the supervisor's messages are out of order".to_owned())),
         }

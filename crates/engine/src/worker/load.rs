@@ -1,6 +1,7 @@
 //! One payload under pattern `throughput`, measured by the leader: trial after trial.
 
-use super::leader::{Leader, Output, Session};
+use super::leader::{Leader, Session};
+use super::output::Output;
 use super::patience::{Patience, SIGN_OF_LIFE};
 use super::search::search;
 use super::{Error, Result};
@@ -51,8 +52,8 @@ impl Leader {
         };
         let (warmup, base) = (plan.warmup, self.job.timebase);
         let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
-        self.phase(&format!("measure {payload_bytes} bytes"));
-        self.report(&FromLeader::CellStarted { payload_bytes });
+        self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
+        self.controls.report(&FromLeader::CellStarted { payload_bytes });
         let before = self.handover(session)?;
         let mut cell = Progress { begun: Instant::now(), capped, trials: Vec::new() };
         let warm = self.warm_up(session, payload_bytes, &load, warmup)?;
@@ -129,7 +130,7 @@ impl Leader {
     ) -> Result<Trial> {
         let first = session.sequence + 1;
         let begin = Begin { task: Task::Count, first, payload_bytes, most: Vec::new(), observe: false };
-        self.ask_ready(&ToFollower::Begin(begin))?;
+        self.controls.ask_all(&ToFollower::Begin(begin))?;
         let (base, shared) = (self.job.timebase, self.shared.clone());
         let even = |rate_hz: f64| Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / rate_hz));
         let spaced = match offer {
@@ -160,7 +161,7 @@ impl Leader {
         };
         let (sequence, refused) = (flow.sequence, flow.refused);
         session.sequence = sequence;
-        let ended = ended.map_err(|failure| self.blame(failure))?;
+        let ended = ended.map_err(|failure| self.controls.diagnose(failure))?;
         let arrived = self.count(sequence)?;
         let sent = sequence + 1 - first;
         let publication_ns = base.to_ns(end.saturating_sub(begin));
@@ -198,7 +199,7 @@ impl Leader {
             let deadline = extent.deadline.min(base.now() + piece);
             match session.lanes[0].stream(setting, flow, Extent { deadline, ..extent }, None)? {
                 End::Deadline if base.now() < extent.deadline => {
-                    self.report(&FromLeader::Progress { samples: 0, moves: flow.sequence });
+                    self.controls.report(&FromLeader::Progress { samples: 0, moves: flow.sequence });
                 }
                 end => return Ok(end),
             }
@@ -207,9 +208,9 @@ impl Leader {
 
     /// Tells the follower how many messages there are, and hears what has come of them.
     fn count(&mut self, last: u64) -> Result<Arrived> {
-        self.tell(&ToFollower::End { last: vec![last] })?;
-        let report = self.hear_report(0, Patience::taking(self.job.loss_timeout_ns))?;
-        report.arrived.first().copied().ok_or_else(|| self.failed("the follower has counted nothing"))
+        self.controls.send_all(&ToFollower::End { last: vec![last] })?;
+        let report = self.controls.recv_report(0, Patience::taking(self.job.loss_timeout_ns))?;
+        report.arrived.first().copied().ok_or_else(|| self.controls.failed("the follower has counted nothing"))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a cell")]

@@ -3,7 +3,8 @@
 
 use super::cell::MANY_SAMPLES;
 use super::crew::Window;
-use super::leader::{Leader, Output};
+use super::leader::Leader;
+use super::output::Output;
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
 use crate::handover::Page;
@@ -58,32 +59,33 @@ impl Leader {
     /// # Errors
     /// What ended it; the payloads before are on disk.
     pub(super) fn log(&mut self, system: &dyn AnySystem) -> Result<()> {
-        self.phase("open");
-        let page = Page::create().map_err(|error| self.failed(&error.to_string()))?;
+        self.controls.set_phase("open");
+        let page = Page::create().map_err(|error| self.controls.failed(&error.to_string()))?;
         let setup = self.setup(&page, 0);
-        self.tell(&ToFollower::Setup(Box::new(setup)))?;
-        let limits =
-            system.probe(&self.node_options(Role::Leader, 0)).map_err(|error| self.transport_failed(&error))?;
+        self.controls.send_all(&ToFollower::Setup(Box::new(setup)))?;
+        let limits = system
+            .probe(&self.node_options(Role::Leader, 0))
+            .map_err(|error| self.controls.transport_failed(&error))?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
-        self.report(&FromLeader::Opened {
+        self.controls.report(&FromLeader::Opened {
             transport_version: self.description.version.clone(),
             system_version: self.description.system_version.clone(),
             same_process: false,
             memory_lock: format!("leader: {memory_lock}; what the logger allocates later is not"),
         });
         let proof = self.prove_log(system)?;
-        self.report(&FromLeader::Proof(proof));
+        self.controls.report(&FromLeader::Proof(proof));
         for payload_bytes in self.job.sub_experiment.payloads.clone() {
             self.check_stop()?;
             self.measure_log(system, payload_bytes, limits.packet_bytes)?;
         }
-        self.phase(CLOSING);
-        self.tell(&ToFollower::Bye)
+        self.controls.set_phase(CLOSING);
+        self.controls.send_all(&ToFollower::Bye)
     }
 
     /// Logs a few lines and looks where they went.
     fn prove_log(&mut self, system: &dyn AnySystem) -> Result<PathProof> {
-        self.phase("prove its path");
+        self.controls.set_phase("prove its path");
         let payload_bytes = self.job.sub_experiment.payloads.iter().copied().max().unwrap_or(PROBE_BYTES);
         let calls = PROBE_LINES.max(PROBE_BYTES.div_ceil(payload_bytes));
         let file = self.begin_log(payload_bytes, calls)?;
@@ -95,7 +97,7 @@ impl Leader {
             let mut ticks = vec![0; calls as usize];
             for one in ticks.chunks_mut(1) {
                 std::thread::sleep(PROBE_PAUSE);
-                lane.log(setting, &mut log, one, u64::MAX).map_err(|failure| leader.blame(failure))?;
+                lane.log(setting, &mut log, one, u64::MAX).map_err(|failure| leader.controls.diagnose(failure))?;
             }
             leader.check_stop()?;
             Ok(Held::by_this_process(&file))
@@ -110,8 +112,8 @@ impl Leader {
 
     /// Measures one payload, has its lines checked, writes the samples, and reports the cell.
     fn measure_log(&mut self, system: &dyn AnySystem, payload_bytes: u64, packet_bytes: u64) -> Result<()> {
-        self.phase(&format!("measure {payload_bytes} bytes"));
-        self.report(&FromLeader::CellStarted { payload_bytes });
+        self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
+        self.controls.report(&FromLeader::CellStarted { payload_bytes });
         let plan = &self.job.sub_experiment;
         let most = plan.warmup + plan.samples_of(payload_bytes);
         let file = self.begin_log(payload_bytes, most)?;
@@ -130,7 +132,7 @@ impl Leader {
             }
         }
         if called.recorder.count() > MANY_SAMPLES {
-            self.phase(WRITING);
+            self.controls.set_phase(WRITING);
         }
         let Called { recorder, warmup, calls: _, refused, end, begin_ns, duration_ns } = called;
         let recorded = recorder.finish();
@@ -156,9 +158,9 @@ impl Leader {
             series,
             ..self.log_cell(payload_bytes, recorded.count, end, counts, log)
         };
-        self.report(&FromLeader::Logged { begin_ns, end_ns });
-        self.report(&FromLeader::CellFinished(Box::new(cell)));
-        self.await_noted()?;
+        self.controls.report(&FromLeader::Logged { begin_ns, end_ns });
+        self.controls.report(&FromLeader::CellFinished(Box::new(cell)));
+        self.controls.await_noted()?;
         if end == End::Stopped { Err(Error::Interrupted) } else { Ok(()) }
     }
 
@@ -171,25 +173,25 @@ impl Leader {
         }
         let task = Task::ReadLog { is_pipe };
         let begin = Begin { task, first: 1, payload_bytes, most: vec![most], observe: false };
-        self.ask_ready(&ToFollower::Begin(begin))?;
+        self.controls.ask_all(&ToFollower::Begin(begin))?;
         Ok(file)
     }
 
     /// Has the reader finish; what it found of so many calls.
     fn end_log(&mut self, calls: u64) -> Result<(Counts, Lines)> {
-        self.tell(&ToFollower::End { last: vec![calls] })?;
+        self.controls.send_all(&ToFollower::End { last: vec![calls] })?;
         let deadline = Instant::now() + LONGEST_READING;
         loop {
-            match self.hear_within(0, SIGN_OF_LIFE)? {
+            match self.controls.recv_within(0, SIGN_OF_LIFE)? {
                 Some(FromFollower::Report(report)) => {
-                    return report.log.ok_or_else(|| self.failed("the reader has checked no line"));
+                    return report.log.ok_or_else(|| self.controls.failed("the reader has checked no line"));
                 }
-                Some(_) => return Err(self.failed("the reader's messages are out of order")),
+                Some(_) => return Err(self.controls.failed("the reader's messages are out of order")),
                 None if Instant::now() > deadline => {
                     let seconds = LONGEST_READING.as_secs();
-                    return Err(self.failed(&format!("the reader did not finish reading within {seconds} s")));
+                    return Err(self.controls.failed(&format!("the reader did not finish reading within {seconds} s")));
                 }
-                None => self.report(&FromLeader::Progress { samples: 0, moves: 0 }),
+                None => self.controls.report(&FromLeader::Progress { samples: 0, moves: 0 }),
             }
         }
     }
@@ -207,7 +209,7 @@ impl Leader {
         let sit = move || {
             leader.pin(!own_threads)?;
             let inboxes = [Box::default()];
-            let failed = |leader: &Self, error: &tripmeter_abi::Error| leader.transport_failed(error);
+            let failed = |leader: &Self, error: &tripmeter_abi::Error| leader.controls.transport_failed(error);
             let mut endpoint = system.open(&options, &inboxes).map_err(|error| failed(leader, &error))?;
             let lane = endpoint.lanes().swap_remove(0);
             let connected = lane.link().connect(&[], OPEN_TIMEOUT.as_nanos() as u64);
@@ -239,7 +241,7 @@ impl Leader {
         }
         let duration_ns = monotonic_ns() - begin_ns;
         let (sequence, refused) = (log.sequence, log.refused);
-        let end = result.map_err(|failure| self.blame(failure))?;
+        let end = result.map_err(|failure| self.controls.diagnose(failure))?;
         let warmup = warm.count();
         Ok((Called { recorder, warmup, calls: sequence, refused, end, begin_ns, duration_ns }, window))
     }
@@ -263,7 +265,7 @@ impl Leader {
                 End::Full => {}
                 End::Deadline if base.now() < deadline => {
                     let samples = if is_shown { recorder.count() } else { 0 };
-                    self.report(&FromLeader::Progress { samples, moves: log.sequence });
+                    self.controls.report(&FromLeader::Progress { samples, moves: log.sequence });
                 }
                 End::Deadline | End::Stopped => return Ok(end),
             }
@@ -279,10 +281,10 @@ impl Leader {
             if begin.elapsed() > LONGEST_CLOSING {
                 let (file, seconds) = (file.display(), LONGEST_CLOSING.as_secs());
                 let why = format!("the logger still holds '{file}' open {seconds} s after it was closed");
-                return Err(self.failed(&why));
+                return Err(self.controls.failed(&why));
             }
             if told.elapsed() > SIGN_OF_LIFE {
-                self.report(&FromLeader::Progress { samples: 0, moves: 0 });
+                self.controls.report(&FromLeader::Progress { samples: 0, moves: 0 });
                 told = Instant::now();
             }
             std::thread::sleep(CLOSING_LOOK);
@@ -301,7 +303,7 @@ impl Leader {
                 "{lost} of {calls} lines are missing or cut: the file has reached the limit of {limit} bytes; raise it \
                  (ulimit -f), or log less (-n, --payloads)"
             );
-            return Err(self.failed(&why));
+            return Err(self.controls.failed(&why));
         }
         // Freed only after this look.
         let free = os::space(folder).map(|(_, free)| free).filter(|free| *free < 1 << 16);
@@ -311,7 +313,7 @@ impl Leader {
                  TMPDIR to a folder on another one",
                 folder.display()
             );
-            return Err(self.failed(&why));
+            return Err(self.controls.failed(&why));
         }
         Ok(())
     }

@@ -1,23 +1,27 @@
 //! The two measuring processes, and those that try to intrude. Everything they do is told to them over their standard input, which is a socket.
 
 mod attempts;
-pub mod cell;
+mod cell;
 mod channel;
 mod conduct;
+mod controls;
 mod crew;
-pub mod follower;
+mod follower;
 pub mod intruder;
-pub mod leader;
+mod lead;
+mod leader;
 mod load;
 pub(crate) mod logging;
+mod output;
 mod patience;
-pub mod probe;
+mod probe;
 mod programme;
 mod read_log;
 mod receive;
 mod replay;
 mod rpc;
 pub(crate) mod search;
+mod serve;
 mod trials;
 
 use crate::audit;
@@ -96,7 +100,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     // Unbuffered: what follows the first message is for the part that is played.
     let part = receive::<ToWorker>(&mut BufReader::with_capacity(1, &stream));
     let played = match part {
-        Ok(Some(ToWorker::Lead(job))) => leader::lead(*job, stream, built_in),
+        Ok(Some(ToWorker::Lead(job))) => lead::lead(*job, stream, built_in),
         Ok(Some(ToWorker::Follow(part))) => follow(&part, stream, built_in),
         Ok(Some(ToWorker::Intrude(intrusion))) => intruder::intrude(&intrusion, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::Intruded(_)) | None) => Ok(()),
@@ -116,7 +120,7 @@ fn follow(part: &Follow, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> R
     let result = connect(&part.control, ANSWER_TIMEOUT)
         .and_then(|stream| os::check_peer(&stream).map(|()| stream))
         .map_err(|error| Error::of("the leader cannot be reached", error))
-        .and_then(|stream| follower::follow(stream, &part.plugins, built_in));
+        .and_then(|stream| serve::follow(stream, &part.plugins, built_in));
     let last_word = match &result {
         Ok(()) => FromFollower::Used(audit::this_thread("follower", Whose::Process)),
         // Read if the leader cannot pass it on, because it waits within its transport.

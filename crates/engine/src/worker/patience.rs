@@ -1,9 +1,7 @@
-//! How long the leader waits for a follower's word, and what it says when none comes.
+//! How long a leader waits for a follower's word.
 
-use super::leader::Leader;
-use super::{ANSWER_TIMEOUT, OPEN_TIMEOUT, Result};
+use super::{ANSWER_TIMEOUT, OPEN_TIMEOUT};
 use crate::os;
-use crate::wire::{FromFollower, FromLeader, Report};
 use std::time::{Duration, Instant};
 
 /// Between two signs of life.
@@ -17,11 +15,11 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
     /// While its process does nothing, though it could.
-    still: Duration,
+    pub(super) still: Duration,
     /// In all.
-    whole: Duration,
+    pub(super) whole: Duration,
     /// What it has not done then, for people.
-    what: &'static str,
+    pub(super) what: &'static str,
 }
 
 impl Patience {
@@ -44,60 +42,20 @@ impl Patience {
     }
 }
 
-impl Leader {
-    /// The follower's report on the messages that have ended.
-    ///
-    /// # Errors
-    /// As [`Leader::hear_one`].
-    pub(super) fn hear_report(&mut self, follower: u32, patience: Patience) -> Result<Report> {
-        match self.hear_one(follower, patience)? {
-            FromFollower::Report(report) => Ok(*report),
-            _ => Err(self.failed("the follower's messages are out of order")),
-        }
-    }
-
-    /// A follower's next message; signs of life for the supervisor until then.
-    ///
-    /// # Errors
-    /// If it does not come in time, or the follower's process does nothing.
-    pub(super) fn hear_one(&mut self, follower: u32, patience: Patience) -> Result<FromFollower> {
-        let begin = Instant::now();
-        let mut stillness = self.controls[follower as usize].peer_pid().map(Stillness::of);
-        loop {
-            if let Some(message) = self.hear_within(follower, SIGN_OF_LIFE)? {
-                return Ok(message);
-            }
-            let who = self.who(follower as usize);
-            let still = stillness.as_mut().map_or(Duration::ZERO, Stillness::look);
-            if still > patience.still {
-                let (seconds, why) = (still.as_secs(), stillness.as_ref().map_or("", Stillness::why));
-                return Err(self.failed(&format!(
-                    "{who} stands still: it has said nothing for {seconds} s, and its process did nothing{why}"
-                )));
-            }
-            if begin.elapsed() > patience.whole {
-                let (seconds, what) = (patience.whole.as_secs(), patience.what);
-                return Err(self.failed(&format!("{who} {what} after {seconds} s")));
-            }
-            self.report(&FromLeader::Progress { samples: 0, moves: 0 });
-        }
-    }
-}
-
 /// How long a process has used no CPU time, and not waited for a processor or a disk.
-struct Stillness {
+pub(super) struct Stillness {
     pid: u32,
     used_ns: Option<u64>,
     since: Instant,
 }
 
 impl Stillness {
-    fn of(pid: u32) -> Self {
+    pub(super) fn of(pid: u32) -> Self {
         Self { pid, used_ns: os::process_cpu_ns(pid), since: Instant::now() }
     }
 
     /// How long it has stood still by now; nothing if that is not known.
-    fn look(&mut self) -> Duration {
+    pub(super) fn look(&mut self) -> Duration {
         let used_ns = os::process_cpu_ns(self.pid);
         if used_ns.is_none() || used_ns != self.used_ns || os::is_kept_waiting(self.pid) {
             *self = Self { used_ns, since: Instant::now(), ..*self };
@@ -106,7 +64,7 @@ impl Stillness {
     }
 
     /// What is known of the cause.
-    fn why(&self) -> &'static str {
+    pub(super) fn why(&self) -> &'static str {
         if os::is_stopped(self.pid) { " (stopped by a signal)" } else { "" }
     }
 }

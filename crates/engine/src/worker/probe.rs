@@ -1,7 +1,8 @@
 //! The proof of the path, run by both sides before anything is measured.
 
 use super::follower::Follower;
-use super::leader::{Leader, Session, is_one_way};
+use super::leader::{Leader, Session};
+use super::output::is_one_way;
 use super::patience::Patience;
 use super::{Error, Result};
 use crate::lanes::{Answering, Endpoint, Flow, RoundTrips, Spaced};
@@ -9,7 +10,7 @@ use crate::measure::End;
 use crate::measure::callback::Inbox;
 use crate::measure::stream::{Even, Extent};
 use crate::proof::{self, Baseline, Claim, Evidence, Observer};
-use crate::wire::{Begin, FromLeader, Report, Task, ToFollower};
+use crate::wire::{Begin, Report, Task, ToFollower};
 use std::time::Duration;
 use tripmeter_abi::{Pattern, Variant};
 use tripmeter_model::manifest::{PathProof, Verdict};
@@ -31,10 +32,6 @@ struct ProbePlan {
     messages: u64,
     /// Bytes of each.
     payload_bytes: u64,
-}
-
-fn sign_of_life(leader: &mut Leader) {
-    leader.report(&FromLeader::Phase(PHASE.to_owned()));
 }
 
 /// The follower's half.
@@ -67,18 +64,18 @@ pub(super) fn lead(
     baseline: &Baseline,
     variant: &Variant,
 ) -> Result<PathProof> {
-    leader.phase(PHASE);
+    leader.controls.set_phase(PHASE);
     let mut proofs = Vec::new();
-    for follower in 0..leader.followers() {
+    for follower in 0..leader.controls.followers() {
         let mut proof = prove(leader, session, baseline, variant, follower)?;
         let mut tries = 1;
         while proof.verdict == Verdict::NotVisible && tries < MOST_TRIES {
-            sign_of_life(leader);
+            leader.controls.sign_of_life();
             std::thread::sleep(PAUSE * tries);
             proof = prove(leader, session, baseline, variant, follower)?;
             tries += 1;
         }
-        sign_of_life(leader);
+        leader.controls.sign_of_life();
         proofs.push(proof);
     }
     Ok(proof::of_all(proofs))
@@ -96,15 +93,15 @@ fn prove(
     let payload_bytes = largest.min(proof::MOST_PAYLOAD_BYTES);
     let plan = ProbePlan { messages: proof::messages_for(payload_bytes), payload_bytes };
     let mut observer = Observer::start(baseline);
-    let others: Vec<u32> = (0..leader.followers()).filter(|other| *other != follower).collect();
+    let others: Vec<u32> = (0..leader.controls.followers()).filter(|other| *other != follower).collect();
     let begin = |task, observe| {
         ToFollower::Begin(Begin { task, first: session.sequence + 1, payload_bytes, most: Vec::new(), observe })
     };
     for other in &others {
-        leader.ask_one_ready(*other, &begin(Task::Count, false))?;
+        leader.controls.ask(*other, &begin(Task::Count, false))?;
     }
     let task = if is_one_way(leader.job.sub_experiment.pattern) { Task::Count } else { Task::Answer };
-    leader.ask_one_ready(follower, &begin(task, true))?;
+    leader.controls.ask(follower, &begin(task, true))?;
     let answered = if task == Task::Count {
         send(leader, session, &mut observer, plan)?;
         Err(observer)
@@ -112,15 +109,15 @@ fn prove(
         exchange(leader, session, follower, &mut observer, plan)?;
         Ok(observer.finish())
     };
-    leader.tell(&ToFollower::End { last: vec![session.sequence] })?;
+    leader.controls.send_all(&ToFollower::End { last: vec![session.sequence] })?;
     let patience = Patience::taking(leader.job.loss_timeout_ns);
-    let Some(other) = leader.hear_report(follower, patience)?.evidence else {
+    let Some(other) = leader.controls.recv_report(follower, patience)?.evidence else {
         return Err(Error::Failed("the follower sent no evidence of its path".to_owned()));
     };
     // One way, the system's own threads may go on sending after the last call has returned, until all has arrived.
     let own = answered.unwrap_or_else(Observer::finish);
     for silent in others {
-        leader.hear_report(silent, patience)?;
+        leader.controls.recv_report(silent, patience)?;
     }
     Ok(verdict(variant, plan, &own, &other))
 }
@@ -136,7 +133,7 @@ fn exchange(
     let (shared, base) = (leader.shared.clone(), leader.job.timebase);
     let setting = leader.setting(&session.inboxes[0], &shared);
     let length = plan.payload_bytes as usize;
-    let mut trips = RoundTrips::new(leader.followers(), Some(follower), session.sequence, length);
+    let mut trips = RoundTrips::new(leader.controls.followers(), Some(follower), session.sequence, length);
     leader.arm();
     let mut answered = 0;
     // Trips may be slow, e.g. where lost packets are sent again: each part ends with a sign of life.
@@ -146,7 +143,7 @@ fn exchange(
         match result {
             (count, Ok(End::Deadline)) if answered + count < ticks.len() => {
                 answered += count;
-                sign_of_life(leader);
+                leader.controls.sign_of_life();
             }
             (_, result) => break result,
         }
@@ -155,7 +152,7 @@ fn exchange(
     session.sequence = trips.sequence();
     match result {
         Ok(_) => leader.check_stop(),
-        Err(failure) => Err(leader.blame(failure)),
+        Err(failure) => Err(leader.controls.diagnose(failure)),
     }
 }
 
@@ -189,7 +186,7 @@ fn send(leader: &mut Leader, session: &mut Session<'_>, observer: &mut Observer,
     session.sequence = flow.sequence;
     match result {
         Ok(_) => leader.check_stop(),
-        Err(failure) => Err(leader.blame(failure)),
+        Err(failure) => Err(leader.controls.diagnose(failure)),
     }
 }
 

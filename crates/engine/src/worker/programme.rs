@@ -90,7 +90,7 @@ impl Leader {
         let Heard { arrived, used: others, broken } = self.hear_received(last, failure)?;
         let Some(arrived) = arrived else {
             // What came, and when, only the follower knew.
-            return Err(broken.unwrap_or_else(|| self.failed("the follower does not say what came")));
+            return Err(broken.unwrap_or_else(|| self.controls.failed("the follower does not say what came")));
         };
         let logs = self.read_arrivals(0, &messages)?;
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);

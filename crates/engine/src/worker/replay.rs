@@ -27,14 +27,14 @@ impl Leader {
         let Some(folder) = self.job.schedule.clone() else {
             return Err(Error::Failed("the job has no schedule of the recording".to_owned()));
         };
-        self.phase("read the schedule of the recording");
+        self.controls.set_phase("read the schedule of the recording");
         let replay = Replay::load(&folder, &base).map_err(Error::Failed)?;
         if replay.recording.topics.len() != session.lanes.len() {
             return Err(Error::Failed("the schedule has other topics than the plan".to_owned()));
         }
         let capped = self.attempts.left_of(time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
-        self.phase("play the recording");
-        self.report(&FromLeader::CellStarted { payload_bytes });
+        self.controls.set_phase("play the recording");
+        self.controls.report(&FromLeader::CellStarted { payload_bytes });
         // Rows are written while there is still a hand-over to come.
         self.make_room()?;
         let before = self.handover(session)?;
@@ -63,10 +63,10 @@ impl Leader {
             if sent.topics.iter().all(|topic| topic.sent.is_empty()) {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
-            self.phase(WRITING);
+            self.controls.set_phase(WRITING);
             trials.push(self.trial_of_recording(&replay, &sent, payload_bytes)?);
             broken = sent.broken.take();
-            self.phase("play the recording");
+            self.controls.set_phase("play the recording");
         }
         let (after, ending) = self.after_trials(session, broken)?;
         let duration_ns = begun.elapsed().as_nanos() as u64;

@@ -1,7 +1,8 @@
 //! One payload under a pattern with trials at a rate, `channel` or `rpc`: what both have in common.
 
 use super::cell::MANY_SAMPLES;
-use super::leader::{Leader, Output, Session};
+use super::leader::{Leader, Session};
+use super::output::Output;
 use super::{Error, Result};
 use crate::files::StampFiles;
 use crate::measure::End;
@@ -129,8 +130,8 @@ impl Leader {
         let has_publishers = plan.publishers() > 1;
         let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
         let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
-        self.phase(&format!("measure {payload_bytes} bytes"));
-        self.report(&FromLeader::CellStarted { payload_bytes });
+        self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
+        self.controls.report(&FromLeader::CellStarted { payload_bytes });
         // The rows of each piece are written at once.
         self.make_room()?;
         let before = self.handover(session)?;
@@ -190,7 +191,7 @@ impl Leader {
         let mut broken = None;
         let lengths = self.stamp_files(|files| files.lengths())?;
         while left > 0 && end == End::Full && broken.is_none() {
-            self.phase(&format!("measure {payload_bytes} bytes"));
+            self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
             let mut sent = send(self, session, Piece { messages, ..piece })?;
             if sent.is_empty() && left == piece.messages {
@@ -203,7 +204,7 @@ impl Leader {
             own += sent.own;
             others += sent.others;
             if messages * links as u64 > MANY_SAMPLES || broken.is_some() {
-                self.phase(WRITING);
+                self.controls.set_phase(WRITING);
             }
             self.stamp_files(|files| {
                 let mut rows = files.rows(base, payload_bytes, rate_hz, sent.begin);

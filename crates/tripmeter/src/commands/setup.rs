@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tripmeter_engine::os::lock_file;
-use tripmeter_engine::resolve::did_you_mean;
+use tripmeter_engine::suggest::did_you_mean;
 use tripmeter_model::exit;
 use tripmeter_model::file::{append, write_whole};
 use tripmeter_model::sidecar::Sidecar;

@@ -1,8 +1,9 @@
 //! Evidence made by hand, for what is hard to bring about: counters that cannot be read, crowds, messages lost.
 
 use super::claim;
-use crate::proof::evidence::{Address, Channel, Evidence, Object, Place, SharedObject};
+use crate::proof::evidence::{Address, Channel, Evidence, Place, SharedObject};
 use crate::proof::peer::{Ends, Holder};
+use crate::proof::sys::Object;
 use crate::proof::{Claim, MOST_PAYLOAD_BYTES, judge, messages_for};
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::Verdict;

@@ -1,0 +1,207 @@
+//! What the leader says to its supervisor and its followers, and hears of them.
+
+use super::patience::{Patience, SIGN_OF_LIFE, Stillness};
+use super::{Error, Result};
+use crate::channel::{Channel, NoMessage};
+use crate::measure::Failure;
+use crate::wire::{FromFollower, FromLeader, Report, ToFollower, ToWorker};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Longest that the supervisor takes to write a manifest, others may keep it from the disk.
+const LONGEST_NOTING: Duration = Duration::from_secs(60);
+const GONE: &str = "has gone";
+
+/// The control channels of a leader, and what it is at.
+pub(super) struct Controls {
+    supervisor: Channel<ToWorker>,
+    followers: Vec<Channel<FromFollower>>,
+    /// What is measured, for errors.
+    transport: String,
+    phase: String,
+}
+
+impl Controls {
+    /// Channels that are open.
+    pub(super) fn new(supervisor: Channel<ToWorker>, followers: Vec<Channel<FromFollower>>, transport: String) -> Self {
+        Self { supervisor, followers, transport, phase: String::new() }
+    }
+
+    /// Says no more to the followers.
+    pub(super) fn hang_up(&self) {
+        self.followers.iter().for_each(Channel::hang_up);
+    }
+
+    /// What it is at.
+    pub(super) fn phase(&self) -> &str {
+        &self.phase
+    }
+
+    /// Says what it does from now on.
+    pub(super) fn set_phase(&mut self, phase: &str) {
+        phase.clone_into(&mut self.phase);
+        self.report(&FromLeader::Phase(phase.to_owned()));
+    }
+
+    /// Says that it is still at it.
+    pub(super) fn sign_of_life(&mut self) {
+        self.report(&FromLeader::Phase(self.phase.clone()));
+    }
+
+    /// Tells the supervisor; one that has gone has taken this process with it.
+    pub(super) fn report(&mut self, event: &FromLeader) {
+        let _ = self.supervisor.send(event);
+    }
+
+    /// Waits until the supervisor has noted a finished cell.
+    pub(super) fn await_noted(&self) -> Result<()> {
+        match self.recv_supervisor(LONGEST_NOTING)? {
+            ToWorker::Continue => Ok(()),
+            _ => Err(self.failed("the supervisor's messages are out of order")),
+        }
+    }
+
+    pub(super) fn recv_supervisor(&self, time: Duration) -> Result<ToWorker> {
+        Ok(self.supervisor.receive(time)?)
+    }
+
+    /// Followers of this leader.
+    pub(super) fn followers(&self) -> u32 {
+        self.followers.len() as u32
+    }
+
+    /// A follower, for people.
+    pub(super) fn who(&self, follower: usize) -> String {
+        match self.followers.len() {
+            1 => "the follower".to_owned(),
+            count => format!("follower {follower} (of 0 to {})", count - 1),
+        }
+    }
+
+    /// Tells all followers.
+    pub(super) fn send_all(&mut self, message: &ToFollower) -> Result<()> {
+        (0..self.followers()).try_for_each(|follower| self.send(follower, message))
+    }
+
+    /// Tells one.
+    pub(super) fn send(&mut self, follower: u32, message: &ToFollower) -> Result<()> {
+        self.try_send(follower, message).map_err(|_| self.diagnose(Failure::PeerGone))
+    }
+
+    /// Tells one that may have gone.
+    pub(super) fn try_send(&mut self, follower: u32, message: &ToFollower) -> io::Result<()> {
+        self.followers[follower as usize].send(message)
+    }
+
+    /// The next message of each follower, by index, all of which open or connect.
+    pub(super) fn recv_opening(&mut self) -> Result<Vec<FromFollower>> {
+        (0..self.followers()).map(|follower| self.recv(follower, Patience::OPENING)).collect()
+    }
+
+    /// A follower's next message; `None` if there was none in time.
+    pub(super) fn recv_within(&mut self, follower: u32, time: Duration) -> Result<Option<FromFollower>> {
+        let who = || self.who(follower as usize);
+        match self.followers[follower as usize].receive(time) {
+            Ok(FromFollower::Failed(why)) => Err(self.failed(&format!("{} failed: {why}", who()))),
+            Ok(message) => Ok(Some(message)),
+            Err(NoMessage::Closed) => Err(self.failed(&format!("{} {GONE}", who()))),
+            Err(NoMessage::TimedOut) => Ok(None),
+            Err(NoMessage::Junk(junk)) => Err(self.failed(&format!("{} sent {junk}", who()))),
+        }
+    }
+
+    /// The follower's report on the messages that have ended.
+    ///
+    /// # Errors
+    /// As [`Controls::recv`].
+    pub(super) fn recv_report(&mut self, follower: u32, patience: Patience) -> Result<Report> {
+        match self.recv(follower, patience)? {
+            FromFollower::Report(report) => Ok(*report),
+            _ => Err(self.failed("the follower's messages are out of order")),
+        }
+    }
+
+    /// A follower's next message; signs of life for the supervisor until then.
+    ///
+    /// # Errors
+    /// If it does not come in time, or the follower's process does nothing.
+    pub(super) fn recv(&mut self, follower: u32, patience: Patience) -> Result<FromFollower> {
+        let begin = Instant::now();
+        let mut stillness = self.followers[follower as usize].peer_pid().map(Stillness::of);
+        loop {
+            if let Some(message) = self.recv_within(follower, SIGN_OF_LIFE)? {
+                return Ok(message);
+            }
+            let who = self.who(follower as usize);
+            let still = stillness.as_mut().map_or(Duration::ZERO, Stillness::look);
+            if still > patience.still {
+                let (seconds, why) = (still.as_secs(), stillness.as_ref().map_or("", Stillness::why));
+                return Err(self.failed(&format!(
+                    "{who} stands still: it has said nothing for {seconds} s, and its process did nothing{why}"
+                )));
+            }
+            if begin.elapsed() > patience.whole {
+                let (seconds, what) = (patience.whole.as_secs(), patience.what);
+                return Err(self.failed(&format!("{who} {what} after {seconds} s")));
+            }
+            self.report(&FromLeader::Progress { samples: 0, moves: 0 });
+        }
+    }
+
+    /// Sends a message to all that each answers with `Ready`.
+    pub(super) fn ask_all(&mut self, message: &ToFollower) -> Result<()> {
+        self.send_all(message)?;
+        (0..self.followers()).try_for_each(|follower| self.recv_ready(follower))
+    }
+
+    /// The same to one.
+    pub(super) fn ask(&mut self, follower: u32, message: &ToFollower) -> Result<()> {
+        self.send(follower, message)?;
+        self.recv_ready(follower)
+    }
+
+    fn recv_ready(&mut self, follower: u32) -> Result<()> {
+        match self.recv(follower, Patience::ANSWER)? {
+            FromFollower::Ready => Ok(()),
+            _ => Err(self.failed("the follower's messages are out of order")),
+        }
+    }
+
+    pub(super) fn failed(&self, why: &str) -> Error {
+        Error::Failed(format!("transport '{}' failed to {}: {why}", self.transport, self.phase))
+    }
+
+    pub(super) fn transport_failed(&self, error: &tripmeter_abi::Error) -> Error {
+        self.failed(&error.message)
+    }
+
+    /// Names the cause: a follower's own word, if it has one, tells more than what the leader saw of it; one that ended
+    /// without a word tells more than what others say of that.
+    pub(super) fn diagnose(&mut self, failure: Failure) -> Error {
+        const LOOK: Duration = Duration::from_millis(1);
+        let deadline = Instant::now() + Duration::from_millis(300);
+        let mut said = vec![None; self.followers.len()];
+        loop {
+            let is_second_look = said.iter().any(Option::is_some);
+            for (index, control) in self.followers.iter().enumerate() {
+                match control.receive(LOOK) {
+                    Ok(FromFollower::Failed(why)) => said[index] = Some(why),
+                    Err(NoMessage::Junk(junk)) => return self.failed(&format!("{} sent {junk}", self.who(index))),
+                    Err(NoMessage::Closed) if said[index].is_none() => {
+                        let gone = format!("{} {GONE}", self.who(index));
+                        let is_all = matches!(failure, Failure::PeerGone);
+                        return self.failed(&if is_all { gone } else { format!("{gone}: {failure}") });
+                    }
+                    _ => {}
+                }
+            }
+            let word = said.iter().enumerate().find_map(|(index, why)| Some((index, why.as_ref()?)));
+            if let Some((index, why)) = word.filter(|_| is_second_look) {
+                return self.failed(&format!("{} failed: {why}", self.who(index)));
+            }
+            if Instant::now() > deadline {
+                return self.failed(&failure.to_string());
+            }
+        }
+    }
+}

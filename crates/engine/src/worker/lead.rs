@@ -1,0 +1,238 @@
+//! The process that drives and records: from its job to its end.
+
+use super::attempts::Attempts;
+use super::controls::Controls;
+use super::follower::Follower;
+use super::intruder::TruePair;
+use super::leader::{Leader, Session};
+use super::output::{Output, is_one_way};
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
+use crate::audit;
+use crate::channel::{Channel, send};
+use crate::handover::Page;
+use crate::lanes::{AnySystem, Lane};
+use crate::measure::alarm::Alarm;
+use crate::measure::callback::Inbox;
+use crate::measure::{Failure, Shared};
+use crate::os::{self, ForThisUser, Target, Whose};
+use crate::proof::{self, Observer};
+use crate::wire::{CLOSING, FromFollower, FromLeader, Job, ToFollower, ToWorker, WRITING};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::Instant;
+use tripmeter_abi::{Pattern, Role};
+
+/// What a leader is to do that has written what was measured until a failure.
+const ENDING: &str = "end after a failure";
+
+/// Does a job; the supervisor, at the other end of `stream`, is told how it ended.
+///
+/// # Errors
+/// If the supervisor cannot be told.
+pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+    let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
+    let led = prepare(job, stream, built_in).and_then(|(system, mut leader, threads)| {
+        let result = leader.run(&*system);
+        // Followers that are threads do not see this process end.
+        leader.controls.hang_up();
+        drop(leader);
+        for thread in threads {
+            // Its errors have come over the control channel.
+            let _ = thread.join();
+        }
+        result
+    });
+    let ending = match led {
+        Ok(()) => {
+            let used = audit::this_thread("leader", Whose::Process);
+            send(&mut supervisor, &FromLeader::Used(used)).map_err(|error| Error::of("supervisor's channel", error))?;
+            FromLeader::Done
+        }
+        Err(Error::Interrupted) => FromLeader::Interrupted,
+        Err(Error::Failed(why)) => FromLeader::Failed(why),
+    };
+    send(&mut supervisor, &ending).map_err(|error| Error::of("supervisor's channel", error))
+}
+
+/// What a leader is made of: its system, itself, and its followers, if they are threads.
+type Prepared = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
+
+fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Prepared> {
+    confine(&job.cpus)?;
+    let shared = Arc::new(Shared::default());
+    let stops = |message: &ToWorker, _: &Shared| matches!(message, ToWorker::Stop).then_some(0);
+    let supervisor = Channel::new(supervisor, shared.clone(), Target::current(), stops)
+        .map_err(|error| Error::of("supervisor's channel", error))?;
+    let transport = &job.sub_experiment.transport;
+    let system = find(&transport.system, job.plugin.as_deref(), built_in)?;
+    let description = system.description();
+    let variant = description.variant(&transport.variant).cloned();
+    let variant = variant.ok_or_else(|| Error::Failed(format!("transport '{transport}' has no such variant")))?;
+    shared.interrupt.store(variant.interrupt, Relaxed);
+    let (streams, threads) =
+        if variant.same_process { start_followers(&job, &system)? } else { (meet_followers(&job)?, Vec::new()) };
+    let channel = |stream| Channel::new(stream, shared.clone(), Target::current(), |_, _| None);
+    let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
+    let controls = controls.map_err(|error| Error::of("control channel", error))?;
+    let controls = Controls::new(supervisor, controls, job.sub_experiment.transport.to_string());
+    let files = Output::create(&job).map_err(|error| Error::of("results folder", error))?;
+    let attempts = Attempts::new(&job.results_dir, &job.sub_experiment.name);
+    let attempts = attempts.map_err(|error| Error::of("results folder", error))?;
+    let alarm = Alarm::new(shared.clone(), Target::current());
+    let leader = Leader { job, shared, files, attempts, controls, alarm, variant, description };
+    Ok((system, leader, threads))
+}
+
+/// Followers that are threads of this process, and the control channels to them.
+fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixStream>, Vec<JoinHandle<()>>)> {
+    let (mut streams, mut threads) = (Vec::new(), Vec::new());
+    for _ in &job.controls {
+        let (own, other) = UnixStream::pair().map_err(|error| Error::of("control socket", error))?;
+        let system = system.clone();
+        let follow = move || {
+            // An error has been sent to the leader, which reports it.
+            let _ = Follower::start(other).and_then(|mut follower| {
+                let result = follower.run(&*system);
+                follower.pass_on(result)
+            });
+        };
+        streams.push(own);
+        threads.push(std::thread::spawn(follow));
+    }
+    Ok((streams, threads))
+}
+
+/// The control channels to the processes that come to the sockets, each to its own.
+fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
+    let failed = |error| Error::of("control socket", error);
+    let listeners: std::io::Result<Vec<_>> = job.controls.iter().map(UnixListener::bind).collect();
+    let mut streams = Vec::new();
+    for (index, listener) in listeners.map_err(failed)?.iter().enumerate() {
+        let ready = os::wait_readable(&[listener], ANSWER_TIMEOUT * 3).map_err(failed)?;
+        if !ready[0] {
+            let which = if job.controls.len() > 1 { format!(" {index}") } else { String::new() };
+            return Err(Error::Failed(format!("the follower process{which} did not come")));
+        }
+        let stream = listener.accept().map_err(failed)?.0;
+        os::check_peer(&stream).map_err(failed)?;
+        streams.push(stream);
+    }
+    Ok(streams)
+}
+
+impl Leader {
+    /// Opens the transport and measures every payload.
+    ///
+    /// # Errors
+    /// What ended it; the payloads before are on disk.
+    pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
+        if self.job.sub_experiment.pattern == Pattern::Log {
+            return self.log(system);
+        }
+        self.controls.set_phase("open");
+        let page = Page::create().map_err(|error| self.controls.failed(&error.to_string()))?;
+        for follower in 0..self.controls.followers() {
+            let setup = self.setup(&page, follower);
+            self.controls.send(follower, &ToFollower::Setup(Box::new(setup)))?;
+        }
+        let baseline = Observer::baseline();
+        if self.job.sub_experiment.links() > MANY_LINKS {
+            os::raise_file_limit();
+        }
+        let inboxes: Vec<Box<Inbox>> = (0..self.job.sub_experiment.links()).map(|_| Box::default()).collect();
+        self.pin(!self.variant.own_threads)?;
+        let options = self.node_options(Role::Leader, 0);
+        let limits = system.probe(&options).map_err(|error| self.controls.transport_failed(&error))?;
+        let for_this_user = ForThisUser::begin();
+        let begin = Instant::now();
+        let mut endpoint = system.open(&options, &inboxes).map_err(|error| self.controls.transport_failed(&error))?;
+        let mut lanes = endpoint.lanes();
+        let (leader, follower) = self.connect(&mut lanes)?;
+        drop(for_this_user);
+        self.pin(self.variant.own_threads)?;
+        let pair = TruePair { leader, follower, took: begin.elapsed() };
+        let trials = self.prove_refusal(limits.intruders, &pair)?;
+        let mut session = Session { lanes, inboxes: &inboxes, page, packet_bytes: limits.packet_bytes, sequence: 0 };
+        let variant = self.variant.clone();
+        let proof = probe::lead(self, &mut session, &baseline, &variant)?;
+        self.controls.report(&FromLeader::Proof(proof::with_intruders(proof, trials)));
+        if let Err(error) = self.payloads(&mut session) {
+            // Nothing is written any more.
+            let phase = self.controls.phase().to_owned();
+            self.controls.set_phase(if phase == WRITING { ENDING } else { &phase });
+            return Err(error);
+        }
+        self.controls.set_phase(CLOSING);
+        self.controls.send_all(&ToFollower::Bye)
+    }
+
+    /// All payloads, one after the other.
+    fn payloads(&mut self, session: &mut Session<'_>) -> Result<()> {
+        for payload_bytes in self.job.sub_experiment.payloads.clone() {
+            self.attempts.begin()?;
+            self.payload(session, payload_bytes)?;
+            while self.attempts.next() {
+                self.payload(session, payload_bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One attempt at one payload.
+    fn payload(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
+        self.check_stop()?;
+        let plan = &self.job.sub_experiment;
+        match plan.pattern {
+            _ if plan.channel.is_some() => self.measure_channel(session, payload_bytes),
+            _ if plan.rpc.is_some() => self.measure_rpc(session, payload_bytes),
+            pattern if is_one_way(pattern) => self.measure_load(session, payload_bytes),
+            _ => self.measure(session, payload_bytes),
+        }
+    }
+
+    /// The addresses of the leader and of the first follower, once all are connected.
+    fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<(Vec<u8>, Vec<u8>)> {
+        let out_of_order = |leader: &Self| leader.controls.failed("the follower's messages are out of order");
+        let addresses: tripmeter_abi::Result<Vec<_>> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
+        let mut addresses = addresses.map_err(|error| self.controls.transport_failed(&error))?;
+        // Of each follower, those of its links.
+        let mut peers = Vec::new();
+        for opened in self.controls.recv_opening()? {
+            let FromFollower::Opened { addresses: peer } = opened else { return Err(out_of_order(self)) };
+            peers.push(peer);
+        }
+        self.controls.set_phase("connect");
+        let links_of_follower = self.job.sub_experiment.follower_links() as usize;
+        if peers.iter().any(|peer| peer.len() != links_of_follower) {
+            return Err(out_of_order(self));
+        }
+        self.controls.send_all(&ToFollower::Connect(addresses.clone()))?;
+        for (index, lane) in lanes.iter_mut().enumerate() {
+            // Of several publishers, all come to one link.
+            let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer[index % peer.len()].clone()).collect();
+            let connected = lane.link().connect(&peers, OPEN_TIMEOUT.as_nanos() as u64);
+            connected.map_err(|error| self.controls.diagnose(Failure::Transport(error)))?;
+            self.controls.sign_of_life();
+        }
+        let mut others = Vec::new();
+        for connected in self.controls.recv_opening()? {
+            let FromFollower::Connected { memory_lock } = connected else { return Err(out_of_order(self)) };
+            others.push(memory_lock);
+        }
+        let own = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
+        others.dedup();
+        let memory_lock = match &others[..] {
+            [other] if *other == own => own,
+            others => format!("leader: {own}; follower: {}", others.join(", ")),
+        };
+        self.controls.report(&FromLeader::Opened {
+            transport_version: self.description.version.clone(),
+            system_version: self.description.system_version.clone(),
+            same_process: self.variant.same_process,
+            memory_lock,
+        });
+        Ok((addresses.swap_remove(0), peers.swap_remove(0).swap_remove(0)))
+    }
+}
