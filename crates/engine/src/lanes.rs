@@ -317,7 +317,7 @@ pub struct Answering<'a> {
     /// Which of several followers answers.
     pub follower: Option<u32>,
     /// Where arrivals are kept, of messages from that number on.
-    pub kept: Option<(u64, &'a mut ArrivalLog)>,
+    pub kept: Option<(u64, ArrivalLog<'a>)>,
     /// How long it spins before each answer.
     pub delay_ns: u64,
 }
@@ -327,7 +327,7 @@ pub struct Receiving<'a> {
     /// Number of the first message.
     pub first: u64,
     /// Where arrivals are kept: of the only stream, or of each publisher's.
-    pub logs: Vec<ArrivalLog>,
+    pub logs: Vec<ArrivalLog<'a>>,
     /// Streams are told apart by their publishers.
     pub has_publishers: bool,
     /// Has the number of the last message of each stream.
@@ -338,8 +338,8 @@ pub struct Receiving<'a> {
 
 /// What was received over one link.
 pub struct Received {
-    /// Counts and arrivals of each stream.
-    pub streams: Vec<(Arrived, ArrivalLog)>,
+    /// Counts of each stream.
+    pub streams: Vec<Arrived>,
     /// Of several publishers: what was of none.
     pub nobodys: Option<Arrived>,
 }

@@ -11,6 +11,13 @@ pub struct OutOfMemory {
     bytes: u64,
 }
 
+impl OutOfMemory {
+    /// So many values of that type, for that.
+    pub fn of<T>(count: u64, what: &str) -> Self {
+        Self { what: format!("{count} {what}"), bytes: count.saturating_mul(size_of::<T>() as u64) }
+    }
+}
+
 /// Room for so many values, which nothing is written to.
 ///
 /// # Errors
@@ -18,9 +25,7 @@ pub struct OutOfMemory {
 pub fn reserved<T>(count: u64, what: &str) -> Result<Vec<T>, OutOfMemory> {
     let mut values = Vec::new();
     let is_there = usize::try_from(count).is_ok_and(|count| values.try_reserve_exact(count).is_ok());
-    let out_of_memory =
-        || OutOfMemory { what: format!("{count} {what}"), bytes: count.saturating_mul(size_of::<T>() as u64) };
-    if is_there { Ok(values) } else { Err(out_of_memory()) }
+    if is_there { Ok(values) } else { Err(OutOfMemory::of::<T>(count, what)) }
 }
 
 /// So many copies of a value: the memory is written, so that no page fault falls into the measured window.

@@ -16,7 +16,7 @@ use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -183,10 +183,19 @@ pub struct Begin {
     pub first: u64,
     /// Bytes of each message; 0 if they differ.
     pub payload_bytes: u64,
-    /// Most messages of each stream; their arrivals are kept. Empty: no arrival is kept.
+    /// Most messages of each stream; empty if it is not known.
     pub most: Vec<u64>,
+    /// Where arrivals of so many are kept, if they are.
+    pub arrivals: Option<PathBuf>,
     /// Watch where the messages travel, over the first link, and report the evidence.
     pub observe: bool,
+}
+
+impl Begin {
+    /// Messages of that size from that number on, of which nothing is kept or observed.
+    pub fn new(task: Task, first: u64, payload_bytes: u64) -> Self {
+        Self { task, first, payload_bytes, most: Vec::new(), arrivals: None, observe: false }
+    }
 }
 
 /// What a follower does with each message.
@@ -262,7 +271,7 @@ pub enum FromFollower {
 /// What a follower has seen of the messages since [`ToFollower::Begin`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Counts of each stream; empty where messages were answered, which the leader counts. Arrivals are in its file.
+    /// Counts of each stream; empty where messages were answered, which the leader counts. Arrivals are in the leader's memory.
     pub arrived: Vec<Arrived>,
     /// What its process used until the last message was sent; zero where one thread does everything.
     pub used: Used,

@@ -84,9 +84,9 @@ trait Keeping: Ledger {
     fn received(self) -> Received;
 }
 
-impl<C: Clock> Keeping for Single<'_, Arrival<C>> {
+impl<C: Clock> Keeping for Single<'_, Arrival<'_, C>> {
     fn received(self) -> Received {
-        Received { streams: vec![(self.counts(), self.notes.log)], nobodys: None }
+        Received { streams: vec![self.counts()], nobodys: None }
     }
 }
 
@@ -97,7 +97,7 @@ impl<C: Clock + Copy> Keeping for Several<'_, C> {
     }
 }
 
-fn single<'a, C: Clock>(clock: C, receiving: Receiving<'a>) -> Single<'a, Arrival<C>> {
+fn single<'a, C: Clock>(clock: C, receiving: Receiving<'a>) -> Single<'a, Arrival<'a, C>> {
     let Receiving { first, logs, ends, .. } = receiving;
     let log = logs.into_iter().next().expect("a link without publishers has one stream");
     Single::new(first, &ends[0], Arrival::new(clock, first, log))

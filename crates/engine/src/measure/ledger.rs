@@ -72,7 +72,7 @@ impl<N: Notes> Ledger for Single<'_, N> {
 pub struct Several<'a, C> {
     clock: C,
     now: u64,
-    streams: Vec<(Arrivals, Arrival<C>)>,
+    streams: Vec<(Arrivals, Arrival<'a, C>)>,
     /// Of messages with headers that nobody can read, or of no publisher.
     nobodys: Arrived,
     latest: Option<u64>,
@@ -82,16 +82,15 @@ pub struct Several<'a, C> {
 impl<'a, C: Clock + Copy> Several<'a, C> {
     /// Nothing has come of the messages of each publisher, which begin with number `first`; `shared` is told the number of
     /// the last of each.
-    pub fn new(clock: C, first: u64, logs: Vec<ArrivalLog>, shared: &'a [Shared]) -> Self {
+    pub fn new(clock: C, first: u64, logs: Vec<ArrivalLog<'a>>, shared: &'a [Shared]) -> Self {
         let stream = |(publisher, log)| (Arrivals::of(first, publisher), Arrival::new(clock, first, log));
         let streams = (0..).zip(logs).map(stream).collect();
         Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared }
     }
 
-    /// Of each publisher what came and when; and what came of nobody.
-    pub fn into_parts(self) -> (Vec<(Arrived, ArrivalLog)>, Arrived) {
-        let streams = self.streams.into_iter().map(|(arrivals, notes)| (arrivals.counts, notes.log));
-        (streams.collect(), self.nobodys)
+    /// What came of each publisher, and what of nobody.
+    pub fn into_parts(self) -> (Vec<Arrived>, Arrived) {
+        (self.streams.iter().map(|(arrivals, _)| arrivals.counts).collect(), self.nobodys)
     }
 
     /// Numbers of the last messages.
@@ -139,7 +138,7 @@ impl<C: Clock + Copy> Ledger for Several<'_, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::notes::{AGAIN, NEVER, OVERTAKEN};
+    use crate::measure::notes::{AGAIN, ArrivalMemory, NEVER, OVERTAKEN};
     use crate::message::{Header, Kind, TouchNone};
     use std::cell::Cell;
     use std::ptr::null_mut;
@@ -162,14 +161,15 @@ mod tests {
         ledger.count::<TouchNone>(&message, || now.load(Relaxed));
     }
 
-    fn logs(messages: &[u64]) -> Vec<ArrivalLog> {
-        messages.iter().map(|count| ArrivalLog::new(*count).unwrap()).collect()
+    fn memory(messages: &[u64]) -> ArrivalMemory {
+        ArrivalMemory::create(messages.to_vec(), 1).unwrap()
     }
 
     #[test]
     fn each_publisher_has_numbers_counts_and_stamps_of_its_own() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
-        let mut ledger = Several::new(Count(&now), 11, logs(&[3, 4]), &shared);
+        let mut memory = memory(&[3, 4]);
+        let mut ledger = Several::new(Count(&now), 11, memory.logs(0), &shared);
         // Of the first 12 is overtaken and 13 comes twice; of the second 12 is lost, and all else comes in order.
         for (publisher, sequence) in [(0, 11), (1, 11), (0, 13), (1, 13), (0, 12), (0, 13), (1, 14)] {
             come(&mut ledger, &now, Header::of(sequence, Kind::Ping, 16, publisher), 16);
@@ -181,11 +181,12 @@ mod tests {
         assert_eq!((ledger.is_complete(), ledger.counts().received, ledger.counts().latest), (true, 6, Some(8)));
         let (streams, nobodys) = ledger.into_parts();
         assert_eq!(nobodys, Arrived { damaged: 1, ..Arrived::default() });
-        let [(first, of_first), (second, of_second)] = &streams[..] else { panic!("two publishers") };
+        let [first, second] = &streams[..] else { panic!("two publishers") };
         assert_eq!((first.received, first.duplicated, first.reordered, first.damaged), (3, 1, 1, 0));
         assert_eq!((second.received, second.duplicated, second.reordered, second.damaged), (3, 0, 0, 0));
-        assert_eq!((of_first.ticks.clone(), of_first.marks.clone()), (vec![1, 5, 3], vec![0, OVERTAKEN, AGAIN]));
-        assert_eq!((of_second.ticks.clone(), of_second.marks.clone()), (vec![2, NEVER, 4, 7], vec![0; 4]));
+        let logs = memory.logs(0);
+        assert_eq!((&*logs[0].ticks, &*logs[0].marks), (&[1, 5, 3][..], &[0, OVERTAKEN, AGAIN][..]));
+        assert_eq!((&*logs[1].ticks, &*logs[1].marks), (&[2, NEVER, 4, 7][..], &[0; 4][..]));
     }
 
     thread_local! {
@@ -212,8 +213,10 @@ mod tests {
     #[test]
     fn a_message_is_stamped_before_it_is_verified() {
         let shared = [Shared::default()];
-        let mut single = Single::new(1, &shared[0], Arrival::new(Verifying, 1, ArrivalLog::new(3).unwrap()));
-        let mut several = Several::new(Verifying, 1, logs(&[3]), &shared);
+        let mut memories = [memory(&[3]), memory(&[3])];
+        let [one, other] = memories.each_mut().map(|memory| memory.logs(0));
+        let mut single = Single::new(1, &shared[0], Arrival::new(Verifying, 1, one.into_iter().next().unwrap()));
+        let mut several = Several::new(Verifying, 1, other, &shared);
         // The last of them overtakes, so that it is verified off the fast path.
         for (index, sequence) in (0..).zip([1, 3, 2]) {
             let header = Header::new(sequence, Kind::Ping, 16);
@@ -226,17 +229,19 @@ mod tests {
             several.arrived();
             several.count::<Verifying>(&message, || NOW.get());
         }
-        assert_eq!(single.notes.log.ticks, [0, 20, 10]);
-        assert_eq!(several.into_parts().0[0].1.ticks, [0, 20, 10]);
+        for memory in &mut memories {
+            assert_eq!(memory.logs(0)[0].ticks, [0, 20, 10]);
+        }
     }
 
     #[test]
     fn a_header_that_nobody_can_read_is_no_publishers_damage() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
-        let mut ledger = Several::new(Count(&now), 1, logs(&[1, 1]), &shared);
+        let mut memory = memory(&[1, 1]);
+        let mut ledger = Several::new(Count(&now), 1, memory.logs(0), &shared);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 17, 1), 16);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 16, 0), 16);
         let (streams, nobodys) = ledger.into_parts();
-        assert_eq!((nobodys.damaged, streams[0].0.received, streams[1].0.damaged), (1, 1, 0));
+        assert_eq!((nobodys.damaged, streams[0].received, streams[1].damaged), (1, 1, 0));
     }
 }

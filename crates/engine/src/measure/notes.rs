@@ -2,7 +2,11 @@
 
 use super::arrivals::Came;
 use crate::clock::Clock;
-use crate::memory::{OutOfMemory, filled};
+use crate::memory::OutOfMemory;
+use crate::os::{PAGE, SharedMemory};
+use crate::wire::Arrived;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Told of every message of a stream.
 pub trait Notes {
@@ -34,46 +38,113 @@ pub const AGAIN: u8 = 2;
 pub const DAMAGED: u8 = 4;
 
 /// The arrivals of a stream's messages, in the order of their numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArrivalLog {
+#[derive(Debug, PartialEq, Eq)]
+pub struct ArrivalLog<'m> {
     /// The clock at each arrival, in ticks; [`NEVER`] if it did not come.
-    pub ticks: Vec<u64>,
+    pub ticks: &'m mut [u64],
     /// What else happened to each.
-    pub marks: Vec<u8>,
+    pub marks: &'m mut [u8],
+}
+
+impl ArrivalLog<'_> {
+    /// What has come, by what was noted of it; less than the follower counted, which knows more of what came again and what
+    /// nobody could read.
+    pub fn arrived(&self) -> Arrived {
+        let marked = |mark| self.marks.iter().filter(|marks| **marks & mark != 0).count() as u64;
+        let came = || self.ticks.iter().copied().filter(|ticks| *ticks != NEVER);
+        Arrived {
+            received: came().count() as u64,
+            duplicated: marked(AGAIN),
+            reordered: marked(OVERTAKEN),
+            damaged: marked(DAMAGED),
+            earlier: 0,
+            latest: came().max(),
+        }
+    }
+}
+
+/// The arrivals of every stream at each follower, in memory that the leader has, too: what one has noted stays if it is
+/// killed.
+#[derive(Debug)]
+pub struct ArrivalMemory {
+    memory: SharedMemory,
+    /// Messages of each stream.
+    counts: Vec<u64>,
+}
+
+/// Bytes of a message: its ticks and its marks.
+const NOTE_BYTES: u64 = size_of::<u64>() as u64 + 1;
+
+/// Bytes of one follower's part, whole pages.
+fn part_bytes(counts: &[u64]) -> Option<u64> {
+    let messages = counts.iter().try_fold(0, |sum: u64, count| sum.checked_add(*count))?;
+    messages.checked_mul(NOTE_BYTES)?.checked_next_multiple_of(PAGE as u64)
+}
+
+impl ArrivalMemory {
+    /// At the leader: room for so many messages of each stream at each follower, of which none has come.
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn create(counts: Vec<u64>, followers: u32) -> Result<Self, OutOfMemory> {
+        let messages = counts.iter().sum::<u64>().saturating_mul(u64::from(followers));
+        let bytes = part_bytes(&counts).and_then(|bytes| bytes.checked_mul(u64::from(followers)));
+        let memory = bytes.and_then(|bytes| SharedMemory::create(bytes).ok());
+        let memory = memory.ok_or_else(|| OutOfMemory::of::<[u8; NOTE_BYTES as usize]>(messages, "arrivals"))?;
+        let mut created = Self { memory, counts };
+        for follower in 0..followers {
+            created.logs(follower).into_iter().for_each(|log| log.ticks.fill(NEVER));
+        }
+        Ok(created)
+    }
+
+    /// Where the followers find it.
+    pub fn path(&self) -> PathBuf {
+        self.memory.path()
+    }
+
+    /// At a follower: its own part.
+    ///
+    /// # Errors
+    /// If the leader has gone, or there is too little memory.
+    pub fn open(path: &Path, counts: Vec<u64>, follower: u32) -> io::Result<Self> {
+        let too_large = || io::Error::from(io::ErrorKind::InvalidInput);
+        let bytes = part_bytes(&counts).ok_or_else(too_large)?;
+        let begin = bytes.checked_mul(u64::from(follower)).ok_or_else(too_large)?;
+        let end = begin.checked_add(bytes).ok_or_else(too_large)?;
+        Ok(Self { memory: SharedMemory::open(path, begin..end)?, counts })
+    }
+
+    /// The log of each stream: at the leader those of that follower; at a follower, of which this is the first, its own.
+    pub fn logs(&mut self, follower: u32) -> Vec<ArrivalLog<'_>> {
+        let part = part_bytes(&self.counts).unwrap_or(0) as usize;
+        let messages = self.counts.iter().sum::<u64>() as usize;
+        let bytes = &mut self.memory.bytes()[part * follower as usize..];
+        let (ticks, rest) = bytes.split_at_mut(messages * size_of::<u64>());
+        let mut ticks: &mut [u64] = bytemuck::cast_slice_mut(ticks);
+        let mut marks = &mut rest[..messages];
+        let streams = self.counts.iter().map(|&count| {
+            let (log_ticks, log_marks);
+            (log_ticks, ticks) = std::mem::take(&mut ticks).split_at_mut(count as usize);
+            (log_marks, marks) = std::mem::take(&mut marks).split_at_mut(count as usize);
+            ArrivalLog { ticks: log_ticks, marks: log_marks }
+        });
+        streams.collect()
+    }
 }
 
 /// Notes the first intact arrival of each message of a stream, in memory that is written before.
-pub struct Arrival<C> {
+pub struct Arrival<'m, C> {
     clock: C,
     now: u64,
     first: u64,
     /// The notes.
-    pub log: ArrivalLog,
+    pub log: ArrivalLog<'m>,
 }
 
-/// Bytes of a message in what [`ArrivalLog::write_to`] makes.
-const NOTE_BYTES: usize = size_of::<u64>() + 1;
-
-impl ArrivalLog {
-    /// Room for so many messages, of which none has come.
-    ///
-    /// # Errors
-    /// If there is too little memory.
-    pub fn new(count: u64) -> Result<Self, OutOfMemory> {
-        Ok(Self { ticks: filled(NEVER, count, "arrivals")?, marks: filled(0, count, "marks of arrivals")? })
-    }
-
-    /// For [`from_bytes`], behind what is there.
-    pub fn write_to(&self, bytes: &mut Vec<u8>) {
-        bytes.reserve(self.ticks.len() * NOTE_BYTES);
-        self.ticks.iter().for_each(|ticks| bytes.extend_from_slice(&ticks.to_le_bytes()));
-        bytes.extend_from_slice(&self.marks);
-    }
-}
-
-impl<C: Clock> Arrival<C> {
+impl<'m, C: Clock> Arrival<'m, C> {
     /// Of messages that begin with number `first`.
-    pub fn new(clock: C, first: u64, log: ArrivalLog) -> Self {
+    pub fn new(clock: C, first: u64, log: ArrivalLog<'m>) -> Self {
         Self { clock, now: 0, first, log }
     }
 
@@ -96,7 +167,7 @@ impl<C: Clock> Arrival<C> {
     }
 }
 
-impl<C: Clock> Notes for Arrival<C> {
+impl<C: Clock> Notes for Arrival<'_, C> {
     #[inline(always)]
     fn arrived(&mut self) {
         self.now = self.clock.now();
@@ -117,22 +188,6 @@ impl<C: Clock> Notes for Arrival<C> {
     }
 }
 
-/// The log of each stream, which have so many messages; `None` if the bytes are not of so many.
-pub fn from_bytes(mut bytes: &[u8], counts: &[u64]) -> Option<Vec<ArrivalLog>> {
-    if bytes.len() as u64 != counts.iter().sum::<u64>() * NOTE_BYTES as u64 {
-        return None;
-    }
-    let streams = counts.iter().map(|&count| {
-        let count = count as usize;
-        let (stream, rest) = bytes.split_at(count * NOTE_BYTES);
-        bytes = rest;
-        let (ticks, marks) = stream.split_at(count * size_of::<u64>());
-        let ticks = ticks.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        ArrivalLog { ticks, marks: marks.to_vec() }
-    });
-    Some(streams.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,21 +203,37 @@ mod tests {
     }
 
     #[test]
-    fn the_first_intact_arrival_is_noted_and_read_back() {
-        let mut arrival = Arrival::new(Ticking(Cell::new(0)), 7, ArrivalLog::new(4).unwrap());
+    fn the_first_intact_arrival_is_noted_and_the_leader_sees_it() {
+        let mut leader = ArrivalMemory::create(vec![2, 4], 3).unwrap();
+        let mut follower = ArrivalMemory::open(&leader.path(), vec![2, 4], 1).unwrap();
+        let mut arrival = Arrival::new(Ticking(Cell::new(0)), 7, follower.logs(0).pop().unwrap());
         let came = [Came::InOrder(8), Came::Overtaken(7), Came::Again(8), Came::Damaged(9), Came::InOrder(11)];
         for came in came.into_iter().chain([Came::Unreadable, Came::Earlier]) {
             arrival.arrived();
             arrival.counted(came);
         }
-        let (ticks, marks) = (vec![20, 10, NEVER, NEVER], vec![OVERTAKEN, AGAIN, DAMAGED, 0]);
-        let expected = ArrivalLog { ticks, marks };
+        let (mut ticks, mut marks) = ([20, 10, NEVER, NEVER], [OVERTAKEN, AGAIN, DAMAGED, 0]);
+        let expected = ArrivalLog { ticks: &mut ticks, marks: &mut marks };
         assert_eq!(arrival.log, expected);
-        let mut bytes = Vec::new();
-        arrival.log.write_to(&mut bytes);
-        assert_eq!(from_bytes(&bytes, &[4]), Some(vec![expected]));
-        let streams = from_bytes(&[bytes.clone(), bytes.clone()].concat(), &[4, 0, 4]).unwrap();
-        assert_eq!((&streams[0], streams[1].ticks.len()), (&streams[2], 0));
-        assert_eq!((from_bytes(&bytes, &[3]), from_bytes(&[], &[])), (None, Some(Vec::new())));
+        // As of one that was killed.
+        drop(follower);
+        let logs = leader.logs(1);
+        assert_eq!(logs[1], expected);
+        let counts = Arrived { received: 2, duplicated: 1, reordered: 1, damaged: 1, earlier: 0, latest: Some(20) };
+        assert_eq!((logs[0].arrived(), logs[1].arrived()), (Arrived::default(), counts));
+        let nothing = |log: &ArrivalLog<'_>| log.arrived() == Arrived::default();
+        assert!(leader.logs(0).iter().all(nothing) && leader.logs(2).iter().all(nothing));
+    }
+
+    #[test]
+    fn no_message_needs_no_memory_and_too_many_are_an_error() {
+        assert!(ArrivalMemory::create(Vec::new(), 1).unwrap().logs(0).is_empty());
+        assert_eq!(ArrivalMemory::create(vec![0], 2).unwrap().logs(1)[0].ticks.len(), 0);
+        for count in [u64::MAX, 1 << 55] {
+            let told = ArrivalMemory::create(vec![count], 1).unwrap_err().to_string();
+            assert!(told.contains(&format!("{count} arrivals")), "{told}");
+        }
+        let leader = ArrivalMemory::create(vec![1000], 1).unwrap();
+        assert!(ArrivalMemory::open(&leader.path(), vec![1000], 1).is_err(), "a part that is not there");
     }
 }

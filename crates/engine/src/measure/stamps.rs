@@ -66,7 +66,7 @@ pub struct Kept<'a, C> {
     /// Number of the first message of the log.
     pub first: u64,
     /// What is kept.
-    pub log: &'a mut ArrivalLog,
+    pub log: ArrivalLog<'a>,
 }
 
 impl<C: Clock> Stamps for Kept<'_, C> {
@@ -133,10 +133,11 @@ mod tests {
 
     #[test]
     fn arrivals_are_noted_by_their_numbers_and_others_are_not() {
-        let mut log = ArrivalLog::new(3).unwrap();
-        let mut kept = Kept { clock: Ticking(Cell::new(0)), first: 7, log: &mut log };
+        let (mut ticks, mut marks) = ([NEVER; 3], [0; 3]);
+        let log = ArrivalLog { ticks: &mut ticks, marks: &mut marks };
+        let mut kept = Kept { clock: Ticking(Cell::new(0)), first: 7, log };
         [8, 6, 10, 7].into_iter().for_each(|sequence| kept.arrived(sequence));
-        assert_eq!(log.ticks, [20, 10, NEVER]);
+        assert_eq!(ticks, [20, 10, NEVER]);
     }
 
     #[test]

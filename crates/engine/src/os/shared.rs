@@ -1,12 +1,69 @@
 //! Pages of memory.
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, memfd_create};
-use std::fs::File;
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
+
+/// Memory that two processes have, one after the other: what one has written in it stays if that one is killed.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    map: MmapMut,
+    file: File,
+}
+
+impl SharedMemory {
+    /// So many bytes of zeros.
+    ///
+    /// # Errors
+    /// If there is too little memory.
+    pub fn create(bytes: u64) -> io::Result<Self> {
+        let file = File::from(memfd_create("tripmeter-arrivals", MemfdFlags::CLOEXEC)?);
+        if bytes > 0 {
+            fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+        }
+        Self::map(file, 0..bytes)
+    }
+
+    /// Bytes of the memory at that path.
+    ///
+    /// # Errors
+    /// If its owner has gone, or it has fewer.
+    pub fn open(path: &Path, bytes: Range<u64>) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        if file.metadata()?.len() < bytes.end {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Self::map(file, bytes)
+    }
+
+    fn map(file: File, bytes: Range<u64>) -> io::Result<Self> {
+        let room = usize::try_from(bytes.end.saturating_sub(bytes.start)).map_err(io::Error::other)?;
+        if room == 0 {
+            return Ok(Self { map: MmapMut::map_anon(PAGE)?, file });
+        }
+        let mut options = MmapOptions::new();
+        // SAFETY: the file is memory that no process shortens, and whoever has it writes while the other does nothing with it.
+        let map = unsafe { options.offset(bytes.start).len(room).populate().map_mut(&file)? };
+        Ok(Self { map, file })
+    }
+
+    /// Where a process of the same user finds it.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+    }
+
+    /// Its bytes; the first is at the begin of a page.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        &mut self.map
+    }
+}
 
 /// One page that several processes have mapped.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use super::patience::Patience;
 use super::{Error, Result};
 use crate::lanes::RoundTrips;
 use crate::measure::End;
+use crate::measure::notes::ArrivalMemory;
 use crate::measure::stamps::{self, MISSING, Row};
 use crate::memory::reserved;
 use crate::record::{Distribution, Recorded, Recorder};
@@ -44,8 +45,8 @@ struct Stamped {
     ticks: Vec<u64>,
     /// Number of the first message whose arrival is noted.
     first: u64,
-    /// Messages whose arrivals are noted.
-    noted: u64,
+    /// Has the arrivals, also those at a follower that was killed.
+    memory: ArrivalMemory,
 }
 
 /// Whose latency one way.
@@ -82,7 +83,7 @@ impl Latency {
 impl Leader {
     /// Measures one payload, writes it, and reports it.
     pub(super) fn measure(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
-        let before = self.begin(session, payload_bytes)?;
+        let (before, memory) = self.begin(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
@@ -145,9 +146,9 @@ impl Leader {
         if recorder.count() > MANY_SAMPLES || broken.is_some() {
             self.controls.set_phase(WRITING);
         }
-        let stamped = (self.job.sub_experiment.one_way && broken.is_none()).then(|| {
+        let stamped = memory.map(|memory| {
             let ticks = recorder.ticks().to_vec();
-            Stamped { rows, ticks, first: first + 1, noted: self.noted(payload_bytes) }
+            Stamped { rows, ticks, first: first + 1, memory }
         });
         let (recorded, warmup) = (recorder.finish(), warm.count());
         let mut counts = Counts { sent, received: warmup + recorded.count, ..tracked };
@@ -159,27 +160,24 @@ impl Leader {
         self.finish(session, payload_bytes, before, outcome)
     }
 
-    /// Makes the follower ready; returns the hand-over probe before the cell.
-    fn begin(&mut self, session: &Session<'_>, payload_bytes: u64) -> Result<Option<Handover>> {
+    /// Makes the followers ready; returns the hand-over probe before the cell, and where arrivals are noted, if they are.
+    fn begin(
+        &mut self,
+        session: &Session<'_>,
+        payload_bytes: u64,
+    ) -> Result<(Option<Handover>, Option<ArrivalMemory>)> {
         self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
         self.controls.report(&FromLeader::CellStarted { payload_bytes });
         let before = self.handover(session)?;
-        let noted = self.job.sub_experiment.one_way.then(|| self.noted(payload_bytes));
-        let (first, most) = (session.sequence + 1, Vec::from_iter(noted));
-        self.controls.ask_all(&ToFollower::Begin(Begin {
-            task: Task::Answer,
-            first,
-            payload_bytes,
-            most,
-            observe: false,
-        }))?;
-        Ok(before)
-    }
-
-    /// Messages whose arrivals a follower notes: twice as many as planned, as some may be lost; more are not noted.
-    fn noted(&self, payload_bytes: u64) -> u64 {
+        let mut begin = Begin::new(Task::Answer, session.sequence + 1, payload_bytes);
         let plan = &self.job.sub_experiment;
-        2 * (plan.warmup + plan.samples_of(payload_bytes))
+        // Twice as many as planned, as some may be lost; more are not noted.
+        begin.most = vec![2 * (plan.warmup + plan.samples_of(payload_bytes)); usize::from(plan.one_way)];
+        let memory = plan.one_way.then(|| ArrivalMemory::create(begin.most.clone(), self.controls.followers()));
+        let memory = memory.transpose()?;
+        begin.arrivals = memory.as_ref().map(ArrivalMemory::path);
+        self.controls.ask_all(&ToFollower::Begin(begin))?;
+        Ok((before, memory))
     }
 
     /// Stops the follower, probes the hand-over again, writes the samples, and reports the cell.
@@ -205,8 +203,8 @@ impl Leader {
         {
             return Err(ending);
         }
+        let one_way = self.one_way(outcome.stamped.take());
         let outcome = &outcome;
-        let one_way = self.one_way(outcome)?;
         let mut cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
         cell.cut_short = cut_short;
         let find = |of: &Latency| one_way.iter().find(|one| one.of == *of).filter(|one| one.figures.is_some());
@@ -236,13 +234,12 @@ impl Leader {
     }
 
     /// Latencies one way, from our stamps and the followers', of messages that were answered.
-    fn one_way(&self, outcome: &Outcome) -> Result<Vec<OneWay>> {
-        let Some(Stamped { rows, ticks, first, noted }) = &outcome.stamped else { return Ok(Vec::new()) };
+    fn one_way(&self, stamped: Option<Stamped>) -> Vec<OneWay> {
+        let Some(Stamped { rows, ticks, first, mut memory }) = stamped else { return Vec::new() };
         let mut each = Vec::new();
         for follower in 0..self.controls.followers() {
-            for log in self.read_arrivals(follower, &[*noted])? {
-                each.push(stamps::one_way(rows, ticks, *first, &log.ticks));
-            }
+            let logs = memory.logs(follower);
+            each.extend(logs.iter().map(|log| stamps::one_way(&rows, &ticks, first, log.ticks)));
         }
         let one_way = |of, ticks: &[u64]| {
             let mut times = Distribution::new(Raw::Csv);
@@ -251,11 +248,11 @@ impl Leader {
             OneWay { of, figures: times.figures(), missing: ticks.len() as u64 - times.histogram.len(), times }
         };
         if let [only] = &each[..] {
-            return Ok(vec![one_way(Latency::Only, only)]);
+            return vec![one_way(Latency::Only, only)];
         }
         let last = one_way(Latency::Last, &stamps::last(&each));
         let each = (0..).zip(&each).map(|(follower, latencies)| one_way(Latency::At(follower), latencies));
-        Ok(each.chain([last]).collect())
+        each.chain([last]).collect()
     }
 
     /// Why the payload ended before its time, for people.

@@ -1,15 +1,16 @@
 //! What a follower has, and what all its work needs. All its settings come from the leader.
 
-use super::{ANSWER_TIMEOUT, Error, Result, arrivals_file, confine};
+use super::{ANSWER_TIMEOUT, Error, Result, confine};
 use crate::channel::{Channel, NoMessage, Versions};
 use crate::lanes::{Answering, Endpoint, Lane, Setting};
 use crate::measure::callback::Inbox;
-use crate::measure::notes::ArrivalLog;
+use crate::measure::notes::ArrivalMemory;
 use crate::measure::{Failure, Shared};
 use crate::os::{self, Target};
 use crate::proof::Observer;
 use crate::wire::{Arrived, FromFollower, PROTOCOL, Report, Setup, ToFollower};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -90,13 +91,11 @@ impl Follower {
         }
     }
 
-    /// Leaves arrivals in a file for the leader.
-    pub(super) fn write_arrivals<'a>(&self, logs: impl IntoIterator<Item = &'a ArrivalLog>) -> Result<()> {
-        let mut bytes = Vec::new();
-        logs.into_iter().for_each(|log| log.write_to(&mut bytes));
-        let options = &self.setup.options;
-        let file = arrivals_file(&options.scratch_dir, options.follower_index);
-        std::fs::write(&file, bytes).map_err(|error| Error::of(&format!("file '{}'", file.display()), error))
+    /// Where the arrivals of so many messages of each stream are kept.
+    pub(super) fn arrivals(&self, path: Option<&Path>, messages: Vec<u64>) -> Result<ArrivalMemory> {
+        let path = path.ok_or_else(|| Error::Failed("the leader has no memory for arrivals".to_owned()))?;
+        let memory = ArrivalMemory::open(path, messages, self.setup.options.follower_index);
+        memory.map_err(|error| Error::of("memory for arrivals", error))
     }
 
     /// Sends the leader what has come of the messages.

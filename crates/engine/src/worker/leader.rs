@@ -3,13 +3,12 @@
 use super::attempts::{Attempts, Bounds};
 use super::controls::Controls;
 use super::output::Output;
-use super::{Error, Result, arrivals_file};
+use super::{Error, Result};
 use crate::handover::Page;
 use crate::lanes::{Lane, Setting};
 use crate::measure::Shared;
 use crate::measure::alarm::Alarm;
 use crate::measure::callback::Inbox;
-use crate::measure::notes::{self, ArrivalLog};
 use crate::os;
 use crate::wire::{FromLeader, Job, PROTOCOL, Setup, ToFollower};
 use std::sync::Arc;
@@ -47,14 +46,6 @@ impl Leader {
     /// Leader and follower are threads of one process.
     pub(super) fn is_same_process(&self) -> bool {
         self.variant.same_process
-    }
-
-    /// When the messages of each stream came to a follower, which have so many.
-    pub(super) fn read_arrivals(&self, follower: u32, messages: &[u64]) -> Result<Vec<ArrivalLog>> {
-        let file = arrivals_file(&self.job.scratch_dir, follower);
-        let named = format!("file '{}'", file.display());
-        let bytes = std::fs::read(&file).map_err(|error| Error::of(&named, error))?;
-        notes::from_bytes(&bytes, messages).ok_or_else(|| Error::Failed(format!("{named} is not of these messages")))
     }
 
     /// Whether two processors hand anything over.

@@ -129,7 +129,7 @@ impl Leader {
         capped: u64,
     ) -> Result<Trial> {
         let first = session.sequence + 1;
-        let begin = Begin { task: Task::Count, first, payload_bytes, most: Vec::new(), observe: false };
+        let begin = Begin::new(Task::Count, first, payload_bytes);
         self.controls.ask_all(&ToFollower::Begin(begin))?;
         let (base, shared) = (self.job.timebase, self.shared.clone());
         let even = |rate_hz: f64| Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / rate_hz));

@@ -172,7 +172,7 @@ impl Leader {
             os::make_fifo(&file).map_err(|error| Error::of(&format!("FIFO '{}'", file.display()), error))?;
         }
         let task = Task::ReadLog { is_pipe };
-        let begin = Begin { task, first: 1, payload_bytes, most: vec![most], observe: false };
+        let begin = Begin { most: vec![most], ..Begin::new(task, 1, payload_bytes) };
         self.controls.ask_all(&ToFollower::Begin(begin))?;
         Ok(file)
     }

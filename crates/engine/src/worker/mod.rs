@@ -32,7 +32,7 @@ use crate::os::{self, Whose};
 use crate::wire::{Follow, FromFollower, ToWorker};
 use std::io::{self, BufReader};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -47,11 +47,6 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// With more links than this, a process may need more files than it usually may open.
 const MANY_LINKS: u32 = 64;
-
-/// File in the scratch folder by which a follower hands its stamps to the leader: ticks of 8 bytes, little-endian.
-fn arrivals_file(scratch_dir: &Path, follower: u32) -> PathBuf {
-    scratch_dir.join(format!("arrivals-{follower}"))
-}
 
 /// Why a half of a sub-experiment ended early.
 #[derive(Debug, Error)]

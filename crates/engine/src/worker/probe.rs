@@ -94,9 +94,8 @@ fn prove(
     let plan = ProbePlan { messages: proof::messages_for(payload_bytes), payload_bytes };
     let mut observer = Observer::start(baseline);
     let others: Vec<u32> = (0..leader.controls.followers()).filter(|other| *other != follower).collect();
-    let begin = |task, observe| {
-        ToFollower::Begin(Begin { task, first: session.sequence + 1, payload_bytes, most: Vec::new(), observe })
-    };
+    let begin =
+        |task, observe| ToFollower::Begin(Begin { observe, ..Begin::new(task, session.sequence + 1, payload_bytes) });
     for other in &others {
         leader.controls.ask(*other, &begin(Task::Count, false))?;
     }

@@ -7,6 +7,7 @@ use super::trials::end_of;
 use super::{Error, Result};
 use crate::lanes::{Publication, Published};
 use crate::measure::End;
+use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::publish::{Sending, Sleep};
 use crate::memory::{filled, reserved};
 use crate::passage::Topic;
@@ -77,9 +78,10 @@ impl Leader {
                 lane.publish_due(setting, plan, sent)
             }
         });
+        let mut memory = ArrivalMemory::create(messages.clone(), 1)?;
         // Under a recording they have many sizes.
         let receive =
-            Begin { task: Task::Count, first: sequence + 1, payload_bytes: 0, most: messages.clone(), observe: false };
+            Begin { most: messages, arrivals: Some(memory.path()), ..Begin::new(Task::Count, sequence + 1, 0) };
         let conducted = self.conduct(crew, &sending, receive, works.collect())?;
         let Conducted { begin, used: own, ended, failure } = conducted;
         let none = Published { count: 0, end: End::Stopped, refused: 0 };
@@ -88,17 +90,15 @@ impl Leader {
         let last: Vec<u64> = ended.iter().map(|published| sequence + published.count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let Heard { arrived, used: others, broken } = self.hear_received(last, failure)?;
-        let Some(arrived) = arrived else {
-            // What came, and when, only the follower knew.
-            return Err(broken.unwrap_or_else(|| self.controls.failed("the follower does not say what came")));
-        };
-        let logs = self.read_arrivals(0, &messages)?;
+        let logs = memory.logs(0);
+        // One that was killed has noted what came until then.
+        let arrived = arrived.unwrap_or_else(|| logs.iter().map(ArrivalLog::arrived).collect());
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
         let topics = sent.into_iter().zip(logs).enumerate().map(|(topic, (sent, log))| Topic {
             schedule: Some((programme.times)(begin, topic)),
             sent,
-            arrived: log.ticks,
-            marks: log.marks,
+            arrived: log.ticks.to_vec(),
+            marks: log.marks.to_vec(),
         });
         let (topics, refused) = (topics.collect(), ended.iter().map(|published| published.refused).sum());
         let end = end_of(ended.iter().map(|published| published.end));

@@ -8,8 +8,7 @@ use crate::channel::NoMessage;
 use crate::lanes::{Ended, Endpoint, Received, Receiving, Setting};
 use crate::measure::Failure;
 use crate::measure::callback::Inbox;
-use crate::measure::notes::ArrivalLog;
-use crate::wire::{Arrived, FromFollower, Report, ToFollower};
+use crate::wire::{Arrived, Begin, FromFollower, Report, ToFollower};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -30,32 +29,27 @@ const REMINDER: Duration = Duration::from_millis(2);
 impl Follower {
     /// Notes the messages of every topic until the leader says how many there are, and they have come, or it has gone, or
     /// the transport fails; and says so.
-    pub(super) fn receive(
-        &mut self,
-        endpoint: &mut dyn Endpoint,
-        inboxes: &[Box<Inbox>],
-        first: u64,
-        messages: &[u64],
-    ) -> Result<()> {
+    pub(super) fn receive(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+        let Begin { first, most: messages, arrivals, .. } = begin;
         let (streams, links) = (messages.len(), inboxes.len());
         // What stops the loops, a place for each stream: there may be fewer threads.
         let (crew, has_publishers) = (&Crew::new(streams), self.setup().options.has_publishers());
         if links != if has_publishers { 1 } else { streams } {
             return Err(Error::Failed(format!("the leader publishes {streams} streams, here are {links} links")));
         }
-        let logs = |messages: &[u64]| messages.iter().map(|count| ArrivalLog::new(*count)).collect();
         let each = if has_publishers { streams } else { 1 };
         let take_timeout_ns = look_ns(links);
-        let receiving = messages.chunks(each).zip(crew.shared.chunks(each)).map(|(messages, ends)| {
-            let logs: std::result::Result<_, _> = logs(messages);
-            Ok(Receiving { first, logs: logs?, has_publishers, ends, take_timeout_ns })
+        let mut memory = self.arrivals(arrivals.as_deref(), messages)?;
+        let mut logs = memory.logs(0).into_iter();
+        let receiving = crew.shared.chunks(each).map(|ends| {
+            let logs = logs.by_ref().take(each).collect();
+            Receiving { first, logs, has_publishers, ends, take_timeout_ns }
         });
-        let receiving = receiving.collect::<Result<Vec<_>>>()?;
+        let receiving = receiving.collect();
         let (taken, received) = self.receive_all(crew, endpoint, inboxes, receiving)?;
-        let streams = received.iter().flat_map(|received| &received.streams);
-        self.write_arrivals(streams.clone().map(|(_, log)| log))?;
+        let streams = received.iter().flat_map(|received| received.streams.iter().copied());
         let nobodys = received.iter().filter_map(|received| received.nobodys);
-        self.say_received(streams.map(|(arrived, _)| *arrived).chain(nobodys).collect(), taken)
+        self.say_received(streams.chain(nobodys).collect(), taken)
     }
 
     /// Says what has come; an error if that is all, as the transport failed.

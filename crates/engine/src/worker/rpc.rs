@@ -57,7 +57,7 @@ impl Leader {
             }
         });
         let payload_bytes = piece.payload_bytes;
-        let answer = Begin { task: Task::Answer, first: sequence + 1, payload_bytes, most: Vec::new(), observe: false };
+        let answer = Begin::new(Task::Answer, sequence + 1, payload_bytes);
         let conducted = self.conduct(crew, &sending, answer, works.collect())?;
         let Conducted { begin, used, ended, failure } = conducted;
         let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };

@@ -5,7 +5,6 @@ use super::{BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, find, probe};
 use crate::handover::Page;
 use crate::lanes::{Answering, AnySystem, Endpoint, Lane};
 use crate::measure::callback::Inbox;
-use crate::measure::notes::ArrivalLog;
 use crate::os::{self, ForThisUser};
 use crate::proof::{Baseline, Observer};
 use crate::wire::{Begin, FromFollower, Report, Task, ToFollower};
@@ -103,10 +102,10 @@ impl Follower {
 
     /// Handles messages until the leader has sent all, and reports them.
     fn begin(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
-        let Begin { task, first, most, .. } = begin;
+        let Begin { task, first, .. } = begin;
         let is_alone = match task {
             Task::Answer => self.pattern() != Pattern::Rpc,
-            Task::Count => most.is_empty(),
+            Task::Count => begin.most.is_empty(),
             Task::ReadLog { .. } => return Err(Error::Failed("the leader asked a transport for a log".to_owned())),
         };
         self.shared.is_alone.store(is_alone, Relaxed);
@@ -116,32 +115,25 @@ impl Follower {
                 let arrived = vec![self.count(endpoint, inboxes, first, None)?];
                 self.report(Report { arrived, ..Report::default() })
             }
-            Task::Answer if is_alone => self.answer_one(endpoint, inboxes, first, most.first().copied()),
+            Task::Answer if is_alone => self.answer_one(endpoint, inboxes, begin),
             Task::Answer => self.answer_calls(endpoint, inboxes),
-            _ => self.receive(endpoint, inboxes, first, &most),
+            _ => self.receive(endpoint, inboxes, begin),
         }
     }
 
-    /// Answers the messages of the first link; of so many, if any, arrivals are noted and left for the leader.
-    fn answer_one(
-        &mut self,
-        endpoint: &mut dyn Endpoint,
-        inboxes: &[Box<Inbox>],
-        first: u64,
-        noted: Option<u64>,
-    ) -> Result<()> {
-        let mut log = noted.map(ArrivalLog::new).transpose()?;
+    /// Answers the messages of the first link; their arrivals are kept, if the leader has memory for them.
+    fn answer_one(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+        let Begin { first, most, arrivals, .. } = begin;
+        let mut memory = arrivals.map(|path| self.arrivals(Some(&path), most)).transpose()?;
+        let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());
         let answers = Answering {
             names_request: false,
             follower: self.number(),
-            kept: log.as_mut().map(|log| (first, log)),
+            kept: log.map(|log| (first, log)),
             delay_ns: self.setup().answer_delay_ns,
         };
         self.ready()?;
         self.answer(endpoint, inboxes, answers, None)?;
-        if let Some(log) = log {
-            self.write_arrivals([&log])?;
-        }
         self.report(Report::default())
     }
 }

@@ -1,7 +1,9 @@
 //! Processes that are killed in the middle.
 
-use crate::common::traces::{Workers, names, signal, workers};
-use crate::common::{Finished, LONGEST, Running, alone, aloud, csv_payloads, folder, manifest, result, transports};
+use crate::common::traces::{Workers, names, signal, sleeps, workers};
+use crate::common::{
+    Finished, LONGEST, Running, Tripmeter, alone, aloud, csv_payloads, folder, manifest, result, transports,
+};
 use crate::{MANY_PAYLOADS, SAMPLES, cells_on_disk, daemon_of, long_and_after, run_file, variants};
 use std::path::Path;
 use std::time::Instant;
@@ -201,5 +203,39 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
         assert!(rows > long.cells.len() * SAMPLES * 3, "{rows} rows");
         let after = result(&manifest, "after");
         assert_eq!((after.status, after.cells.len()), (Status::Complete, 1), "{:?}", after.error);
+    }
+}
+
+/// When messages came is in memory that the leader has, too.
+#[test]
+fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
+    let _alone = alone();
+    for (pattern, more) in
+        [("pingpong", ["--one-way", "--followers", "1"]), ("channel", ["--rate", "2000", "--attempts"])]
+    {
+        let folder = folder();
+        let output = folder.path().display().to_string();
+        let words = ["run", "-q", "-t", "uds", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
+        let more = more.into_iter().chain((pattern == "channel").then_some("1"));
+        let all = words.into_iter().chain(["--payloads", "1k", "--warmup", "10", "-n", "1000000"]).chain(more);
+        let mut run = Tripmeter::new(all).start();
+        run.until("its worker", |run| workers(run.pid()).follower.is_some());
+        let follower = workers(run.pid()).follower.unwrap();
+        // More than the proof and the warm-up have.
+        run.until("messages", |_| sleeps(follower) > 2000);
+        signal(follower, "KILL");
+        run.wait(LONGEST).with(exit::PARTIAL).clean();
+        let manifest = manifest(folder.path());
+        let [cell] = &manifest.sub_experiments[0].cells[..] else { panic!("{:?}", manifest.sub_experiments[0]) };
+        assert!(cell.cut_short.as_ref().is_some_and(|why| why.contains("the follower")), "{:?}", cell.cut_short);
+        assert!(cell.samples > 500, "{cell:?}");
+        if pattern == "channel" {
+            let trial = &cell.channel[0];
+            let (service, counts) = (trial.service_ns.unwrap(), trial.counts);
+            assert_eq!((service.samples, cell.samples), (counts.received, counts.received));
+            assert_eq!(counts.sent, counts.received + counts.lost + counts.late);
+        } else {
+            assert_eq!((cell.one_way_ns.unwrap().samples, cell.one_way_missing), (cell.samples, 0));
+        }
     }
 }
