@@ -139,6 +139,7 @@ lints() {
     done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh
+    python3 scripts/circles.py
     step clippy
     cargo clippy --workspace --all-targets --locked -- -D warnings
     step documentation of the code
@@ -167,6 +168,7 @@ everything() {
     runner
     [[ $stage != ci ]] || lints
     build
+    scripts/check-size.sh "$tripmeter"
     step Python packages of transports
     "$tripmeter" setup --all
     step transports that are plugins

@@ -15,6 +15,8 @@
 #define NO_VARIANT 6    /* describes nothing */
 #define BAD_NAME 7      /* describes a variant with a name against the rules */
 #define LATER_TABLE 9 /* a table with an entry that this header does not have */
+#define NULL_VARIANTS 10 /* a list of its description is missing */
+
 #ifndef LOAD
 #define LOAD LOADS
 #endif
@@ -222,7 +224,7 @@ static const tm_description description = {
     .summary = TM_STR("fails on request"),
     .version = TM_STR("1.0.0"),
     .system_version = TM_STR("none"),
-    .variants = variants,
+    .variants = LOAD == NULL_VARIANTS ? NULL : variants,
     .variant_count = LOAD == NO_VARIANT ? 0 : 1,
     .settings = settings,
     .setting_count = TM_COUNT(settings),

@@ -346,9 +346,26 @@ struct tm_link final : private eCAL::CPayloadWriter {
     // Sends in the courier's thread what the host has published.
     void deliver()
     {
-        if (!send(submitted.data, submitted.length)) {
+        if (!send_within(submitted.data, submitted.length, std::chrono::seconds(1))) {
             has_failed = true;
         }
+    }
+
+    // The same until it is sent: eCAL gives up when a reader that others keep from the processors holds the memory file
+    // for 200 ms. False after that time, or if it is of no use to try again.
+    bool send_within(uint8_t* data, size_t length, Clock::duration time)
+    {
+        if (send(data, length)) {
+            return true;
+        }
+        const auto deadline = Clock::now() + time;
+        while (!is_misplaced && library().subscriber_count(publisher) > 0 && Clock::now() < deadline) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            if (send(data, length)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     int32_t failed(tm_error* error) const
@@ -463,7 +480,8 @@ int32_t publish(tm_link* link, tm_loan* loan, uint64_t timeout_ns, tm_error* err
 {
     return guarded(error, "sending", [&] {
         if (!link->courier) {
-            return link->send(loan->data, loan->length) ? static_cast<int32_t>(TM_OK) : link->failed(error);
+            const auto time = std::chrono::nanoseconds(tm_wait_ns(timeout_ns));
+            return link->send_within(loan->data, loan->length, time) ? static_cast<int32_t>(TM_OK) : link->failed(error);
         }
         if (link->has_failed) {
             return link->failed(error);

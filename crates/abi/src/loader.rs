@@ -204,6 +204,13 @@ unsafe fn read_description(description: *const tm_description) -> std::result::R
     if raw.variant_count > 256 || raw.setting_count > 256 {
         return Err("its description has more than 256 variants or settings".to_owned());
     }
+    let lists = [
+        ("variants", raw.variants.is_null(), raw.variant_count),
+        ("settings", raw.settings.is_null(), raw.setting_count),
+    ];
+    if let Some((name, _, count)) = lists.iter().find(|(_, is_null, count)| *is_null && *count > 0) {
+        return Err(format!("the entry '{name}' of its description is NULL, and has {count} entries"));
+    }
     let mut variants = Vec::new();
     for index in 0..raw.variant_count {
         // SAFETY: `variants` has `variant_count` entries.

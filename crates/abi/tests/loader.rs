@@ -68,6 +68,12 @@ fn a_library_that_breaks_the_contract_is_refused() {
 }
 
 #[test]
+fn a_list_that_is_missing_is_named() {
+    let error = refusal("-DLOAD=NULL_VARIANTS").to_string();
+    assert!(error.contains("the entry 'variants' of its description is NULL, and has"), "{error}");
+}
+
+#[test]
 fn a_function_that_is_missing_is_named() {
     let error = refusal("-DLOAD=NULL_FUNCTION").to_string();
     assert!(error.contains("the entry 'take' of its table is NULL"), "{error}");

@@ -1,6 +1,6 @@
 //! A follower started by hand in a terminal of its own: how it and its leader find each other.
 
-use crate::channel::{Heard, Incoming, send};
+use crate::channel::{Heard, Incoming, Versions, send};
 use crate::os;
 use crate::private::Private;
 use crate::scratch;
@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use thiserror::Error;
+use tripmeter_model::printable::line;
 
 /// From the leader's supervisor to the follower's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,15 +29,19 @@ enum Order {
     Finish,
     /// The experiment is over.
     End,
+    /// It cannot begin; why.
+    Refuse(String),
 }
 
 /// First word of whoever comes to a leader; another leader only looks whether the place is taken, and says nothing.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Coming {
-    /// It will follow.
-    Follower,
+    /// It will follow; its versions, which must be the leader's.
+    Follower(Versions),
 }
 
+/// Longest that another leader may take to look at the place.
+const LOCK_TIME: Duration = Duration::from_secs(25);
 /// How long that word may take.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
@@ -56,6 +61,9 @@ pub enum MeetError {
     /// The place is taken.
     #[error("another leader waits at '{}'; give both sides another --rendezvous", .0.display())]
     Taken(PathBuf),
+    /// The two sides are not of the same version; says both.
+    #[error("{0}")]
+    Versions(String),
     /// The operating system refused.
     #[error("rendezvous '{}' cannot be used: {}", .0.display(), .1)]
     System(PathBuf, io::Error),
@@ -101,10 +109,17 @@ impl Meeting {
         let opened = Private::with(|private| {
             let place = private.at(&socket(name));
             // One leader at a time: two would remove each other's socket.
+            let begin = Instant::now();
             let _locked = loop {
                 match private.lock()? {
                     Some(locked) => break locked,
                     None if stop.load(Relaxed) => return Err(ErrorKind::Interrupted.into()),
+                    None if begin.elapsed() > LOCK_TIME => {
+                        let seconds = LOCK_TIME.as_secs();
+                        let why =
+                            format!("another leader has held its lock for {seconds} s; end it, if it stands still");
+                        return Err(io::Error::new(ErrorKind::TimedOut, why));
+                    }
                     None => std::thread::sleep(Duration::from_millis(1)),
                 }
             };
@@ -129,7 +144,16 @@ impl Meeting {
             match os::wait_readable(&[&listener], Duration::from_millis(200)) {
                 Err(error) => break Err(system(error)),
                 Ok(ready) if ready[0] => match listener.accept() {
-                    Ok((stream, _)) if os::check_peer(&stream).is_ok() && is_follower(&stream) => break Ok(stream),
+                    Ok((mut stream, _)) if os::check_peer(&stream).is_ok() => match versions_of_follower(&stream) {
+                        Some(versions) if versions == Versions::own() => break Ok(stream),
+                        Some(versions) => {
+                            let why = versions.differ("follower", "leader");
+                            // It may have gone; this side is told as well.
+                            let _ = send(&mut stream, &Order::Refuse(why.clone()));
+                            break Err(MeetError::Versions(why));
+                        }
+                        None => {}
+                    },
                     Ok(_) => {}
                     Err(error) => break Err(system(error)),
                 },
@@ -165,9 +189,11 @@ impl Meeting {
     }
 }
 
-fn is_follower(stream: &UnixStream) -> bool {
+/// The versions of whoever has come, if it will follow.
+fn versions_of_follower(stream: &UnixStream) -> Option<Versions> {
     let heard = stream.try_clone().and_then(|stream| Incoming::new(stream).next(GREETING_TIME));
-    matches!(heard, Ok(Heard::Message(Coming::Follower)))
+    let Ok(Heard::Message(Coming::Follower(versions))) = heard else { return None };
+    Some(versions)
 }
 
 impl Drop for Meeting {
@@ -193,7 +219,7 @@ pub fn follow(
     let shown = rendezvous(name)?;
     let system = |error| MeetError::System(shown.clone(), error);
     let mut stream = find_leader(name, time, stop)?;
-    send(&mut stream, &Coming::Follower).map_err(|_| MeetError::LeaderGone)?;
+    send(&mut stream, &Coming::Follower(Versions::own())).map_err(|_| MeetError::LeaderGone)?;
     let mut incoming = Incoming::new(stream);
     let mut worker: Option<Worker> = None;
     loop {
@@ -215,6 +241,7 @@ pub fn follow(
                 }
             }
             Ok(Heard::Message(Order::End)) => return Ok(()),
+            Ok(Heard::Message(Order::Refuse(why))) => return Err(MeetError::Versions(line(&why).into_owned())),
             ended @ (Ok(Heard::End) | Err(_)) => {
                 drop(worker);
                 // What a killed leader left; its own processes have ended with it.
@@ -253,6 +280,23 @@ mod tests {
     use super::*;
     use std::sync::Barrier;
     use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn both_sides_of_different_versions_hear_both_versions() {
+        let (name, stop) = (format!("versions-{}", std::process::id()), AtomicBool::new(false));
+        let (led, mut heard) = std::thread::scope(|scope| {
+            let leader = scope.spawn(|| Meeting::wait(&name, Duration::from_secs(120), &stop));
+            let mut stream = find_leader(&name, Duration::from_secs(120), &stop).unwrap();
+            let versions = Versions { protocol: 1, tripmeter: Some("0.0.1".to_owned()) };
+            send(&mut stream, &Coming::Follower(versions)).unwrap();
+            (leader.join().unwrap(), Incoming::new(stream))
+        });
+        let told = led.unwrap_err().to_string();
+        let own = env!("CARGO_PKG_VERSION");
+        assert!(told.contains("the follower has protocol 1 (tripmeter 0.0.1)") && told.contains(own), "{told}");
+        let heard = heard.next::<Order>(Duration::from_secs(120));
+        assert!(matches!(&heard, Ok(Heard::Message(Order::Refuse(why))) if *why == told), "{heard:?}");
+    }
 
     #[test]
     fn of_leaders_that_start_together_one_waits_and_the_others_say_so() {

@@ -114,7 +114,7 @@ impl Incoming {
 }
 
 /// Versions that the other side names, whatever else it says.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     /// Of the messages.
     pub protocol: u32,
@@ -123,13 +123,18 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// What a follower says whose leader has these versions.
-    pub fn differ(&self) -> String {
-        let leader = printable::line(self.tripmeter.as_deref().unwrap_or("of unknown version"));
-        let own = env!("CARGO_PKG_VERSION");
+    /// Of this program.
+    pub fn own() -> Self {
+        Self { protocol: PROTOCOL, tripmeter: Some(env!("CARGO_PKG_VERSION").to_owned()) }
+    }
+
+    /// What one side says of the other that has these versions.
+    pub fn differ(&self, other: &str, own: &str) -> String {
+        let theirs = printable::line(self.tripmeter.as_deref().unwrap_or("of unknown version"));
+        let version = env!("CARGO_PKG_VERSION");
         format!(
-            "the leader has protocol {} (tripmeter {leader}), this follower protocol {PROTOCOL} (tripmeter {own}); use the \
-             same tripmeter on both sides",
+            "the {other} has protocol {} (tripmeter {theirs}), this {own} protocol {PROTOCOL} (tripmeter {version}); use \
+             the same tripmeter on both sides",
             self.protocol
         )
     }
@@ -325,7 +330,7 @@ mod tests {
     fn what_the_other_side_says_cannot_act_on_a_terminal() {
         let hostile = "a\u{1b}[31m\u{202e}\n".to_owned();
         let junk = Junk::of(&hostile).to_string();
-        let differ = Versions { protocol: 1, tripmeter: Some(hostile) }.differ();
+        let differ = Versions { protocol: 1, tripmeter: Some(hostile) }.differ("leader", "follower");
         for text in [junk, differ] {
             assert_eq!(printable::line(&text), text);
         }

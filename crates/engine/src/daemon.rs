@@ -86,6 +86,8 @@ struct Lease {
     child: Option<Child>,
     /// The daemon, if Tripmeter started it.
     daemon: Option<ProcessIdentity>,
+    /// It is looked at once whether this was the last user: what does not end then is not waited for again.
+    is_given_up: bool,
 }
 
 impl Daemons {
@@ -173,7 +175,15 @@ const PREFIX: &str = "daemon-";
 impl Lease {
     fn open(name: &str, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         let (lock, private) = Private::with(|private| Ok((private.file(&format!("{PREFIX}{name}"))?, private)))?;
-        Ok(Self { name: name.to_owned(), private, lock, stop: stop.clone(), child: None, daemon: None })
+        Ok(Self {
+            name: name.to_owned(),
+            private,
+            lock,
+            stop: stop.clone(),
+            child: None,
+            daemon: None,
+            is_given_up: false,
+        })
     }
 
     /// Its file, as reached, and as people see it.
@@ -346,6 +356,7 @@ impl Lease {
     /// Gives it up: its last user stops the daemon and removes its file. Returns what to tell of a daemon that may still
     /// run.
     fn give_up(&mut self) -> Option<String> {
+        self.is_given_up = true;
         if !matches!(os::lock_file(&self.lock, true), Ok(true)) || !self.is_current() {
             return None;
         }
@@ -384,7 +395,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.give_up();
+        if !self.is_given_up {
+            self.give_up();
+        }
     }
 }
 

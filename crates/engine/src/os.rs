@@ -10,7 +10,7 @@ mod sockets;
 mod threads;
 
 pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, lock_file_to_start};
-pub use files::{ForThisUser, file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space};
+pub use files::{ForThisUser, file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
 pub(crate) use process::signal;
 pub use process::{
     ProcessIdentity, Usage, Whose, become_worker, boot, is_beyond_signals, is_kept_waiting, is_stopped, lock_memory,

@@ -69,7 +69,7 @@ impl Results {
         let made = || {
             for folder in [folder.clone(), folder.join("logs")] {
                 match fs::create_dir(&folder) {
-                    Err(_) if fs::symlink_metadata(&folder).is_ok_and(|there| there.is_dir()) => {}
+                    Err(_) if is_folder(&folder) => {}
                     made => made?,
                 }
             }
@@ -107,6 +107,10 @@ impl Results {
     pub fn remove_empty_logs(&self, rounds: u32) {
         for round in 1..=rounds {
             let folder = self.round(round).join("logs");
+            // What a link leads to is none of ours.
+            if [self.round(round), folder.clone()].iter().any(|folder| !is_folder(folder)) {
+                continue;
+            }
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 if entry.metadata().is_ok_and(|metadata| metadata.len() == 0) {
                     let _ = fs::remove_file(entry.path());
@@ -116,6 +120,11 @@ impl Results {
             let _ = fs::remove_dir(folder);
         }
     }
+}
+
+/// It is a folder, and no link to one.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|there| there.is_dir())
 }
 
 fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
@@ -166,6 +175,21 @@ pub fn dated(parent: &Path) -> Result<PathBuf, ResultsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_that_a_link_leads_to_are_left_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let (folder, theirs) = (parent.path().join("results"), parent.path().join("theirs"));
+        fs::create_dir_all(theirs.join("logs")).unwrap();
+        fs::write(theirs.join("logs/empty"), "").unwrap();
+        let results = Results::create(Some(&folder), true).unwrap();
+        std::os::unix::fs::symlink(&theirs, folder.join("round-01")).unwrap();
+        fs::create_dir(folder.join("round-02")).unwrap();
+        std::os::unix::fs::symlink(theirs.join("logs"), folder.join("round-02/logs")).unwrap();
+        results.remove_empty_logs(2);
+        assert!(theirs.join("logs/empty").exists());
+        assert!(results.begin_round(1).is_err() && results.begin_round(2).is_err());
+    }
 
     #[test]
     fn a_folder_with_something_in_it_is_refused() {

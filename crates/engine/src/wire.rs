@@ -144,6 +144,9 @@ pub enum FromLeader {
     CellFinished(Box<Cell>),
     /// The same, and it is measured again from here.
     CellAgain(Box<Cell>),
+    /// What was written of the payload that is measured again is moved out of the way now; answered with
+    /// [`ToWorker::Continue`].
+    Replacing,
     /// What its process did; shortly before the end.
     Used(ProcessActivity),
     /// All is done.

@@ -292,6 +292,13 @@ impl Fate {
 }
 
 impl ChannelTrial {
+    /// Whether nothing came of what was sent, or of what one of its topics or publishers sent.
+    pub fn is_all_lost(&self) -> bool {
+        let topics = self.topics.iter().map(|topic| topic.counts);
+        let publishers = self.publishers.iter().map(|publisher| publisher.counts);
+        [self.counts].into_iter().chain(topics).chain(publishers).any(|counts| counts.is_all_lost())
+    }
+
     /// Messages of those sent that did not come, or not in time or intact.
     pub fn loss(&self) -> f64 {
         let Counts { sent, lost, late, damaged, .. } = self.counts;

@@ -12,6 +12,7 @@ use crate::series::Series;
 use crate::throughput::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 pub use tripmeter_abi::Intruder;
 
 /// Version of the manifest's format; raised when a reader must know.
@@ -55,6 +56,8 @@ pub struct Manifest {
 pub const MOST_BYTES: u64 = 64 << 20;
 /// Most elements of all lists in it. A real manifest has 280 bytes or more for each (`docs/results`).
 pub const MOST_ELEMENTS: usize = 250_000;
+/// Most members of all its objects, but for the first of each.
+pub const MOST_MEMBERS: usize = 4_000_000;
 /// Most bytes of a text in it.
 pub const MOST_TEXT_BYTES: usize = 64 << 10;
 
@@ -76,6 +79,12 @@ impl Manifest {
                 name.chars().take(200).collect::<String>(),
                 crate::name::MOST_BYTES
             ));
+        }
+        let planned = self.plan.sub_experiments.iter().map(|planned| (0, &planned.name));
+        let measured = self.sub_experiments.iter().map(|result| (result.round, &result.name));
+        let mut seen = BTreeSet::new();
+        if let Some((_, name)) = planned.chain(measured).find(|one| !seen.insert(*one)) {
+            return Err(format!("has two sub-experiments '{name}'"));
         }
         match self.sub_experiments.iter().find(|result| !(1..=MOST_ROUNDS).contains(&result.round)) {
             Some(SubExperimentResult { name, round, .. }) => {
@@ -377,7 +386,20 @@ fn is_zero(count: &u64) -> bool {
 impl Cell {
     /// Whether a message came that was not what was sent, in an attempt that was set aside too.
     pub fn is_damaged(&self) -> bool {
-        self.counts.damaged > 0 || self.earlier_attempts.iter().any(Self::is_damaged)
+        self.damaged() > 0
+    }
+
+    /// How many, in all attempts.
+    pub fn damaged(&self) -> u64 {
+        self.counts.damaged + self.earlier_attempts.iter().map(Self::damaged).sum::<u64>()
+    }
+
+    /// Of those, messages that are in none of its trials: of warm-ups, and of attempts that were set aside.
+    pub fn damaged_beside(&self) -> u64 {
+        let throughput = self.trials.iter().flat_map(|trial| &trial.followers).map(|at| at.damaged);
+        let channel = self.channel.iter().map(|trial| trial.counts.damaged);
+        let rpc = self.rpc.iter().map(|trial| trial.counts.failed);
+        self.damaged().saturating_sub(throughput.chain(channel).chain(rpc).sum())
     }
 
     /// Whether, in a trial or at a follower, nothing came of what was sent.
@@ -386,7 +408,7 @@ impl Cell {
         self.counts.is_all_lost()
             || self.followers.iter().any(|at| at.counts.is_all_lost())
             || self.trials.iter().any(|trial| trial.followers.iter().any(|at| nothing(trial.sent, at.received)))
-            || self.channel.iter().any(|trial| trial.counts.is_all_lost())
+            || self.channel.iter().any(ChannelTrial::is_all_lost)
             || self.rpc.iter().any(|trial| nothing(trial.counts.made, trial.counts.succeeded))
     }
 }

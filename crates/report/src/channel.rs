@@ -60,12 +60,16 @@ pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
     )
 }
 
-/// Whether messages came damaged, or none at all.
-fn is_bad(counts: &Counts) -> bool {
-    counts.damaged > 0 || counts.is_all_lost()
+/// Whether it did not end as planned: messages came damaged, for instance, or none at all.
+fn is_bad(trial: &ChannelTrial) -> bool {
+    trial.cut_short.is_some() || trial.counts.damaged > 0 || trial.is_all_lost()
 }
 
 impl Row<'_> {
+    fn damaged(&self) -> u64 {
+        self.counts().damaged + self.damaged_beside
+    }
+
     fn counts(&self) -> Counts {
         self.trials.iter().fold(Counts::default(), |sum, trial| sum + trial.counts)
     }
@@ -93,7 +97,7 @@ impl Row<'_> {
             planned.publishers().to_string(),
             format!(
                 "{}{}",
-                self.mark(|trial| trial.cut_short.is_some() || is_bad(&trial.counts), "*"),
+                if self.damaged_beside > 0 { "*" } else { self.mark(is_bad, "*") },
                 count(self.of_trials(|trial| trial.offered_hz))
             ),
             format!("{}{}", self.mark(|trial| trial.rate_missed, "!"), self.rate(|trial| trial.achieved_hz)),
@@ -135,13 +139,12 @@ impl Row<'_> {
 }
 
 pub fn has_damage(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| row.counts().damaged > 0)
+    rows.iter().any(|row| row.damaged() > 0)
 }
 
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
-    let lines =
-        |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: row.counts().damaged, lines: row.lines() };
+    let lines = |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: row.damaged(), lines: row.lines() };
     lines::draw(HEADER, &[NAMING], &rows.iter().map(lines).collect::<Vec<_>>())
 }
 

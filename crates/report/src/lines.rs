@@ -20,6 +20,8 @@ pub struct Row<'a, T> {
     pub trials: Vec<&'a T>,
     /// At the first trial: why there are fewer than planned, of each round where that is so.
     pub shortfalls: Vec<&'a str>,
+    /// At the first trial: messages that came damaged beside all trials, in a warm-up or an attempt that was set aside.
+    pub damaged_beside: u64,
 }
 
 /// Every trial, by payload. `planned` is how many a sub-experiment is to have; `None`: it is of another table.
@@ -35,9 +37,12 @@ pub fn rows<'a, T>(
             let most = cells.iter().map(|cell| trials_of(cell).len()).max().unwrap_or(0);
             let short = cells.iter().filter(|cell| trials_of(cell).len() < planned);
             let mut shortfalls: Vec<&str> = short.filter_map(|cell| cell.cut_short.as_deref()).collect();
+            let mut damaged_beside = cells.iter().map(|cell| cell.damaged_beside()).sum();
             rows.extend((0..most).map(|index| {
                 let trials = cells.iter().filter_map(|cell| trials_of(cell).get(index)).collect();
-                Row { sub, payload_bytes, trials, shortfalls: std::mem::take(&mut shortfalls) }
+                let (shortfalls, damaged_beside) =
+                    (std::mem::take(&mut shortfalls), std::mem::take(&mut damaged_beside));
+                Row { sub, payload_bytes, trials, shortfalls, damaged_beside }
             }));
         }
     }

@@ -97,7 +97,7 @@ impl Row<'_> {
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
         let is_bad =
             |trial: &RpcTrial| trial.cut_short.is_some() || trial.counts.failed > 0 || is_all_lost(&trial.counts);
-        let cut_short = self.mark(is_bad, "*");
+        let cut_short = if self.damaged_beside > 0 { "*" } else { self.mark(is_bad, "*") };
         let missed = self.mark(|trial| trial.pace.is_some_and(|pace| pace.rate_missed), "!");
         let dash = || "-".to_owned();
         let naming: [String; NAMING] = [

@@ -43,6 +43,8 @@ pub struct Row<'a> {
     follower: usize,
     /// The same trial of each round.
     trials: Vec<&'a Trial>,
+    /// At the first trial: messages that came damaged beside all trials, in a warm-up for instance.
+    damaged_beside: u64,
 }
 
 /// True if a sub-experiment is of this table.
@@ -56,6 +58,7 @@ pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
     for sub in subs.iter().filter(|sub| is_of(sub)) {
         for MergedCell { payload_bytes, cells } in sub.payloads() {
             let most = cells.iter().map(|cell| cell.trials.len()).max().unwrap_or(0);
+            let mut damaged_beside = cells.iter().map(|cell| cell.damaged_beside()).sum();
             for index in 0..most {
                 let trials: Vec<&Trial> = cells.iter().filter_map(|cell| cell.trials.get(index)).collect();
                 let followers = trials.iter().map(|trial| trial.followers.len()).max().unwrap_or(0);
@@ -64,6 +67,7 @@ pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
                     payload_bytes,
                     follower,
                     trials: trials.clone(),
+                    damaged_beside: std::mem::take(&mut damaged_beside),
                 }));
             }
         }
@@ -101,7 +105,7 @@ impl Row<'_> {
     }
 
     fn damaged(&self) -> u64 {
-        self.arrivals().map(|arrival| arrival.damaged).sum()
+        self.arrivals().map(|arrival| arrival.damaged).sum::<u64>() + self.damaged_beside
     }
 
     fn is_all_lost(&self) -> bool {

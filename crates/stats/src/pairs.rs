@@ -70,7 +70,7 @@ impl<'a> Pairs<'a> {
             let cells = [a, b];
             let whys = cells.map(|cell| match cell.rtt_half_ns {
                 None => Some("no message was answered".to_owned()),
-                Some(_) if cell.counts.damaged > 0 => Some(format!("{} messages came damaged", cell.counts.damaged)),
+                Some(_) if cell.is_damaged() => Some(format!("{} messages came damaged", cell.damaged())),
                 Some(_) => None,
             });
             if let ([None, None], [Some(of_a), Some(of_b)]) = (&whys, cells.map(|cell| cell.rtt_half_ns)) {

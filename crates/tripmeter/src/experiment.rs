@@ -2,8 +2,9 @@
 
 use crate::args::{Cpu, ExperimentArgs, PluginArgs};
 use crate::error::CliError;
-use crate::{builtin, embedded};
+use crate::{builtin, embedded, output};
 use std::path::{Path, PathBuf};
+use tripmeter_engine::os::stranger_at;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile};
@@ -33,7 +34,18 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
-    folders.extend(program.ancestors().skip(1).take(2).map(|folder| folder.join("transports")));
+    let beside = program.ancestors().skip(1).take(2).map(|folder| folder.join("transports"));
+    // Who can write there could have this user run anything.
+    folders.extend(beside.filter(|folder| match stranger_at(folder) {
+        Ok(Some(why)) => {
+            let folder = folder.display();
+            output::say(&format!(
+                "tripmeter: transports in '{folder}' are left out: {why}; if it is meant, name it in TRIPMETER_TRANSPORTS"
+            ));
+            false
+        }
+        is_mine => is_mine.is_ok(),
+    }));
     folders.extend(data_folder().map(|folder| folder.join("transports")));
     folders
 }

@@ -146,17 +146,21 @@ fn messages_that_were_answered_have_a_latency_one_way_whatever_was_lost() {
 #[test]
 fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
     let _alone = alone();
-    for (fault, pattern, allow) in [
-        (format!("damage_body={}", PROOF + 30), "throughput", "--allow-damage"),
-        (format!("lose={}", numbers(PROOF + 1..PROOF + 1 + SAMPLES)), "throughput", "--allow-loss"),
-        (format!("lose={}", numbers(PROOF + 1..PROOF + 1 + SAMPLES)), "channel", "--allow-loss"),
+    let everything = format!("lose={}", numbers(PROOF + 1..PROOF + 1 + SAMPLES));
+    for (fault, pattern, warmup, allow) in [
+        (format!("damage_body={}", PROOF + 30), "throughput", "0", "--allow-damage"),
+        // Of the warm-up, which has no figures.
+        (format!("damage_body={}", PROOF + 5), "throughput", "10", "--allow-damage"),
+        (format!("damage_body={}", PROOF + 5), "channel", "10", "--allow-damage"),
+        (everything.clone(), "throughput", "0", "--allow-loss"),
+        (everything, "channel", "0", "--allow-loss"),
     ] {
         let run = |more: &[&str]| {
             let folder = folder();
             let (transport, output) = (format!("inmem?{fault}"), folder.path().display().to_string());
             let words =
                 ["run", "-q", "--no-floor", "-t", &transport, "--pattern", pattern, "--touch", "full", "-n", "100"];
-            let rest = ["--warmup", "0", "--payloads", "1k", "--loss-timeout", "0.2", "-o", &output];
+            let rest = ["--warmup", warmup, "--payloads", "1k", "--loss-timeout", "0.2", "-o", &output];
             Tripmeter::new(words.iter().chain(&rest).chain(more)).run()
         };
         let failed = run(&[]).with(exit::PARTIAL).says(&[allow]).clean();

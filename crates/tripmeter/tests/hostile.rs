@@ -305,13 +305,15 @@ fn text_from_outside_cannot_act_on_a_terminal() {
     fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1,1,1\n\"{hostile}\",16,1,1,1\n")).unwrap();
     let path = results.to_str().unwrap();
     let limits = place.path().join("limits.csv");
-    let lines: [&[&str]; 7] = [
+    fs::create_dir_all(place.path().join("database").join(hostile)).unwrap();
+    let lines: [&[&str]; 8] = [
         &["table", path, path],
         &["table", "--tables", "iceperf,ecal", path, path],
         &["check", "-r", limits.to_str().unwrap(), "-e", path],
         &["compare", "-R", path, "-r", path],
         &["history", "-p", "plots", "-e", "."],
         &["process", path],
+        &["prune", "-r", "database", "-n", "1"],
         &["table", hostile, &format!("{hostile}/none")],
     ];
     for words in lines {

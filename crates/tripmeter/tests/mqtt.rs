@@ -228,7 +228,8 @@ fn a_broker_that_runs_already_is_used_and_left_running() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let file = folder();
     let config = file.path().join("mosquitto.conf");
-    std::fs::write(&config, format!("listener {port} 127.0.0.1\nallow_anonymous true\n")).unwrap();
+    // As root it would become another user, whom a user namespace need not know.
+    std::fs::write(&config, format!("user root\nlistener {port} 127.0.0.1\nallow_anonymous true\n")).unwrap();
     let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("mosquitto");
     command.arg("-c").arg(&config).env("PATH", path).stdout(Stdio::null()).stderr(Stdio::null());

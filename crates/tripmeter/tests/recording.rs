@@ -290,7 +290,7 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     alone.with(exit::USAGE).one_line(&["--from-recording"]);
     let long = folder();
     let named = write(long.path(), Some(Compression::Zstd), &[("x".repeat(65_537), 0, 64)]);
-    refused(&named, &uds, exit::DATA, &["recording.topics[0].name", "65537 bytes", "65536"]);
+    refused(&named, &uds, exit::DATA, &["topic of channel 1", "65537 bytes", "65536"]);
     let large = folder();
     let huge = write(large.path(), Some(Compression::Zstd), &[("/huge".to_owned(), 0, 64 << 20)]);
     refused(&huge, &["-t", "shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);

@@ -115,7 +115,8 @@ fn a_run_makes_names_that_nobody_can_take_first() {
          name = f'tripmeter-{{os.stat(\"/proc/self/ns/pid\").st_ino:x}}-{{os.getpid()}}-{{start}}'\n\
          os.umask(0)\n\
          os.mkdir(name)\n\
-         if os.getuid() == 0: os.chown(name, {STRANGER}, {STRANGER})\n\
+         try: os.chown(name, {STRANGER}, {STRANGER})\n\
+         except OSError: pass\n\
          open(f'/dev/shm/{{name}}-1-0', 'w').close()\n\
          os.execv(sys.argv[1], sys.argv[1:])\n"
     );
@@ -187,7 +188,7 @@ fn a_lease_on_a_process_of_somebody_else_is_kept_and_told_at_once() {
         let lease = place.path().join(format!("tripmeter-{STRANGER}/daemon-iox-roudi"));
         assert_eq!(fs::read_to_string(lease).unwrap().trim(), line);
     } else {
-        aloud("SKIPPED: a lease on a process of somebody else: there is no other user here");
+        aloud("REDUCED: no other user here: only that a lease of somebody else ends nothing is tested");
     }
     assert!(matches!(victim.try_wait(), Ok(None)), "the victim was killed");
     victim.kill().unwrap();
@@ -257,11 +258,15 @@ fn nobody_else_can_open_what_a_run_makes() {
         let wrapper = ["sh", "-c", "umask 0; exec \"$@\"", "sh"];
         let mut run = Tripmeter::under(&wrapper, words).temporary(place.path()).start();
         run.until("samples", |run| workers(run.pid()).leader.is_some_and(|pid| cpu_time(pid) > Duration::from_secs(2)));
-        let mut found = reachable(Path::new("/dev/shm"));
-        // The tracing library of ROS 2 makes it, for all programs.
-        found.retain(|name| !before.contains(name) && !name.starts_with("lttng-ust-wait"));
-        found.extend(reachable(place.path()));
-        assert_eq!(found, [""; 0], "{transport}");
+        // On a busy machine the path may still be proven, in which eCAL makes some of it; it is closed with the next word of
+        // the leader, once a second at least.
+        run.until("closed", |_| {
+            let mut found = reachable(Path::new("/dev/shm"));
+            // The tracing library of ROS 2 makes it, for all programs.
+            found.retain(|name| !before.contains(name) && !name.starts_with("lttng-ust-wait"));
+            found.extend(reachable(place.path()));
+            found.is_empty()
+        });
         run.signal("INT");
         run.wait(LONGEST).with(exit::INTERRUPTED).clean();
     }

@@ -10,6 +10,7 @@
 
 #include "tripmeter_plugin.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -40,6 +41,12 @@ typedef struct roudi_need {
     uint64_t queue_capacity;        /* messages that a subscriber's queue holds */
 } roudi_need;
 
+/* Whether only this user or root can have made that: /tmp is everybody's. */
+static inline bool roudi_is_trusted(const struct stat *found)
+{
+    return found->st_uid == geteuid() || found->st_uid == 0;
+}
+
 /* TM_OK if RouDi takes messages, without sending one and without touching its lock: a RouDi that is just starting
  * would take ours for a second RouDi and give up. */
 static inline int32_t roudi_check(tm_error *error)
@@ -48,6 +55,13 @@ static inline int32_t roudi_check(tm_error *error)
     memset(&address, 0, sizeof address);
     address.sun_family = AF_UNIX;
     memcpy(address.sun_path, ROUDI_SOCKET, sizeof ROUDI_SOCKET);
+    struct stat found;
+    if (lstat(ROUDI_SOCKET, &found) == 0 && !roudi_is_trusted(&found)) {
+        return tm_fail(error, TM_UNAVAILABLE,
+                       "%s is of user %ju, and RouDi is joined only if it is this user's or root's; end that RouDi, or run "
+                       "as its user",
+                       ROUDI_SOCKET, (uintmax_t)found.st_uid);
+    }
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return tm_fail(error, TM_UNAVAILABLE, "no socket to look for RouDi with: %s", strerror(errno));
@@ -72,7 +86,7 @@ static inline long roudi_pid(void)
     struct stat lock;
     FILE *locks = fopen("/proc/locks", "re");
     long found = 0;
-    if (locks != NULL && stat(ROUDI_LOCK, &lock) == 0) {
+    if (locks != NULL && lstat(ROUDI_LOCK, &lock) == 0 && roudi_is_trusted(&lock)) {
         char line[256];
         while (found == 0 && fgets(line, sizeof line, locks) != NULL) {
             long pid = 0;
@@ -134,7 +148,14 @@ static inline uint64_t roudi_largest_payload(void)
     if (!roudi_config_path(pid, path, sizeof path)) {
         return access(ROUDI_SYSTEM_CONFIG, F_OK) == 0 ? 0 : ROUDI_BUILT_IN_LARGEST;
     }
-    FILE *file = fopen(path, "re");
+    /* A FIFO would keep us waiting. */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat found;
+    const bool is_file = descriptor >= 0 && fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
+    FILE *file = is_file ? fdopen(descriptor, "r") : NULL;
+    if (file == NULL && descriptor >= 0) {
+        close(descriptor);
+    }
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         uint64_t size = 0;
         if (sscanf(line, " size = %" SCNu64, &size) == 1 && size > largest) {
@@ -343,6 +364,27 @@ static inline bool roudi_write_script(const char *path)
     return fclose(file) == 0 && written;
 }
 
+/* Makes the files that RouDi locks in /tmp before it does, which would follow a link of somebody else: in a folder where
+ * everybody may write, only their owner can take them away again. */
+static inline int32_t roudi_make_locks(tm_error *error)
+{
+    static const char *const locks[] = {ROUDI_LOCK, ROUDI_SOCKET ".lock"};
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; ++i) {
+        const int lock = open(locks[i], O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        struct stat found;
+        const int reason = errno;
+        const bool is_ours = lock >= 0 && fstat(lock, &found) == 0 && S_ISREG(found.st_mode) && roudi_is_trusted(&found);
+        if (lock >= 0) {
+            close(lock);
+        }
+        if (!is_ours) {
+            return tm_fail(error, TM_UNAVAILABLE, "'%s', which RouDi locks, is not this user's file (%s); remove it", locks[i],
+                           lock >= 0 ? "it is of another user, or no file" : strerror(reason));
+        }
+    }
+    return TM_OK;
+}
+
 /* What the transport function `daemon_command` does then: `sh roudi.sh roudi.toml`, both in the scratch folder. */
 static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_command *command, tm_error *error)
 {
@@ -353,6 +395,9 @@ static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_com
     int32_t status = roudi_check_links(need, error);
     if (status == TM_OK) {
         status = roudi_chunk_count(need, &chunks, error);
+    }
+    if (status == TM_OK) {
+        status = roudi_make_locks(error);
     }
     if (status != TM_OK) {
         return status;

@@ -211,7 +211,10 @@ fn explained(error: &ConnectionError) -> String {
         ConnectionError::Io(error) => error.kind() == ErrorKind::InvalidData,
         _ => false,
     };
-    if is_unreadable { format!("its answer is not MQTT, but perhaps TLS ({error})") } else { error.to_string() }
+    let text = error.to_string();
+    // What was cut off in the middle cannot be read either.
+    let is_cut = ["reset by peer", "closed", "Broken pipe"].iter().any(|word| text.contains(word));
+    if is_unreadable && !is_cut { format!("its answer is not MQTT, but perhaps TLS ({text})") } else { text }
 }
 
 /// The event loop on the way to its next event. What it is about is never dropped: a message could be half sent.

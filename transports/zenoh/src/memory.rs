@@ -110,7 +110,34 @@ impl Memory for Shared {
     }
 }
 
-/// The largest message for which all chunks of both directions fit into the shared memory that is free now, in bytes.
+/// Bytes of locked memory that zenoh's own tables take at most.
+const TABLES_BYTES: u64 = 4 << 20;
+
+/// Most bytes that this process may lock; `None` if as many as there are. What the capabilities say counts in the first
+/// user namespace only, so it is tried.
+fn lockable_bytes() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is writable.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
+    if !known || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    let more = usize::try_from(limit.rlim_cur).ok()?.checked_add(4096)?;
+    // SAFETY: a mapping of its own, which is removed again; nothing of it is touched, and so none of it becomes memory.
+    let may_lock_more = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let place = libc::mmap(std::ptr::null_mut(), more, libc::PROT_READ, flags, -1, 0);
+        let locked = place != libc::MAP_FAILED && libc::mlock2(place, more, libc::MLOCK_ONFAULT) == 0;
+        if place != libc::MAP_FAILED {
+            libc::munmap(place, more);
+        }
+        locked
+    };
+    (!may_lock_more).then_some(limit.rlim_cur)
+}
+
+/// The largest message for which all chunks of both directions fit into the shared memory that is free now, and into what
+/// this process may lock, since zenoh locks all of it, in bytes.
 ///
 /// # Errors
 /// If the system does not tell what is free.
@@ -122,5 +149,8 @@ pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
         return Err(Error::last_os("asking for the free space of /dev/shm"));
     }
     let chunks = 2 * chunks(options.pattern) * u64::from(options.link_count.max(1));
-    Ok(found.f_bavail * found.f_frsize / chunks / 4096 * 4096)
+    // Those of the sender, and of all that answer it.
+    let mapped = chunks / 2 * (1 + u64::from(options.follower_count.max(1)));
+    let lockable = lockable_bytes().map_or(u64::MAX, |bytes| bytes.saturating_sub(TABLES_BYTES) / mapped);
+    Ok((found.f_bavail * found.f_frsize / chunks).min(lockable) / 4096 * 4096)
 }

@@ -79,7 +79,11 @@ impl Growing {
         let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
         let (stem, ending) = (part(self.file.file_stem()), part(self.file.extension()));
         let folder = self.file.parent().unwrap_or(Path::new(".")).join(ATTEMPTS);
-        fs::create_dir_all(&folder)?;
+        match fs::create_dir(&folder) {
+            // What a link leads to is none of ours.
+            Err(_) if fs::symlink_metadata(&folder).is_ok_and(|there| there.is_dir()) => {}
+            made => made?,
+        }
         let target = folder.join(format!("{stem}_attempt-{attempt}.{ending}"));
         let is_new = !target.exists();
         let mut target = append(&target)?;

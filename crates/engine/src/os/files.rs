@@ -5,6 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -108,4 +109,50 @@ pub fn make_fifo(file: &Path) -> io::Result<()> {
 pub fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Why what is found at a path may be somebody else's, and is not run; `None` if only this user or root can have put it there.
+///
+/// # Errors
+/// If it is not there.
+pub fn stranger_at(path: &Path) -> io::Result<Option<String>> {
+    let link = fs::symlink_metadata(path)?;
+    if link.is_symlink() && link.uid() != super::user_id() && link.uid() != 0 {
+        return Ok(Some(format!("it is a link of user {}", link.uid())));
+    }
+    let found = fs::metadata(path)?;
+    let (owner, mode, own_group) = (found.uid(), found.mode(), found.gid() == rustix::process::getegid().as_raw());
+    Ok(if owner != super::user_id() && owner != 0 {
+        Some(format!("it belongs to user {owner}"))
+    } else if mode & 0o002 != 0 || (mode & 0o020 != 0 && !own_group) {
+        Some(format!("its mode is {:o}: others can write it", mode & 0o777))
+    } else {
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    #[test]
+    fn what_others_can_have_put_there_is_a_strangers() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, link) = (place.path().join("transports"), place.path().join("link"));
+        assert!(stranger_at(&folder).is_err());
+        fs::create_dir(&folder).unwrap();
+        symlink(&folder, &link).unwrap();
+        for (mode, is_strangers) in [(0o755, false), (0o775, false), (0o777, true), (0o757, true)] {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            let found = [&folder, &link].map(|path| stranger_at(path).unwrap().is_some());
+            assert_eq!(found, [is_strangers; 2], "{mode:o}");
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        // Only root can give a folder away.
+        if chown(&folder, Some(12345), None).is_ok() && super::super::user_id() != 12345 {
+            assert_eq!(stranger_at(&folder).unwrap().unwrap(), "it belongs to user 12345");
+            assert!(stranger_at(&link).unwrap().is_some());
+        }
+    }
 }

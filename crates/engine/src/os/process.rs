@@ -1,13 +1,17 @@
 //! Processes: what they are, what they use, and how this one becomes a worker.
 
 use super::threads::INTERRUPT;
+use procfs::ProcError;
 use procfs::process::{Process, Stat, Task};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal, test_kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{set_parent_process_death_signal, test_kill_process};
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
+use std::path::Path;
+use std::sync::OnceLock;
 
 /// Locks all memory that this process has by now.
 ///
@@ -105,11 +109,12 @@ pub fn process_cpu_ns(pid: u32) -> Option<u64> {
 
 /// Sends a signal to a process, if it is known to be still the one meant.
 pub(crate) fn signal(process: &ProcessIdentity, signal: Signal) {
-    if process.is_alive()
-        && let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw)
-    {
+    let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return };
+    // Once it is open, nobody else can be behind it.
+    let Ok(opened) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if process.is_alive() {
         // One that has ended meanwhile needs none.
-        let _ = kill_process(pid, signal);
+        let _ = pidfd_send_signal(opened, signal);
     }
 }
 
@@ -145,6 +150,13 @@ pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
+/// Whether `/proc` shows the processes of this namespace, and not those of another one it was mounted for.
+fn shows_own_processes() -> bool {
+    static SHOWN: OnceLock<bool> = OnceLock::new();
+    *SHOWN
+        .get_or_init(|| fs::read_link("/proc/self").is_ok_and(|own| own == Path::new(&std::process::id().to_string())))
+}
+
 /// Identity of a process that is never used twice on a running machine: process namespace, id and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
@@ -157,12 +169,14 @@ impl ProcessIdentity {
     /// The calling process.
     pub fn own() -> Self {
         let pid = std::process::id();
-        Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid).unwrap_or(0) }
+        let start_ticks = if let Some(Start::At(ticks)) = start_of(pid) { ticks } else { UNKNOWN };
+        Self { namespace: process_namespace(), pid, start_ticks }
     }
 
     /// A process of this namespace; `None` if there is none.
     pub fn of(pid: u32) -> Option<Self> {
-        Some(Self { namespace: process_namespace(), pid, start_ticks: start_ticks(pid)? })
+        let Some(Start::At(start_ticks)) = start_of(pid) else { return None };
+        Some(Self { namespace: process_namespace(), pid, start_ticks })
     }
 
     /// Its process number, in its namespace.
@@ -187,17 +201,22 @@ impl ProcessIdentity {
 
     /// True if it can be seen from here: only then is it known whether it runs.
     pub fn is_visible(&self) -> bool {
-        self.namespace == process_namespace()
+        self.namespace == process_namespace() && self.start_ticks != UNKNOWN && shows_own_processes()
     }
 
     /// True if it is known to have ended: its namespace is ours and no such process runs in it.
     pub fn is_dead(&self) -> bool {
-        self.is_visible() && start_ticks(self.pid) != Some(self.start_ticks)
+        self.is_visible()
+            && match start_of(self.pid) {
+                Some(Start::At(ticks)) => ticks != self.start_ticks,
+                Some(Start::Ended) => true,
+                None => false,
+            }
     }
 
     /// True if it is known to run.
     pub fn is_alive(&self) -> bool {
-        self.is_visible() && !self.is_dead()
+        self.is_visible() && matches!(start_of(self.pid), Some(Start::At(ticks)) if ticks == self.start_ticks)
     }
 }
 
@@ -212,9 +231,28 @@ fn process_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
-/// Start of a process in clock ticks since boot; `None` if there is no such process.
-fn start_ticks(pid: u32) -> Option<u64> {
-    stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X')).map(|stat| stat.starttime)
+/// Of a process whose start could not be read: nothing is known of it.
+const UNKNOWN: u64 = 0;
+
+enum Start {
+    /// Clock ticks since boot.
+    At(u64),
+    /// There is no such process.
+    Ended,
+}
+
+/// When a process was started; `None` if that cannot be read.
+fn start_of(pid: u32) -> Option<Start> {
+    if !shows_own_processes() {
+        return None;
+    }
+    match Process::new(pid.try_into().ok()?).and_then(|process| process.stat()) {
+        Ok(stat) if matches!(stat.state, 'Z' | 'X') => Some(Start::Ended),
+        Ok(stat) => Some(Start::At(stat.starttime)),
+        Err(ProcError::NotFound(_)) => Some(Start::Ended),
+        Err(ProcError::Io(error, _)) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Some(Start::Ended),
+        Err(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -229,8 +267,12 @@ mod tests {
         assert_eq!((read, rest), (own.clone(), "-3-queue"));
         assert!(own.is_alive() && !own.is_dead());
         assert!(ProcessIdentity { start_ticks: own.start_ticks + 1, ..own.clone() }.is_dead());
-        let foreign = ProcessIdentity { namespace: 1, ..own };
-        assert!(!foreign.is_visible() && !foreign.is_dead() && !foreign.is_alive());
+        let foreign = ProcessIdentity { namespace: 1, ..own.clone() };
+        // As one writes that could not read when it was started.
+        let unknown = ProcessIdentity { start_ticks: UNKNOWN, ..own };
+        for unseen in [foreign, unknown] {
+            assert!(!unseen.is_visible() && !unseen.is_dead() && !unseen.is_alive());
+        }
         assert_eq!(ProcessIdentity::parse_prefix("fastrtps_1234"), None);
     }
 }

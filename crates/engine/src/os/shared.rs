@@ -1,6 +1,7 @@
 //! Pages of memory.
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
+use procfs::{Current, Meminfo};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,10 +26,17 @@ impl SharedMemory {
     /// If there is too little memory.
     pub fn create(bytes: u64) -> io::Result<Self> {
         let file = File::from(memfd_create("tripmeter-arrivals", MemfdFlags::CLOEXEC)?);
-        if bytes > 0 {
-            fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+        file.set_len(bytes)?;
+        let created = Self::map(file, 0..bytes, false)?;
+        // A memory file has no limit of its own: the kernel would end processes before it said no.
+        let available = Meminfo::current().ok().and_then(|memory| memory.mem_available).unwrap_or(u64::MAX);
+        if bytes > available {
+            return Err(io::ErrorKind::OutOfMemory.into());
         }
-        Self::map(file, 0..bytes)
+        if bytes > 0 {
+            fallocate(&created.file, FallocateFlags::empty(), 0, bytes)?;
+        }
+        Ok(created)
     }
 
     /// Bytes of the memory at that path.
@@ -40,17 +48,21 @@ impl SharedMemory {
         if file.metadata()?.len() < bytes.end {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Self::map(file, bytes)
+        Self::map(file, bytes, true)
     }
 
-    fn map(file: File, bytes: Range<u64>) -> io::Result<Self> {
+    fn map(file: File, bytes: Range<u64>, is_there: bool) -> io::Result<Self> {
         let room = usize::try_from(bytes.end.saturating_sub(bytes.start)).map_err(io::Error::other)?;
         if room == 0 {
             return Ok(Self { map: MmapMut::map_anon(PAGE)?, file });
         }
         let mut options = MmapOptions::new();
+        options.offset(bytes.start).len(room);
+        if is_there {
+            options.populate();
+        }
         // SAFETY: the file is memory that no process shortens, and whoever has it writes while the other does nothing with it.
-        let map = unsafe { options.offset(bytes.start).len(room).populate().map_mut(&file)? };
+        let map = unsafe { options.map_mut(&file)? };
         Ok(Self { map, file })
     }
 

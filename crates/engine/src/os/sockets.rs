@@ -32,11 +32,13 @@ pub fn wait_readable(streams: &[&dyn AsFd], time: Duration) -> io::Result<Vec<bo
 /// # Errors
 /// If it is another user's, or nobody's that is known.
 pub fn check_peer(stream: &UnixStream) -> io::Result<()> {
-    let peer = peer(stream)?;
-    if peer.uid == user_id() {
+    check_user(peer(stream)?.uid, user_id())
+}
+
+fn check_user(other: u32, own: u32) -> io::Result<()> {
+    if other == own {
         return Ok(());
     }
-    let (other, own) = (peer.uid, user_id());
     let text = format!("the process at the other end is of user {other}, this one of user {own}");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
@@ -54,4 +56,18 @@ fn peer(stream: &UnixStream) -> io::Result<libc::ucred> {
     // SAFETY: the descriptor is open, and both places are valid for writing that many bytes.
     let result = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut bytes) };
     if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_another_user_is_none_of_ours() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert!(check_peer(&one).is_ok() && check_user(7, 7).is_ok());
+        let error = check_user(12, 7).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(error.to_string(), "the process at the other end is of user 12, this one of user 7");
+    }
 }

@@ -59,6 +59,12 @@ fn processes(scene: &Scene) -> Option<Finding> {
     }
 }
 
+/// Messages that did not come leave no trace: a system may lose them while others keep it from the processors.
+fn lost(scene: &Scene) -> Option<Finding> {
+    let (came, all) = (scene.follower.received_messages, scene.claim.messages);
+    (!is_most(came, all)).then(|| not_visible(format!("only {came} of {all} messages came")))
+}
+
 /// Messages were compared, and they must all have been: the outcome of a claim of zero-copy.
 fn zero_copy(scene: &Scene, private: bool) -> Finding {
     let places = if private { Some(scene.private_places()) } else { scene.shared_places() };
@@ -160,7 +166,8 @@ fn shared_memory(scene: &Scene) -> Finding {
     }
     let Some(common) = scene.common() else { return not_visible("the mappings of a process could not be read") };
     let Some(best) = common.first() else {
-        return failed(format!("no new mapping of {} is common to both", amount(scene.claim.payload_bytes)));
+        let missing = format!("no new mapping of {} is common to both", amount(scene.claim.payload_bytes));
+        return lost(scene).unwrap_or_else(|| failed(missing));
     };
     if let Some(finding) = too_little(scene).or_else(|| nothing_else(scene)) {
         return finding;
@@ -170,7 +177,8 @@ fn shared_memory(scene: &Scene) -> Finding {
     }
     match best.touched_bytes {
         Some(touched) if scene.is_touch_telling() => {
-            failed(format!("only {} of {} was touched by both", amount(touched), named(best)))
+            let too_little = format!("only {} of {} was touched by both", amount(touched), named(best));
+            lost(scene).unwrap_or_else(|| failed(too_little))
         }
         _ => by_elimination(scene, best),
     }

@@ -139,6 +139,8 @@ struct Team {
     planned: u64,
     /// The payload that is being measured is so again; its earlier attempts are in the latest cell.
     again: bool,
+    /// The cell with its earlier attempts, while what was written of it is replaced.
+    replaced: Option<Cell>,
     /// Under pattern `log`: the leader's processor time.
     processor_time: Option<ProcessorTime>,
     part: Part,
@@ -218,6 +220,7 @@ impl Team {
             plan,
             planned,
             again: false,
+            replaced: None,
             processor_time,
             part: part.clone(),
             is_growing: false,
@@ -276,7 +279,7 @@ impl Team {
                  it was killed"
             )));
         }
-        let lasting = longest_payload(run, &self.plan)?.saturating_add(standing).saturating_add(WRITING_TIME);
+        let lasting = longest_payload(run, &self.plan).saturating_add(standing).saturating_add(WRITING_TIME);
         (self.movement.lasted(now) > lasting).then(|| {
             Outcome::Killed(format!(
                 "the leader of '{transport}' does not come to the end of its payload: it says that it goes on, {} s after \
@@ -389,6 +392,15 @@ impl Team {
             FromLeader::Logged { begin_ns, end_ns } => self.logged = (begin_ns, end_ns),
             FromLeader::CellFinished(cell) => return self.note(run, cell, false),
             FromLeader::CellAgain(cell) => return self.note(run, cell, true),
+            FromLeader::Replacing => {
+                if std::mem::take(&mut self.again) {
+                    self.replaced = run.current().cells.pop();
+                }
+                if let Err(error) = run.save() {
+                    return Some(Outcome::Killed(error.to_string()));
+                }
+                return self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished);
+            }
             FromLeader::Used(mut activity) => {
                 activity.planned_cpus = planned_cpus(run, &self.plan, None);
                 run.add_process(activity);
@@ -408,9 +420,8 @@ impl Team {
             return Some(Outcome::Killed(format!("results cannot be written: {error}")));
         }
         let cells = &mut run.current().cells;
-        if std::mem::replace(&mut self.again, again)
-            && let Some(mut before) = cells.pop()
-        {
+        let replaced = if std::mem::replace(&mut self.again, again) { cells.pop() } else { self.replaced.take() };
+        if let Some(mut before) = replaced {
             cell.earlier_attempts = std::mem::take(&mut before.earlier_attempts);
             cell.earlier_attempts.push(before);
         }
@@ -436,6 +447,8 @@ impl Team {
 
     /// Ends both processes and says how it went.
     fn end(&mut self, run: &mut Run<'_>, outcome: Outcome, log_file: &Path) -> Result<Status, String> {
+        // The attempt in its place did not come to an end: its figures are all there is.
+        run.current().cells.extend(self.replaced.take());
         let patience = if matches!(outcome, Outcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
         let leader_hung = self.leader.end(patience);
         // They end beside each other: one that has its time has had that of the others, too.
@@ -504,21 +517,31 @@ impl Team {
 }
 
 /// Longest time that the messages of one payload may take: the time cap, or else the durations of trials, or as if each
-/// message came just before it is lost. `None` where trials end by their messages alone.
-fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Option<Duration> {
+/// message came just before it is lost.
+fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Duration {
     if let Some(cap_ns) = plan.time_cap_ns {
-        return Some(Duration::from_nanos(cap_ns));
+        return Duration::from_nanos(cap_ns);
     }
     if let Some(load) = &plan.throughput {
-        let trials = load.offers.len() * MOST_TRIALS;
-        return Some(Duration::from_nanos(load.duration_ns?).saturating_mul(u32::try_from(trials).unwrap_or(u32::MAX)));
+        let trials = u32::try_from(load.offers.len() * MOST_TRIALS).unwrap_or(u32::MAX);
+        // Each message may be kept waiting until the transport counts as one that takes no more.
+        let each = Duration::from_nanos(run.plan.loss_timeout_ns_of(plan)).saturating_mul(crate::measure::MOST_SILENT);
+        let each = each.saturating_add(longest_pause(plan)).as_secs_f64();
+        let trial = match (load.duration_ns, load.messages) {
+            (Some(ns), _) => Duration::from_nanos(ns),
+            (None, messages) => {
+                let seconds = messages.unwrap_or(u64::MAX) as f64 * each;
+                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+            }
+        };
+        return trial.saturating_mul(trials);
     }
     let most_samples = plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0);
     let trials = plan.channel.as_ref().map_or(1, |flow| flow.rates_hz.len().max(1));
     let trials = plan.rpc.as_ref().map_or(trials, |calls| calls.rates_hz.len().max(1)) as f64;
     let each = Duration::from_nanos(run.plan.loss_timeout_ns_of(plan)).saturating_add(longest_pause(plan));
     let seconds = (most_samples.saturating_add(plan.warmup)) as f64 * trials * each.as_secs_f64();
-    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 /// The longest time between two messages that the plan asks for.

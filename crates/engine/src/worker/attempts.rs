@@ -56,6 +56,11 @@ impl Attempts {
         cap_ns.map(|cap| cap.saturating_sub(spent).max(1))
     }
 
+    /// What was written of the attempt before is still in the files that count.
+    pub(super) fn is_written(&self) -> bool {
+        self.is_written
+    }
+
     /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
     pub(super) fn make_room(&mut self, output: &mut Output) -> Result<()> {
         if std::mem::take(&mut self.is_written) {

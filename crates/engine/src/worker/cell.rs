@@ -87,13 +87,13 @@ impl Leader {
         let plan = &self.job.sub_experiment;
         let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
+        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
+        let mut warm = Recorder::new(base, Raw::None, warmup)?;
         if plan.one_way {
             // What latencies one way are made in at the end: found to be too little now, and not then.
             let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.followers));
             drop(reserved::<u64>(values, "values of latencies one way")?);
         }
-        let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
-        let mut warm = Recorder::new(base, Raw::None, warmup)?;
         let (setting, first) = (self.setting(&session.inboxes[0], &shared), session.sequence);
         let mut trips = RoundTrips::new(self.controls.followers(), None, first, payload_bytes as usize);
         let lane = &mut *session.lanes[0];

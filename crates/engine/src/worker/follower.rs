@@ -51,8 +51,8 @@ impl Follower {
         };
         if let Some(versions) = versions {
             // A leader that has gone need not be told.
-            let _ = control.send(&FromFollower::Failed(versions.differ()));
-            return Err(Error::Failed(versions.differ()));
+            let _ = control.send(&FromFollower::Failed(versions.differ("leader", "follower")));
+            return Err(Error::Failed(versions.differ("leader", "follower")));
         }
         if let Err(NoMessage::Junk(junk)) = &greeting {
             // The same.

@@ -65,6 +65,11 @@ impl Leader {
 
     /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
     pub(super) fn make_room(&mut self) -> Result<()> {
+        if self.attempts.is_written() {
+            // Whoever is killed from here on leaves a payload that does not count, and not one that is half of each.
+            self.controls.report(&FromLeader::Replacing);
+            self.controls.await_noted()?;
+        }
         self.attempts.make_room(&mut self.files)
     }
 

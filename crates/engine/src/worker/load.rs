@@ -80,15 +80,24 @@ impl Leader {
         self.finish_cell(cell, ending)
     }
 
-    /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing.
-    fn warm_up(&mut self, session: &mut Session<'_>, payload_bytes: u64, load: &Load, messages: u64) -> Result<u64> {
+    /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing,
+    /// unless they come damaged.
+    /// Returns how many were sent, and how many of them came damaged.
+    fn warm_up(
+        &mut self,
+        session: &mut Session<'_>,
+        payload_bytes: u64,
+        load: &Load,
+        messages: u64,
+    ) -> Result<(u64, u64)> {
         if messages == 0 {
-            return Ok(0);
+            return Ok((0, 0));
         }
         let duration_ns = load.duration_ns.map_or(LONGEST_WARMUP_NS, |ns| (ns / WARMUP_SHARE).min(LONGEST_WARMUP_NS));
         let bounds = Bounds { messages: Some(messages), duration_ns: Some(duration_ns) };
         let offer = Offer::Rate { rate_hz: WARMUP_HZ };
-        Ok(self.trial(session, payload_bytes, offer, bounds, u64::MAX)?.sent)
+        let trial = self.trial(session, payload_bytes, offer, bounds, u64::MAX)?;
+        Ok((trial.sent, counts(&trial).damaged))
     }
 
     fn offer(
@@ -220,12 +229,13 @@ impl Leader {
         payload_bytes: u64,
         load: &Load,
         cell: Progress,
-        warmup: u64,
+        (warmup, damaged): (u64, u64),
         handover_ns: Handovers,
         ending: Option<&Error>,
     ) -> Cell {
         let Progress { begun, trials, .. } = cell;
-        let counts = trials.iter().map(counts).fold(Counts::default(), |sum, counts| sum + counts);
+        let counts_of_warmup = Counts { sent: damaged, damaged, ..Counts::default() };
+        let counts = trials.iter().map(counts).fold(counts_of_warmup, |sum, counts| sum + counts);
         let planned = load.offers.len();
         let cut_short = match (ending, trials.len() < planned) {
             (Some(error), _) => Some(error.to_string()),

@@ -154,3 +154,14 @@ fn find(system: &str, plugin: Option<&Path>, built_in: BuiltIn<'_>) -> Result<Ar
         .cloned()
         .ok_or_else(|| Error::Failed(format!("system '{system}' is not known here; name its plugin (--plugin)")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_that_this_side_has_not_is_not_loaded() {
+        let found = find("ecal", None, &[]);
+        assert!(matches!(found, Err(Error::Failed(why)) if why.contains("system 'ecal' is not known here")));
+    }
+}

@@ -60,8 +60,6 @@ impl Leader {
         let topics = session.lanes.len();
         let (crew, sending) = (&Crew::new(topics), Sending::of(topics));
         let messages: Vec<u64> = programme.topics.iter().map(|topic| topic.messages).collect();
-        // What latencies are made in at the end: found to be too little now, and not then.
-        drop(reserved::<u64>(messages.iter().sum::<u64>().saturating_mul(6), "values of latencies")?);
         let sent = messages.iter().map(|count| filled(u64::MAX, *count, "times of sending"));
         let mut sent = sent.collect::<std::result::Result<Vec<_>, _>>()?;
         let sequence = session.sequence;
@@ -79,6 +77,8 @@ impl Leader {
             }
         });
         let mut memory = ArrivalMemory::create(messages.clone(), 1)?;
+        // What latencies are made in at the end: found to be too little now, and not then.
+        drop(reserved::<u64>(messages.iter().sum::<u64>().saturating_mul(6), "values of latencies")?);
         // Under a recording they have many sizes.
         let receive =
             Begin { most: messages, arrivals: Some(memory.path()), ..Begin::new(Task::Count, sequence + 1, 0) };

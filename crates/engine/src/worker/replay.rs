@@ -3,7 +3,7 @@
 
 use super::leader::{Leader, Session};
 use super::programme::{Played, Programme, TopicPlan};
-use super::trials::{Trials, cut_short};
+use super::trials::{Trials, cut_short, damaged_of};
 use super::{Error, Result};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::passage::{Kept, Tally};
@@ -45,6 +45,7 @@ impl Leader {
             length: recorded.largest_sent_bytes() as usize,
             publisher: 0,
         };
+        let mut damaged = 0;
         if messages > 0 {
             let period = base.ticks_per_ns() * 1e9 / WARMUP_HZ;
             let times = |begin: u64, index: usize| {
@@ -53,6 +54,7 @@ impl Leader {
             };
             let topics = recorded.iter().map(|recorded| topic(recorded, messages)).collect();
             let sent = self.play(session, &Programme { topics, times: &times, capped })?;
+            damaged = damaged_of(&sent.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
         let (mut trials, mut broken) = (Vec::new(), None);
@@ -71,7 +73,7 @@ impl Leader {
         let (after, ending) = self.after_trials(session, broken)?;
         let duration_ns = begun.elapsed().as_nanos() as u64;
         let handover_ns = Handovers { before, after };
-        let measured = Trials { trials, planned: 1, handover_ns, duration_ns, ending };
+        let measured = Trials { trials, damaged, planned: 1, handover_ns, duration_ns, ending };
         let of = |trial: &ChannelTrial| (trial.counts, trial.cut_short.clone());
         self.report_trials(session, payload_bytes, measured, of, |cell, trials| {
             // The plan's number is that of all topics together.

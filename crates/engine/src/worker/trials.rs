@@ -102,12 +102,19 @@ pub(super) struct Tallied {
     pub broken: Option<Error>,
 }
 
+/// How many messages of all streams came damaged.
+pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
+    arrived.iter().map(|arrived| arrived.damaged).sum()
+}
+
 /// Sends a piece.
 type Send = fn(&mut Leader, &mut Session<'_>, Piece) -> Result<Sent>;
 
 /// The trials of a payload.
 pub(super) struct Trials<R> {
     pub trials: Vec<R>,
+    /// Messages that came damaged, or calls that failed, in the warm-ups.
+    pub damaged: u64,
     pub planned: usize,
     pub handover_ns: Handovers,
     pub duration_ns: u64,
@@ -136,14 +143,14 @@ impl Leader {
         self.make_room()?;
         let before = self.handover(session)?;
         let begun = Instant::now();
-        let (mut trials, mut broken) = (Vec::new(), None);
+        let (mut trials, mut broken, mut damaged) = (Vec::new(), None, 0);
         for rate_hz in rates_hz {
             if self.shared.stop.load(Relaxed) || base.now() >= capped || broken.is_some() {
                 break;
             }
             let period = rate_hz.map_or(0.0, |rate_hz| base.ticks_per_ns() * 1e9 / rate_hz);
             let piece = Piece { payload_bytes, messages, rate_hz: *rate_hz, period, capped, has_publishers };
-            match self.warmed_up_trial(session, warmup, piece, send) {
+            match self.warmed_up_trial(session, warmup, piece, send, &mut damaged) {
                 Ok(mut tallied) => {
                     broken = tallied.broken.take();
                     trials.push(finish(tallied, *rate_hz));
@@ -155,7 +162,8 @@ impl Leader {
         }
         let (after, ending) = self.after_trials(session, broken)?;
         let duration_ns = begun.elapsed().as_nanos() as u64;
-        Ok(Trials { trials, planned: rates_hz.len(), handover_ns: Handovers { before, after }, duration_ns, ending })
+        let handover_ns = Handovers { before, after };
+        Ok(Trials { trials, damaged, planned: rates_hz.len(), handover_ns, duration_ns, ending })
     }
 
     /// The hand-over probe after all trials, unless something is broken, and why nothing more is measured.
@@ -171,9 +179,18 @@ impl Leader {
         Ok((after, self.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted)))
     }
 
-    fn warmed_up_trial(&mut self, session: &mut Session<'_>, warmup: u64, piece: Piece, send: Send) -> Result<Tallied> {
+    fn warmed_up_trial(
+        &mut self,
+        session: &mut Session<'_>,
+        warmup: u64,
+        piece: Piece,
+        send: Send,
+        damaged: &mut u64,
+    ) -> Result<Tallied> {
         if warmup > 0 {
-            send(self, session, Piece { messages: warmup, ..piece })?.broken.map_or(Ok(()), Err)?;
+            let sent = send(self, session, Piece { messages: warmup, ..piece })?;
+            *damaged += damaged_of(&sent.arrived);
+            sent.broken.map_or(Ok(()), Err)?;
         }
         self.trial_of(session, piece, send)
     }
@@ -239,9 +256,10 @@ impl Leader {
         of: fn(&R) -> (Counts, Option<String>),
         put: fn(&mut Cell, Vec<R>),
     ) -> Result<()> {
-        let Trials { trials, planned, handover_ns, duration_ns, ending } = measured;
+        let Trials { trials, damaged, planned, handover_ns, duration_ns, ending } = measured;
         let plan = &self.job.sub_experiment;
-        let counts = trials.iter().map(|trial| of(trial).0).fold(Counts::default(), |sum, counts| sum + counts);
+        let warmup = Counts { sent: damaged, damaged, ..Counts::default() };
+        let counts = trials.iter().map(|trial| of(trial).0).fold(warmup, |sum, counts| sum + counts);
         let cut_short = match (&ending, trials.len() < planned) {
             (Some(error), _) => Some(error.to_string()),
             (None, true) => Some(format!("time cap: {} of {planned} rates", trials.len())),

@@ -9,6 +9,10 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Most samples that are held at a time, 8 bytes each: twice as many as an experiment may have of a payload.
+const MOST_SAMPLES: usize = 200_000_000;
+const TOO_MANY: &str = "is one more than 200000000 samples, the most that are held at a time";
+
 /// Most samples whose memory is kept for the next payload.
 const SPARE_SAMPLES: usize = 1 << 20;
 
@@ -26,6 +30,8 @@ pub enum Stop {
     Row(u64, RowError),
     /// This line cannot be read.
     Chunk(u64, ChunkError),
+    /// With this line there are more samples than are held.
+    TooMany(u64),
 }
 
 /// The same, where the file is known.
@@ -52,6 +58,7 @@ impl Stop {
                 Some(column) => FileError::wrong_value(file, lines + line, column, &error.value, error.what),
                 None => FileError::wrong_line(file, lines + line, &error.value, error.what),
             },
+            Stop::TooMany(line) => FileError::wrong_line(file, lines + line, "", TOO_MANY),
             Stop::Chunk(_, ChunkError::Io(error)) => FileError::reading(file, &error),
             Stop::Chunk(line, ChunkError::LineTooLong) => {
                 FileError::wrong_line(file, lines + line, "", "is too long for a row")
@@ -91,6 +98,7 @@ pub struct Collector<'a, T, F> {
     gate: Option<(&'a Mutex<()>, usize)>,
     held_all: bool,
     open_ended: bool,
+    most: usize,
     head: Option<Held>,
     open: Vec<Held>,
     done: Vec<(Bytes, T)>,
@@ -106,6 +114,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             gate: None,
             held_all: false,
             open_ended: false,
+            most: MOST_SAMPLES,
             head: None,
             open: Vec::new(),
             done: Vec::new(),
@@ -160,6 +169,9 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             let read = self.chunk(layout, chunk, &mut shape);
             chunks.check().map_err(|error| Stop::Chunk(self.lines, ChunkError::Io(error)))?;
             read?;
+            if self.open.iter().map(|held| held.latencies_us.len()).sum::<usize>() > self.most {
+                return Err(Stop::TooMany(self.lines));
+            }
             if self.done.len() > payloads {
                 passed = None;
             }

@@ -1,6 +1,6 @@
 //! `tripmeter job`: run, process, check and history, one after the other, in a results database.
 
-use super::run::{Prepared, exit_code};
+use super::run::{Prepared, exit_code, signals_end_us};
 use super::{check, history, process, prune};
 use crate::args::JobArgs;
 use crate::database::last_part;
@@ -38,6 +38,10 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     if manifest.status == Status::Interrupted {
         return Ok(exit::INTERRUPTED);
     }
+    let allowed = prepared.allowed;
+    // With its own files.
+    drop(prepared);
+    signals_end_us();
     let (plots, options) = (place.join("plots"), args.plotting.options());
     let code = summarise(&place, &plots, options)?;
     if code != exit::GOOD {
@@ -57,7 +61,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     say(args, &history::draw(&results, Some(&limits), &pictures, options)?);
     say(args, &format!("results in '{}'\n", place.display()));
     Ok(match check::exit_code(&checked, args.strict) {
-        exit::GOOD => exit_code(&manifest, prepared.allowed),
+        exit::GOOD => exit_code(&manifest, allowed),
         failing => failing,
     })
 }

@@ -7,6 +7,7 @@ use crate::output;
 use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
+use tripmeter_model::printable::line;
 use tripmeter_report::counted;
 
 /// `tripmeter prune`
@@ -40,7 +41,7 @@ fn named(args: &PruneArgs) -> Result<Vec<String>, CliError> {
 pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: bool) -> Result<String, CliError> {
     let contents = Contents::read(database)?;
     let mut told = String::new();
-    let mut left_alone = |name: &str, why: &str| told += &format!("left alone: '{name}': {why}\n");
+    let mut left_alone = |name: &str, why: &str| told += &format!("left alone: '{}': {}\n", line(name), line(why));
     let mut experiments: Vec<&String> = Vec::new();
     for name in &contents.folders {
         let why = match Began::of_name(name) {
@@ -64,7 +65,8 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
                 CliError::new(exit::CANNOT_CREATE, text)
             })?;
         }
-        told += &format!("{}: {}\n", if dry_run { "would remove" } else { "removed" }, folder.display());
+        let verb = if dry_run { "would remove" } else { "removed" };
+        told += &format!("{verb}: {}\n", line(&folder.display().to_string()));
     }
     let verb = if dry_run { "would be removed" } else { "removed" };
     let (removed, all) = (old.len(), experiments.len());

@@ -7,8 +7,9 @@ use crate::progress::Progress;
 use crate::recording::{self, Opened};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand};
@@ -149,12 +150,21 @@ impl Prepared {
     }
 }
 
+/// Whether nothing is measured any more, so that signals end the program as usual.
+static IS_OVER: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// From now on, signals end the program.
+pub fn signals_end_us() {
+    IS_OVER.store(true, Relaxed);
+}
+
 /// A flag that is set by Ctrl-C and its like; the engine then ends what runs and keeps what was measured.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())
+        signal_hook::flag::register_conditional_default(signal, IS_OVER.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
             .map_err(|error| CliError::new(exit::SOFTWARE, format!("cannot watch for signal {signal}: {error}")))?;
     }
     Ok(stop)
@@ -183,9 +193,8 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
         if cell.is_damaged() && !allowed.allow_damage {
             let all = cell.earlier_attempts.iter().fold(cell.counts, |sum, earlier| sum + earlier.counts);
             let (damaged, sent) = (all.damaged, all.sent);
-            lines.push(format!(
-                "{place}: {damaged} of {sent} messages came damaged; --allow-damage makes that no failure"
-            ));
+            let what = if cell.rpc.is_empty() { "messages came damaged" } else { "calls failed" };
+            lines.push(format!("{place}: {damaged} of {sent} {what}; --allow-damage makes that no failure"));
         }
         if cell.is_all_lost() && !allowed.allow_loss {
             lines.push(format!("{place}: nothing came of what was sent; --allow-loss makes that no failure"));

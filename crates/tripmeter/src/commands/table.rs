@@ -106,7 +106,7 @@ fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifes
 fn too_long(text: &str) -> Option<String> {
     let (mut begin, mut is_escaped) = (None, false);
     // Of each bracket that is open, whether it is a list's.
-    let (mut open, mut elements) = (Vec::new(), 0);
+    let (mut open, mut elements, mut members) = (Vec::new(), 0, 0);
     for (at, byte) in text.bytes().enumerate() {
         match (byte, begin) {
             _ if is_escaped => is_escaped = false,
@@ -124,8 +124,12 @@ fn too_long(text: &str) -> Option<String> {
             (b']' | b'}', None) => {
                 open.pop();
             }
-            (b',', None) => elements += usize::from(open.last() == Some(&true)),
+            (b',', None) if open.last() == Some(&true) => elements += 1,
+            (b',', None) => members += 1,
             _ => {}
+        }
+        if members > manifest::MOST_MEMBERS {
+            return Some(format!("objects of more than {} members in all, which are the most", manifest::MOST_MEMBERS));
         }
         if elements > manifest::MOST_ELEMENTS {
             return Some(format!("lists of more than {} elements in all, which are the most", manifest::MOST_ELEMENTS));
@@ -146,12 +150,16 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_all_lists_are_counted_and_nothing_else_is() {
+    fn elements_of_all_lists_are_counted_and_members_apart() {
         let most = manifest::MOST_ELEMENTS;
         let list = |elements: usize| format!("[{}]", vec!["\"\""; elements].join(","));
         let fields = vec!["\"a,[\\\"\": 1"; most + 1].join(", ");
         assert_eq!(too_long(&format!("{{\"b\": {}, {fields}}}", list(most))), None);
         assert!(too_long(&list(most + 1)).is_some());
+        let members = |members: usize| format!("{{{}}}", vec!["\"\":1"; members].join(","));
+        assert_eq!(too_long(&members(manifest::MOST_MEMBERS)), None);
+        let told = too_long(&members(manifest::MOST_MEMBERS + 2));
+        assert!(told.is_some_and(|what| what.contains("4000000 members")));
         let two = format!("{{\"a\": {}, \"b\": {{\"c\": {}}}}}", list(most / 2), list(most / 2 + 1));
         assert!(too_long(&two).is_some_and(|what| what.contains("250000 elements")));
     }

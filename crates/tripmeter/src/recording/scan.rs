@@ -8,6 +8,7 @@ use mcap::{MAGIC, McapError, parse_record};
 use std::collections::HashMap;
 use std::io::{self, Read};
 use thiserror::Error;
+use tripmeter_model::manifest::MOST_TEXT_BYTES;
 use tripmeter_model::payload::LARGEST_BYTES;
 
 /// Bytes of one read.
@@ -99,6 +100,12 @@ fn check_begin(source: &mut impl Read) -> Result<(), Broken> {
 fn note(record: &Record<'_>, channels: &mut HashMap<u16, String>, writer: &mut Writer) -> Result<(), Broken> {
     let damaged = |what: String| Err(Broken::Wrong(format!("is damaged: {what}")));
     match record {
+        Record::Channel(channel) if channel.topic.len() > MOST_TEXT_BYTES => {
+            let (id, bytes) = (channel.id, channel.topic.len());
+            let what =
+                format!("cannot be played: the topic of channel {id} has {bytes} bytes, {MOST_TEXT_BYTES} at most");
+            return Err(Broken::Wrong(what));
+        }
         Record::Channel(channel) => match channels.get(&channel.id) {
             None => drop(channels.insert(channel.id, channel.topic.clone())),
             Some(topic) if *topic == channel.topic => {}

@@ -175,6 +175,23 @@ fn messages_that_were_lost_do_not_refute_udp() {
 }
 
 #[test]
+fn messages_that_were_lost_do_not_refute_shared_memory() {
+    let with = |arrived, is_elsewhere| {
+        both(move |side| {
+            map(side, Some(BYTES / 16));
+            side.received_messages = arrived;
+            if is_elsewhere {
+                read_and_write(side, all_bytes());
+            }
+        })
+    };
+    let claimed = of(Path::SharedMemory);
+    assert_verdict(&claimed, &with(messages_for(BYTES), false), Verdict::Failed, "was touched by both");
+    assert_verdict(&claimed, &with(0, false), Verdict::NotVisible, "only 0 of 32 messages came");
+    assert_verdict(&claimed, &with(0, true), Verdict::Failed, "went by read and write");
+}
+
+#[test]
 fn others_on_the_loopback_do_not_hide_data_sharing_under_udp() {
     let with = |touched| {
         both(move |side| {
