@@ -80,7 +80,7 @@ impl Follower {
         result
     }
 
-    pub(super) fn say(&mut self, message: &FromFollower) -> Result<()> {
+    pub(super) fn send(&mut self, message: &FromFollower) -> Result<()> {
         self.control.send(message).map_err(|error| Error::of("the leader has gone", error))
     }
 
@@ -100,7 +100,7 @@ impl Follower {
 
     /// Sends the leader what has come of the messages.
     pub(super) fn report(&mut self, report: Report) -> Result<()> {
-        self.say(&FromFollower::Report(Box::new(report)))
+        self.send(&FromFollower::Report(Box::new(report)))
     }
 
     /// Answers messages until the leader says stop, or has gone.
@@ -163,7 +163,7 @@ impl Follower {
     }
 
     /// The next word of the leader.
-    pub(super) fn hear(&self, time: Duration) -> std::result::Result<ToFollower, NoMessage> {
+    pub(super) fn recv(&self, time: Duration) -> std::result::Result<ToFollower, NoMessage> {
         self.control.receive(time)
     }
 
@@ -175,7 +175,7 @@ impl Follower {
     /// Messages may come from now on. Under wait `callback` they may only once [`answer`](Self::answer) handles them,
     /// which says so itself.
     pub(super) fn ready(&mut self) -> Result<()> {
-        if self.is_called_back() { Ok(()) } else { self.say(&FromFollower::Ready) }
+        if self.is_called_back() { Ok(()) } else { self.send(&FromFollower::Ready) }
     }
 
     /// Messages are handled in the system's own thread.

@@ -2,9 +2,9 @@
 //! process checks the lines that came of it.
 
 use super::cell::MANY_SAMPLES;
-use super::crew::Window;
 use super::leader::Leader;
 use super::output::Output;
+use super::pool::Window;
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
 use crate::handover::Page;

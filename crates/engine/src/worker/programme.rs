@@ -1,8 +1,8 @@
 //! What is published on many topics at once, and what came of it.
 
-use super::conduct::{Conducted, Heard};
-use super::crew::{Crew, look_ns};
 use super::leader::{Leader, Session};
+use super::parallel::{FollowerSide, Parallel};
+use super::pool::{ThreadPool, look_ns};
 use super::trials::end_of;
 use super::{Error, Result};
 use crate::lanes::{Publication, Published};
@@ -58,13 +58,13 @@ impl Leader {
     /// Publishes on all topics; the follower notes what comes.
     pub(super) fn play<'r>(&mut self, session: &mut Session<'_>, programme: &Programme<'_, 'r>) -> Result<Played<'r>> {
         let topics = session.lanes.len();
-        let (crew, sending) = (&Crew::new(topics), Sending::of(topics));
+        let (pool, sending) = (&ThreadPool::new(topics), Sending::of(topics));
         let messages: Vec<u64> = programme.topics.iter().map(|topic| topic.messages).collect();
         let sent = messages.iter().map(|count| filled(u64::MAX, *count, "times of sending"));
         let mut sent = sent.collect::<std::result::Result<Vec<_>, _>>()?;
         let sequence = session.sequence;
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(topics) };
-        let settings = session.inboxes.iter().zip(&crew.shared).map(|(inbox, shared)| self.setting(inbox, shared));
+        let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
         let places = settings.zip(&sending).zip(&programme.topics);
         let works = session.lanes.iter_mut().zip(&mut sent).zip(places).enumerate();
         let works = works.map(|(index, ((lane, sent), ((setting, sending), topic)))| {
@@ -82,14 +82,14 @@ impl Leader {
         // Under a recording they have many sizes.
         let receive =
             Begin { most: messages, arrivals: Some(memory.path()), ..Begin::new(Task::Count, sequence + 1, 0) };
-        let conducted = self.conduct(crew, &sending, receive, works.collect())?;
-        let Conducted { begin, used: own, ended, failure } = conducted;
+        let ran = self.run_parallel(pool, &sending, receive, works.collect())?;
+        let Parallel { begin, used: own, ended, failure } = ran;
         let none = Published { count: 0, end: End::Stopped, refused: 0 };
         let ended: Vec<Published> = ended.into_iter().map(|ended| ended.unwrap_or(none)).collect();
         sent.iter_mut().zip(&ended).for_each(|(sent, published)| sent.truncate(published.count));
         let last: Vec<u64> = ended.iter().map(|published| sequence + published.count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
-        let Heard { arrived, used: others, broken } = self.hear_received(last, failure)?;
+        let FollowerSide { arrived, used: others, broken } = self.recv_arrived(last, failure)?;
         let logs = memory.logs(0);
         // One that was killed has noted what came until then.
         let arrived = arrived.unwrap_or_else(|| logs.iter().map(ArrivalLog::arrived).collect());

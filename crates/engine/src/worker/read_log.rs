@@ -28,7 +28,7 @@ impl Follower {
     pub(super) fn read_logs(&mut self) -> Result<()> {
         self.pin(true)?;
         loop {
-            match self.hear(IDLE_TIMEOUT) {
+            match self.recv(IDLE_TIMEOUT) {
                 Ok(ToFollower::Begin(Begin { task: Task::ReadLog { is_pipe }, payload_bytes, most, .. })) => {
                     let check = LineCheck::new(payload_bytes as usize, most.first().copied().unwrap_or(0));
                     let (check, calls) = if is_pipe { self.read_pipe(check)? } else { self.read_file(check)? };
@@ -50,7 +50,7 @@ impl Follower {
         let pipe = OpenOptions::new().read(true).custom_flags(os::NO_WAIT).open(&file);
         let mut pipe = pipe.map_err(failed)?;
         let mut piece = vec![0; PIECE];
-        self.say(&FromFollower::Ready)?;
+        self.send(&FromFollower::Ready)?;
         let mut closed = None;
         loop {
             let nobody_writes = match pipe.read(&mut piece) {
@@ -83,7 +83,7 @@ impl Follower {
 
     /// Reads the file once it is written.
     fn read_file(&mut self, mut check: LineCheck) -> Result<(LineCheck, u64)> {
-        self.say(&FromFollower::Ready)?;
+        self.send(&FromFollower::Ready)?;
         let calls = loop {
             if let Some((calls, _)) = self.is_closed(IDLE_TIMEOUT)? {
                 break calls;
@@ -96,7 +96,7 @@ impl Follower {
 
     /// The number of calls, and when it was told, once the logger has closed what it writes to.
     fn is_closed(&mut self, time: Duration) -> Result<Option<(u64, Instant)>> {
-        match self.hear(time) {
+        match self.recv(time) {
             Ok(ToFollower::End { last }) => Ok(Some((last.first().copied().unwrap_or(0), Instant::now()))),
             Ok(_) => Err(Error::Failed("the leader's messages are out of order".to_owned())),
             Err(NoMessage::TimedOut) => Ok(None),

@@ -1,8 +1,8 @@
 //! The follower under pattern `channel`: a thread for each topic, or one that polls all of them, or takes from all
 //! publishers of one.
 
-use super::crew::{Crew, PAUSE, Window, look_ns};
 use super::follower::{Follower, setting};
+use super::pool::{PAUSE, ThreadPool, Window, look_ns};
 use super::{ANSWER_TIMEOUT, Error, Result};
 use crate::channel::NoMessage;
 use crate::lanes::{Ended, Endpoint, Received, Receiving, Setting};
@@ -33,7 +33,7 @@ impl Follower {
         let Begin { first, most: messages, arrivals, .. } = begin;
         let (streams, links) = (messages.len(), inboxes.len());
         // What stops the loops, a place for each stream: there may be fewer threads.
-        let (crew, has_publishers) = (&Crew::new(streams), self.setup().options.has_publishers());
+        let (pool, has_publishers) = (&ThreadPool::new(streams), self.setup().options.has_publishers());
         if links != if has_publishers { 1 } else { streams } {
             return Err(Error::Failed(format!("the leader publishes {streams} streams, here are {links} links")));
         }
@@ -41,19 +41,19 @@ impl Follower {
         let take_timeout_ns = look_ns(links);
         let mut memory = self.arrivals(arrivals.as_deref(), messages)?;
         let mut logs = memory.logs(0).into_iter();
-        let receiving = crew.shared.chunks(each).map(|ends| {
+        let receiving = pool.shared.chunks(each).map(|ends| {
             let logs = logs.by_ref().take(each).collect();
             Receiving { first, logs, has_publishers, ends, take_timeout_ns }
         });
         let receiving = receiving.collect();
-        let (taken, received) = self.receive_all(crew, endpoint, inboxes, receiving)?;
+        let (taken, received) = self.receive_all(pool, endpoint, inboxes, receiving)?;
         let streams = received.iter().flat_map(|received| received.streams.iter().copied());
         let nobodys = received.iter().filter_map(|received| received.nobodys);
-        self.say_received(streams.chain(nobodys).collect(), taken)
+        self.send_arrived(streams.chain(nobodys).collect(), taken)
     }
 
     /// Says what has come; an error if that is all, as the transport failed.
-    pub(super) fn say_received(&mut self, arrived: Vec<Arrived>, taken: Taken) -> Result<()> {
+    pub(super) fn send_arrived(&mut self, arrived: Vec<Arrived>, taken: Taken) -> Result<()> {
         let Taken { used, failure } = taken;
         let why = failure.map(|failure| format!("take messages: {failure}"));
         self.report(Report { arrived, used, failed: why.clone(), ..Report::default() })?;
@@ -63,14 +63,14 @@ impl Follower {
     /// Receives what comes over each link, as the wait is, and returns how that went.
     fn receive_all(
         &mut self,
-        crew: &Crew,
+        pool: &ThreadPool,
         endpoint: &mut dyn Endpoint,
         inboxes: &[Box<Inbox>],
         receiving: Vec<Receiving<'_>>,
     ) -> Result<(Taken, Vec<Received>)> {
         type Work<'a> = Box<dyn FnOnce() -> Ended<Vec<Received>> + Send + 'a>;
         let listening = || {
-            crew.ready.fetch_add(1, Release);
+            pool.ready.fetch_add(1, Release);
         };
         let setup = self.setup();
         let settings =
@@ -92,13 +92,13 @@ impl Follower {
             });
             works.collect()
         };
-        let (taken, received) = self.with_crew(crew, works)?;
+        let (taken, received) = self.in_pool(pool, works)?;
         Ok((taken, received.into_iter().flatten().collect()))
     }
 
-    /// Does each of the works in a thread of the crew, until the leader says that it has sent all, or it has gone. Returns
+    /// Does each of the works in a thread of the pool, until the leader says that it has sent all, or it has gone. Returns
     /// how that went, and what came of each.
-    pub(super) fn with_crew<W, R>(&mut self, crew: &Crew, works: Vec<W>) -> Result<(Taken, Vec<R>)>
+    pub(super) fn in_pool<W, R>(&mut self, pool: &ThreadPool, works: Vec<W>) -> Result<(Taken, Vec<R>)>
     where
         W: FnOnce() -> Ended<R> + Send,
         R: Send,
@@ -107,12 +107,12 @@ impl Follower {
         std::thread::scope(|scope| {
             let (mut threads, mut started) = (Vec::new(), Ok(()));
             for (index, work) in works.into_iter().enumerate() {
-                let member = crew.hire();
+                let member = pool.register();
                 let spawned = Builder::new().name(format!("link-{index}")).spawn_scoped(scope, move || {
                     member.begin(index);
                     let made = work();
                     if made.1.is_err() {
-                        crew.orphan();
+                        pool.orphan();
                     }
                     made
                 });
@@ -121,11 +121,11 @@ impl Follower {
                     Err(error) => started = Err(Error::of("a thread for each link cannot be started", error)),
                 }
             }
-            let attended = started.and_then(|()| self.attend(crew, threads.len()));
+            let attended = started.and_then(|()| self.attend(pool, threads.len()));
             if attended.is_err() {
-                crew.orphan();
+                pool.orphan();
             }
-            self.remind(crew, wait);
+            self.remind(pool, wait);
             let (mut done, mut failure) = (Vec::new(), None);
             for thread in threads {
                 let ended = thread.join().map_err(|_| Error::Failed("the thread of a link panicked".to_owned()))?;
@@ -142,41 +142,41 @@ impl Follower {
     }
 
     /// Hears the leader while messages come. Returns what was used until the last was sent.
-    fn attend(&mut self, crew: &Crew, threads: usize) -> Result<Used> {
+    fn attend(&mut self, pool: &ThreadPool, threads: usize) -> Result<Used> {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
-        while crew.ready.load(Acquire) < threads {
-            if Instant::now() > deadline || !crew.is_running() {
+        while pool.ready.load(Acquire) < threads {
+            if Instant::now() > deadline || !pool.is_running() {
                 return Err(Error::Failed("the threads of the links do not start".to_owned()));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
         let window = Window::open();
-        self.say(&FromFollower::Ready)?;
+        self.send(&FromFollower::Ready)?;
         loop {
-            match self.hear(PAUSE) {
+            match self.recv(PAUSE) {
                 Ok(ToFollower::End { last }) => {
                     let used = window.close();
                     // One thread may ask for the numbers of all.
-                    crew.shared.iter().zip(last).for_each(|(shared, last)| shared.last.store(last, Relaxed));
-                    crew.shared.iter().for_each(|shared| shared.stop.store(true, Release));
-                    crew.rouse();
+                    pool.shared.iter().zip(last).for_each(|(shared, last)| shared.last.store(last, Relaxed));
+                    pool.shared.iter().for_each(|shared| shared.stop.store(true, Release));
+                    pool.wake();
                     return Ok(used);
                 }
                 Ok(_) => return Err(Error::Failed("the leader's messages are out of order".to_owned())),
                 Err(error @ (NoMessage::Closed | NoMessage::Junk(_))) => return Err(error.into()),
                 // A thread that failed has said to all that it is over.
-                Err(NoMessage::TimedOut) if !crew.is_running() => return Ok(window.close()),
+                Err(NoMessage::TimedOut) if !pool.is_running() => return Ok(window.close()),
                 Err(NoMessage::TimedOut) => {}
             }
         }
     }
 
     /// Interrupts threads that wait without a time-out until all have ended.
-    fn remind(&self, crew: &Crew, wait: Wait) {
+    fn remind(&self, pool: &ThreadPool, wait: Wait) {
         let by_signal = self.setup().interrupt && wait == Wait::Block;
-        while crew.is_running() {
+        while pool.is_running() {
             std::thread::park_timeout(REMINDER);
-            (0..crew.shared.len()).for_each(|thread| crew.interrupt(thread, by_signal));
+            (0..pool.shared.len()).for_each(|thread| pool.interrupt(thread, by_signal));
         }
     }
 }

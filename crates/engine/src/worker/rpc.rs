@@ -1,9 +1,9 @@
 //! One payload under pattern `rpc`: the leader's clients, each a thread with a link of its own, and the follower's answers.
 
-use super::conduct::Conducted;
-use super::crew::{Crew, look_ns};
 use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
+use super::parallel::Parallel;
+use super::pool::{ThreadPool, look_ns};
 use super::trials::{Piece, Sent, Tallied, end_of};
 use super::{Error, Result};
 use crate::lanes::{Answering, Calls, Ended, Endpoint};
@@ -40,14 +40,14 @@ impl Leader {
     /// Lets all clients call; the follower answers.
     fn call(&mut self, session: &mut Session<'_>, piece: Piece) -> Result<Sent> {
         let clients = session.lanes.len();
-        let (crew, sending) = (&Crew::new(clients), Sending::of(clients));
+        let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
         // What latencies are made in at the end: found to be too little now, and not then.
         drop(reserved::<u64>(piece.messages.saturating_mul(6 * clients as u64), "values of latencies")?);
         let mut made = (0..clients).map(|_| Made::new(piece.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
         let (sequence, length) = (session.sequence, piece.payload_bytes as usize);
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(clients) };
-        let draining = || crew.rouse_main();
-        let settings = session.inboxes.iter().zip(&crew.shared).map(|(inbox, shared)| self.setting(inbox, shared));
+        let draining = || pool.wake_main();
+        let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
         let works = session.lanes.iter_mut().zip(&mut made).zip(settings.zip(&sending)).enumerate();
         let works = works.map(|(index, ((lane, made), (setting, sending)))| {
             let draining = &draining;
@@ -58,13 +58,13 @@ impl Leader {
         });
         let payload_bytes = piece.payload_bytes;
         let answer = Begin::new(Task::Answer, sequence + 1, payload_bytes);
-        let conducted = self.conduct(crew, &sending, answer, works.collect())?;
-        let Conducted { begin, used, ended, failure } = conducted;
+        let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
+        let Parallel { begin, used, ended, failure } = ran;
         let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
         let ended: Vec<Called> = ended.into_iter().map(|ended| ended.unwrap_or_else(none)).collect();
         let last: Vec<u64> = ended.iter().map(|called| called.sequence).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
-        let heard = self.hear_received(last, failure)?;
+        let heard = self.recv_arrived(last, failure)?;
         let mut arrived = Vec::new();
         for (made, called) in made.iter_mut().zip(&ended) {
             made.truncate(called.calls);
@@ -123,12 +123,12 @@ impl Follower {
     /// used. Under `poll` one thread looks at all links in turns, else each has a thread.
     pub(super) fn answer_calls(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>]) -> Result<()> {
         type Work<'a> = Box<dyn FnOnce() -> Ended<()> + Send + 'a>;
-        let crew = &Crew::new(inboxes.len());
+        let pool = &ThreadPool::new(inboxes.len());
         let listening = || {
-            crew.ready.fetch_add(1, Release);
+            pool.ready.fetch_add(1, Release);
         };
         let setup = self.setup();
-        let settings = inboxes.iter().zip(&crew.shared).map(|(inbox, shared)| setting(setup, inbox, shared));
+        let settings = inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| setting(setup, inbox, shared));
         let works: Vec<Work<'_>> = if setup.options.wait == Wait::Poll {
             let (mut turns, mut settings) = (endpoint.in_turns(), settings);
             let Some(setting) = settings.next() else { return Err(Error::Failed("there is no link".to_owned())) };
@@ -143,7 +143,7 @@ impl Follower {
             });
             works.collect()
         };
-        let (taken, _) = self.with_crew(crew, works)?;
-        self.say_received(Vec::new(), taken)
+        let (taken, _) = self.in_pool(pool, works)?;
+        self.send_arrived(Vec::new(), taken)
     }
 }

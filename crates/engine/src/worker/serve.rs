@@ -58,7 +58,7 @@ impl Follower {
     fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<()> {
         let addresses: tripmeter_abi::Result<_> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
         let addresses = addresses.map_err(|error| Error::of("open", error))?;
-        self.say(&FromFollower::Opened { addresses })?;
+        self.send(&FromFollower::Opened { addresses })?;
         let ToFollower::Connect(peers) = self.control.receive(OPEN_TIMEOUT)? else {
             return Err(Error::Failed("the leader did not send its address".to_owned()));
         };
@@ -70,7 +70,7 @@ impl Follower {
         }
         self.pin(self.setup().own_threads)?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
-        self.say(&FromFollower::Connected { memory_lock })
+        self.send(&FromFollower::Connected { memory_lock })
     }
 
     /// Does what the leader says until it says good-bye.
@@ -84,7 +84,7 @@ impl Follower {
         loop {
             match self.control.receive(IDLE_TIMEOUT)? {
                 ToFollower::Handover => {
-                    self.say(&FromFollower::Ready)?;
+                    self.send(&FromFollower::Ready)?;
                     page.follow();
                 }
                 ToFollower::Begin(begin) if begin.observe => {

@@ -21,7 +21,7 @@ pub(super) fn look_ns(threads: usize) -> u64 {
 }
 
 /// The threads.
-pub(super) struct Crew {
+pub(super) struct ThreadPool {
     /// What ends each of them.
     pub shared: Vec<Shared>,
     targets: Vec<OnceLock<Target>>,
@@ -32,7 +32,7 @@ pub(super) struct Crew {
     pub ready: AtomicUsize,
 }
 
-impl Crew {
+impl ThreadPool {
     pub(super) fn new(threads: usize) -> Self {
         Self {
             shared: (0..threads).map(|_| Shared::default()).collect(),
@@ -44,7 +44,7 @@ impl Crew {
     }
 
     /// To be called before a thread is started.
-    pub(super) fn hire(&self) -> Member<'_> {
+    pub(super) fn register(&self) -> Member<'_> {
         self.running.fetch_add(1, AcqRel);
         Member(self)
     }
@@ -57,22 +57,22 @@ impl Crew {
     /// Ends the loop of every thread, as if the user had asked to stop.
     pub(super) fn stop(&self) {
         self.shared.iter().for_each(|shared| shared.stop.store(true, Relaxed));
-        self.rouse();
+        self.wake();
     }
 
     /// Ends the loop of every thread, because the other side has gone.
     pub(super) fn orphan(&self) {
         self.shared.iter().for_each(|shared| shared.peer_gone.store(true, Relaxed));
-        self.rouse();
+        self.wake();
     }
 
     /// Wakes every thread that is parked.
-    pub(super) fn rouse(&self) {
+    pub(super) fn wake(&self) {
         self.targets.iter().filter_map(OnceLock::get).for_each(|target| target.interrupt(false));
     }
 
     /// Has the main thread look around at once.
-    pub(super) fn rouse_main(&self) {
+    pub(super) fn wake_main(&self) {
         self.main.unpark();
     }
 
@@ -84,8 +84,8 @@ impl Crew {
     }
 }
 
-/// A place in the crew, which goes with the thread.
-pub(super) struct Member<'a>(&'a Crew);
+/// A place in the pool, which goes with the thread.
+pub(super) struct Member<'a>(&'a ThreadPool);
 
 impl Member<'_> {
     /// Shows which thread it is.

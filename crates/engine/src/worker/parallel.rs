@@ -1,8 +1,8 @@
 //! The leader's threads that measure beside each other: their start, and what happens until all have ended.
 
-use super::crew::{Crew, Window};
 use super::leader::Leader;
 use super::patience::{Patience, SIGN_OF_LIFE};
+use super::pool::{ThreadPool, Window};
 use super::{Error, Result};
 use crate::lanes::Ended;
 use crate::measure::Failure;
@@ -23,7 +23,7 @@ const WAKE_NS: u64 = 50_000;
 const DRAINING: Duration = Duration::from_millis(2);
 
 /// What the threads have done.
-pub(super) struct Conducted<R> {
+pub(super) struct Parallel<R> {
     /// When the first message was due, in ticks.
     pub begin: u64,
     /// What the process used meanwhile.
@@ -35,7 +35,7 @@ pub(super) struct Conducted<R> {
 }
 
 /// What the follower says of what was sent.
-pub(super) struct Heard {
+pub(super) struct FollowerSide {
     /// What has come of it; `None` if it cannot say any more.
     pub arrived: Option<Vec<Arrived>>,
     pub used: Used,
@@ -44,15 +44,15 @@ pub(super) struct Heard {
 }
 
 impl Leader {
-    /// Runs each of the works in a thread of the crew once the follower is ready, which is told `begin`; all begin at a tick
+    /// Runs each of the works in a thread of the pool once the follower is ready, which is told `begin`; all begin at a tick
     /// that they are told.
-    pub(super) fn conduct<W, R>(
+    pub(super) fn run_parallel<W, R>(
         &mut self,
-        crew: &Crew,
+        pool: &ThreadPool,
         sending: &[Sending],
         begin: Begin,
         works: Vec<W>,
-    ) -> Result<Conducted<R>>
+    ) -> Result<Parallel<R>>
     where
         W: FnOnce(u64) -> Ended<R> + Send,
         R: Send,
@@ -61,34 +61,34 @@ impl Leader {
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (index, work) in works.into_iter().enumerate() {
-                let member = crew.hire();
+                let member = pool.register();
                 let run = move || {
                     member.begin(index);
-                    let begin = await_start(start, crew, index);
+                    let begin = await_start(start, pool, index);
                     let made = begin.map(work);
                     sending[index].rest();
                     if made.as_ref().is_some_and(|(_, ended)| ended.is_err()) {
-                        crew.stop();
+                        pool.stop();
                     }
                     made
                 };
                 match Builder::new().name(format!("link-{index}")).spawn_scoped(scope, run) {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
-                        crew.stop();
+                        pool.stop();
                         return Err(Error::of("a thread for each link cannot be started", error));
                     }
                 }
             }
             if let Err(error) = self.controls.ask_all(&ToFollower::Begin(begin)) {
-                crew.stop();
+                pool.stop();
                 return Err(error);
             }
             let window = Window::open();
             let begin = base.now() + base.to_ticks(START_NS + WAKE_NS * count);
             start.store(begin, Release);
             threads.iter().for_each(|thread| thread.thread().unpark());
-            self.look_after(crew, sending);
+            self.look_after(pool, sending);
             let used = window.close();
             let (mut ended, mut failure) = (Vec::new(), None);
             for thread in threads {
@@ -97,12 +97,12 @@ impl Leader {
                 ended.push(made);
                 failure = failure.or(result.err());
             }
-            Ok(Conducted { begin, used, ended, failure })
+            Ok(Parallel { begin, used, ended, failure })
         })
     }
 
     /// Looks after the threads until all have ended.
-    fn look_after(&mut self, crew: &Crew, sending: &[Sending]) {
+    fn look_after(&mut self, pool: &ThreadPool, sending: &[Sending]) {
         let by_signal = self.job.sub_experiment.wait == Wait::Block && self.shared.interrupt.load(Relaxed);
         let overdue = SIGN_OF_LIFE.min(Duration::from_nanos(self.job.loss_timeout_ns) / 2);
         let standing = Duration::from_nanos(self.job.loss_timeout_ns) + overdue;
@@ -110,17 +110,17 @@ impl Leader {
         // What each thread last did, and when that was seen first.
         let mut lives = vec![((Shown::default(), 0), Instant::now()); sending.len()];
         let (mut looked, mut told) = (Instant::now(), Instant::now());
-        while crew.is_running() {
+        while pool.is_running() {
             let is_draining = sending.iter().any(|sending| sending.shown().is_draining());
             std::thread::park_timeout(if is_draining { DRAINING } else { overdue });
             let stopped = self.shared.stop.load(Relaxed);
             if stopped {
-                crew.stop();
+                pool.stop();
             }
             if self.shared.peer_gone.load(Relaxed) {
-                crew.orphan();
+                pool.orphan();
             }
-            for ((sending, shared), life) in sending.iter().zip(&crew.shared).zip(&mut lives) {
+            for ((sending, shared), life) in sending.iter().zip(&pool.shared).zip(&mut lives) {
                 let now = (sending.shown(), shared.sequence.load(Relaxed));
                 if now != life.0 || !now.0.is_busy() {
                     *life = (now, Instant::now());
@@ -134,7 +134,7 @@ impl Leader {
                 told = Instant::now();
             }
             let drained = sending.iter().enumerate().filter(|(_, sending)| sending.shown().is_draining());
-            drained.for_each(|(thread, _)| crew.interrupt(thread, by_signal));
+            drained.for_each(|(thread, _)| pool.interrupt(thread, by_signal));
             if looked.elapsed() < overdue && !stopped {
                 continue;
             }
@@ -142,7 +142,7 @@ impl Leader {
             for (thread, (sending, seen)) in sending.iter().zip(&mut seen).enumerate() {
                 let now = sending.shown();
                 if now.is_busy() && now == *seen {
-                    crew.interrupt(thread, by_signal);
+                    pool.interrupt(thread, by_signal);
                 }
                 *seen = now;
             }
@@ -151,7 +151,7 @@ impl Leader {
 
     /// Tells the follower the number of the last message over each link, and hears what has come of them. After a failure
     /// that is what it had noted until then, if it can still tell.
-    pub(super) fn hear_received(&mut self, last: Vec<u64>, failure: Option<Failure>) -> Result<Heard> {
+    pub(super) fn recv_arrived(&mut self, last: Vec<u64>, failure: Option<Failure>) -> Result<FollowerSide> {
         let sent = ToFollower::End { last };
         if failure.is_none() {
             self.controls.send_all(&sent)?;
@@ -163,17 +163,17 @@ impl Leader {
         let patience = if failure.is_some() { Patience::taking_after_failure } else { Patience::taking };
         match (self.controls.recv_report(0, patience(self.job.loss_timeout_ns)), failure) {
             (Ok(Report { arrived, used, failed: None, .. }), None) => {
-                Ok(Heard { arrived: Some(arrived), used, broken: None })
+                Ok(FollowerSide { arrived: Some(arrived), used, broken: None })
             }
             (Ok(Report { arrived, used, failed: Some(why), .. }), _) => {
                 let broken = Some(self.controls.failed(&format!("{} failed: {why}", self.controls.who(0))));
-                Ok(Heard { arrived: Some(arrived), used, broken })
+                Ok(FollowerSide { arrived: Some(arrived), used, broken })
             }
             (Ok(Report { arrived, used, .. }), Some(failure)) => {
-                Ok(Heard { arrived: Some(arrived), used, broken: Some(self.controls.diagnose(failure)) })
+                Ok(FollowerSide { arrived: Some(arrived), used, broken: Some(self.controls.diagnose(failure)) })
             }
             (Err(_), Some(failure)) => {
-                Ok(Heard { arrived: None, used: Used::default(), broken: Some(self.controls.diagnose(failure)) })
+                Ok(FollowerSide { arrived: None, used: Used::default(), broken: Some(self.controls.diagnose(failure)) })
             }
             (Err(error), None) => Err(error),
         }
@@ -181,10 +181,10 @@ impl Leader {
 }
 
 /// Sleeps until all threads may start; `None` if they are not to.
-fn await_start(start: &AtomicU64, crew: &Crew, thread: usize) -> Option<u64> {
+fn await_start(start: &AtomicU64, pool: &ThreadPool, thread: usize) -> Option<u64> {
     loop {
         match start.load(Acquire) {
-            _ if crew.shared[thread].stop.load(Relaxed) => return None,
+            _ if pool.shared[thread].stop.load(Relaxed) => return None,
             0 => std::thread::park_timeout(Duration::from_secs(1)),
             begin => return Some(begin),
         }
