@@ -1,6 +1,6 @@
 //! The files of one sub-experiment, written payload by payload.
 
-pub mod aside;
+pub mod discarded;
 mod log;
 mod stamps;
 mod trials;
@@ -56,7 +56,7 @@ impl Files {
     }
 
     fn of(folder: &Path, name: &str, raw: bool, parts: u64, what: &str) -> io::Result<Self> {
-        let create = |ending: &str| aside::create(&folder.join(format!("measurements_{name}.{ending}")));
+        let create = |ending: &str| discarded::create(&folder.join(format!("measurements_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
         if let Some(csv) = &mut csv {
             writeln!(csv, "{CSV_HEADER}")?;

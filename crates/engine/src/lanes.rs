@@ -6,7 +6,7 @@
 mod link;
 
 use crate::clock::Timebase;
-use crate::lines::Text;
+use crate::log_check::Text;
 use crate::measure::callback::Inbox;
 use crate::measure::calls::{Called, Made};
 use crate::measure::notes::ArrivalLog;

@@ -13,7 +13,7 @@ pub mod files;
 pub mod handover;
 pub mod lanes;
 mod last_line;
-pub mod lines;
+pub mod log_check;
 pub mod measure;
 pub mod memory;
 pub mod message;

@@ -5,7 +5,7 @@ use tripmeter_abi::{Loan, Message, Wait};
 use tripmeter_engine::clock::Clock;
 use tripmeter_engine::measure::answers::Answers;
 use tripmeter_engine::measure::trips::Trips;
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tracker, Watch};
+use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchFull};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
@@ -46,7 +46,7 @@ fn run(wait: Wait, settings: &[(&str, &str)], planned: usize) -> Result<(Vec<u64
     let shared = Shared::default();
     let mask = if wait == Wait::Poll { 0x3f } else { 0 };
     let timeout = (LOSS_TIMEOUT_NS, LOSS_TIMEOUT_NS);
-    let mut trips = Trips::new(Watch::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, mask);
+    let mut trips = Trips::new(Tap::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, mask);
     trips.begin(LENGTH);
     let mut samples = vec![0; planned];
     let (stored, end) = trips.run::<TouchFull>(&mut samples, u64::MAX);
@@ -157,7 +157,7 @@ fn the_deadline_and_the_user_end_the_loop_with_what_there_is() {
     let (mut link, clock) = link(Wait::Poll, &[]);
     let shared = Shared::default();
     let timeout = (LOSS_TIMEOUT_NS, LOSS_TIMEOUT_NS);
-    let mut trips = Trips::new(Watch::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, 0x3f);
+    let mut trips = Trips::new(Tap::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, 0x3f);
     trips.begin(LENGTH);
     let mut samples = vec![0; 1000];
     let (stored, end) = trips.run::<TouchFull>(&mut samples, 10 * SERVICE_NS);

@@ -5,7 +5,7 @@ use std::ptr;
 use tripmeter_abi::{Link, Loan, Message, Result};
 use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::measure::publish::{Publisher, Rest, Schedule, Sending};
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Watch};
+use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap};
 use tripmeter_engine::message::TouchNone;
 use tripmeter_engine::passage::{Tally, Topic};
 use tripmeter_engine::wire::Arrived;
@@ -92,7 +92,7 @@ fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outc
     let mut link = Slow { clock: clock.clone(), arrived: Vec::new(), stalled, refuses, buffer: [0; LENGTH / 8] };
     let (sending, mut sent) = (Sending::default(), vec![0; COUNT]);
     let schedule = Schedule { first: FIRST_NS, period: PERIOD_NS as f64 };
-    let mut watch = Watch::off(&mut link);
+    let mut watch = Tap::off(&mut link);
     let mut publisher = Publisher {
         link: &mut watch,
         clock: Still(clock.clone()),

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, LinkOptions, Loan, Message, Node, NodeOptions, Pattern, Result, Role, System, Wait};
 use tripmeter_engine::clock::Clock;
-use tripmeter_engine::lines::{LineCheck, Text};
+use tripmeter_engine::log_check::{LineCheck, Text};
 use tripmeter_engine::measure::logging::Calls;
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared};
 use tripmeter_model::manifest::Counts;

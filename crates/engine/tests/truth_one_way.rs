@@ -5,7 +5,7 @@ use tripmeter_abi::{Link, Loan, Message, Result, Wait};
 use tripmeter_engine::clock::Clock;
 use tripmeter_engine::measure::sink::Sink;
 use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, Stream, Unspaced};
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Watch};
+use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap};
 use tripmeter_engine::message::TouchFull;
 use tripmeter_engine::wire::Arrived;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
@@ -80,7 +80,7 @@ struct Sent {
 
 fn send<S: Spacing>(link: &mut Slow, spacing: &mut S, burst: u64, last: u64, deadline: u64) -> Sent {
     let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
-    let mut links = [Watch::off(link)];
+    let mut links = [Tap::off(link)];
     let mut stream = Stream::new(&mut links, clock, &shared, LENGTH, 0);
     let end = stream.run::<TouchFull, S>(spacing, Extent { burst, last, deadline });
     Sent { count: stream.sequence, ended: stream.ended, refused: stream.refused, end }
@@ -90,7 +90,7 @@ fn take(link: &mut Slow, last: u64) -> Arrived {
     let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
     shared.last.store(last, Relaxed);
     shared.stop.store(true, Relaxed);
-    let mut watch = Watch::off(link);
+    let mut watch = Tap::off(link);
     let mut sink = Sink::new(&mut watch, clock, &shared, 1);
     sink.run::<TouchFull>().expect("the link does not fail")
 }

@@ -11,7 +11,7 @@ use tripmeter_engine::measure::calls::{Client, Made};
 use tripmeter_engine::measure::notes::{DAMAGED, NEVER};
 use tripmeter_engine::measure::publish::{Rest, Schedule, Sending};
 use tripmeter_engine::measure::trips::Trips;
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tracker, Watch};
+use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchFull};
 use tripmeter_engine::passage::{Tally, Topic};
 use tripmeter_engine::wire::Arrived;
@@ -173,7 +173,7 @@ impl Run {
             Client { clock: fake.clone(), rest: fake.clone(), schedule, shared, sending: &sending, sequence: 0 };
         let mask = if self.wait == Wait::Poll { 0x3f } else { 0 };
         let timeout = (TIMEOUT_NS, TIMEOUT_NS);
-        let mut trips = Trips::new(Watch::off(&mut link), fake, Tracker::default(), shared, timeout, mask);
+        let mut trips = Trips::new(Tap::off(&mut link), fake, Tracker::default(), shared, timeout, mask);
         trips.begin(LENGTH);
         let ended = client.run(&mut made, self.deadline, |begun| trips.call::<TouchFull>(begun));
         let drained = trips.drain::<TouchFull>();

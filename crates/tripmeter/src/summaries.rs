@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::{commands, output};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tripmeter_engine::files::aside::ATTEMPTS;
+use tripmeter_engine::files::discarded::ATTEMPTS;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
 use tripmeter_model::plan::SubExperiment;

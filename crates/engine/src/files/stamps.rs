@@ -82,7 +82,7 @@ impl StampFiles {
     /// If a file exists or cannot be written.
     pub fn create(folder: &Path, name: &str, kind: Kind, raw: bool) -> io::Result<Self> {
         let [pattern, _, what] = kind.words();
-        let create = |ending: &str| super::aside::create(&folder.join(format!("{pattern}_{name}.{ending}")));
+        let create = |ending: &str| super::discarded::create(&folder.join(format!("{pattern}_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
         if let Some(csv) = &mut csv {
             writeln!(csv, "{}", kind.header())?;

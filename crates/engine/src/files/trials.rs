@@ -22,7 +22,7 @@ impl TrialFile {
     /// # Errors
     /// If it exists or cannot be written.
     pub fn create(folder: &Path, name: &str) -> io::Result<Self> {
-        let mut file = super::aside::create(&folder.join(format!("throughput_{name}.csv")))?;
+        let mut file = super::discarded::create(&folder.join(format!("throughput_{name}.csv")))?;
         writeln!(file, "{TRIALS_HEADER}")?;
         Ok(Self(file))
     }

@@ -14,7 +14,7 @@ use crate::measure::sink::{Sink, take_turns};
 use crate::measure::stamps::{Kept, NoStamps, Numbered, Requests, Row, Stamps};
 use crate::measure::stream::{Extent, Paused, Stream, Unspaced};
 use crate::measure::trips::{self, POLL_IDLE_MASK, Stored, Trips};
-use crate::measure::{End, Failure, Shared, Tracker, Watch, callback, echo, logging};
+use crate::measure::{End, Failure, Shared, Tap, Tracker, callback, echo, logging};
 use crate::message::{TouchFull, TouchKind, with_touch};
 use crate::proof::Observer;
 use crate::replay::Times;
@@ -69,7 +69,7 @@ impl RoundTrips {
 }
 
 fn begin<'a, L: Link, C: Clock, A: Answers, const ON: bool>(
-    link: Watch<'a, L, ON>,
+    link: Tap<'a, L, ON>,
     clock: C,
     answers: A,
     setting: &Setting<'a>,
@@ -108,7 +108,7 @@ fn several<C: Clock + Copy>(clock: C, receiving: Receiving<'_>) -> Several<'_, C
 }
 
 fn sink<'a, 'w, L: Link, C: Clock, B: Ledger>(
-    link: &'a mut Watch<'w, L, false>,
+    link: &'a mut Tap<'w, L, false>,
     clock: C,
     setting: &Setting<'a>,
     (ends, take_timeout_ns): (&'a [Shared], u64),
@@ -134,7 +134,7 @@ impl<L: Link> Lane for L {
         observer: Option<&mut Observer>,
     ) -> Stored {
         fn run<L: Link, C: Clock, A: Answers + Default, T: TouchKind, const ON: bool>(
-            link: Watch<'_, L, ON>,
+            link: Tap<'_, L, ON>,
             clock: C,
             setting: Setting<'_>,
             paused: &mut trips::Paused<A>,
@@ -160,11 +160,11 @@ impl<L: Link> Lane for L {
         ) -> Stored {
             match observer {
                 Some(observer) => {
-                    let link = Watch::on(link, observer);
+                    let link = Tap::on(link, observer);
                     run::<L, C, A, TouchFull, true>(link, clock, setting, paused, samples, deadline)
                 }
                 None => with_touch!(setting.touch, T => {
-                    run::<L, C, A, T, false>(Watch::off(link), clock, setting, paused, samples, deadline)
+                    run::<L, C, A, T, false>(Tap::off(link), clock, setting, paused, samples, deadline)
                 }),
             }
         }
@@ -181,7 +181,7 @@ impl<L: Link> Lane for L {
             setting: Setting<'_>,
             paused: &mut trips::Paused<A>,
         ) -> Result<(), Failure> {
-            let mut trips = begin(Watch::off(link), clock, A::default(), &setting).resume(std::mem::take(paused));
+            let mut trips = begin(Tap::off(link), clock, A::default(), &setting).resume(std::mem::take(paused));
             let drained = if setting.wait == Wait::Callback {
                 callback::drain::<L, C, A, T, false>(setting.inbox, &mut trips);
                 Ok(())
@@ -207,7 +207,7 @@ impl<L: Link> Lane for L {
         ) -> Ended<Called> {
             let Calls { schedule, rest, length, sequence, deadline, sending, draining } = calls;
             let mut client = Client { clock, rest, schedule, shared: setting.shared, sending, sequence };
-            let mut trips = begin(Watch::off(link), clock, Tracker::after(sequence), &setting);
+            let mut trips = begin(Tap::off(link), clock, Tracker::after(sequence), &setting);
             (trips.sequence, trips.length) = (sequence, length);
             let ended = if setting.wait == Wait::Callback {
                 called_back::<L, C, T, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
@@ -242,7 +242,7 @@ impl<L: Link> Lane for L {
         ) -> Ended<Published> {
             let Publication { rest, length, sequence, publisher, deadline, sending, .. } = plan;
             let (shared, timeout_ns, refused) = (setting.shared, setting.loss_timeout_ns, 0);
-            let link = &mut Watch::off(link);
+            let link = &mut Tap::off(link);
             let mut publisher = Publisher {
                 link,
                 clock,
@@ -277,7 +277,7 @@ impl<L: Link> Lane for L {
         observer: Option<&mut Observer>,
     ) -> Result<End, Failure> {
         fn run<L: Link, C: Clock, T: TouchKind, const ON: bool>(
-            link: Watch<'_, L, ON>,
+            link: Tap<'_, L, ON>,
             clock: C,
             setting: Setting<'_>,
             flow: &mut Flow,
@@ -297,8 +297,8 @@ impl<L: Link> Lane for L {
             end
         }
         with_clock!(setting.timebase.source, clock => match observer {
-            Some(observer) => run::<_, _, TouchFull, true>(Watch::on(self, observer), clock, setting, flow, extent),
-            None => with_touch!(setting.touch, T => run::<_, _, T, false>(Watch::off(self), clock, setting, flow, extent)),
+            Some(observer) => run::<_, _, TouchFull, true>(Tap::on(self, observer), clock, setting, flow, extent),
+            None => with_touch!(setting.touch, T => run::<_, _, T, false>(Tap::off(self), clock, setting, flow, extent)),
         })
     }
 
@@ -327,7 +327,7 @@ impl<L: Link> Lane for L {
         listening: &mut dyn FnMut(),
     ) -> Result<(), Failure> {
         fn run<L: Link, T: TouchKind, const ON: bool>(
-            link: &mut Watch<'_, L, ON>,
+            link: &mut Tap<'_, L, ON>,
             setting: Setting<'_>,
             mut stamps: impl Stamps,
             listening: &mut dyn FnMut(),
@@ -340,7 +340,7 @@ impl<L: Link> Lane for L {
             echo::run::<_, T>(link, shared, timeout_ns, &mut stamps)
         }
         fn with_names<L: Link, T: TouchKind, const ON: bool>(
-            link: &mut Watch<'_, L, ON>,
+            link: &mut Tap<'_, L, ON>,
             setting: Setting<'_>,
             answers: &Answering<'_>,
             listening: &mut dyn FnMut(),
@@ -352,17 +352,17 @@ impl<L: Link> Lane for L {
             }
         }
         if let Some(observer) = observer {
-            return with_names::<L, TouchFull, true>(&mut Watch::on(self, observer), setting, &answers, listening);
+            return with_names::<L, TouchFull, true>(&mut Tap::on(self, observer), setting, &answers, listening);
         }
         let ticks = setting.timebase.to_ticks(answers.delay_ns);
         with_touch!(setting.touch, T => match answers.kept {
             None if ticks > 0 => with_clock!(setting.timebase.source, clock => {
                 let link = &mut Delayed { link: self, clock, ticks };
-                run::<_, T, false>(&mut Watch::off(link), setting, NoStamps, listening)
+                run::<_, T, false>(&mut Tap::off(link), setting, NoStamps, listening)
             }),
-            None => with_names::<L, T, false>(&mut Watch::off(self), setting, &answers, listening),
+            None => with_names::<L, T, false>(&mut Tap::off(self), setting, &answers, listening),
             Some((first, log)) => with_clock!(setting.timebase.source, clock => {
-                let (link, stamps) = (&mut Watch::off(self), Kept { clock, first, log });
+                let (link, stamps) = (&mut Tap::off(self), Kept { clock, first, log });
                 match answers.follower {
                     Some(follower) => run::<L, T, false>(link, setting, Numbered { follower, stamps }, listening),
                     None => run::<L, T, false>(link, setting, stamps, listening),
@@ -379,7 +379,7 @@ impl<L: Link> Lane for L {
         listening: &mut dyn FnMut(),
     ) -> Result<Arrived, Failure> {
         fn run<L: Link, C: Clock, T: TouchKind, const ON: bool>(
-            mut link: Watch<'_, L, ON>,
+            mut link: Tap<'_, L, ON>,
             clock: C,
             setting: Setting<'_>,
             first: u64,
@@ -395,9 +395,9 @@ impl<L: Link> Lane for L {
             sink.run::<T>()
         }
         with_clock!(setting.timebase.source, clock => match observer {
-            Some(observer) => run::<_, _, TouchFull, true>(Watch::on(self, observer), clock, setting, first, listening),
+            Some(observer) => run::<_, _, TouchFull, true>(Tap::on(self, observer), clock, setting, first, listening),
             None => with_touch!(setting.touch, T => {
-                run::<_, _, T, false>(Watch::off(self), clock, setting, first, listening)
+                run::<_, _, T, false>(Tap::off(self), clock, setting, first, listening)
             }),
         })
     }
@@ -421,7 +421,7 @@ impl<L: Link> Lane for L {
             };
             (sink.ledger.received(), ended.map(drop))
         }
-        let (mut link, by) = (Watch::off(self), (receiving.ends, receiving.take_timeout_ns));
+        let (mut link, by) = (Tap::off(self), (receiving.ends, receiving.take_timeout_ns));
         with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => if receiving.has_publishers {
             let ledger = several(clock, receiving);
             run::<_, _, _, T>(sink(&mut link, clock, &setting, by, ledger), setting, listening)
@@ -450,7 +450,7 @@ impl<L: Link> Turns for AllLinks<'_, L> {
             receiving: Vec<Receiving<'a>>,
             ledger: fn(C, Receiving<'a>) -> B,
         ) -> Ended<Vec<Received>> {
-            let mut watches: Vec<_> = links.iter_mut().map(Watch::off).collect();
+            let mut watches: Vec<_> = links.iter_mut().map(Tap::off).collect();
             let sinks = watches.iter_mut().zip(receiving).map(|(link, receiving)| {
                 let by = (receiving.ends, receiving.take_timeout_ns);
                 sink(link, clock, &setting, by, ledger(clock, receiving))

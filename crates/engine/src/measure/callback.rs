@@ -4,7 +4,7 @@ use super::answers::{Answers, Step};
 use super::echo;
 use super::stamps::Stamps;
 use super::trips::{Stored, Trips};
-use super::{End, Failure, Shared, Watch};
+use super::{End, Failure, Shared, Tap};
 use crate::clock::Clock;
 use crate::message::TouchKind;
 use std::cell::UnsafeCell;
@@ -261,14 +261,14 @@ pub fn drain<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
 /// As there.
 pub fn echo<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
     inbox: &Inbox,
-    link: &mut Watch<'_, L, ON>,
+    link: &mut Tap<'_, L, ON>,
     shared: &Shared,
     timeout_ns: u64,
     stamps: &mut S,
     listening: impl FnOnce(),
 ) -> Result<(), Failure> {
     struct Answering<'a, 'w, L, S, const ON: bool> {
-        link: &'a mut Watch<'w, L, ON>,
+        link: &'a mut Tap<'w, L, ON>,
         timeout_ns: u64,
         stamps: &'a mut S,
         result: Result<(), Failure>,
@@ -324,20 +324,14 @@ mod tests {
             let link = || scripted(Script::new(tripmeter_abi::Wait::Block, 0, &[]).unwrap(), FakeClock::default());
             let shared = Shared::default();
             let mut first = link();
-            let mut round_trips = Trips::new(Watch::off(&mut first), Still, Tracker::default(), &shared, (1, 1), 0);
+            let mut round_trips = Trips::new(Tap::off(&mut first), Still, Tracker::default(), &shared, (1, 1), 0);
             round_trips.begin(16);
             let (_, ended) = trips::<_, _, _, TouchNone, false>(&inbox, &mut round_trips, &mut [0; 4], u64::MAX);
             let mut answering = link();
-            let answered = echo::<_, TouchNone, _, false>(
-                &inbox,
-                &mut Watch::off(&mut answering),
-                &shared,
-                1,
-                &mut NoStamps,
-                || (),
-            );
+            let answered =
+                echo::<_, TouchNone, _, false>(&inbox, &mut Tap::off(&mut answering), &shared, 1, &mut NoStamps, || ());
             let mut counting = link();
-            let mut watch = Watch::off(&mut counting);
+            let mut watch = Tap::off(&mut counting);
             let counted = Sink::new(&mut watch, Still, &shared, 1).run_called_back::<TouchNone>(&inbox, || ());
             for failure in [ended.unwrap_err(), answered.unwrap_err(), counted.unwrap_err()] {
                 assert!(
@@ -361,7 +355,7 @@ mod tests {
     fn an_answer_that_comes_after_the_end_begins_no_trip() {
         let script = Script::new(tripmeter_abi::Wait::Block, 0, &[]).unwrap();
         let (mut link, shared) = (scripted(script, FakeClock::default()), Shared::default());
-        let mut trips = Trips::new(Watch::off(&mut link), Still, Tracker::default(), &shared, (1, 1), 0);
+        let mut trips = Trips::new(Tap::off(&mut link), Still, Tracker::default(), &shared, (1, 1), 0);
         trips.begin(16);
         let (mut samples, waiter) = ([0; 4], std::thread::current());
         let (trips, samples, deadline) = (&mut trips, &mut samples[..], u64::MAX);

@@ -2,7 +2,7 @@
 
 use super::{End, Failure, MOST_SILENT, Shared};
 use crate::clock::Clock;
-use crate::lines::Text;
+use crate::log_check::Text;
 use crate::message;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;

@@ -3,13 +3,13 @@
 //! One clock reading per trip: a sample lasts from the reading that ended the trip before to the one that ends this trip,
 //! so that nothing between two samples is left out, and the samples add up to the time that passed.
 
-pub mod alarm;
 pub mod answers;
 pub mod arrivals;
 pub mod callback;
 pub mod calls;
 pub mod delayed;
 pub mod echo;
+pub mod interrupter;
 pub mod ledger;
 pub mod logging;
 pub mod notes;
@@ -17,14 +17,14 @@ pub mod publish;
 pub mod sink;
 pub mod stamps;
 pub mod stream;
+mod tap;
 mod tracker;
 pub mod trips;
-mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
+pub use tap::Tap;
 use thiserror::Error;
 pub use tracker::Tracker;
-pub use watch::Watch;
 
 /// How many messages in a row may go without an intact answer before the path counts as dead.
 pub const MOST_SILENT: u32 = 10;

@@ -1,7 +1,7 @@
 //! The leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
 //! When messages are due, and how long they are, is a type of the loop, so that it asks nothing per message.
 
-use super::{End, Failure, MOST_SILENT, Shared, Watch};
+use super::{End, Failure, MOST_SILENT, Shared, Tap};
 use crate::clock::{Clock, monotonic_ns};
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::AtomicU64;
@@ -166,7 +166,7 @@ pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared
 /// The leader's side of one topic, or of one of its publishers.
 pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
     /// The link, used by this loop alone.
-    pub link: &'a mut Watch<'w, L, ON>,
+    pub link: &'a mut Tap<'w, L, ON>,
     /// Where stamps come from.
     pub clock: C,
     /// How it waits.

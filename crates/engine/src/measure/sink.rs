@@ -3,7 +3,7 @@
 use super::callback::Inbox;
 use super::ledger::{Ledger, Single};
 use super::notes::NoNotes;
-use super::{Failure, Shared, TAKE_TIMEOUT_NS, Watch};
+use super::{Failure, Shared, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
 use crate::message::TouchKind;
 use crate::wire::Arrived;
@@ -17,7 +17,7 @@ const OVERTAKEN_NS: u64 = 50_000_000;
 /// The follower's side of a link during one trial.
 pub struct Sink<'a, 'w, L, C, B, const ON: bool> {
     /// The link, used by this loop alone.
-    pub link: &'a mut Watch<'w, L, ON>,
+    pub link: &'a mut Tap<'w, L, ON>,
     /// Where stamps come from.
     pub clock: C,
     /// What watchers see, and what ends the loop.
@@ -36,14 +36,14 @@ pub struct Sink<'a, 'w, L, C, B, const ON: bool> {
 
 impl<'a, 'w, L: Link, C: Clock, const ON: bool> Sink<'a, 'w, L, C, Single<'a, NoNotes>, ON> {
     /// Nothing has come of the stream that begins with message `first`.
-    pub fn new(link: &'a mut Watch<'w, L, ON>, clock: C, shared: &'a Shared, first: u64) -> Self {
+    pub fn new(link: &'a mut Tap<'w, L, ON>, clock: C, shared: &'a Shared, first: u64) -> Self {
         Self::keeping(link, clock, shared, Single::new(first, shared, NoNotes))
     }
 }
 
 impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B, ON> {
     /// What comes is kept in that ledger.
-    pub fn keeping(link: &'a mut Watch<'w, L, ON>, clock: C, shared: &'a Shared, ledger: B) -> Self {
+    pub fn keeping(link: &'a mut Tap<'w, L, ON>, clock: C, shared: &'a Shared, ledger: B) -> Self {
         let (loss_timeout_ns, take_timeout_ns, ticks_per_ns) = (1_000_000_000, TAKE_TIMEOUT_NS, 1.0);
         Self { link, clock, shared, loss_timeout_ns, take_timeout_ns, ticks_per_ns, ledger, told: None }
     }

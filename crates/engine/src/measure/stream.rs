@@ -1,6 +1,6 @@
 //! The leader's loop under one-way patterns: bursts of messages, at due times.
 
-use super::{End, Failure, MOST_SILENT, Shared, Watch};
+use super::{End, Failure, MOST_SILENT, Shared, Tap};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,7 +88,7 @@ pub struct Extent {
 /// The leader's side of all links of a topic, over all trials of a sub-experiment.
 pub struct Stream<'a, 'w, L, C, const ON: bool> {
     /// One for each follower, or one for all of them.
-    pub links: &'a mut [Watch<'w, L, ON>],
+    pub links: &'a mut [Tap<'w, L, ON>],
     /// Where stamps come from.
     pub clock: C,
     /// Bytes of every message.
@@ -117,7 +117,7 @@ const WAKING_NS: f64 = 100_000.0;
 
 impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
     /// Messages of `length` bytes, numbered from `sequence + 1` on.
-    pub fn new(links: &'a mut [Watch<'w, L, ON>], clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
+    pub fn new(links: &'a mut [Tap<'w, L, ON>], clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
         let (timeout_ns, nap, ticks_per_ns) = (1_000_000_000, u64::MAX, 1.0);
         let (refused, due, ended, silent) = (0, 0, 0, 0);
         Self { links, clock, length, sequence, shared, timeout_ns, nap, ticks_per_ns, refused, due, ended, silent }

@@ -2,7 +2,7 @@
 
 use super::answers::{Answers, Step};
 use super::stamps::Row;
-use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Watch};
+use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +11,7 @@ use tripmeter_abi::Link;
 /// The leader's side of a link, over all payloads of a sub-experiment.
 pub struct Trips<'a, L, C, A, const ON: bool> {
     /// The link, used by this loop alone.
-    pub link: Watch<'a, L, ON>,
+    pub link: Tap<'a, L, ON>,
     /// Where stamps come from.
     pub clock: C,
     /// Bytes of every message.
@@ -81,7 +81,7 @@ impl<A: Answers> Paused<A> {
 impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     /// No message sent yet. Loss time-out as nanoseconds and ticks of `clock`.
     pub fn new(
-        link: Watch<'a, L, ON>,
+        link: Tap<'a, L, ON>,
         clock: C,
         answers: A,
         shared: &'a Shared,

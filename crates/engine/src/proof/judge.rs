@@ -1,7 +1,7 @@
 //! The verdict: a claim against what both sides saw.
 
 use super::evidence::{Evidence, Place};
-use super::scene::{Common, Flow, Scene, amount, is_little, is_most};
+use super::observations::{Common, Flow, Observations, amount, is_little, is_most};
 use super::{Claim, LEAST_BYTES};
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::{PathProof, Verdict};
@@ -19,14 +19,14 @@ type Finding = (Verdict, String);
 
 /// Judges a claim by what both sides saw.
 pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof {
-    let scene = Scene::new(claim, leader, follower);
-    let (verdict, finding) = processes(&scene).unwrap_or_else(|| match claim.path {
+    let observed = Observations::new(claim, leader, follower);
+    let (verdict, finding) = processes(&observed).unwrap_or_else(|| match claim.path {
         Path::Other => not_visible("this path has no trace to look for"),
-        Path::Memory => memory(&scene),
-        Path::SharedMemory => shared_memory(&scene),
-        path => kernel_object(&scene, path),
+        Path::Memory => memory(&observed),
+        Path::SharedMemory => shared_memory(&observed),
+        path => kernel_object(&observed, path),
     });
-    let seen = scene.seen();
+    let seen = observed.seen();
     let evidence = match verdict {
         Verdict::Proven => format!("{finding}; {seen}"),
         Verdict::Failed => format!("{} was claimed, but {finding}; seen: {seen}", claimed(claim)),
@@ -51,8 +51,8 @@ fn not_visible(finding: impl Into<String>) -> Finding {
     (Verdict::NotVisible, finding.into())
 }
 
-fn processes(scene: &Scene) -> Option<Finding> {
-    match (scene.claim.same_process, scene.is_same_process) {
+fn processes(observed: &Observations) -> Option<Finding> {
+    match (observed.claim.same_process, observed.is_same_process) {
         (true, false) => Some(failed("leader and follower are two processes, not one")),
         (false, true) => Some(failed("leader and follower are one process, not two")),
         _ => None,
@@ -60,14 +60,14 @@ fn processes(scene: &Scene) -> Option<Finding> {
 }
 
 /// Messages that did not come leave no trace: a system may lose them while others keep it from the processors.
-fn lost(scene: &Scene) -> Option<Finding> {
-    let (came, all) = (scene.follower.received_messages, scene.claim.messages);
+fn lost(observed: &Observations) -> Option<Finding> {
+    let (came, all) = (observed.follower.received_messages, observed.claim.messages);
     (!is_most(came, all)).then(|| not_visible(format!("only {came} of {all} messages came")))
 }
 
 /// Messages were compared, and they must all have been: the outcome of a claim of zero-copy.
-fn zero_copy(scene: &Scene, private: bool) -> Finding {
-    let places = if private { Some(scene.private_places()) } else { scene.shared_places() };
+fn zero_copy(observed: &Observations, private: bool) -> Finding {
+    let places = if private { Some(observed.private_places()) } else { observed.shared_places() };
     let Some(places) = places else { return not_visible("the mappings of a process could not be read") };
     let (same, compared, expected) = (places.same, places.compared, places.expected);
     if let Some(difference) = places.difference {
@@ -79,7 +79,7 @@ fn zero_copy(scene: &Scene, private: bool) -> Finding {
     if private {
         return proven(format!("{same} of {compared} messages at the same address of one process"));
     }
-    let object = scene.used_in_common().map_or("shared memory".to_owned(), |common| named(&common));
+    let object = observed.used_in_common().map_or("shared memory".to_owned(), |common| named(&common));
     proven(format!("{same} of {compared} messages at the same place at both ends, in {object}"))
 }
 
@@ -88,26 +88,26 @@ fn named(common: &Common) -> String {
 }
 
 /// Kernel objects that carried as much as the payload, or enough of it: none may have if it went through memory.
-fn carried_by_kernel(scene: &Scene) -> Option<String> {
-    if let Some(path) = scene.parked_elsewhere(scene.claim.path) {
-        let bytes = scene.parked_bytes(path).unwrap_or(0);
+fn carried_by_kernel(observed: &Observations) -> Option<String> {
+    if let Some(path) = observed.parked_elsewhere(observed.claim.path) {
+        let bytes = observed.parked_bytes(path).unwrap_or(0);
         return Some(format!("{} of the first message waited in {path}", amount(bytes)));
     }
-    let expected = scene.expected_bytes;
-    let tcp = scene.by_own_counter(Path::Tcp).filter(|flow| !is_little(flow.most, expected));
+    let expected = observed.expected_bytes;
+    let tcp = observed.by_own_counter(Path::Tcp).filter(|flow| !is_little(flow.most, expected));
     if let Some(flow) = tcp {
         return Some(format!("{} went over TCP", amount(flow.most)));
     }
-    let written = scene.by_read_write().filter(|flow| !is_little(flow.most, expected));
+    let written = observed.by_read_write().filter(|flow| !is_little(flow.most, expected));
     written.map(|flow| format!("{} went by read and write", amount(flow.most)))
 }
 
 /// Those of some kinds that both sides hold, and that could have carried the payload.
-fn carriers(scene: &Scene, kinds: &[Path]) -> Vec<Path> {
-    let mut held: Vec<_> = kinds.iter().copied().filter(|&path| scene.both_hold(path) != Some(false)).collect();
+fn carriers(observed: &Observations, kinds: &[Path]) -> Vec<Path> {
+    let mut held: Vec<_> = kinds.iter().copied().filter(|&path| observed.both_hold(path) != Some(false)).collect();
     // Bytes or datagrams of everybody together that were too few for the messages were too few for ours.
-    let is_quiet = scene.loopback_bytes().is_some_and(|bytes| is_little(bytes, scene.all_bytes()));
-    let has_few = scene.udp_datagrams().is_some_and(|datagrams| is_little(datagrams, scene.least_datagrams()));
+    let is_quiet = observed.loopback_bytes().is_some_and(|bytes| is_little(bytes, observed.all_bytes()));
+    let has_few = observed.udp_datagrams().is_some_and(|datagrams| is_little(datagrams, observed.least_datagrams()));
     if is_quiet || has_few {
         held.retain(|&path| path != Path::Udp);
     }
@@ -119,24 +119,24 @@ fn listed(paths: &[Path]) -> String {
 }
 
 /// What memory claims have in common: nothing else may have carried the payload, and enough must be known of that.
-fn nothing_else(scene: &Scene) -> Option<Finding> {
-    if let Some(carrier) = carried_by_kernel(scene) {
+fn nothing_else(observed: &Observations) -> Option<Finding> {
+    if let Some(carrier) = carried_by_kernel(observed) {
         return Some(failed(carrier));
     }
-    if scene.by_read_write().is_none() || scene.by_own_counter(Path::Tcp).is_none() {
+    if observed.by_read_write().is_none() || observed.by_own_counter(Path::Tcp).is_none() {
         return Some(not_visible("the counters of a process could not be read"));
     }
     None
 }
 
-fn memory(scene: &Scene) -> Finding {
-    if !scene.is_same_process {
+fn memory(observed: &Observations) -> Finding {
+    if !observed.is_same_process {
         return failed("leader and follower are two processes");
     }
-    if scene.claim.zero_copy {
-        return zero_copy(scene, true);
+    if observed.claim.zero_copy {
+        return zero_copy(observed, true);
     }
-    let Scene { leader, follower, .. } = scene;
+    let Observations { leader, follower, .. } = observed;
     let received = leader.received.len() + follower.received.len();
     let mut addresses = [&leader.sent, &leader.received, &follower.sent, &follower.received].into_iter().flatten();
     if received == 0 {
@@ -145,99 +145,102 @@ fn memory(scene: &Scene) -> Finding {
     if addresses.any(|address| address.place != Place::Private) {
         return failed("not all messages lie in private memory");
     }
-    if let Some(finding) = too_little(scene).or_else(|| nothing_else(scene)) {
+    if let Some(finding) = too_little(observed).or_else(|| nothing_else(observed)) {
         return finding;
     }
-    let carriers = carriers(scene, UNCOUNTED);
+    let carriers = carriers(observed, UNCOUNTED);
     if !carriers.is_empty() {
         return not_visible(format!("the process also holds what could have carried it: {}", listed(&carriers)));
     }
     proven(format!("{received} messages in private memory of one process, which holds nothing else to carry them"))
 }
 
-fn shared_memory(scene: &Scene) -> Finding {
-    let places = zero_copy(scene, false);
-    if scene.claim.zero_copy {
+fn shared_memory(observed: &Observations) -> Finding {
+    let places = zero_copy(observed, false);
+    if observed.claim.zero_copy {
         // The same place is proof by itself; bytes that went over a socket besides are a contradiction all the same.
         return match places.0 {
-            Verdict::Proven => has_volume(scene).then(|| carried_by_kernel(scene)).flatten().map_or(places, failed),
+            Verdict::Proven => {
+                has_volume(observed).then(|| carried_by_kernel(observed)).flatten().map_or(places, failed)
+            }
             _ => places,
         };
     }
-    let Some(common) = scene.common() else { return not_visible("the mappings of a process could not be read") };
+    let Some(common) = observed.common() else { return not_visible("the mappings of a process could not be read") };
     let Some(best) = common.first() else {
-        let missing = format!("no new mapping of {} is common to both", amount(scene.claim.payload_bytes));
-        return lost(scene).unwrap_or_else(|| failed(missing));
+        let missing = format!("no new mapping of {} is common to both", amount(observed.claim.payload_bytes));
+        return lost(observed).unwrap_or_else(|| failed(missing));
     };
-    if let Some(finding) = too_little(scene).or_else(|| nothing_else(scene)) {
+    if let Some(finding) = too_little(observed).or_else(|| nothing_else(observed)) {
         return finding;
     }
     if best.is_used {
         return proven(format!("both sides used {} as much as the payload needs", named(best)));
     }
     match best.touched_bytes {
-        Some(touched) if scene.is_touch_telling() => {
+        Some(touched) if observed.is_touch_telling() => {
             let too_little = format!("only {} of {} was touched by both", amount(touched), named(best));
-            lost(scene).unwrap_or_else(|| failed(too_little))
+            lost(observed).unwrap_or_else(|| failed(too_little))
         }
-        _ => by_elimination(scene, best),
+        _ => by_elimination(observed, best),
     }
 }
 
-fn by_elimination(scene: &Scene, best: &Common) -> Finding {
-    let carriers = carriers(scene, UNCOUNTED);
+fn by_elimination(observed: &Observations, best: &Common) -> Finding {
+    let carriers = carriers(observed, UNCOUNTED);
     if carriers.is_empty() {
         return proven(format!("both sides mapped {}, and hold nothing else to carry the payload", named(best)));
     }
     not_visible(format!("both sides mapped {}, but also hold {}", named(best), listed(&carriers)))
 }
 
-fn has_volume(scene: &Scene) -> bool {
-    scene.claim.messages.saturating_mul(scene.claim.payload_bytes) >= LEAST_BYTES
+fn has_volume(observed: &Observations) -> bool {
+    observed.claim.messages.saturating_mul(observed.claim.payload_bytes) >= LEAST_BYTES
 }
 
-fn too_little(scene: &Scene) -> Option<Finding> {
-    let bytes = amount(scene.claim.messages.saturating_mul(scene.claim.payload_bytes));
-    (!has_volume(scene)).then(|| not_visible(format!("{bytes} per direction is too little to be told from noise")))
+fn too_little(observed: &Observations) -> Option<Finding> {
+    let bytes = amount(observed.claim.messages.saturating_mul(observed.claim.payload_bytes));
+    (!has_volume(observed)).then(|| not_visible(format!("{bytes} per direction is too little to be told from noise")))
 }
 
-fn kernel_object(scene: &Scene, path: Path) -> Finding {
-    if scene.claim.zero_copy {
+fn kernel_object(observed: &Observations, path: Path) -> Finding {
+    if observed.claim.zero_copy {
         return failed("a kernel object is never free of copies");
     }
-    match scene.both_hold(path) {
+    match observed.both_hold(path) {
         None => return not_visible("the descriptors of a process could not be listed"),
-        Some(false) if path == Path::MessageQueue && !scene.has_listed_queues() => {
+        Some(false) if path == Path::MessageQueue && !observed.has_listed_queues() => {
             return not_visible("the System V message queues of a process could not be listed");
         }
         Some(false) => return failed(format!("the two sides have no new {path} in common")),
         Some(true) => {}
     }
-    if let Some(finding) = too_little(scene).or_else(|| contradiction(scene, path)) {
+    if let Some(finding) = too_little(observed).or_else(|| contradiction(observed, path)) {
         return finding;
     }
     match path {
-        Path::Tcp => tcp(scene),
-        Path::Udp => udp(scene),
-        Path::MessageQueue => message_queue(scene),
-        Path::File => file(scene),
-        _ => uncounted(scene, path),
+        Path::Tcp => tcp(observed),
+        Path::Udp => udp(observed),
+        Path::MessageQueue => message_queue(observed),
+        Path::File => file(observed),
+        _ => uncounted(observed, path),
     }
 }
 
 /// Positive evidence of another path.
-fn contradiction(scene: &Scene, path: Path) -> Option<Finding> {
+fn contradiction(observed: &Observations, path: Path) -> Option<Finding> {
     let is_elsewhere =
-        scene.shared_places().is_some_and(|places| places.compared > 0 && is_most(places.same, places.compared));
+        observed.shared_places().is_some_and(|places| places.compared > 0 && is_most(places.same, places.compared));
     if is_elsewhere {
         return Some(failed("loans and messages are at the same place of shared memory"));
     }
-    if let Some(other) = scene.parked_elsewhere(path) {
-        let bytes = scene.parked_bytes(other).unwrap_or(0);
+    if let Some(other) = observed.parked_elsewhere(path) {
+        let bytes = observed.parked_bytes(other).unwrap_or(0);
         return Some(failed(format!("{} of the first message waited in {other}", amount(bytes))));
     }
-    let tcp =
-        scene.by_own_counter(Path::Tcp).filter(|flow| path != Path::Tcp && !is_little(flow.most, scene.expected_bytes));
+    let tcp = observed
+        .by_own_counter(Path::Tcp)
+        .filter(|flow| path != Path::Tcp && !is_little(flow.most, observed.expected_bytes));
     tcp.map(|flow| failed(format!("{} went over TCP", amount(flow.most))))
 }
 
@@ -245,11 +248,11 @@ fn of(part: u64, whole: u64) -> String {
     format!("{} of {} each way", amount(part), amount(whole))
 }
 
-fn tcp(scene: &Scene) -> Finding {
-    let Some(flow) = scene.by_own_counter(Path::Tcp) else {
+fn tcp(observed: &Observations) -> Finding {
+    let Some(flow) = observed.by_own_counter(Path::Tcp) else {
         return not_visible("a TCP connection does not tell its bytes");
     };
-    let expected = scene.arrived_bytes();
+    let expected = observed.arrived_bytes();
     if expected == 0 {
         return not_visible("no message arrived");
     }
@@ -258,12 +261,12 @@ fn tcp(scene: &Scene) -> Finding {
         return failed(format!("only {bytes} went over TCP connections"));
     }
     let bytes = format!("{bytes} over the processes' own TCP connections");
-    if scene.claim.broker { between(scene, &bytes) } else { proven(bytes) }
+    if observed.claim.broker { between(observed, &bytes) } else { proven(bytes) }
 }
 
 /// Whether both sides are connected with one third process: each by the connection that carried the most.
-fn between(scene: &Scene, bytes: &str) -> Finding {
-    let (Some(leader), Some(follower)) = (scene.leader.busiest_tcp(), scene.follower.busiest_tcp()) else {
+fn between(observed: &Observations, bytes: &str) -> Finding {
+    let (Some(leader), Some(follower)) = (observed.leader.busiest_tcp(), observed.follower.busiest_tcp()) else {
         return not_visible(format!("{bytes}, but the addresses of a TCP connection could not be read"));
     };
     let at = leader.other;
@@ -273,7 +276,7 @@ fn between(scene: &Scene, bytes: &str) -> Finding {
             follower.other
         ));
     }
-    let processes = [scene.leader.process_id, scene.follower.process_id];
+    let processes = [observed.leader.process_id, observed.follower.process_id];
     let holder = leader.holder.as_ref().or(follower.holder.as_ref());
     if [leader.own, follower.own].contains(&at) || holder.is_some_and(|holder| processes.contains(&holder.process_id)) {
         return failed(format!("no broker is between: {at} is the leader or the follower itself"));
@@ -284,13 +287,15 @@ fn between(scene: &Scene, bytes: &str) -> Finding {
 }
 
 /// Unix sockets and pipes: bytes counted by `read` and `write`, and only this kind to carry them.
-fn uncounted(scene: &Scene, path: Path) -> Finding {
-    let Some(flow) = scene.by_read_write() else { return not_visible("the counters of a process could not be read") };
-    let bytes = of(flow.least, scene.expected_bytes);
-    if is_most(flow.least, scene.expected_bytes) {
-        let mut rivals = carriers(scene, BY_READ_WRITE);
+fn uncounted(observed: &Observations, path: Path) -> Finding {
+    let Some(flow) = observed.by_read_write() else {
+        return not_visible("the counters of a process could not be read");
+    };
+    let bytes = of(flow.least, observed.expected_bytes);
+    if is_most(flow.least, observed.expected_bytes) {
+        let mut rivals = carriers(observed, BY_READ_WRITE);
         rivals.retain(|&other| other != path);
-        if scene.is_parked(path) {
+        if observed.is_parked(path) {
             return proven(format!("{bytes} by read and write, and the first message waited in {path}"));
         }
         if rivals.is_empty() {
@@ -298,22 +303,22 @@ fn uncounted(scene: &Scene, path: Path) -> Finding {
         }
         return not_visible(format!("{bytes} by read and write, but through {path} or {}", listed(&rivals)));
     }
-    if !is_little(flow.most, scene.expected_bytes) {
+    if !is_little(flow.most, observed.expected_bytes) {
         return failed(format!("only {bytes} went by read and write"));
     }
-    unread(scene, path)
+    unread(observed, path)
 }
 
 /// Nothing went by `read` and `write`: what is left is the first message, seen waiting.
-fn unread(scene: &Scene, path: Path) -> Finding {
-    if let Some(common) = scene.used_in_common() {
+fn unread(observed: &Observations, path: Path) -> Finding {
+    if let Some(common) = observed.used_in_common() {
         return failed(format!("both sides used {} as much as the payload needs", named(&common)));
     }
-    if scene.is_parked(path) {
-        let bytes = amount(scene.parked_bytes(path).unwrap_or(0));
+    if observed.is_parked(path) {
+        let bytes = amount(observed.parked_bytes(path).unwrap_or(0));
         return proven(format!("{bytes} of the first message waited in {path}, and nothing else carried any"));
     }
-    if is_all_there_is(scene, path) {
+    if is_all_there_is(observed, path) {
         return proven(format!("{path} is all that both hold, neither memory nor anything else could carry a payload"));
     }
     not_visible(format!("bytes sent through {path} without read and write are not counted, and none were seen waiting"))
@@ -321,60 +326,62 @@ fn unread(scene: &Scene, path: Path) -> Finding {
 
 /// Whether nothing but sockets or queues of this kind can have carried the payload: a library's own threads may take the first
 /// message too soon for it to be seen waiting.
-fn is_all_there_is(scene: &Scene, path: Path) -> bool {
-    let counted = [scene.by_own_counter(Path::Tcp), scene.by_read_write()];
-    let is_small = |flow: &Option<Flow>| flow.is_some_and(|flow| is_little(flow.most, scene.expected_bytes));
+fn is_all_there_is(observed: &Observations, path: Path) -> bool {
+    let counted = [observed.by_own_counter(Path::Tcp), observed.by_read_write()];
+    let is_small = |flow: &Option<Flow>| flow.is_some_and(|flow| is_little(flow.most, observed.expected_bytes));
     UNCOUNTED.contains(&path)
         && counted.iter().all(is_small)
-        && scene.shares_memory() == Some(false)
-        && carriers(scene, UNCOUNTED) == [path]
+        && observed.shares_memory() == Some(false)
+        && carriers(observed, UNCOUNTED) == [path]
 }
 
-fn message_queue(scene: &Scene) -> Finding {
-    let Some(flow) = scene.by_read_write() else { return not_visible("the counters of a process could not be read") };
-    if !is_little(flow.most, scene.expected_bytes) {
+fn message_queue(observed: &Observations) -> Finding {
+    let Some(flow) = observed.by_read_write() else {
+        return not_visible("the counters of a process could not be read");
+    };
+    if !is_little(flow.most, observed.expected_bytes) {
         return failed(format!("{} went by read and write", amount(flow.most)));
     }
-    unread(scene, Path::MessageQueue)
+    unread(observed, Path::MessageQueue)
 }
 
-fn udp(scene: &Scene) -> Finding {
-    let (Some(bytes), Some(datagrams)) = (scene.loopback_bytes(), scene.udp_datagrams()) else {
+fn udp(observed: &Observations) -> Finding {
+    let (Some(bytes), Some(datagrams)) = (observed.loopback_bytes(), observed.udp_datagrams()) else {
         return not_visible("the counters of the loopback could not be read");
     };
-    let messages = scene.arrived_messages();
+    let messages = observed.arrived_messages();
     if messages == 0 {
         return not_visible("no message arrived");
     }
-    let expected = messages.saturating_mul(scene.claim.payload_bytes);
-    let needed = scene.least_datagrams_of(messages);
+    let expected = messages.saturating_mul(observed.claim.payload_bytes);
+    let needed = observed.least_datagrams_of(messages);
     let there = format!("{} of {} and {datagrams} of {needed} datagrams", amount(bytes), amount(expected));
     if !is_most(bytes, expected) || !is_most(datagrams, needed) {
         return failed(format!("only {there} went over the loopback, of all programs together"));
     }
-    let by_read_write = scene.by_read_write().is_some_and(|flow| is_most(flow.least, scene.expected_bytes));
-    let mut rivals = carriers(scene, BY_READ_WRITE);
+    let by_read_write = observed.by_read_write().is_some_and(|flow| is_most(flow.least, observed.expected_bytes));
+    let mut rivals = carriers(observed, BY_READ_WRITE);
     rivals.retain(|&other| other != Path::Udp);
-    if scene.is_parked(Path::Udp) {
+    if observed.is_parked(Path::Udp) {
         return proven(format!("{there} over the loopback, and the first message waited in a UDP socket"));
     }
     if by_read_write && rivals.is_empty() {
         return proven(format!("{there} over the loopback, and UDP is all that both hold to read and write"));
     }
-    if let Some(common) = scene.used_in_common() {
+    if let Some(common) = observed.used_in_common() {
         return failed(format!("both sides used {} as much as the payload needs", named(&common)));
     }
     if by_read_write {
         return not_visible(format!("{there} over the loopback, but by read and write through {}", listed(&rivals)));
     }
-    let unclear = scene
+    let unclear = observed
         .common()
         .and_then(|common| common.into_iter().next())
-        .filter(|common| !scene.is_touch_telling() || common.touched_bytes.is_none());
+        .filter(|common| !observed.is_touch_telling() || common.touched_bytes.is_none());
     if let Some(common) = unclear {
         return not_visible(format!("{there} over the loopback, of all programs, but {} is in common", named(&common)));
     }
-    if is_all_there_is(scene, Path::Udp) {
+    if is_all_there_is(observed, Path::Udp) {
         return proven(format!(
             "{there} over the loopback, of all programs, and UDP is all that both hold to carry it"
         ));
@@ -385,15 +392,15 @@ fn udp(scene: &Scene) -> Finding {
     proven(format!("{there} over the loopback, of all programs, and no sign of another way"))
 }
 
-fn file(scene: &Scene) -> Finding {
-    let (Some(flow), Some(moved)) = (scene.by_read_write(), scene.by_own_counter(Path::File)) else {
+fn file(observed: &Observations) -> Finding {
+    let (Some(flow), Some(moved)) = (observed.by_read_write(), observed.by_own_counter(Path::File)) else {
         return not_visible("the counters of a process could not be read");
     };
-    let bytes = of(flow.least, scene.expected_bytes);
-    if !is_most(flow.least, scene.expected_bytes) || moved.least < scene.claim.payload_bytes {
+    let bytes = of(flow.least, observed.expected_bytes);
+    if !is_most(flow.least, observed.expected_bytes) || moved.least < observed.claim.payload_bytes {
         return failed(format!("only {bytes} went by read and write, and files moved by {}", amount(moved.least)));
     }
-    let rivals = carriers(scene, BY_READ_WRITE);
+    let rivals = carriers(observed, BY_READ_WRITE);
     if !rivals.is_empty() {
         return not_visible(format!("{bytes} by read and write, but through a file or {}", listed(&rivals)));
     }

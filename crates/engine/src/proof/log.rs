@@ -8,7 +8,7 @@
 //! | `wchar` of the logging process | that it wrote as much itself, by `write` |
 //! | a descriptor of the process on it, open for writing | who holds it; told, not judged: it may be opened for each line |
 
-use super::scene::amount;
+use super::observations::amount;
 use super::sys::Counters;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -48,11 +48,11 @@ mod followers;
 mod judge;
 pub mod log;
 mod maps;
+mod observations;
 mod observer;
 mod peer;
 mod queues;
 mod refusal;
-mod scene;
 mod sys;
 #[cfg(test)]
 mod tests;

@@ -52,9 +52,9 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
     let logs = run.results.round(round).join("logs");
     let result = ensure_daemon(run, plan, entry, &logs).and_then(|daemon| {
         let log_file = logs.join(format!("{}.log", plan.name));
-        let mut team = Team::start(run, plan, entry, &part, round, &log_file)?;
-        let outcome = team.watch(run);
-        let status = team.end(run, outcome, &log_file);
+        let mut group = ProcessGroup::start(run, plan, entry, &part, round, &log_file)?;
+        let outcome = group.watch(run);
+        let status = group.end(run, outcome, &log_file);
         let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options));
         let status = match (status, &ended) {
             (Err(why), Some(what)) => return Err(format!("its daemon has gone: {what}; {why}")),
@@ -119,7 +119,7 @@ fn largest(plan: &SubExperiment) -> u64 {
 }
 
 /// The processes of a sub-experiment.
-struct Team {
+struct ProcessGroup {
     /// What its processes print.
     log: File,
     /// What was in the log before.
@@ -162,7 +162,7 @@ enum Outcome {
     Killed(String),
 }
 
-impl Team {
+impl ProcessGroup {
     fn start(
         run: &mut Run<'_>,
         plan: &SubExperiment,

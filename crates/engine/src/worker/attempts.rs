@@ -4,7 +4,7 @@
 
 use super::output::Output;
 use super::{Error, Result};
-use crate::files::aside::SetAside;
+use crate::files::discarded::Discarded;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::{Cell, ModeChange};
@@ -12,7 +12,7 @@ use tripmeter_stats::handover::{change, over};
 
 /// The attempts at the payload that is measured.
 pub(super) struct Attempts {
-    files: SetAside,
+    files: Discarded,
     /// Of this attempt, from 1.
     number: u32,
     /// Whether another one is to follow.
@@ -30,7 +30,7 @@ fn not_written(error: std::io::Error) -> Error {
 impl Attempts {
     /// For the files of that name, which have been created.
     pub(super) fn new(folder: &Path, name: &str) -> std::io::Result<Self> {
-        let files = SetAside::of(folder, name)?;
+        let files = Discarded::of(folder, name)?;
         Ok(Self { files, number: 1, again: false, begun: [Instant::now(); 2], is_written: false })
     }
 
@@ -64,7 +64,7 @@ impl Attempts {
     /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
     pub(super) fn make_room(&mut self, output: &mut Output) -> Result<()> {
         if std::mem::take(&mut self.is_written) {
-            self.files.set_aside(self.number - 1).map_err(not_written)?;
+            self.files.discard(self.number - 1).map_err(not_written)?;
             if let Output::Samples(files) = output {
                 files.forget_latest();
             }

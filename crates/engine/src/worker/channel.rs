@@ -3,7 +3,7 @@
 
 use super::leader::{Leader, Session};
 use super::programme::{Played, Programme, TopicPlan};
-use super::trials::{Piece, Sent, Tallied};
+use super::trials::{Batch, Sent, Tallied};
 use super::{Error, Result};
 use crate::passage::Kept;
 use crate::replay::Times;
@@ -25,16 +25,16 @@ impl Leader {
     }
 
     /// Publishes on all topics, or by all publishers; the follower notes what comes.
-    fn publish(&mut self, session: &mut Session<'_>, piece: Piece) -> Result<Sent> {
+    fn publish(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Sent> {
         let count = session.lanes.len();
         let topic = |index| TopicPlan {
-            messages: piece.messages,
-            length: piece.payload_bytes as usize,
-            publisher: if piece.has_publishers { index } else { 0 },
+            messages: batch.messages,
+            length: batch.payload_bytes as usize,
+            publisher: if batch.has_publishers { index } else { 0 },
         };
-        let times = move |begin, index| Times::Even(piece.schedule(begin, index, count));
+        let times = move |begin, index| Times::Even(batch.schedule(begin, index, count));
         let topics = (0..count as u32).map(topic).collect();
-        let programme = Programme { topics, times: &times, capped: piece.capped };
+        let programme = Programme { topics, times: &times, capped: batch.capped };
         let played = self.play(session, &programme)?;
         let Played { topics, arrived, refused, end, broken, begin, until, own, others } = played;
         Ok(Sent { topics, arrived, late: 0, refused, end, broken, begin, until, own, others })

@@ -11,8 +11,8 @@ use crate::audit;
 use crate::channel::{Channel, send};
 use crate::handover::Page;
 use crate::lanes::{AnySystem, Lane};
-use crate::measure::alarm::Alarm;
 use crate::measure::callback::Inbox;
+use crate::measure::interrupter::Interrupter;
 use crate::measure::{Failure, Shared};
 use crate::os::{self, ForThisUser, Target, Whose};
 use crate::proof::{self, Observer};
@@ -80,8 +80,8 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let files = Output::create(&job).map_err(|error| Error::of("results folder", error))?;
     let attempts = Attempts::new(&job.results_dir, &job.sub_experiment.name);
     let attempts = attempts.map_err(|error| Error::of("results folder", error))?;
-    let alarm = Alarm::new(shared.clone(), Target::current());
-    let leader = Leader { job, shared, files, attempts, controls, alarm, variant, description };
+    let interrupter = Interrupter::new(shared.clone(), Target::current());
+    let leader = Leader { job, shared, files, attempts, controls, interrupter, variant, description };
     Ok((system, leader, threads))
 }
 

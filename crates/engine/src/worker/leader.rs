@@ -7,8 +7,8 @@ use super::{Error, Result};
 use crate::handover::Page;
 use crate::lanes::{Lane, Setting};
 use crate::measure::Shared;
-use crate::measure::alarm::Alarm;
 use crate::measure::callback::Inbox;
+use crate::measure::interrupter::Interrupter;
 use crate::os;
 use crate::wire::{FromLeader, Job, PROTOCOL, Setup, ToFollower};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Leader {
     pub(super) files: Output,
     pub(super) attempts: Attempts,
     pub(super) controls: Controls,
-    pub(super) alarm: Alarm,
+    pub(super) interrupter: Interrupter,
     pub(super) variant: Variant,
     pub(super) description: Description,
 }
@@ -88,19 +88,19 @@ impl Leader {
     /// Interrupts blocking calls that are overdue from now on.
     pub(super) fn arm(&self) {
         if self.job.sub_experiment.wait == Wait::Block {
-            self.alarm.set(Some(Duration::from_nanos(self.job.loss_timeout_ns) / 2));
+            self.interrupter.set(Some(Duration::from_nanos(self.job.loss_timeout_ns) / 2));
         }
     }
 
     /// The same with a period so short that nothing is waited for.
     pub(super) fn arm_briefly(&self) {
         if self.job.sub_experiment.wait == Wait::Block {
-            self.alarm.set(Some(Duration::from_millis(2)));
+            self.interrupter.set(Some(Duration::from_millis(2)));
         }
     }
 
     pub(super) fn disarm(&self) {
-        self.alarm.set(None);
+        self.interrupter.set(None);
     }
 
     /// An error if the user has asked to stop.

@@ -9,7 +9,7 @@ use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
 use crate::handover::Page;
 use crate::lanes::{AnySystem, Lane, Logging, Setting};
-use crate::lines::Text;
+use crate::log_check::Text;
 use crate::measure::callback::Inbox;
 use crate::measure::{End, Failure};
 use crate::os;

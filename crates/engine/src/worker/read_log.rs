@@ -4,7 +4,7 @@
 use super::follower::{Follower, IDLE_TIMEOUT};
 use super::{Error, Result};
 use crate::channel::NoMessage;
-use crate::lines::LineCheck;
+use crate::log_check::LineCheck;
 use crate::os;
 use crate::wire::{Begin, FromFollower, Report, Task, ToFollower};
 use std::fs::{File, OpenOptions};

@@ -4,7 +4,7 @@ use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
 use super::parallel::Parallel;
 use super::pool::{ThreadPool, look_ns};
-use super::trials::{Piece, Sent, Tallied, end_of};
+use super::trials::{Batch, Sent, Tallied, end_of};
 use super::{Error, Result};
 use crate::lanes::{Answering, Calls, Ended, Endpoint};
 use crate::measure::End;
@@ -38,13 +38,13 @@ impl Leader {
     }
 
     /// Lets all clients call; the follower answers.
-    fn call(&mut self, session: &mut Session<'_>, piece: Piece) -> Result<Sent> {
+    fn call(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Sent> {
         let clients = session.lanes.len();
         let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
         // What latencies are made in at the end: found to be too little now, and not then.
-        drop(reserved::<u64>(piece.messages.saturating_mul(6 * clients as u64), "values of latencies")?);
-        let mut made = (0..clients).map(|_| Made::new(piece.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
-        let (sequence, length) = (session.sequence, piece.payload_bytes as usize);
+        drop(reserved::<u64>(batch.messages.saturating_mul(6 * clients as u64), "values of latencies")?);
+        let mut made = (0..clients).map(|_| Made::new(batch.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let (sequence, length) = (session.sequence, batch.payload_bytes as usize);
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(clients) };
         let draining = || pool.wake_main();
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
@@ -52,11 +52,11 @@ impl Leader {
         let works = works.map(|(index, ((lane, made), (setting, sending)))| {
             let draining = &draining;
             move |begin: u64| {
-                let (schedule, deadline) = (piece.schedule(begin, index, clients), piece.capped);
+                let (schedule, deadline) = (batch.schedule(begin, index, clients), batch.capped);
                 lane.call(setting, Calls { schedule, rest, length, sequence, deadline, sending, draining }, made)
             }
         });
-        let payload_bytes = piece.payload_bytes;
+        let payload_bytes = batch.payload_bytes;
         let answer = Begin::new(Task::Answer, sequence + 1, payload_bytes);
         let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
         let Parallel { begin, used, ended, failure } = ran;
@@ -74,7 +74,7 @@ impl Leader {
         }
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
         let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
-            schedule: piece.rate_hz.map(|_| Times::Even(piece.schedule(begin, index, clients))),
+            schedule: batch.rate_hz.map(|_| Times::Even(batch.schedule(begin, index, clients))),
             sent: made.sent,
             arrived: made.answered,
             marks: made.marks,

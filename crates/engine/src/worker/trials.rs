@@ -16,12 +16,12 @@ use tripmeter_model::channel::Used;
 use tripmeter_model::manifest::{Cell, Counts, Handover, Handovers};
 use tripmeter_model::plan::Raw;
 
-/// Without raw samples, stamps of so many messages are kept at a time; more are sent in pieces.
+/// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
 const MOST_STAMPS: u64 = 1 << 22;
 
-/// What is sent in one piece.
+/// What is sent in one batch.
 #[derive(Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct Batch {
     pub payload_bytes: u64,
     /// Over each link.
     pub messages: u64,
@@ -35,7 +35,7 @@ pub(super) struct Piece {
     pub has_publishers: bool,
 }
 
-impl Piece {
+impl Batch {
     /// Of one of so many links, if the first message is due at `begin`: they are spread evenly over a period.
     pub(super) fn schedule(&self, begin: u64, link: usize, links: usize) -> Schedule {
         let first = begin + (self.period * link as f64 / links as f64) as u64;
@@ -43,7 +43,7 @@ impl Piece {
     }
 }
 
-/// What came of a piece.
+/// What came of a batch.
 pub(super) struct Sent {
     pub topics: Vec<Topic<Times<'static>>>,
     pub arrived: Vec<Arrived>,
@@ -71,7 +71,7 @@ impl Sent {
     }
 }
 
-/// How the threads of a piece ended, all together.
+/// How the threads of a batch ended, all together.
 pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
     let is = |wanted: &End| ends.clone().any(|end| end == *wanted);
     [End::Stopped, End::Deadline].into_iter().find(is).unwrap_or(End::Full)
@@ -107,8 +107,8 @@ pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
     arrived.iter().map(|arrived| arrived.damaged).sum()
 }
 
-/// Sends a piece.
-type Send = fn(&mut Leader, &mut Session<'_>, Piece) -> Result<Sent>;
+/// Sends a batch.
+type Send = fn(&mut Leader, &mut Session<'_>, Batch) -> Result<Sent>;
 
 /// The trials of a payload.
 pub(super) struct Trials<R> {
@@ -124,7 +124,7 @@ pub(super) struct Trials<R> {
 
 impl Leader {
     /// Measures one payload: a trial of each rate, one after the other, each with its own warm-up, of which `send` sends
-    /// every piece.
+    /// every batch.
     pub(super) fn trials<R>(
         &mut self,
         session: &mut Session<'_>,
@@ -139,7 +139,7 @@ impl Leader {
         let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
         self.controls.report(&FromLeader::CellStarted { payload_bytes });
-        // The rows of each piece are written at once.
+        // The rows of each batch are written at once.
         self.make_room()?;
         let before = self.handover(session)?;
         let begun = Instant::now();
@@ -149,8 +149,8 @@ impl Leader {
                 break;
             }
             let period = rate_hz.map_or(0.0, |rate_hz| base.ticks_per_ns() * 1e9 / rate_hz);
-            let piece = Piece { payload_bytes, messages, rate_hz: *rate_hz, period, capped, has_publishers };
-            match self.warmed_up_trial(session, warmup, piece, send, &mut damaged) {
+            let batch = Batch { payload_bytes, messages, rate_hz: *rate_hz, period, capped, has_publishers };
+            match self.warmed_up_trial(session, warmup, batch, send, &mut damaged) {
                 Ok(mut tallied) => {
                     broken = tallied.broken.take();
                     trials.push(finish(tallied, *rate_hz));
@@ -183,35 +183,35 @@ impl Leader {
         &mut self,
         session: &mut Session<'_>,
         warmup: u64,
-        piece: Piece,
+        batch: Batch,
         send: Send,
         damaged: &mut u64,
     ) -> Result<Tallied> {
         if warmup > 0 {
-            let sent = send(self, session, Piece { messages: warmup, ..piece })?;
+            let sent = send(self, session, Batch { messages: warmup, ..batch })?;
             *damaged += damaged_of(&sent.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
-        self.trial_of(session, piece, send)
+        self.trial_of(session, batch, send)
     }
 
-    /// One trial: all messages in one piece, or in several where only histograms are kept.
-    fn trial_of(&mut self, session: &mut Session<'_>, piece: Piece, send: Send) -> Result<Tallied> {
+    /// One trial: all messages in one batch, or in several where only histograms are kept.
+    fn trial_of(&mut self, session: &mut Session<'_>, batch: Batch, send: Send) -> Result<Tallied> {
         let links = session.lanes.len();
-        let (base, raw, payload_bytes, rate_hz) = (self.job.timebase, self.job.raw, piece.payload_bytes, piece.rate_hz);
+        let (base, raw, payload_bytes, rate_hz) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.rate_hz);
         let most = if raw == Raw::None { (MOST_STAMPS / links as u64).max(1) } else { u64::MAX };
         // A client's calls follow each other; of topics, the first stands for all.
         let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
-        let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, piece.period, audited);
+        let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, batch.period, audited);
         let (mut own, mut others) = (Used::default(), Used::default());
-        let (mut left, mut refused, mut late, mut duration_ns, mut end) = (piece.messages, 0, 0, 0, End::Full);
+        let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, End::Full);
         let mut broken = None;
         let lengths = self.stamp_files(|files| files.lengths())?;
         while left > 0 && end == End::Full && broken.is_none() {
             self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
-            let mut sent = send(self, session, Piece { messages, ..piece })?;
-            if sent.is_empty() && left == piece.messages {
+            let mut sent = send(self, session, Batch { messages, ..batch })?;
+            if sent.is_empty() && left == batch.messages {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             left -= messages;

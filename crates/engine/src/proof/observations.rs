@@ -70,7 +70,7 @@ pub(super) struct Places {
 }
 
 /// Both sides under one claim.
-pub(super) struct Scene<'a> {
+pub(super) struct Observations<'a> {
     pub claim: &'a Claim,
     pub leader: &'a Evidence,
     pub follower: &'a Evidence,
@@ -82,7 +82,7 @@ pub(super) struct Scene<'a> {
     is_answered: bool,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Observations<'a> {
     pub fn new(claim: &'a Claim, leader: &'a Evidence, follower: &'a Evidence) -> Self {
         let is_answered = follower.sent_messages > 0;
         let is_same_process = leader.process_id == follower.process_id;

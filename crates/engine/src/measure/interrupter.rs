@@ -9,7 +9,7 @@ use std::time::Duration;
 /// While set, the thread is interrupted whenever a period passes in which the sequence number has not moved.
 ///
 /// Its own thread sleeps otherwise: it wakes once per period, which is half a second or so while a cell is measured.
-pub struct Alarm {
+pub struct Interrupter {
     state: Arc<(Mutex<State>, Condvar)>,
 }
 
@@ -19,7 +19,7 @@ struct State {
     ended: bool,
 }
 
-impl Alarm {
+impl Interrupter {
     /// An alarm, not set, for `target`.
     pub fn new(shared: Arc<Shared>, target: Target) -> Self {
         let state = Arc::new((Mutex::new(State::default()), Condvar::new()));
@@ -39,7 +39,7 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for Interrupter {
     fn drop(&mut self) {
         self.change(|state| state.ended = true);
     }

@@ -31,11 +31,11 @@ struct Growing {
 }
 
 /// The files of a running sub-experiment, by name.
-pub struct SetAside {
+pub struct Discarded {
     files: Vec<Growing>,
 }
 
-impl SetAside {
+impl Discarded {
     /// Of a sub-experiment whose files have been created, and hold nothing yet but what they begin with.
     ///
     /// # Errors
@@ -65,13 +65,13 @@ impl SetAside {
     ///
     /// # Errors
     /// If a file cannot be written, e.g. on a full disk.
-    pub fn set_aside(&self, attempt: u32) -> io::Result<()> {
-        self.files.iter().try_for_each(|growing| growing.set_aside(attempt))
+    pub fn discard(&self, attempt: u32) -> io::Result<()> {
+        self.files.iter().try_for_each(|growing| growing.discard(attempt))
     }
 }
 
 impl Growing {
-    fn set_aside(&self, attempt: u32) -> io::Result<()> {
+    fn discard(&self, attempt: u32) -> io::Result<()> {
         let mut source = append(&self.file)?;
         if source.metadata()?.len() == self.begin {
             return Ok(());
@@ -108,14 +108,14 @@ mod tests {
         let mut file = create(&path).unwrap();
         create(&folder.path().join("measurements_y_x.csv")).unwrap();
         writeln!(file, "head").unwrap();
-        let mut aside = SetAside::of(folder.path(), "x").unwrap();
+        let mut aside = Discarded::of(folder.path(), "x").unwrap();
         assert_eq!(aside.files.len(), 1);
         let told = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         for (payload, attempts) in [("one", 2), ("two", 3)] {
             aside.begin().unwrap();
             for attempt in 1..=attempts {
                 if attempt > 1 {
-                    aside.set_aside(attempt - 1).unwrap();
+                    aside.discard(attempt - 1).unwrap();
                 }
                 writeln!(file, "{payload} {attempt}").unwrap();
             }
@@ -131,11 +131,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [path, private] = ["measurements_x.csv", "private"].map(|name| folder.path().join(name));
         create(&path).unwrap();
-        let aside = SetAside::of(folder.path(), "x").unwrap();
+        let aside = Discarded::of(folder.path(), "x").unwrap();
         fs::write(&private, "private").unwrap();
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&private, &path).unwrap();
-        assert!(aside.set_aside(1).is_err());
+        assert!(aside.discard(1).is_err());
         assert_eq!(fs::read_to_string(&private).unwrap(), "private");
     }
 }

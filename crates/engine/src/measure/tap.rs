@@ -3,26 +3,26 @@ use crate::proof::Observer;
 use tripmeter_abi::{Link, Loan, Message, Result};
 
 /// A link whose messages are shown to an observer, or, in measurements, to nobody at no cost.
-pub struct Watch<'a, L, const ON: bool> {
+pub struct Tap<'a, L, const ON: bool> {
     link: &'a mut L,
     observer: Option<&'a mut Observer>,
 }
 
-impl<'a, L: Link> Watch<'a, L, false> {
+impl<'a, L: Link> Tap<'a, L, false> {
     /// The bare link.
     pub fn off(link: &'a mut L) -> Self {
         Self { link, observer: None }
     }
 }
 
-impl<'a, L: Link> Watch<'a, L, true> {
+impl<'a, L: Link> Tap<'a, L, true> {
     /// Shows the address of every message that is sent or received.
     pub fn on(link: &'a mut L, observer: &'a mut Observer) -> Self {
         Self { link, observer: Some(observer) }
     }
 }
 
-impl<L: Link, const ON: bool> Watch<'_, L, ON> {
+impl<L: Link, const ON: bool> Tap<'_, L, ON> {
     /// A message has come, other than by [`Link::take`].
     #[inline(always)]
     pub fn seen(&mut self, message: &Message) {
@@ -35,7 +35,7 @@ impl<L: Link, const ON: bool> Watch<'_, L, ON> {
     }
 }
 
-impl<L: Link, const ON: bool> Link for Watch<'_, L, ON> {
+impl<L: Link, const ON: bool> Link for Tap<'_, L, ON> {
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
         self.link.connect(peers, timeout_ns)
     }
