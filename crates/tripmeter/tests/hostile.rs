@@ -259,6 +259,12 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
     told(&["a text of 20971520 bytes", "65536"]);
     change(&results, |manifest| manifest["plan"]["left_out"] = json!(vec![""; 1_000_000]));
     told(&["manifest.json", "more than 250000 elements"]);
+    // Each of them would be put together with each.
+    change(&results, |manifest| {
+        let one = manifest["plan"]["sub_experiments"][0].clone();
+        manifest["plan"]["sub_experiments"] = json!(vec![one; 5000]);
+    });
+    told(&["manifest.json", "has two sub-experiments 'uds_stream_block'"]);
     fs::File::create(results.join("manifest.json")).unwrap().set_len(20 << 30).unwrap();
     told(&["manifest.json", "21474836480 bytes", "67108864"]);
 }

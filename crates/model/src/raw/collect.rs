@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most samples that are held at a time, 8 bytes each: twice as many as an experiment may have of a payload.
-const MOST_SAMPLES: usize = 200_000_000;
-const TOO_MANY: &str = "is one more than 200000000 samples, the most that are held at a time";
+const MOST_SAMPLES: usize = if cfg!(test) { 1 << 20 } else { 200_000_000 };
+const TOO_MANY: &str = "is beyond the most samples that are held at a time (200000000)";
 
 /// Most samples whose memory is kept for the next payload.
 const SPARE_SAMPLES: usize = 1 << 20;

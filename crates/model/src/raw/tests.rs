@@ -253,3 +253,13 @@ fn a_file_that_becomes_shorter_meanwhile_is_an_error() {
         assert!(error.contains(&name) && error.contains("became shorter"), "{left}: {error}");
     }
 }
+
+/// A few bytes may be many rows.
+#[test]
+fn more_samples_than_are_held_are_an_error() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(HEADER.as_bytes()).unwrap();
+    let rows = "1,16,1.0\n".repeat(1 << 16);
+    (0..17).for_each(|_| packed.write_all(rows.as_bytes()).unwrap());
+    wrong(packed.finish().unwrap(), &["beyond the most samples that are held at a time (200000000)", "line 1"]);
+}
