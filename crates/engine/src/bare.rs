@@ -9,7 +9,6 @@ use crate::os::pin_thread;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -65,8 +64,7 @@ pub fn lead(task: &Task, follower: &mut Command) -> io::Result<Vec<u64>> {
         }
         Kind::Shm => {
             let page = Page::create()?;
-            let file = std::fs::OpenOptions::new().read(true).write(true).open(page.path())?;
-            let child = follower.stdin(Stdio::from(file)).spawn()?;
+            let child = follower.stdin(Stdio::from(page.file()?)).spawn()?;
             let none = || io::Error::new(ErrorKind::TimedOut, "the other side does not answer");
             (page.exchange(&timebase, task.trips).ok_or_else(none), child)
         }
@@ -96,7 +94,7 @@ pub fn follow(task: &Task) -> io::Result<()> {
             }
             Ok(())
         }
-        Kind::Shm => match Page::open(Path::new("/proc/self/fd/0"))?.answer(task.trips) {
+        Kind::Shm => match Page::of(io::stdin().as_fd().try_clone_to_owned()?.into())?.answer(task.trips) {
             true => Ok(()),
             false => Err(io::Error::new(ErrorKind::TimedOut, "the leader does not go on")),
         },

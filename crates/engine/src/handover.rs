@@ -3,11 +3,9 @@
 //! It shows what the two processors and their hypervisor do at the moment, apart from any transport.
 
 use crate::clock::Timebase;
-use crate::os::SharedPage;
-use std::fs::OpenOptions;
+use crate::os::{MemoryFile, SharedPage};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -34,17 +32,33 @@ impl Page {
         SharedPage::create().map(Self)
     }
 
-    /// Where a process of the same user finds it.
-    pub fn path(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.file.as_raw_fd()).into()
+    /// Where the followers find it.
+    pub fn place(&self) -> MemoryFile {
+        self.0.place()
     }
 
     /// The leader's page, at the follower.
     ///
     /// # Errors
-    /// If the leader has gone.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        SharedPage::map(OpenOptions::new().read(true).write(true).open(path)?).map(Self)
+    /// If the leader has gone, or is not seen here.
+    pub fn open(place: MemoryFile) -> io::Result<Self> {
+        SharedPage::open(place).map(Self)
+    }
+
+    /// The memory file that has it.
+    ///
+    /// # Errors
+    /// If there is no descriptor left.
+    pub fn file(&self) -> io::Result<File> {
+        self.0.file.try_clone()
+    }
+
+    /// The page of such a file.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn of(file: File) -> io::Result<Self> {
+        SharedPage::map(file).map(Self)
     }
 
     fn word(&self) -> &AtomicU64 {
@@ -172,7 +186,7 @@ mod tests {
         let start = std::time::Instant::now();
         loop {
             let page = Page::create().unwrap();
-            let other = Page::open(&page.path()).unwrap();
+            let other = Page::open(page.place()).unwrap();
             let (led, followed) = std::thread::scope(|scope| {
                 let follower = scope.spawn(|| follow(&{ other }));
                 (lead(&page), follower.join().unwrap())

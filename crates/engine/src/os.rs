@@ -18,6 +18,7 @@ pub use process::{
 };
 pub(crate) use queues::{remove_queue, unlink_queue};
 pub(crate) use rustix::process::Signal;
+pub use shared::MemoryFile;
 pub(crate) use shared::{PAGE, SharedMemory, SharedPage, forget_translations};
 pub(crate) use sockets::stdin_socket;
 pub use sockets::{check_peer, peer_pid, wait_readable};

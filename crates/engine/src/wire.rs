@@ -3,6 +3,7 @@
 //! None is sent while a cell is measured, but for one sign of life per second.
 
 use crate::clock::Timebase;
+use crate::os::MemoryFile;
 use crate::proof::Evidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -117,6 +118,8 @@ pub enum FromLeader {
         /// Outcome of locking memory.
         memory_lock: String,
     },
+    /// Nothing more is measured, as this has failed; what is open is closed now.
+    Broken(String),
     /// These are to be tried now, one after the other; answered with [`ToWorker::Intruded`].
     Intrude(Vec<Intrusion>),
     /// The path was checked.
@@ -189,7 +192,7 @@ pub struct Begin {
     /// Most messages of each stream; empty if it is not known.
     pub most: Vec<u64>,
     /// Where arrivals of so many are kept, if they are.
-    pub arrivals: Option<PathBuf>,
+    pub arrivals: Option<MemoryFile>,
     /// Watch where the messages travel, over the first link, and report the evidence.
     pub observe: bool,
 }
@@ -243,7 +246,7 @@ pub struct Setup {
     #[serde(default)]
     pub answer_delay_ns: u64,
     /// The page of the hand-over probe.
-    pub handover: PathBuf,
+    pub handover: MemoryFile,
     /// How long one receive may wait.
     pub loss_timeout_ns: u64,
 }

@@ -3,10 +3,9 @@
 use super::arrivals::Came;
 use crate::clock::Clock;
 use crate::memory::OutOfMemory;
-use crate::os::{PAGE, SharedMemory};
+use crate::os::{MemoryFile, PAGE, SharedMemory};
 use crate::wire::Arrived;
 use std::io;
-use std::path::{Path, PathBuf};
 
 /// Told of every message of a stream.
 pub trait Notes {
@@ -99,20 +98,20 @@ impl ArrivalMemory {
     }
 
     /// Where the followers find it.
-    pub fn path(&self) -> PathBuf {
-        self.memory.path()
+    pub fn place(&self) -> MemoryFile {
+        self.memory.place()
     }
 
     /// At a follower: its own part.
     ///
     /// # Errors
     /// If the leader has gone, or there is too little memory.
-    pub fn open(path: &Path, counts: Vec<u64>, follower: u32) -> io::Result<Self> {
+    pub fn open(place: MemoryFile, counts: Vec<u64>, follower: u32) -> io::Result<Self> {
         let too_large = || io::Error::from(io::ErrorKind::InvalidInput);
         let bytes = part_bytes(&counts).ok_or_else(too_large)?;
         let begin = bytes.checked_mul(u64::from(follower)).ok_or_else(too_large)?;
         let end = begin.checked_add(bytes).ok_or_else(too_large)?;
-        Ok(Self { memory: SharedMemory::open(path, begin..end)?, counts })
+        Ok(Self { memory: SharedMemory::open(place, begin..end)?, counts })
     }
 
     /// The log of each stream: at the leader those of that follower; at a follower, of which this is the first, its own.
@@ -205,7 +204,7 @@ mod tests {
     #[test]
     fn the_first_intact_arrival_is_noted_and_the_leader_sees_it() {
         let mut leader = ArrivalMemory::create(vec![2, 4], 3).unwrap();
-        let mut follower = ArrivalMemory::open(&leader.path(), vec![2, 4], 1).unwrap();
+        let mut follower = ArrivalMemory::open(leader.place(), vec![2, 4], 1).unwrap();
         let mut arrival = Arrival::new(Ticking(Cell::new(0)), 7, follower.logs(0).pop().unwrap());
         let came = [Came::InOrder(8), Came::Overtaken(7), Came::Again(8), Came::Damaged(9), Came::InOrder(11)];
         for came in came.into_iter().chain([Came::Unreadable, Came::Earlier]) {
@@ -234,6 +233,6 @@ mod tests {
             assert!(told.contains(&format!("{count} arrivals")), "{told}");
         }
         let leader = ArrivalMemory::create(vec![1000], 1).unwrap();
-        assert!(ArrivalMemory::open(&leader.path(), vec![1000], 1).is_err(), "a part that is not there");
+        assert!(ArrivalMemory::open(leader.place(), vec![1000], 1).is_err(), "a part that is not there");
     }
 }

@@ -175,7 +175,7 @@ impl Leader {
         begin.most = vec![2 * (plan.warmup + plan.samples_of(payload_bytes)); usize::from(plan.one_way)];
         let memory = plan.one_way.then(|| ArrivalMemory::create(begin.most.clone(), self.controls.followers()));
         let memory = memory.transpose()?;
-        begin.arrivals = memory.as_ref().map(ArrivalMemory::path);
+        begin.arrivals = memory.as_ref().map(ArrivalMemory::place);
         self.controls.ask_all(&ToFollower::Begin(begin))?;
         Ok((before, memory))
     }

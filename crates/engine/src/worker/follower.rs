@@ -6,11 +6,10 @@ use crate::lanes::{Answering, Endpoint, Lane, Setting};
 use crate::measure::callback::Inbox;
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::{Failure, Shared};
-use crate::os::{self, Target};
+use crate::os::{self, MemoryFile, Target};
 use crate::proof::Observer;
 use crate::wire::{Arrived, FromFollower, PROTOCOL, Report, Setup, ToFollower};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -92,9 +91,9 @@ impl Follower {
     }
 
     /// Where the arrivals of so many messages of each stream are kept.
-    pub(super) fn arrivals(&self, path: Option<&Path>, messages: Vec<u64>) -> Result<ArrivalMemory> {
-        let path = path.ok_or_else(|| Error::Failed("the leader has no memory for arrivals".to_owned()))?;
-        let memory = ArrivalMemory::open(path, messages, self.setup.options.follower_index);
+    pub(super) fn arrivals(&self, place: Option<MemoryFile>, messages: Vec<u64>) -> Result<ArrivalMemory> {
+        let place = place.ok_or_else(|| Error::Failed("the leader has no memory for arrivals".to_owned()))?;
+        let memory = ArrivalMemory::open(place, messages, self.setup.options.follower_index);
         memory.map_err(|error| Error::of("memory for arrivals", error))
     }
 

@@ -141,7 +141,7 @@ impl Leader {
             interrupt: self.variant.interrupt,
             timebase: self.job.timebase,
             answer_delay_ns: self.job.sub_experiment.answer_delay_ns,
-            handover: page.path(),
+            handover: page.place(),
             loss_timeout_ns: self.job.loss_timeout_ns,
         }
     }

@@ -81,7 +81,7 @@ impl Leader {
         drop(reserved::<u64>(messages.iter().sum::<u64>().saturating_mul(6), "values of latencies")?);
         // Under a recording they have many sizes.
         let receive =
-            Begin { most: messages, arrivals: Some(memory.path()), ..Begin::new(Task::Count, sequence + 1, 0) };
+            Begin { most: messages, arrivals: Some(memory.place()), ..Begin::new(Task::Count, sequence + 1, 0) };
         let ran = self.run_parallel(pool, &sending, receive, works.collect())?;
         let Parallel { begin, used: own, ended, failure } = ran;
         let none = Published { count: 0, end: End::Stopped, refused: 0 };

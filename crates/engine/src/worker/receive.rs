@@ -39,7 +39,7 @@ impl Follower {
         }
         let each = if has_publishers { streams } else { 1 };
         let take_timeout_ns = look_ns(links);
-        let mut memory = self.arrivals(arrivals.as_deref(), messages)?;
+        let mut memory = self.arrivals(arrivals, messages)?;
         let mut logs = memory.logs(0).into_iter();
         let receiving = pool.shared.chunks(each).map(|ends| {
             let logs = logs.by_ref().take(each).collect();

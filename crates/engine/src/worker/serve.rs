@@ -37,7 +37,7 @@ impl Follower {
     /// # Errors
     /// What ended it.
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
-        let page = Page::open(&self.setup().handover).map_err(|error| Error::of("hand-over page", error))?;
+        let page = Page::open(self.setup().handover).map_err(|error| Error::of("hand-over page", error))?;
         let baseline = Observer::baseline();
         let links = self.setup().options.link_count;
         if links == 0 {
@@ -124,7 +124,7 @@ impl Follower {
     /// Answers the messages of the first link; their arrivals are kept, if the leader has memory for them.
     fn answer_one(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let Begin { first, most, arrivals, .. } = begin;
-        let mut memory = arrivals.map(|path| self.arrivals(Some(&path), most)).transpose()?;
+        let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
         let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());
         let answers = Answering {
             names_request: false,
