@@ -1,10 +1,12 @@
 //! Unix domain sockets: datagram, stream and sequenced packets.
 //!
-//! Sockets have names in the abstract namespace, so that no file is left, whatever ends a process. A message larger than a
-//! datagram can be is split into packets. Nothing but `read(2)` and `write(2)` happens once a link is connected.
+//! Sockets are in the scratch folder, which nobody else may enter: names in the abstract namespace are open to every user. A
+//! message larger than a datagram can be is split into packets. Nothing but `read(2)` and `write(2)` happens once a link is connected.
 
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, PacketLink, StreamLink};
 use tripmeter_abi::{
@@ -186,7 +188,7 @@ impl Link for UdsLink {
 pub struct Unix {
     socket: OwnedFd,
     kind: c_int,
-    name: String,
+    path: PathBuf,
     options: NodeOptions,
 }
 
@@ -194,20 +196,27 @@ impl Unix {
     fn new(options: &NodeOptions, index: u32) -> Result<Self> {
         let kind = kind_of(&options.variant);
         let side = if options.role == Role::Leader { 'l' } else { 'f' };
-        let name = format!("{}-{index}-{side}", options.run_id);
+        let path = options.scratch_dir.join(format!("uds-{index}-{side}"));
         let socket = os::socket(libc::AF_UNIX, kind)?;
         os::buffer_setting(options, &socket)?;
         if kind == libc::SOCK_DGRAM || options.role == Role::Leader {
-            os::bind(&socket, &SocketAddress::unix(name.as_bytes())?)?;
+            os::bind(&socket, &SocketAddress::unix(path.as_os_str().as_bytes())?)?;
         }
         if kind != libc::SOCK_DGRAM && options.role == Role::Leader {
             os::listen(&socket)?;
         }
-        Ok(Self { socket, kind, name, options: options.clone() })
+        Ok(Self { socket, kind, path, options: options.clone() })
     }
 
     fn is_stream(&self) -> bool {
         self.kind == libc::SOCK_STREAM
+    }
+}
+
+impl Drop for Unix {
+    fn drop(&mut self) {
+        // One that was not bound has no path; what is left after a kill goes with its folder.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -225,14 +234,11 @@ impl Port for Unix {
 
 impl Endpoint for Unix {
     fn address(&mut self) -> Result<Vec<u8>> {
-        Ok(self.name.clone().into_bytes())
+        Ok(self.path.as_os_str().as_bytes().to_vec())
     }
 
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
         if self.kind == libc::SOCK_DGRAM || self.options.role == Role::Follower {
-            if peer.is_empty() {
-                return Err(Error::new(Status::Invalid, "the peer's address is empty"));
-            }
             os::connect(&self.socket, &SocketAddress::unix(peer)?, deadline)?;
         } else {
             self.socket = os::accept(&self.socket, deadline)?.0;
@@ -249,7 +255,7 @@ impl Endpoint for Unix {
                 format!("a connection has 1 peer, {count} given; take uds/datagram"),
             ));
         }
-        // A socket that is not connected hears all who know its name.
+        // A socket that is not connected hears all who reach its path.
         os::set_nonblocking(self.socket.as_raw_fd(), self.options.wait == Wait::Poll)
     }
 

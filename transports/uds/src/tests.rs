@@ -47,11 +47,24 @@ fn connecting_to_nobody_fails() {
     for variant in ["datagram", "stream", "seqpacket"] {
         let mut node = Uds.open(&testing::options(&Uds, Role::Follower, &case(variant, &[]), &scratch)).unwrap();
         let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
-        let nobody = format!("{}-nobody", scratch.run_id).into_bytes();
+        let nobody = b"/nowhere/uds-0-l".to_vec();
         let error = link.connect(&[nobody], testing::PATIENCE_NS).unwrap_err();
         assert_eq!(error.status, Status::Closed, "{error}");
     }
     let mut node = Uds.open(&testing::options(&Uds, Role::Leader, &case("stream", &[]), &scratch)).unwrap();
     let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
     assert_eq!(link.connect(&[Vec::new()], 1_000_000).unwrap_err().status, Status::Failed);
+}
+
+#[test]
+fn sockets_are_in_the_scratch_folder_where_nobody_else_comes() {
+    let scratch = testing::Scratch::new();
+    for variant in ["datagram", "stream", "seqpacket"] {
+        let options = testing::options(&Uds, Role::Leader, &case(variant, &[]), &scratch);
+        let mut link = Uds.open(&options).unwrap().link(&LinkOptions { index: 3, callback: None }).unwrap();
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(&link.address().unwrap()));
+        assert_eq!((path.parent(), path.exists()), (Some(&*options.scratch_dir), true));
+        drop(link);
+        assert!(!path.exists());
+    }
 }

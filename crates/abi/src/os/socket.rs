@@ -19,25 +19,28 @@ impl SocketAddress {
         Self { storage: unsafe { mem::zeroed() }, length: size_of::<libc::sockaddr_storage>() as libc::socklen_t }
     }
 
-    /// A Unix address in the abstract namespace, which needs no file and vanishes with its socket.
+    /// The Unix address of a path: whoever may not enter its folder can neither connect to it nor send to it.
     ///
     /// # Errors
-    /// `Limit` if the name is too long.
-    pub fn unix(name: &[u8]) -> Result<Self> {
+    /// `Limit` if the path is too long, `Invalid` if it has a NUL.
+    pub fn unix(path: &[u8]) -> Result<Self> {
         let mut address = Self::empty();
         // SAFETY: `sockaddr_storage` is large enough and aligned for every address.
         let unix = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_un>() };
         unix.sun_family = libc::AF_UNIX as libc::sa_family_t;
         let most = unix.sun_path.len() - 1;
-        if name.len() > most {
-            let text = format!("socket name of {} bytes, {most} at most", name.len());
+        if path.len() > most {
+            let text = format!("socket path of {} bytes, {most} at most", path.len());
             return Err(Error::new(Status::Limit, text));
         }
-        for (to, from) in unix.sun_path[1..].iter_mut().zip(name) {
+        if path.is_empty() || path.contains(&0) {
+            return Err(Error::new(Status::Invalid, "the path of a socket is empty, or has a NUL"));
+        }
+        for (to, from) in unix.sun_path.iter_mut().zip(path) {
             *to = *from as libc::c_char;
         }
         let before = mem::offset_of!(libc::sockaddr_un, sun_path);
-        address.length = (before + 1 + name.len()) as libc::socklen_t;
+        address.length = (before + path.len() + 1) as libc::socklen_t;
         Ok(address)
     }
 
@@ -153,6 +156,10 @@ pub fn connect(socket: &OwnedFd, address: &SocketAddress, deadline: Deadline) ->
             libc::EINPROGRESS => break,
             // A Unix listener's backlog is full.
             libc::EAGAIN | libc::EINTR if deadline.nap() => {}
+            // A socket that was there leaves its path, or its owner has removed it.
+            code @ libc::ENOENT => {
+                return Err(Error::new(Status::Closed, os_error("connecting to the peer", code).to_string()));
+            }
             code => return Err(os_error("connecting to the peer", code)),
         }
     }
