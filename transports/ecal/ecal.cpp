@@ -33,6 +33,9 @@ constexpr uint32_t kPatterns = TM_PINGPONG | TM_CHANNEL | TM_THROUGHPUT;
 constexpr uint64_t kMostBytes = UINT64_C(1) << 30;
 constexpr unsigned kMostAckMs = 10'000;
 constexpr unsigned kMostBuffers = 16;
+constexpr uint8_t kVoid[] = "tripmeter: void"; // begins a message that is none
+// eCAL waits again for a reader that was late once that has registered anew, which it does every second.
+constexpr auto kRegistration = std::chrono::seconds(2);
 
 // Several followers or publishers not over TCP: there answers that come together get lost: a subscriber seems to keep the
 // latest message of all its publishers only.
@@ -254,10 +257,15 @@ struct tm_link final : private eCAL::CPayloadWriter {
             const uint64_t sender = UINT64_C(1) << (bytes[1] % 64);
             greeted |= sender;
             heard |= bytes[0] == 1 ? sender : 0;
-        } else if (on_message != nullptr) {
+        } else if (on_message != nullptr && !is_void(bytes, data.buffer_size)) {
             const tm_message message{bytes, data.buffer_size, nullptr};
             on_message(context, &message);
         }
+    }
+
+    bool is_void(const uint8_t* bytes, size_t length) const
+    {
+        return node.settings.is_zero_copy && length >= sizeof kVoid && std::memcmp(bytes, kVoid, sizeof kVoid) == 0;
     }
 
     // Sends a greeting; false if it was not sent.
@@ -282,9 +290,12 @@ struct tm_link final : private eCAL::CPayloadWriter {
         return are_sent;
     }
 
-    // Greets until both have heard each other; false at the deadline.
+    // Greets until both have heard each other; false at the deadline. Greetings come ever more slowly: a side that others
+    // keep from the CPUs has to take one before the next ones fill its receive buffer.
     bool greet(Clock::time_point deadline)
     {
+        constexpr std::chrono::milliseconds kMostPause{100};
+        std::chrono::milliseconds pause{2};
         // The memory file of every buffer grows with its first greeting, and the next one tells that I have heard.
         uint64_t left = node.settings.buffers + 1;
         while (Clock::now() < deadline) {
@@ -294,12 +305,13 @@ struct tm_link final : private eCAL::CPayloadWriter {
                 if (greet_all(is_counted) && is_counted && left > 0) {
                     --left;
                 }
+                pause = std::min(2 * pause, kMostPause);
             }
             if (left == 0 && (heard & node.peers) == node.peers) {
                 node.segments.note();
                 return true;
             }
-            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            std::this_thread::sleep_for(pause);
         }
         return false;
     }
@@ -308,29 +320,45 @@ struct tm_link final : private eCAL::CPayloadWriter {
     uint8_t* place()
     {
         uint8_t* const shared = places[sends % places.size()];
-        return shared != nullptr ? shared : staging.data();
+        return shared != nullptr && Clock::now() >= in_place_from ? shared : staging.data();
     }
 
+    // False if it was not sent, or is void.
     bool send(uint8_t* data, size_t length)
     {
         source = data;
         source_bytes = length;
         is_misplaced = false;
+        std::memcpy(head, data, std::min(length, sizeof head));
+        const bool is_in_place = node.settings.is_zero_copy && data != staging.data();
+        const auto begin = Clock::now();
         const bool sent = library().send(publisher, *this, -1);
+        const auto end = Clock::now();
+        const std::chrono::milliseconds ack_timeout{node.settings.ack_timeout_ms};
+        if (node.settings.is_zero_copy && ack_timeout.count() > 0 && end - begin >= ack_timeout) {
+            in_place_from = end + kRegistration;
+        }
+        if (!sent && is_in_place) {
+            // The file may have been taken away before it was locked.
+            is_misplaced = true;
+            std::fill(places.begin(), places.end(), nullptr);
+        }
         return sent && !is_misplaced;
     }
 
-    // What eCAL's sender calls: once per message, into the memory file under zero copy, else into a buffer of eCAL's.
+    // What eCAL's sender calls: once per message, into the memory file under zero copy, else into a buffer of eCAL's. It
+    // sends what is there in any case.
     bool WriteFull(void* buffer, size_t size) override
     {
         auto* const target = static_cast<uint8_t*>(buffer);
         uint8_t*& known = places[sends % places.size()];
-        const bool is_in_place = source == target;
-        if (!is_in_place && source == known && source != nullptr) {
-            // The file that the loan lay in has been replaced, and with it the message is gone.
+        const bool was_in_place = source == known && source != nullptr;
+        // A file that replaces the one that the loan lay in may be where that one was.
+        const bool is_there = source == target && std::memcmp(target, head, std::min(size, sizeof head)) == 0;
+        if (was_in_place && !is_there) {
             is_misplaced = true;
-            std::memset(target, 0, size);
-        } else if (!is_in_place) {
+            std::memcpy(target, kVoid, std::min(size, sizeof kVoid));
+        } else if (!is_there) {
             std::memcpy(target, source, size);
         }
         if (node.settings.is_zero_copy && reinterpret_cast<uintptr_t>(target) % 8 == 0) {
@@ -343,10 +371,10 @@ struct tm_link final : private eCAL::CPayloadWriter {
     bool WriteModified(void* buffer, size_t size) override { return WriteFull(buffer, size); }
     size_t GetSize() override { return source_bytes; }
 
-    // Sends in the courier's thread what the host has published.
+    // Sends in the courier's thread what the host has published; a message that is void is lost.
     void deliver()
     {
-        if (!send_within(submitted.data, submitted.length, std::chrono::seconds(1))) {
+        if (!send_within(submitted.data, submitted.length, std::chrono::seconds(1)) && !is_misplaced) {
             has_failed = true;
         }
     }
@@ -386,7 +414,9 @@ struct tm_link final : private eCAL::CPayloadWriter {
     uint64_t sends = 0;
     uint8_t* source = nullptr;
     size_t source_bytes = 0;
+    uint8_t head[16]{}; // of the message that is sent
     bool is_misplaced = false;
+    Clock::time_point in_place_from{};
     tm_loan submitted{};
     std::atomic<bool> has_failed{false};
     std::mutex receiving;
@@ -481,7 +511,10 @@ int32_t publish(tm_link* link, tm_loan* loan, uint64_t timeout_ns, tm_error* err
     return guarded(error, "sending", [&] {
         if (!link->courier) {
             const auto time = std::chrono::nanoseconds(tm_wait_ns(timeout_ns));
-            return link->send_within(loan->data, loan->length, time) ? static_cast<int32_t>(TM_OK) : link->failed(error);
+            if (link->send_within(loan->data, loan->length, time)) {
+                return static_cast<int32_t>(TM_OK);
+            }
+            return link->is_misplaced ? static_cast<int32_t>(TM_AGAIN) : link->failed(error);
         }
         if (link->has_failed) {
             return link->failed(error);

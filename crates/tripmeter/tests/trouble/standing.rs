@@ -1,7 +1,8 @@
 //! What never ends by itself: calls that hang in one of many threads, and messages that are never right.
 
 use crate::common::traces::{signal, sleeps, workers};
-use crate::common::{LONGEST, Tripmeter, at_once, folder, has_cell, manifest, plugin};
+use crate::common::{LONGEST, Tripmeter, at_once, built, folder, has_cell, manifest, plugin};
+use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
 
@@ -58,6 +59,31 @@ fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
         finished.says(&["the follower stands still", "did nothing (stopped by a signal)"]).clean();
         assert_eq!(manifest(folder.path()).sub_experiments[0].status, Status::Failed);
     });
+}
+
+/// eCAL takes away a memory file that its reader holds for 200 ms, and with it what was written in place.
+#[test]
+fn a_reader_that_stands_gets_no_damaged_message_where_messages_are_written_in_place() {
+    const STANDING: Duration = Duration::from_millis(320);
+    if built("ecal").is_none() {
+        return;
+    }
+    let folder = folder();
+    let output = folder.path().display().to_string();
+    let words = ["run", "-q", "-t", "ecal/shm-zero-copy", "--touch", "full", "--payloads", "16,1M", "--no-floor"];
+    let more = ["-n", "3000", "--warmup", "10", "--attempts", "1", "--loss-timeout", "15", "-o", &output];
+    let mut run = Tripmeter::new(words.iter().chain(&more)).start();
+    run.until("a first payload", |_| has_cell(folder.path()));
+    let found = workers(run.pid());
+    let sides = [found.leader.unwrap(), found.follower.unwrap()];
+    for side in std::iter::repeat_n(sides, 12).flatten() {
+        signal(side, "STOP");
+        std::thread::sleep(STANDING);
+        signal(side, "CONT");
+    }
+    run.wait(LONGEST).with(exit::GOOD).clean();
+    let counts = manifest(folder.path()).sub_experiments[0].cells[1].counts;
+    assert_eq!((counts.damaged, counts.duplicated), (0, 0), "{counts:?}");
 }
 
 #[test]
