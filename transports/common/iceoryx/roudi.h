@@ -70,7 +70,12 @@ static inline int32_t roudi_check(tm_error *error)
     const int reason = errno;
     close(fd);
     if (connected == 0) {
-        return TM_OK;
+        /* Whose it is, is asked now: what is of this user or root, nobody else can have put there or takes away. */
+        if (lstat(ROUDI_SOCKET, &found) == 0 && S_ISSOCK(found.st_mode) && roudi_is_trusted(&found)) {
+            return TM_OK;
+        }
+        return tm_fail(error, TM_UNAVAILABLE, "%s was exchanged while RouDi was looked for; is somebody else there?",
+                       ROUDI_SOCKET);
     }
     if (reason == EACCES || reason == EPERM) {
         return tm_fail(error, TM_UNAVAILABLE, "RouDi runs as another user (%s: %s); run as its user or in its group",
@@ -349,7 +354,7 @@ static const char roudi_script[] =
     "trap stop TERM INT HUP\n"
     "wait \"$roudi\"\n"
     "status=${status:-$?}\n"
-    "case $status in 0 | 127) exit \"$status\" ;; esac\n"
+    "case $status in 0) exit 0 ;; esac\n"
     "flock -n " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"/dev/shm/$(id -gn)\" " ROUDI_SOCKET " " ROUDI_SOCKET
     ".lock " ROUDI_LOCK "\n"
     "exit \"$status\"\n";
