@@ -30,6 +30,11 @@ impl Bytes {
         self.value
     }
 
+    /// The same for equal sizes, and for no others.
+    pub fn key(&self) -> u64 {
+        self.value.to_bits()
+    }
+
     /// The size as written.
     pub fn text(&self) -> &str {
         &self.text

@@ -223,7 +223,9 @@ pub fn write_named(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     if !is_special && system_folder(file).is_none() {
         return write_whole(file, contents);
     }
-    let opened = File::options().write(true).open(file);
+    // In a folder of others, what was a device may be a link by now.
+    let follow = if system_folder(file).is_some() { 0 } else { libc::O_NOFOLLOW };
+    let opened = File::options().write(true).custom_flags(follow).open(file);
     opened.and_then(|mut opened| opened.write_all(contents)).map_err(|error| FileError::writing(file, &error))
 }
 

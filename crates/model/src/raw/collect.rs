@@ -6,12 +6,17 @@ use super::row::{self, Layout, RowError};
 use crate::bytes::Bytes;
 use crate::file::FileError;
 use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most samples that are held at a time, 8 bytes each: twice as many as an experiment may have of a payload.
 const MOST_SAMPLES: usize = if cfg!(test) { 1 << 20 } else { 200_000_000 };
 const TOO_MANY: &str = "is beyond the most samples that are held at a time (200000000)";
+
+/// Most payloads of a file: an experiment has some dozens.
+const MOST_PAYLOADS: usize = if cfg!(test) { 1000 } else { 100_000 };
+const TOO_MANY_PAYLOADS: &str = "is of more payloads than a file may have (100000)";
 
 /// Most samples whose memory is kept for the next payload.
 const SPARE_SAMPLES: usize = 1 << 20;
@@ -32,6 +37,8 @@ pub enum Stop {
     Chunk(u64, ChunkError),
     /// With this line there are more samples than are held.
     TooMany(u64),
+    /// With this line there are more payloads than a file may have.
+    TooManyPayloads(u64),
 }
 
 /// The same, where the file is known.
@@ -59,6 +66,7 @@ impl Stop {
                 None => FileError::wrong_line(file, lines + line, &error.value, error.what),
             },
             Stop::TooMany(line) => FileError::wrong_line(file, lines + line, "", TOO_MANY),
+            Stop::TooManyPayloads(line) => FileError::wrong_line(file, lines + line, "", TOO_MANY_PAYLOADS),
             Stop::Chunk(_, ChunkError::Io(error)) => FileError::reading(file, &error),
             Stop::Chunk(line, ChunkError::LineTooLong) => {
                 FileError::wrong_line(file, lines + line, "", "is too long for a row")
@@ -100,8 +108,13 @@ pub struct Collector<'a, T, F> {
     open_ended: bool,
     most: usize,
     head: Option<Held>,
+    /// The last one is the one that grows.
     open: Vec<Held>,
+    /// Where each is, by its payload.
+    places: HashMap<u64, usize>,
     done: Vec<(Bytes, T)>,
+    /// Their payloads.
+    known: HashSet<u64>,
     lines: u64,
 }
 
@@ -117,7 +130,9 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             most: MOST_SAMPLES,
             head: None,
             open: Vec::new(),
+            places: HashMap::new(),
             done: Vec::new(),
+            known: HashSet::new(),
             lines: 0,
         }
     }
@@ -228,26 +243,33 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             return Ok(());
         }
         let bytes = row::payload(text).map_err(|error| Stop::Row(self.lines, error))?;
-        if let Some(at) = self.open.iter().position(|held| held.bytes == bytes) {
-            // The last one is the one that grows.
-            let mut held = self.open.remove(at);
+        if let Some(&at) = self.places.get(&bytes.key()) {
+            let last = self.open.len() - 1;
+            self.open.swap(at, last);
+            self.places.insert(self.open[at].bytes.key(), at);
+            self.places.insert(bytes.key(), last);
+            let held = &mut self.open[last];
             text.clone_into(&mut held.text);
             if !bytes.is_integer() {
                 held.bytes = bytes;
             }
-            self.open.push(held);
             return Ok(());
+        }
+        // Of a range, what is merged is counted.
+        if !self.open_ended && self.open.len() + self.done.len() >= MOST_PAYLOADS {
+            return Err(Stop::TooManyPayloads(self.lines));
         }
         if !self.held_all
             && let Some(held) = self.open.pop()
         {
+            self.places.clear();
             self.complete(held);
         }
-        let known = self.done.iter().any(|(done, _)| *done == bytes);
-        if known || self.head.as_ref().is_some_and(|head| head.bytes == bytes) {
+        if self.known.contains(&bytes.key()) || self.head.as_ref().is_some_and(|head| head.bytes == bytes) {
             return Err(Stop::Scattered);
         }
         let latencies_us = SPARE.take();
+        self.places.insert(bytes.key(), self.open.len());
         self.open.push(Held { place: self.open.len(), bytes, text: text.to_owned(), latencies_us });
         Ok(())
     }
@@ -258,6 +280,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             return;
         }
         let made = (self.finish)(&held.bytes, &mut held.latencies_us);
+        self.known.insert(held.bytes.key());
         self.done.push((held.bytes, made));
         if held.latencies_us.capacity() <= SPARE_SAMPLES {
             held.latencies_us.clear();
@@ -274,12 +297,14 @@ pub struct Merged<'a, T, F> {
     passed: Option<MutexGuard<'a, ()>>,
     open: Option<Held>,
     done: Vec<(Bytes, T)>,
+    /// Their payloads.
+    known: HashSet<u64>,
 }
 
 impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Merged<'a, T, F> {
     /// Whoever holds more than `ungated` samples of a payload must have the gate.
     pub fn new(finish: &'a F, gate: &'a Mutex<()>, ungated: usize) -> Self {
-        Self { finish, gate, ungated, passed: None, open: None, done: Vec::new() }
+        Self { finish, gate, ungated, passed: None, open: None, done: Vec::new(), known: HashSet::new() }
     }
 
     /// Takes the next range.
@@ -328,7 +353,8 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Merged<'a, T, F> {
     }
 
     fn push(&mut self, bytes: Bytes, made: T) -> Result<(), Stopped> {
-        if self.done.iter().any(|(done, _)| *done == bytes) {
+        // One that has too many is read again by one thread, which tells the line.
+        if self.done.len() >= MOST_PAYLOADS || !self.known.insert(bytes.key()) {
             return Err(Stopped::Scattered);
         }
         self.done.push((bytes, made));

@@ -19,9 +19,9 @@ pub struct Layout {
 }
 
 /// A row, as far as it is of use.
-pub struct Row<'a> {
+pub struct Row {
     /// Text of the payload.
-    pub payload: Cow<'a, str>,
+    pub payload: String,
     /// Microseconds.
     pub latency_us: f64,
 }
@@ -68,23 +68,19 @@ impl Layout {
     }
 
     /// Reads a row; `None` if it is blank.
-    pub fn row<'a>(&self, line: &'a [u8]) -> Result<Option<Row<'a>>, RowError> {
+    pub fn row(&self, line: &[u8]) -> Result<Option<Row>, RowError> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
-        let mut fields = fields(line);
+        let fields = fields(line);
         if fields.len() != self.columns {
             let hint =
                 if fields.len() < self.columns { "it may be cut off" } else { "write numbers with a decimal point" };
             let what = format!("has {} values instead of {}; {hint}", fields.len(), self.columns);
-            return Err(RowError { column: None, value: lossy(line.trim_ascii()).into_owned(), what });
+            return Err(RowError { column: None, value: lossy(line.trim_ascii()), what });
         }
         let latency_us = latency(&lossy(&fields[self.latency]))?;
-        let payload = match std::mem::take(&mut fields[self.payload]) {
-            Cow::Borrowed(text) => lossy(text),
-            Cow::Owned(text) => Cow::Owned(lossy(&text).into_owned()),
-        };
-        Ok(Some(Row { payload, latency_us }))
+        Ok(Some(Row { payload: lossy(&fields[self.payload]), latency_us }))
     }
 
     /// Reads the last line of a file, which has no line break.
@@ -92,7 +88,7 @@ impl Layout {
         if self.row(line)?.is_none() {
             return Ok(());
         }
-        let value = lossy(line.trim_ascii()).into_owned();
+        let value = lossy(line.trim_ascii());
         let what = "is the last line and has no line break, so its number may be cut off; add one if it is complete";
         Err(RowError { column: None, value, what: what.to_owned() })
     }
@@ -143,6 +139,7 @@ fn fields(line: &[u8]) -> Vec<Cow<'_, [u8]>> {
     record.iter().map(|field| Cow::Owned(field.trim_ascii().to_vec())).collect()
 }
 
-fn lossy(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
+/// A copy: the file's owner may change what is mapped of it, also between a look at it and its use.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes.to_vec()).into_owned()
 }

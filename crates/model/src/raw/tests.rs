@@ -263,3 +263,12 @@ fn more_samples_than_are_held_are_an_error() {
     (0..17).for_each(|_| packed.write_all(rows.as_bytes()).unwrap());
     wrong(packed.finish().unwrap(), &["beyond the most samples that are held at a time (200000000)", "line 1"]);
 }
+
+#[test]
+fn a_file_has_no_more_payloads_than_any_experiment() {
+    let rows = |count: usize| (0..count).map(|i| format!("{i},{},1.0\n", i + 1)).collect::<String>();
+    assert_eq!(parsed(format!("{HEADER}{}", rows(1000))).unwrap().len(), 1000);
+    wrong(format!("{HEADER}{}", rows(2000)), &["line 1002", "more payloads than"]);
+    // Alternating, they are all held.
+    wrong(format!("{HEADER}{}{}", rows(2), rows(2000)), &["line 1004", "more payloads than"]);
+}
