@@ -258,6 +258,14 @@ pub struct SubExperimentResult {
     pub processes: Vec<ProcessActivity>,
 }
 
+impl SubExperimentResult {
+    /// Messages of all cells that were not what was sent; failed calls are none.
+    pub fn damaged(&self) -> u64 {
+        let cells = self.cells.iter().filter(|cell| cell.rpc.is_empty());
+        cells.map(Cell::damaged).fold(0, u64::saturating_add)
+    }
+}
+
 /// Whether the payload went the way that the transport claims.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathProof {
@@ -391,7 +399,7 @@ impl Cell {
 
     /// How many, in all attempts.
     pub fn damaged(&self) -> u64 {
-        self.counts.damaged + self.earlier_attempts.iter().map(Self::damaged).sum::<u64>()
+        self.earlier_attempts.iter().map(Self::damaged).fold(self.counts.damaged, u64::saturating_add)
     }
 
     /// Of those, messages that are in none of its trials: of warm-ups, and of attempts that were set aside.
@@ -399,7 +407,7 @@ impl Cell {
         let throughput = self.trials.iter().flat_map(|trial| &trial.followers).map(|at| at.damaged);
         let channel = self.channel.iter().map(|trial| trial.counts.damaged);
         let rpc = self.rpc.iter().map(|trial| trial.counts.failed);
-        self.damaged().saturating_sub(throughput.chain(channel).chain(rpc).sum())
+        self.damaged().saturating_sub(throughput.chain(channel).chain(rpc).fold(0, u64::saturating_add))
     }
 
     /// Whether, in a trial or at a follower, nothing came of what was sent.

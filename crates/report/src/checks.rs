@@ -17,7 +17,7 @@ pub fn checks(check: &ExperimentCheck, detailed: bool, strict: bool) -> String {
     }
     for one in &check.checked {
         if let Some(distrust) = &one.distrust {
-            text += &format!("FAILED: {}: {distrust}; its figures are of something else\n", one.name);
+            text += &format!("FAILED: {}: {distrust}\n", one.name);
         }
     }
     text += &one_sided(&check.without_requirements, "without requirements", strict);

@@ -136,7 +136,7 @@ fn notes(comparison: &SubExperimentComparison, strict: bool) -> String {
     };
     let mut text = String::new();
     if let Some(distrust) = &comparison.distrust {
-        text += &format!("FAILED: {}: {distrust}; its figures are of something else\n", comparison.name);
+        text += &format!("FAILED: {}: {distrust}\n", comparison.name);
     }
     let kinds = [(Outcome::Missing, "missing in the results", true), (Outcome::New, "only in the results", strict)];
     for (outcome, what, fails) in kinds {

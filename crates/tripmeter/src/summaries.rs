@@ -72,6 +72,8 @@ pub struct ExperimentFolder {
     pub sources: Vec<Source>,
     manifest: Option<Manifest>,
     round: u32,
+    /// Damaged messages are no reason to distrust figures.
+    pub allows_damage: bool,
 }
 
 impl ExperimentFolder {
@@ -109,7 +111,8 @@ impl ExperimentFolder {
         };
         // With rounds, the files are in the folders of the rounds.
         let manifest = manifest.filter(|manifest| manifest.plan.rounds == 1 || folder != path);
-        let mut found = Self { path: path.to_owned(), sources: sources(path, contents), manifest, round };
+        let mut found =
+            Self { path: path.to_owned(), sources: sources(path, contents), manifest, round, allows_damage: false };
         found.add_manifest();
         Ok(found)
     }
@@ -220,11 +223,18 @@ impl ExperimentFolder {
         Some(cells.iter().map(|cell| Bytes::from(cell.payload_bytes)).collect())
     }
 
-    /// Why the figures of a sub-experiment are of something else than its name says, if they are.
+    /// Why the figures of a sub-experiment are not those of what its name says, if so: its path proof failed, or messages
+    /// came damaged.
     pub fn distrust(&self, name: &str) -> Option<String> {
-        let proof = self.result(name)?.path_proof.as_ref()?;
-        (proof.verdict == Verdict::Failed)
-            .then(|| format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
+        let result = self.result(name)?;
+        if let Some(proof) = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed) {
+            let (claim, seen) = (&proof.claim, &proof.evidence);
+            let text =
+                format!("its path proof failed: claimed {claim}, seen: {seen}; its figures are of something else");
+            return Some(text);
+        }
+        let damaged = result.damaged();
+        (damaged > 0 && !self.allows_damage).then(|| format!("{damaged} messages came damaged (--allow-damage)"))
     }
 
     /// Why the figures of a sub-experiment are no value of its history or limits: as [`distrust`](Self::distrust), or
@@ -245,6 +255,11 @@ impl ExperimentFolder {
     /// What figures of other experiments must share to be compared over time; nothing without a manifest.
     pub fn machine(&self) -> Option<Machine> {
         self.manifest.as_ref().map(machine)
+    }
+
+    /// Its path as given.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// A file in it.

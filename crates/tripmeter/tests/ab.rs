@@ -474,6 +474,10 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     compare("fast", "few", &[]).with(65).one_line(&["'few'", "3", "4 of either side", "--rounds"]);
     let manifest = place.path().join("slow/manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replacen("\"damaged\": 0", "\"damaged\": 2", 1)).unwrap();
+    let done = compare("fast", "slow", &[]).with(75);
+    assert!(done.stdout.contains("it, round 1 of the results: 2 messages came damaged"), "{}", done.stdout);
+    compare("fast", "slow", &["--allow-damage"]).with(1);
     fs::write(&manifest, text.replacen("\"verdict\": \"proven\"", "\"verdict\": \"failed\"", 1)).unwrap();
     let done = compare("fast", "slow", &[]).with(75);
     assert!(done.stdout.contains("FAILED: it, round 1 of the results: its path proof failed"), "{}", done.stdout);

@@ -199,6 +199,21 @@ fn what_a_manifest_says_counts() {
     replace(&manifest, "\"wait\": \"poll\"", "\"wait\": \"block\"");
     compare("a", "b").with(0).says(&["note: ", "wait poll in the reference, block in the results"]);
 
+    let allowing = |words: &[&str]| tripmeter(&place, &[words, &["--allow-damage"]].concat()).run();
+    replace(&manifest, "\"damaged\": 0", "\"damaged\": 3");
+    let done = check("b").with(1);
+    assert!(
+        done.stdout.contains(&format!("FAILED: {NAME}: 6 messages came damaged (--allow-damage)")),
+        "{}",
+        done.stdout
+    );
+    allowing(&["check", "-r", "limits.csv", "-e", "b"]).with(0);
+    let done = compare("a", "b").with(1);
+    assert!(done.stdout.contains("6 messages came damaged"), "{}", done.stdout);
+    compare("b", "a").with(1);
+    allowing(&["compare", "-R", "a", "-r", "b", "-t", "1e9"]).with(0);
+    replace(&manifest, "\"damaged\": 3", "\"damaged\": 0");
+
     replace(&manifest, "\"verdict\": \"proven\"", "\"verdict\": \"failed\"");
     let done = check("b").with(1);
     assert!(done.stdout.contains(&format!("FAILED: {NAME}: its path proof failed: claimed")), "{}", done.stdout);

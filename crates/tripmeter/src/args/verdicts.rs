@@ -41,6 +41,9 @@ pub struct CheckArgs {
     /// Loosen the limits so that of runs like those in DIR at most 5 % fail anywhere; needs 59 of them
     #[arg(long, value_name = "DIR")]
     pub family_wise: Option<PathBuf>,
+    /// That messages came damaged is no failure
+    #[arg(long)]
+    pub allow_damage: bool,
     /// Print every check as JSON instead of a table
     #[arg(long)]
     pub json: bool,
@@ -151,6 +154,9 @@ pub struct CompareArgs {
     /// What only the results have fails too
     #[arg(long)]
     pub strict: bool,
+    /// That messages came damaged is no failure
+    #[arg(long)]
+    pub allow_damage: bool,
     /// Print every comparison as JSON instead of a table
     #[arg(long)]
     pub json: bool,

@@ -26,7 +26,9 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
         requirements = loosened(&requirements, folder)?;
     }
     let options = args.plots_directory.as_deref().map(|folder| (folder, args.plotting.options()));
-    let checked = checked(&requirements, &args.requirements, &args.experiment_directory, options)?;
+    let mut experiment = ExperimentFolder::open(&args.experiment_directory)?;
+    experiment.allows_damage = args.allow_damage;
+    let checked = checked(&requirements, &args.requirements, experiment, options)?;
     output::print(&match args.json {
         true => serde_json::to_string_pretty(&as_json(&checked, args.strict)).expect("it is plain data") + "\n",
         false => tripmeter_report::checks(&checked, args.print_summaries, args.strict),
@@ -95,18 +97,17 @@ pub fn requirements(file: &Path) -> Result<Requirements, CliError> {
     }
 }
 
-/// Checks the experiment in a folder, writes a report of each sub-experiment there, and plots into a folder if one is given.
+/// Checks an experiment, writes a report of each sub-experiment into its folder, and plots into a folder if one is given.
 pub fn checked(
     requirements: &Requirements,
     file: &Path,
-    folder: &Path,
+    mut experiment: ExperimentFolder,
     plots: Option<(&Path, plots::Options)>,
 ) -> Result<ExperimentCheck, CliError> {
-    let mut experiment = ExperimentFolder::open(folder)?;
     experiment.summarise(false)?;
     let measured = experiment.measured()?;
     let names: Vec<&str> = experiment.sources.iter().map(|source| source.name.as_str()).collect();
-    let place = format!("'{}'", folder.display());
+    let place = format!("'{}'", experiment.path().display());
     same_kinds(requirements, file, &names, |name| experiment.kind(name), &place)?;
     let checked = ExperimentCheck::new(requirements, &measured);
     if checked.checked.is_empty() {

@@ -33,8 +33,9 @@ struct Side {
 }
 
 impl Side {
-    fn read(path: &Path) -> Result<Self, CliError> {
+    fn read(path: &Path, allows_damage: bool) -> Result<Self, CliError> {
         let mut folder = ExperimentFolder::open(path)?;
+        folder.allows_damage = allows_damage;
         folder.summarise(false)?;
         Ok(Self { measured: folder.measured()?, folder, name: last_part(path) })
     }
@@ -68,7 +69,7 @@ fn by_one_run(args: &CompareArgs) -> Result<u8, CliError> {
         let text = format!("threshold {threshold} is not 0 or more; 0.1 lets 10 % pass");
         return Err(CliError::new(exit::USAGE, text));
     }
-    let sides = [Side::read(&args.reference)?, Side::read(&args.results)?];
+    let sides = [Side::read(&args.reference, args.allow_damage)?, Side::read(&args.results, args.allow_damage)?];
     let made = compared(&sides, args, threshold)?;
     let files = match &args.plots_directory {
         Some(folder) => write(&sides, &made, folder, args)?,

@@ -64,7 +64,9 @@ pub fn compare_runs(args: &CompareArgs) -> Result<u8, CliError> {
     }
     let comparisons = compare(&runs, &question)
         .map_err(|error| CliError::new(exit::DATA, format!("the runs cannot be compared: {error}")))?;
-    let failures = [failures(&manifests[0], "reference"), failures(&manifests[1], "results")].concat();
+    let allowed = args.allow_damage;
+    let failures =
+        [failures(&manifests[0], "reference", allowed), failures(&manifests[1], "results", allowed)].concat();
     let effect = EFFECT.max(2.0 * margin);
     let made = RunsComparison { question, effect, comparisons, failures, missing: lacking(1), new: lacking(0) };
     note_machines(&manifests);
@@ -187,7 +189,7 @@ fn summaries_of(plan: &SubExperiment, result: &SubExperimentResult) -> Vec<(Stri
 }
 
 /// Rounds of a side that do not count, and payloads of others that have no latency, for people.
-fn failures(manifest: &Manifest, side: &str) -> Vec<String> {
+fn failures(manifest: &Manifest, side: &str, allows_damage: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (round, plan) in
         (1..=manifest.plan.rounds).flat_map(|round| manifest.plan.sub_experiments.iter().map(move |plan| (round, plan)))
@@ -197,6 +199,10 @@ fn failures(manifest: &Manifest, side: &str) -> Vec<String> {
         match made.map(|one| (one, trouble(one))) {
             None => lines.push(format!("{}, {place}: it was not run", plan.name)),
             Some((_, Some(why))) => lines.push(format!("{}, {place}: {why}", plan.name)),
+            Some((one, None)) if one.damaged() > 0 && !allows_damage => {
+                let (name, damaged) = (&plan.name, one.damaged());
+                lines.push(format!("{name}, {place}: {damaged} messages came damaged (--allow-damage)"));
+            }
             Some((one, None)) => lines.extend(silent(plan, one).into_iter().map(|(name, bytes)| {
                 format!("{name} at {}, {place}: no message was answered or arrived", display_size(bytes))
             })),

@@ -47,7 +47,10 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     if code != exit::GOOD {
         return Ok(code);
     }
-    let checked = check::checked(&limits, &args.requirements, &place, Some((&plots, options)))?;
+    let mut experiment = ExperimentFolder::open(&place)?;
+    // The exit code of the run tells of it.
+    experiment.allows_damage = true;
+    let checked = check::checked(&limits, &args.requirements, experiment, Some((&plots, options)))?;
     output::print(&match args.json {
         true => serde_json::to_string_pretty(&check::as_json(&checked, args.strict)).expect("it is plain data") + "\n",
         false => tripmeter_report::checks(&checked, true, args.strict),
