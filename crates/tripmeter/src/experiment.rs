@@ -4,6 +4,7 @@ use crate::args::{Cpu, ExperimentArgs, PluginArgs};
 use crate::error::CliError;
 use crate::{builtin, embedded, output};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 use tripmeter_engine::os::stranger_at;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
@@ -36,18 +37,34 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
         std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
     let beside = program.ancestors().skip(1).take(2).map(|folder| folder.join("transports"));
     // Who can write there could have this user run anything.
-    folders.extend(beside.filter(|folder| match stranger_at(folder) {
-        Ok(Some(why)) => {
+    folders.extend(beside.filter_map(|folder| {
+        let folder = folder.canonicalize().ok()?;
+        let why = stranger_in(&folder).ok()?;
+        if let Some(why) = &why {
             let folder = folder.display();
             output::say(&format!(
-                "tripmeter: transports in '{folder}' are left out: {why}; if it is meant, name it in TRIPMETER_TRANSPORTS"
+                "tripmeter: transports in '{folder}' are left out: {why}; if they are meant, name it in TRIPMETER_TRANSPORTS"
             ));
-            false
         }
-        is_mine => is_mine.is_ok(),
+        why.is_none().then_some(folder)
     }));
     folders.extend(data_folder().map(|folder| folder.join("transports")));
     folders
+}
+
+/// Why a folder, or what is in it, may be somebody else's, if so.
+fn stranger_in(folder: &Path) -> io::Result<Option<String>> {
+    if let Some(why) = stranger_at(folder)? {
+        return Ok(Some(why));
+    }
+    for entry in fs::read_dir(folder)? {
+        // A link to nowhere is no plugin.
+        let Ok(file) = entry?.path().canonicalize() else { continue };
+        if let Some(why) = stranger_at(&file)? {
+            return Ok(Some(why));
+        }
+    }
+    Ok(None)
 }
 
 /// Where this user's files of ours are: `$XDG_DATA_HOME/tripmeter`, or `~/.local/share/tripmeter`.

@@ -111,48 +111,65 @@ pub fn names_in(folder: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Why what is found at a path may be somebody else's, and is not run; `None` if only this user or root can have put it there.
+/// Whoever a user namespace has no number for.
+///
+/// # Source
+/// `/proc/sys/kernel/overflowuid`, by default.
+const UNKNOWN_USER: u32 = 65534;
+
+/// Why a folder or file may be somebody else's, and is not run; `None` if only this user or root can have put it there. The
+/// path is to be one without links ([`fs::canonicalize`]): then what is looked at is what is used afterwards.
 ///
 /// # Errors
 /// If it is not there.
 pub fn stranger_at(path: &Path) -> io::Result<Option<String>> {
-    let link = fs::symlink_metadata(path)?;
-    if link.is_symlink() && link.uid() != super::user_id() && link.uid() != 0 {
-        return Ok(Some(format!("it is a link of user {}", link.uid())));
+    for (depth, place) in path.ancestors().enumerate() {
+        let found = fs::symlink_metadata(place)?;
+        let (owner, mode) = (found.uid(), found.mode());
+        // Root knows the group; and by convention, one of this user's number is this user's alone.
+        let is_private = owner == 0 || found.gid() == super::user_id();
+        // What lies in a folder of everybody's, such as /tmp, can be exchanged by its owner only.
+        let is_kept = depth > 0 && mode & 0o1000 != 0;
+        // In a user namespace, root's folders above have no owner that it knows.
+        let is_unknown = depth > 0 && owner == UNKNOWN_USER;
+        let why = if owner != super::user_id() && owner != 0 && !is_unknown {
+            format!("belongs to user {owner}")
+        } else if (mode & 0o002 != 0 || (mode & 0o020 != 0 && !is_private)) && !is_kept {
+            format!("has mode {:o}: others can write it", mode & 0o777)
+        } else {
+            continue;
+        };
+        return Ok(Some(format!("'{}' {why}", place.display())));
     }
-    let found = fs::metadata(path)?;
-    let (owner, mode, own_group) = (found.uid(), found.mode(), found.gid() == rustix::process::getegid().as_raw());
-    Ok(if owner != super::user_id() && owner != 0 {
-        Some(format!("it belongs to user {owner}"))
-    } else if mode & 0o002 != 0 || (mode & 0o020 != 0 && !own_group) {
-        Some(format!("its mode is {:o}: others can write it", mode & 0o777))
-    } else {
-        None
-    })
+    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown};
 
     #[test]
     fn what_others_can_have_put_there_is_a_strangers() {
         let place = tempfile::tempdir().unwrap();
-        let (folder, link) = (place.path().join("transports"), place.path().join("link"));
+        let place = place.path().canonicalize().unwrap();
+        let (folder, below) = (place.join("transports"), place.join("transports/below"));
         assert!(stranger_at(&folder).is_err());
-        fs::create_dir(&folder).unwrap();
-        symlink(&folder, &link).unwrap();
-        for (mode, is_strangers) in [(0o755, false), (0o775, false), (0o777, true), (0o757, true)] {
+        fs::create_dir_all(&below).unwrap();
+        let is_private = fs::metadata(&folder).is_ok_and(|found| found.gid() == super::super::user_id());
+        for (mode, is_strangers) in [(0o755, false), (0o775, !is_private), (0o777, true), (0o757, true)] {
             fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
-            let found = [&folder, &link].map(|path| stranger_at(path).unwrap().is_some());
-            assert_eq!(found, [is_strangers; 2], "{mode:o}");
+            let is_strangers = is_strangers && (mode != 0o775 || super::super::user_id() != 0);
+            let found = [&folder, &below].map(|path| stranger_at(path).unwrap());
+            assert_eq!(found.each_ref().map(Option::is_some), [is_strangers; 2], "{mode:o}: {found:?}");
         }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(stranger_at(&folder).unwrap().is_some() && stranger_at(&below).unwrap().is_none());
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         // Only root can give a folder away.
         if chown(&folder, Some(12345), None).is_ok() && super::super::user_id() != 12345 {
-            assert_eq!(stranger_at(&folder).unwrap().unwrap(), "it belongs to user 12345");
-            assert!(stranger_at(&link).unwrap().is_some());
+            let told = format!("'{}' belongs to user 12345", folder.display());
+            assert_eq!([&folder, &below].map(|path| stranger_at(path).unwrap()), [Some(told.clone()), Some(told)]);
         }
     }
 }

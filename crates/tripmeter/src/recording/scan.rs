@@ -16,6 +16,9 @@ const READ_BYTES: usize = 1 << 20;
 /// Largest record: that of the largest payload, with what stands before it.
 const LARGEST_RECORD: usize = LARGEST_BYTES as usize + (1 << 16);
 
+/// Most bytes of all topics: of 65,536 channels, each with a name of the usual kind.
+const MOST_TOPIC_BYTES: usize = 16 << 20;
+
 /// Why a recording cannot be used.
 #[derive(Debug, Error)]
 pub enum Broken {
@@ -56,8 +59,7 @@ pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), Broken> {
         .with_validate_summary_section_crc(true)
         .with_record_length_limit(LARGEST_RECORD);
     let mut reader = LinearReader::new_with_options(options);
-    // Of each channel, its topic.
-    let mut channels: HashMap<u16, String> = HashMap::new();
+    let mut channels = Channels::default();
     while let Some(event) = reader.next_event() {
         match event.map_err(|error| broken(&error))? {
             LinearReadEvent::ReadRequest(_) => {
@@ -71,7 +73,7 @@ pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), Broken> {
             LinearReadEvent::Record { .. } => {}
         }
     }
-    writer.silent(channels.values());
+    writer.silent(channels.topics.values());
     Ok(())
 }
 
@@ -97,7 +99,15 @@ fn check_begin(source: &mut impl Read) -> Result<(), Broken> {
     }
 }
 
-fn note(record: &Record<'_>, channels: &mut HashMap<u16, String>, writer: &mut Writer) -> Result<(), Broken> {
+/// Of each channel, its topic.
+#[derive(Default)]
+struct Channels {
+    topics: HashMap<u16, String>,
+    /// Of all topics.
+    bytes: usize,
+}
+
+fn note(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer) -> Result<(), Broken> {
     let damaged = |what: String| Err(Broken::Wrong(format!("is damaged: {what}")));
     match record {
         Record::Channel(channel) if channel.topic.len() > MOST_TEXT_BYTES => {
@@ -106,15 +116,22 @@ fn note(record: &Record<'_>, channels: &mut HashMap<u16, String>, writer: &mut W
                 format!("cannot be played: the topic of channel {id} has {bytes} bytes, {MOST_TEXT_BYTES} at most");
             return Err(Broken::Wrong(what));
         }
-        Record::Channel(channel) => match channels.get(&channel.id) {
-            None => drop(channels.insert(channel.id, channel.topic.clone())),
+        Record::Channel(channel) => match channels.topics.get(&channel.id) {
+            None => {
+                channels.bytes += channel.topic.len();
+                if channels.bytes > MOST_TOPIC_BYTES {
+                    let text = format!("cannot be played: its topics have more than {MOST_TOPIC_BYTES} bytes");
+                    return Err(Broken::Wrong(text));
+                }
+                channels.topics.insert(channel.id, channel.topic.clone());
+            }
             Some(topic) if *topic == channel.topic => {}
             Some(topic) => {
                 return damaged(format!("channel {} is of topic '{topic}' and of '{}'", channel.id, channel.topic));
             }
         },
         Record::Message { header, data } => {
-            let Some(topic) = channels.get(&header.channel_id) else {
+            let Some(topic) = channels.topics.get(&header.channel_id) else {
                 let (message, channel) = (writer.messages() + 1, header.channel_id);
                 return damaged(format!("message {message} is of channel {channel}, which is unknown"));
             };

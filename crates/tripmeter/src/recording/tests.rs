@@ -173,6 +173,9 @@ fn speeds_and_limits_are_told_with_value_and_limit() {
     let many: Vec<Message> = names.iter().map(|name| (*name, 0, 20)).collect();
     is_refused(&written(plain(), &many), &["4096 topics"]);
     assert_eq!(open_bytes(&written(plain(), &many[1..]), 1.0).unwrap().recording.topics.len(), MOST_TOPICS);
+    let long = |topic: usize| &*format!("/{topic}/{}", "x".repeat(60_000)).leak();
+    let many: Vec<Message> = (0..300).map(|topic| (long(topic), 0, 20)).collect();
+    is_refused(&written(plain(), &many), &["topics have more than 16777216 bytes"]);
 }
 
 #[test]
