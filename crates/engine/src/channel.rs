@@ -11,7 +11,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use tripmeter_model::printable;
 
@@ -177,6 +177,9 @@ impl From<io::Error> for Junk {
     }
 }
 
+/// Most messages that wait to be heard: then the other side has to wait. More than any leader or follower says at a time.
+const MOST_UNHEARD: usize = 1024;
+
 /// One end of a channel whose incoming side is read by a thread that sleeps all the time.
 pub struct Channel<In> {
     writer: UnixStream,
@@ -207,7 +210,7 @@ impl<In: DeserializeOwned + Send + 'static> Channel<In> {
         stops: fn(&In, &Shared) -> Option<u64>,
     ) -> io::Result<Self> {
         let mut reader = BufReader::new(stream.try_clone()?);
-        let (sender, incoming) = channel();
+        let (sender, incoming) = sync_channel(MOST_UNHEARD);
         std::thread::Builder::new().name("control".to_owned()).spawn(move || {
             loop {
                 let message = match receive::<In>(&mut reader) {

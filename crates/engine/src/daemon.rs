@@ -22,7 +22,7 @@ use tripmeter_abi::{NodeOptions, Status};
 use tripmeter_model::file::append;
 use tripmeter_model::plan::Daemons as Policy;
 
-/// Most bytes of a lease that are read: it has one line.
+/// Most bytes of a lease: it has a line of ours, and one of each daemon that cannot be checked from here.
 const MOST_NOTED_BYTES: u64 = 4096;
 /// Longest that a daemon may take to start: it may have gigabytes to prepare.
 const STARTING_TIME: Duration = Duration::from_secs(60);
@@ -303,7 +303,13 @@ impl Lease {
     /// Writes who the daemon is, for whoever stops it.
     fn note(&mut self, identity: Option<&ProcessIdentity>) -> io::Result<()> {
         let own = identity.map_or_else(String::new, |identity| format!("{} {identity}\n", os::boot()));
-        let text = self.noted().unknown + &own;
+        let mut text = own;
+        // Ours first: what finds no room is told no more, and was never stopped from here.
+        for line in self.noted().unknown.split_inclusive('\n') {
+            if text.len() + line.len() <= MOST_NOTED_BYTES as usize {
+                text += line;
+            }
+        }
         // Whoever is killed in between leaves whole lines.
         self.lock.write_all_at(text.as_bytes(), 0)?;
         self.lock.set_len(text.len() as u64)

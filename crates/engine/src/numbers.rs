@@ -113,7 +113,8 @@ impl Numbers {
             if number > self.next {
                 self.gaps.add(self.next, number - 1);
             }
-            self.next = number + 1;
+            // A number that nobody sent may be the last there is.
+            self.next = number.saturating_add(1);
             Place::Ahead
         } else if self.gaps.fill(number) {
             Place::Overtaken

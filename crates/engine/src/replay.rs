@@ -2,10 +2,11 @@
 
 use crate::clock::Timebase;
 use crate::measure::publish::{Schedule, Timetable};
+use crate::memory::{OutOfMemory, reserved};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
-use tripmeter_model::recording::{Entry, Recording, sent_bytes};
+use tripmeter_model::recording::{Entry, RecordedTopic, Recording, sent_bytes};
 
 /// A recording with the schedule of its messages: 12 bytes for each.
 pub struct Replay {
@@ -107,11 +108,12 @@ impl Replay {
         timebase: &Timebase,
     ) -> io::Result<Self> {
         let ticks_per_ns = timebase.ticks_per_ns();
-        let with_room = |count: u64| {
-            let room = count as usize;
-            Messages { due: Vec::with_capacity(room), bytes: Vec::with_capacity(room) }
+        let with_room = |topic: &RecordedTopic| -> Result<Messages, OutOfMemory> {
+            let (due, bytes) = (reserved(topic.messages, "due times")?, reserved(topic.messages, "lengths")?);
+            Ok(Messages { due, bytes })
         };
-        let mut topics: Vec<Messages> = recording.topics.iter().map(|topic| with_room(topic.messages)).collect();
+        let topics: Result<Vec<Messages>, _> = recording.topics.iter().map(with_room).collect();
+        let mut topics = topics.map_err(io::Error::other)?;
         let stranger = || io::Error::other("it is not of the recording");
         for entry in entries {
             let Entry { time_ns, topic, bytes } = entry?;
@@ -176,7 +178,6 @@ impl<R: Read> Iterator for Entries<R> {
 mod tests {
     use super::*;
     use std::path::PathBuf;
-    use tripmeter_model::recording::RecordedTopic;
 
     const START_NS: u64 = 1_700_000_000_000_000_000;
 

@@ -95,10 +95,12 @@ impl Results {
     pub fn write(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
         let text = serde_json::to_vec_pretty(manifest).map_err(|error| failed(io::Error::other(error)))?;
-        let mut file = tempfile::Builder::new().prefix(BEING_WRITTEN).tempfile_in(&self.folder).map_err(failed)?;
+        // Less what the user's umask takes away.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let mut file = tempfile::Builder::new();
+        file.prefix(BEING_WRITTEN).permissions(mode);
+        let mut file = file.tempfile_in(&self.folder).map_err(failed)?;
         file.write_all(&text).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(mode).map_err(failed)?;
         file.persist(self.folder.join(MANIFEST)).map_err(|error| failed(error.error))?;
         Ok(())
     }

@@ -99,8 +99,10 @@ impl Part {
         let named = names.iter().filter(|name| self.names(name)).map(|name| Path::new(SHARED_MEMORY).join(name));
         for path in listed.chain(named) {
             if let Some(found) = is_own(&path).filter(|found| found.is_file() && found.mode() & 0o077 != 0) {
-                // One that is gone needs no closing.
-                let _ = fs::set_permissions(path, fs::Permissions::from_mode(found.mode() & 0o700));
+                // Not by its name, which somebody else may have by now. One that is gone needs no closing.
+                let flags = os::NO_LINK | os::NO_WAIT;
+                let opened = fs::File::options().read(true).custom_flags(flags).open(&path);
+                let _ = opened.and_then(|file| file.set_permissions(fs::Permissions::from_mode(found.mode() & 0o700)));
                 was_open = true;
             }
         }

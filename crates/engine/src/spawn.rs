@@ -75,9 +75,7 @@ impl Worker {
         let begin = Instant::now();
         while !self.has_ended() {
             if begin.elapsed() >= time {
-                // Killing and waiting fail only if it has ended by itself in the meantime.
-                let _ = self.child.kill();
-                self.status = self.child.wait().ok();
+                self.status = kill(&mut self.child);
                 return true;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -122,6 +120,23 @@ impl Worker {
             }
         }
     }
+}
+
+/// How long a process that was killed may take to end: one that waits for a dead disk or network ends when that does.
+const MOST_DYING: Duration = Duration::from_secs(10);
+
+/// Kills a child, and reaps it unless the kernel does not let it go; its status.
+pub(crate) fn kill(child: &mut Child) -> Option<ExitStatus> {
+    // It may have ended just now: either way it is reaped.
+    let _ = child.kill();
+    let begin = Instant::now();
+    while begin.elapsed() < MOST_DYING {
+        match child.try_wait() {
+            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+            ended => return ended.ok().flatten(),
+        }
+    }
+    None
 }
 
 impl Drop for Worker {

@@ -33,6 +33,11 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// So many messages came.
+    pub fn has_received(&self, messages: u64) -> bool {
+        self.received_messages >= messages
+    }
+
     /// Both ends of the TCP connection that carried the most.
     pub(super) fn busiest_tcp(&self) -> Option<&Ends> {
         let connections = self.channels.as_ref()?.iter().filter(|channel| channel.path == Path::Tcp);

@@ -5,6 +5,7 @@
 
 use super::{Prober, RegistryError};
 use crate::last_line::last_line;
+use crate::spawn::kill;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -181,9 +182,7 @@ fn end(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
             return Some(status);
         }
         if Instant::now() >= deadline {
-            // It may have ended just now: either way it is reaped.
-            let _ = child.kill();
-            let _ = child.wait();
+            kill(child);
             return None;
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -148,6 +148,10 @@ struct ProcessGroup {
     is_growing: bool,
     /// When a logger was used, of CLOCK_MONOTONIC.
     logged: (u64, u64),
+    /// The leader has told what it used.
+    has_used: bool,
+    /// Why it measures nothing more, if it has said so.
+    broken: Option<String>,
     movement: Movement,
 }
 
@@ -225,6 +229,8 @@ impl ProcessGroup {
             part: part.clone(),
             is_growing: false,
             logged: (0, 0),
+            has_used: false,
+            broken: None,
             movement: Movement::new(cells, Instant::now()),
         })
     }
@@ -332,6 +338,8 @@ impl ProcessGroup {
         }
         let (who, transport, phase) = (self.who(*index), &self.transport, &self.phase);
         Some(Outcome::Killed(match word {
+            // It has said why, and only does not come to its end.
+            _ if self.broken.is_some() => self.broken.clone().unwrap_or_default(),
             Some(why) => format!("transport '{transport}' failed to {phase}: {who} failed: {why}"),
             None if phase == CLOSING && !self.followers[*index].was_signalled() => format!(
                 "the leader of '{transport}' does not come back from closing, {} s after {who} had ended as it should; it \
@@ -367,6 +375,7 @@ impl ProcessGroup {
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
             }
+            FromLeader::Broken(why) => self.broken = Some(why),
             FromLeader::Intrude(intrusions) => {
                 let (environment, log) = (&self.plan.environment, &self.log);
                 let trials = intrusions.iter().map(|one| intrusion::attempt(run, one, environment, log)).collect();
@@ -401,10 +410,11 @@ impl ProcessGroup {
                 }
                 return self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished);
             }
-            FromLeader::Used(mut activity) => {
+            FromLeader::Used(mut activity) if !std::mem::replace(&mut self.has_used, true) => {
                 activity.planned_cpus = planned_cpus(run, &self.plan, None);
                 run.add_process(activity);
             }
+            FromLeader::Used(_) => return Some(Outcome::Killed("the leader tells twice what it used".to_owned())),
             FromLeader::Done => return Some(Outcome::Done),
             FromLeader::Interrupted => return Some(Outcome::Interrupted),
             FromLeader::Failed(why) => return Some(Outcome::Failed(why)),
@@ -419,11 +429,14 @@ impl ProcessGroup {
         if let Err(error) = self.note_log(run, &mut cell) {
             return Some(Outcome::Killed(format!("results cannot be written: {error}")));
         }
-        let cells = &mut run.current().cells;
+        let (cells, planned) = (&mut run.current().cells, self.plan.payloads.len());
         let replaced = if std::mem::replace(&mut self.again, again) { cells.pop() } else { self.replaced.take() };
         if let Some(mut before) = replaced {
             cell.earlier_attempts = std::mem::take(&mut before.earlier_attempts);
             cell.earlier_attempts.push(before);
+        }
+        if cells.len() >= planned {
+            return Some(Outcome::Killed(format!("the leader reports more than the {planned} payloads of the plan")));
         }
         cells.push((*cell).clone());
         if let Err(error) = run.save() {

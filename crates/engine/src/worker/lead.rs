@@ -33,27 +33,33 @@ const ENDING: &str = "end after a failure";
 /// If the supervisor cannot be told.
 pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
-    let led = prepare(job, stream, built_in).and_then(|(system, mut leader, threads)| {
-        let result = leader.run(&*system);
-        // Followers that are threads do not see this process end.
-        leader.controls.hang_up();
-        drop(leader);
-        for thread in threads {
-            // Its errors have come over the control channel.
-            let _ = thread.join();
+    let (result, threads) = match prepare(job, stream, built_in) {
+        Ok((system, mut leader, threads)) => {
+            let result = leader.run(&*system);
+            // Followers that are threads do not see this process end.
+            leader.controls.hang_up();
+            drop(leader);
+            (result, threads)
         }
-        result
-    });
-    let ending = match led {
+        Err(error) => (Err(error), Vec::new()),
+    };
+    // Their errors have come over the control channel.
+    let end = |threads: Vec<JoinHandle<()>>| threads.into_iter().for_each(|thread| drop(thread.join()));
+    let gone = |error| Error::of("supervisor's channel", error);
+    let ending = match result {
         Ok(()) => {
+            end(threads);
             let used = audit::this_thread("leader", Whose::Process);
-            send(&mut supervisor, &FromLeader::Used(used)).map_err(|error| Error::of("supervisor's channel", error))?;
-            FromLeader::Done
+            send(&mut supervisor, &FromLeader::Used(used)).map_err(gone)?;
+            return send(&mut supervisor, &FromLeader::Done).map_err(gone);
         }
         Err(Error::Interrupted) => FromLeader::Interrupted,
         Err(Error::Failed(why)) => FromLeader::Failed(why),
     };
-    send(&mut supervisor, &ending).map_err(|error| Error::of("supervisor's channel", error))
+    // Before a follower's thread is waited for, which may hang.
+    send(&mut supervisor, &ending).map_err(gone)?;
+    end(threads);
+    Ok(())
 }
 
 /// What a leader is made of: its system, itself, and its followers, if they are threads.
@@ -159,6 +165,9 @@ impl Leader {
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
         self.controls.report(&FromLeader::Proof(proof::with_intruders(proof, trials)));
         if let Err(error) = self.payloads(&mut session) {
+            if let Error::Failed(why) = &error {
+                self.controls.report(&FromLeader::Broken(why.clone()));
+            }
             // Nothing is written any more.
             let phase = self.controls.phase().to_owned();
             self.controls.set_phase(if phase == WRITING { ENDING } else { &phase });

@@ -20,6 +20,9 @@ const MOST_TRIES: u32 = 5;
 /// The pause before the second look; it grows by as much from look to look.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Over so much time messages are sent one way, at first.
+const REST: Duration = Duration::from_millis(400);
+
 /// How often the leader says that it is still at it.
 const SIGN_OF_LIFE_NS: u64 = 2_000_000_000;
 
@@ -67,12 +70,15 @@ pub(super) fn lead(
     leader.controls.set_phase(PHASE);
     let mut proofs = Vec::new();
     for follower in 0..leader.controls.followers() {
-        let mut proof = prove(leader, session, baseline, variant, follower)?;
+        let mut rest = REST;
+        let (mut proof, mut is_whole) = prove(leader, session, baseline, variant, follower, rest)?;
         let mut tries = 1;
         while proof.verdict == Verdict::NotVisible && tries < MOST_TRIES {
             leader.controls.sign_of_life();
             std::thread::sleep(PAUSE * tries);
-            proof = prove(leader, session, baseline, variant, follower)?;
+            // A follower that others keep from the processors may have lost messages: they come more slowly then.
+            rest = if is_whole { rest } else { 2 * rest };
+            (proof, is_whole) = prove(leader, session, baseline, variant, follower, rest)?;
             tries += 1;
         }
         leader.controls.sign_of_life();
@@ -81,14 +87,16 @@ pub(super) fn lead(
     Ok(proof::of_all(proofs))
 }
 
-/// What shows between the leader and one follower, while the others take the same messages and keep quiet.
+/// What shows between the leader and one follower, while the others take the same messages and keep quiet, and whether all
+/// messages came. One way, they are sent over that time.
 fn prove(
     leader: &mut Leader,
     session: &mut Session<'_>,
     baseline: &Baseline,
     variant: &Variant,
     follower: u32,
-) -> Result<PathProof> {
+    rest: Duration,
+) -> Result<(PathProof, bool)> {
     let largest = leader.job.sub_experiment.payloads.iter().copied().max().unwrap_or(proof::MOST_PAYLOAD_BYTES);
     let payload_bytes = largest.min(proof::MOST_PAYLOAD_BYTES);
     let plan = ProbePlan { messages: proof::messages_for(payload_bytes), payload_bytes };
@@ -102,7 +110,7 @@ fn prove(
     let task = if is_one_way(leader.job.sub_experiment.pattern) { Task::Count } else { Task::Answer };
     leader.controls.ask(follower, &begin(task, true))?;
     let answered = if task == Task::Count {
-        send(leader, session, &mut observer, plan)?;
+        send(leader, session, &mut observer, plan, rest)?;
         Err(observer)
     } else {
         exchange(leader, session, follower, &mut observer, plan)?;
@@ -118,7 +126,7 @@ fn prove(
     for silent in others {
         leader.controls.recv_report(silent, patience)?;
     }
-    Ok(verdict(variant, plan, &own, &other))
+    Ok((verdict(variant, plan, &own, &other), other.has_received(plan.messages)))
 }
 
 fn exchange(
@@ -156,13 +164,18 @@ fn exchange(
 }
 
 /// One way, slowly: nothing is to be lost, and the follower looks where the first message waits.
-fn send(leader: &mut Leader, session: &mut Session<'_>, observer: &mut Observer, plan: ProbePlan) -> Result<()> {
+fn send(
+    leader: &mut Leader,
+    session: &mut Session<'_>,
+    observer: &mut Observer,
+    plan: ProbePlan,
+    rest: Duration,
+) -> Result<()> {
     /// The follower looks for 20 ms at most.
     const LOOK_NS: u64 = 40_000_000;
     /// Forgetting what was touched takes both sides longer, the more memory is mapped for other links.
     const FORGET_PER_LINK_NS: u64 = 2_000_000;
     const LONGEST_FORGET_NS: u64 = 1_000_000_000;
-    const REST_NS: u64 = 400_000_000;
     let base = leader.job.timebase;
     let forget_ns = (FORGET_PER_LINK_NS * (session.lanes.len() as u64 - 1)).min(LONGEST_FORGET_NS);
     let shared = leader.shared.clone();
@@ -172,7 +185,7 @@ fn send(leader: &mut Leader, session: &mut Session<'_>, observer: &mut Observer,
     leader.arm();
     let to = |count| Extent { burst: 1, last: session.sequence + count, deadline: u64::MAX };
     let faulting = proof::FAULTING_MESSAGES.min(plan.messages);
-    let even = Even::new((base.to_ticks(REST_NS) / plan.messages) as f64);
+    let even = Even::new((base.to_ticks(rest.as_nanos() as u64) / plan.messages) as f64);
     let result = lane.stream(setting, &mut flow, to(1), Some(&mut *observer)).and_then(|_| {
         (flow.spaced, flow.due) = (Spaced::Even(even), base.now() + base.to_ticks(LOOK_NS));
         lane.stream(setting, &mut flow, to(faulting), Some(&mut *observer))
