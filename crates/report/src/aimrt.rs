@@ -1,24 +1,18 @@
 //! The columns of AimRT's benchmarks: those of its channel and RPC back ends here, those of loggers in `aimrt_log`.
 
 use crate::aimrt_log;
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::grid::counted;
-use crate::interval::TOO_SMALL;
-use crate::lines::Row;
-use crate::merged::{Merged, largest};
-use crate::number::micros;
-use crate::throughput::{count, percent, share_interval};
-use crate::{channel, log, notes, rpc};
-use tripmeter_model::channel::{Latency, Used};
+use crate::merged::Merged;
+use crate::throughput::count;
+use crate::{log, notes};
+use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::metric::{OfferedLoad, Process, Stream};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::rpc::Mode;
-use tripmeter_stats::losses::{Losses, sum};
-use tripmeter_stats::rounds::figure_over_rounds;
-
-const CHANNEL_HEADER: &str = "\
-| ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) | wait | touch | offered (/s) | path proof |
-| --- | ------------ | :--------------: | :-------: | :--------------: | :--------------: | :-----------: | :---------------: | ---- | ----- | :----------: | ---------- |
-";
 
 const CHANNEL_LEGEND: &str = "\
 AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Latency: one way,
@@ -27,11 +21,6 @@ lost, late or damaged messages of those sent. CPU: publisher/subscriber, user an
 neither. Offered: by each topic. !: the rate was missed. In brackets: intervals at 95 %, over rounds (n too small = fewer
 than 6); of the loss from the least to the most of a round, of one round or without a loss by Clopper and Pearson as if
 messages were lost one by one.
-";
-
-const RPC_HEADER: &str = "\
-| ID  | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) |   QPS    | Loss Rate (%) | Avg CPU Usage (%) | wait | touch | offered (/s) | path proof |
-| --- | ------------ | :--------------: | :-------: | :--------------: | :--------------: | :------: | :-----------: | :---------------: | ---- | ----- | :----------: | ---------- |
 ";
 
 const RPC_LEGEND: &str = "\
@@ -49,42 +38,41 @@ round, of one round or without a loss by Clopper and Pearson as if calls failed 
 ///
 /// # Source
 /// AimRT, performance test, tables of its channel and RPC back ends.
-pub fn aimrt(manifest: &Manifest) -> String {
-    let subs = Merged::of(manifest);
-    let mut parts = Vec::new();
-    // There, every topic has one publisher.
-    let mut rows = channel::rows(&subs);
-    rows.retain(|row| row.sub.planned.publishers() == 1);
-    let rows = in_groups(manifest, rows, |sub| sub.channel.is_some());
-    if !rows.is_empty() {
-        parts.push(table(CHANNEL_HEADER, rows.iter().map(channel_line), CHANNEL_LEGEND));
+pub fn aimrt(manifest: &Manifest) -> Document {
+    let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
+    let page = Page { manifest, subs: &subs, metrics: &metrics };
+    let mut blocks = Vec::new();
+    for (table, legend) in [(page.channel(), CHANNEL_LEGEND), (page.calls(), RPC_LEGEND)] {
+        if !table.rows.is_empty() {
+            blocks.extend([Block::Table(table), Block::Text(legend.to_owned())]);
+        }
     }
-    let rows = in_groups(manifest, rpc::rows(&subs), |sub| sub.rpc.is_some());
-    if !rows.is_empty() {
-        parts.push(table(RPC_HEADER, rows.iter().map(rpc_line), RPC_LEGEND));
-    }
-    if let Some(last) = parts.last_mut() {
+    if let Some(Block::Text(last)) = blocks.last_mut() {
         last.push_str(&cores(manifest));
     }
-    parts.extend(aimrt_log::tables(manifest).map(|tables| tables + &logging_cores(manifest)));
-    if parts.is_empty() {
-        parts.push("Nothing of this table was measured.\n".to_owned());
+    let loggers = aimrt_log::blocks(&subs, &metrics);
+    if !loggers.is_empty() {
+        blocks.extend(loggers);
+        blocks.push(Block::Text(aimrt_log::LEGEND.to_owned() + &logging_cores(manifest)));
+    }
+    if blocks.is_empty() {
+        blocks.push(Block::Text("Nothing of this table was measured.".to_owned()));
     }
     let notes = notes(&subs);
     if !notes.is_empty() {
-        parts.push(notes);
+        blocks.push(Block::Notes(notes));
     }
-    parts.join("\n")
+    Document { blocks }
 }
 
 /// A line for whatever keeps figures from being good, or rows from being there.
-fn notes(subs: &[Merged<'_>]) -> String {
+fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     let is_of = |sub: &&Merged<'_>| {
         let plan = sub.planned;
-        let is_topic = plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_none()) && plan.publishers() == 1;
-        is_topic || plan.rpc.is_some() || log::is_of(sub)
+        is_topic(plan) || plan.rpc.is_some() || log::is_of(sub)
     };
-    notes::outcomes(subs.iter().filter(is_of)).iter().map(|line| line.clone() + "\n").collect()
+    let note = |text| Note { severity: Severity::Error, kind: "failed or not run", anchor: None, text };
+    notes::outcomes(subs.iter().filter(is_of)).into_iter().map(note).collect()
 }
 
 /// AimRT's page has figures of so many cores.
@@ -137,102 +125,143 @@ fn logging_cores(manifest: &Manifest) -> String {
     )
 }
 
-/// Sorted by mode, number of topics or clients, and size, as they come in the plan: systems stand side by side in each.
-fn in_groups<'a, T>(
-    manifest: &Manifest,
-    mut rows: Vec<Row<'a, T>>,
-    is_of: fn(&SubExperiment) -> bool,
-) -> Vec<Row<'a, T>> {
-    let mode = |sub: &SubExperiment| sub.rpc.as_ref().map(|calls| calls.mode);
-    let mut groups: Vec<(Option<Mode>, (u32, u64))> = Vec::new();
-    for sub in manifest.plan.sub_experiments.iter().filter(|sub| is_of(sub)) {
-        for group in sub.payloads.iter().map(|payload| (mode(sub), (sub.links(), *payload))) {
-            if !groups.contains(&group) {
-                groups.push(group);
+/// There, every topic has one publisher, and nothing is recorded.
+fn is_topic(plan: &SubExperiment) -> bool {
+    plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_none()) && plan.publishers() == 1
+}
+
+struct Page<'a> {
+    manifest: &'a Manifest,
+    subs: &'a [Merged<'a>],
+    metrics: &'a MetricTable,
+}
+
+impl Page<'_> {
+    fn sub(&self, row: Row) -> &Merged<'_> {
+        &self.subs[row.sub as usize]
+    }
+
+    /// The rows of a figure, by mode, number of topics or clients, and size, as they come in the plan: systems stand side by
+    /// side in each.
+    fn rows(&self, is_of: fn(&SubExperiment) -> bool) -> Vec<Row> {
+        let mode = |sub: &SubExperiment| sub.rpc.as_ref().map(|calls| calls.mode);
+        let mut groups: Vec<(Option<Mode>, u32, u64)> = Vec::new();
+        for sub in self.manifest.plan.sub_experiments.iter().filter(|sub| is_of(sub)) {
+            for group in sub.payloads.iter().map(|payload| (mode(sub), sub.links(), *payload)) {
+                if !groups.contains(&group) {
+                    groups.push(group);
+                }
             }
         }
+        let group = |row: &Row| (mode(self.sub(*row).planned), self.sub(*row).planned.links(), row.payload_bytes);
+        let mut rows = self.metrics.rows(|key| is_of(self.sub(key.row).planned));
+        rows.sort_by_key(|row| groups.iter().position(|known| *known == group(row)));
+        rows
     }
-    rows.sort_by_key(|row| groups.iter().position(|group| *group == (mode(row.sub.planned), row.group())));
-    rows
-}
 
-fn table(header: &str, lines: impl Iterator<Item = String>, legend: &str) -> String {
-    let lines = lines.zip(1..).map(|(line, id)| format!("| {id} | {line} |\n"));
-    lines.fold(header.to_owned(), |text, line| text + &line) + "\n" + legend
-}
+    fn channel(&self) -> Table {
+        let columns = columns(false);
+        let cells = |row: &Row| {
+            let lost = losses(self.metrics, *row, &Stream::all(), &LOST_MESSAGES);
+            let figures = self.figures(*row, Figure::Service);
+            [figures, vec![Cell::lost(&lost)], self.others(*row)].concat()
+        };
+        numbered(columns, self.rows(is_topic).iter().map(cells))
+    }
 
-fn channel_line(row: &channel::Row<'_>) -> String {
-    let latencies: Vec<Latency> = row.trials().filter_map(|trial| trial.service_ns).collect();
-    let missed = row.mark(|trial| trial.rate_missed, "!");
-    let cpu = cpu(row.trials().map(|trial| (trial.publisher, trial.subscriber)));
-    let ours = ours(row, Some(row.of_trials(|trial| trial.offered_hz)));
-    format!("{} | {} | {cpu} | {ours}", figures(row, missed, &latencies), loss(&row.lost()))
-}
+    fn calls(&self) -> Table {
+        let columns = columns(true);
+        let cells = |row: &Row| {
+            let is_closed = self.metrics.load(*row) == OfferedLoad::Closed;
+            let qps = self.metrics.get(*row, &Stream::all(), Figure::Completed, Statistic::Value);
+            let lost = losses(self.metrics, *row, &Stream::all(), &LOST_CALLS);
+            let figures = self.figures(*row, Figure::ServiceRtt);
+            [figures, vec![Cell::of(qps.filter(|_| is_closed)), Cell::lost(&lost)], self.others(*row)].concat()
+        };
+        numbered(columns, self.rows(|plan| plan.rpc.is_some()).iter().map(cells))
+    }
 
-fn rpc_line(row: &rpc::Row<'_>) -> String {
-    let latencies: Vec<Latency> = row.trials().filter_map(|trial| trial.service_rtt_ns).collect();
-    let missed = row.mark(|trial| trial.pace.is_some_and(|pace| pace.rate_missed), "!");
-    let qps = match row.mode() {
-        Mode::Bench => {
-            let each: Vec<f64> = row.trials().map(|trial| trial.qps).collect();
-            over_rounds(&each, |qps| format!("{qps:.3}"))
-        }
-        Mode::FixedFreq => "-".to_owned(),
-    };
-    let cpu = cpu(row.trials().map(|trial| (trial.client, trial.server)));
-    let lost = loss(&row.of_calls(|counts| counts.timed_out + counts.failed));
-    let offered = row.trials().find_map(|trial| trial.pace).map(|pace| pace.offered_hz);
-    format!("{} | {qps} | {lost} | {cpu} | {}", figures(row, missed, &latencies), ours(row, offered))
-}
+    /// The columns up to the largest latency.
+    fn figures(&self, row: Row, figure: Figure) -> Vec<Cell> {
+        let (planned, missed) = (self.sub(row).planned, self.metrics.is_rate_missed(row));
+        let get = |statistic| self.metrics.get(row, &Stream::all(), figure, statistic);
+        let max = get(Statistic::Max).and_then(|rounds| rounds.values.iter().copied().reduce(f64::max));
+        vec![
+            Cell::text(planned.transport.to_string()),
+            Cell::text(row.payload_bytes.to_string()),
+            Cell::text(planned.links().to_string()),
+            Cell::over(get(Statistic::Mean).map_or(&[], |rounds| rounds.values)).marked(if missed { "!" } else { "" }),
+            max.map_or(Cell::Missing(Missing::NotMeasured), |max| Cell::over(&[max])),
+        ]
+    }
 
-/// The columns that are not AimRT's.
-fn ours<T>(row: &Row<'_, T>, offered_hz: Option<f64>) -> String {
-    let plan = row.sub.planned;
-    let offered = offered_hz.map_or("-".to_owned(), count);
-    format!("{} | {} | {offered} | {}", plan.wait, plan.touch, notes::proof(row.sub))
-}
-
-/// The median over rounds, and of several its interval at 95 %.
-pub fn over_rounds(values: &[f64], text: impl Fn(f64) -> String) -> String {
-    let Some(over) = figure_over_rounds(values) else { return "-".to_owned() };
-    let median = text(over.median);
-    match over.interval {
-        _ if values.len() == 1 => median,
-        Some([low, high]) => format!("{median} ({}..{})", text(low), text(high)),
-        None => format!("{median} ({TOO_SMALL})"),
+    /// The use of both processes, and the columns that are not AimRT's.
+    fn others(&self, row: Row) -> Vec<Cell> {
+        let cpu = |process| {
+            let percent = cpu_share(self.metrics, row, process).iter().map(|share| share * 100.0).collect::<Vec<_>>();
+            Cell::over(&percent)
+        };
+        let (sub, load) = (self.sub(row), self.metrics.load(row));
+        let offered = if let OfferedLoad::Rate { hz } = load { count(hz) } else { "-".to_owned() };
+        vec![
+            Cell::Pair(Box::new([cpu(Process::Leader), cpu(Process::Follower)])),
+            Cell::text(sub.planned.wait.to_string()),
+            Cell::text(sub.planned.touch.to_string()),
+            Cell::text(offered),
+            Cell::text(notes::proof(sub)),
+        ]
     }
 }
 
-/// A share of losses in per cent, with its interval.
-fn loss(rounds: &[Losses]) -> String {
-    let interval = share_interval(rounds).map_or(String::new(), |interval| format!(" ({interval})"));
-    let (lost, of) = sum(rounds);
-    format!("{}{interval}", percent(lost as f64 / of.max(1) as f64))
+fn columns(has_qps: bool) -> Vec<Column> {
+    let number = |id, title, unit, digits| Column::numbers(id, title, unit, digits, "");
+    let micros = |id, title| Column { divisor: 1000.0, ..number(id, title, "us", Digits::Fixed(3)) };
+    let right = |id, title, unit| Column { unit, is_right: true, ..Column::words(id, title, "") };
+    let mut columns = vec![
+        right("id", "ID", ""),
+        Column::words("transport", "Backend Type", ""),
+        right("payload_bytes", "Pkg Size", "bytes"),
+        right("links", "Topic num", ""),
+        micros("mean_ns", "Avg Latency"),
+        micros("max_ns", "Max Latency"),
+    ];
+    columns.extend(has_qps.then(|| number("qps", "QPS", "", Digits::Fixed(3))));
+    columns.extend([
+        number("loss", "Loss Rate", "%", Digits::Percent),
+        number("cpu_percent", "Avg CPU Usage", "%", Digits::Fixed(1)),
+        Column::words("wait", "wait", ""),
+        Column::words("touch", "touch", ""),
+        right("offered_hz", "offered", "/s"),
+        Column::words("proof", "path proof", ""),
+    ]);
+    columns
 }
 
-/// The columns up to the largest latency.
-fn figures<T>(row: &Row<'_, T>, missed: &str, latencies: &[Latency]) -> String {
-    let each = |figure: fn(&Latency) -> f64| latencies.iter().map(figure).collect::<Vec<_>>();
-    let (links, payload_bytes) = row.group();
-    let mean = over_rounds(&each(|latency| latency.mean), micros);
-    let max = largest(&each(|latency| latency.max)).map_or("-".to_owned(), micros);
-    format!("{} | {payload_bytes} | {links} | {missed}{mean} | {max}", row.transport())
-}
-
-fn cpu(used: impl Iterator<Item = (Used, Option<Used>)>) -> String {
-    let (own, other): (Vec<Used>, Vec<Option<Used>>) = used.unzip();
-    let percent = |used: Vec<Used>| {
-        let each: Vec<f64> = used.iter().map(Used::cpu_percent).collect();
-        over_rounds(&each, |percent| format!("{percent:.1}"))
-    };
-    format!("{}/{}", percent(own), percent(other.into_iter().flatten().collect()))
+/// A table whose rows are numbered.
+fn numbered(columns: Vec<Column>, rows: impl Iterator<Item = Vec<Cell>>) -> Table {
+    let rows = rows.zip(1..).map(|(cells, id)| (None, [vec![Cell::text(id.to_string())], cells].concat()));
+    Table { title: String::new(), columns, rows: rows.collect() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::channel::tests::measured;
+    use crate::render::markdown;
     use crate::{fixture, rpc};
+
+    const CHANNEL_HEADER: &str = "\
+| ID | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) | wait | touch | offered (/s) | path proof |
+| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: | --- |
+";
+    const RPC_HEADER: &str = "\
+| ID | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | QPS | Loss Rate (%) | Avg CPU Usage (%) | wait | touch | offered (/s) | path proof |
+| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: | --- |
+";
+
+    fn text(manifest: &Manifest) -> String {
+        markdown(&aimrt(manifest))
+    }
     use tripmeter_model::manifest::{Status, Verdict};
 
     #[test]
@@ -257,11 +286,11 @@ mod tests {
 ";
         let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one processor, 0 and 1 \
                      (--cpus confines both to a list).\n";
-        let notes = "PATH PROOF FAILED: zenoh (zenoh/tcp): claimed unix-stream, seen: 20000 bytes went over unix-stream; its \
+        let notes = "- PATH PROOF FAILED: zenoh (zenoh/tcp): claimed unix-stream, seen: 20000 bytes went over unix-stream; its \
                      figures are of something else\n\
-                     FAILED: zenoh: the follower ended\n";
-        assert_eq!(aimrt(&manifest), format!("{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}\n{notes}"));
-        assert_eq!(aimrt(&fixture::manifest()), "Nothing of this table was measured.\n");
+                     - FAILED: zenoh: the follower ended\n";
+        assert_eq!(text(&manifest), format!("{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}\n{notes}"));
+        assert_eq!(text(&fixture::manifest()), "Nothing of this table was measured.\n");
     }
 
     #[test]
@@ -283,7 +312,7 @@ mod tests {
 | 5 | http/http1 | 1024 | 4 | !11.000 | 100.000 | - | 0.5 (0.163..1.163) | 3.1/1.2 | poll | none | 1000 | ok |
 ";
         let ends_with = |manifest: &Manifest, cores: &str| {
-            assert_eq!(aimrt(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));
+            assert_eq!(text(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));
         };
         (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
         ends_with(

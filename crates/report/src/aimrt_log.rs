@@ -1,19 +1,15 @@
 //! The columns of AimRT's logger benchmark.
 
-use crate::aimrt::over_rounds;
-use crate::log::{self, Row};
-use crate::merged::{Merged, largest};
-use crate::notes;
-use crate::throughput::share_interval;
-use tripmeter_model::manifest::Manifest;
-use tripmeter_stats::losses::sum;
+use crate::document::{Block, Cell, Column, Digits, Missing, Table};
+use crate::merged::Merged;
+use crate::{log, notes};
+use tripmeter_analysis::derived::{cpu_share, losses};
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_stats::median;
 
-const HEADER: &str = "\
-| epoch num | log data size (bytes) | total duration (ns) | avg latency (ns) | Avg CPU Usage (%) | Max CPU Usage (%) | lost lines |
-| :-------: | :-------------------: | :-----------------: | :--------------: | :---------------: | :---------------: | :--------: |
-";
-
-const LEGEND: &str = "\
+pub const LEGEND: &str = "\
 AimRT's columns, its total duration by its true unit, and a last one of ours: the lines that were missing or damaged
 afterwards, of all rounds and their warm-ups. Total duration: of all calls of one round. CPU: of the logging process until all was written out,
 user and system, 100 = one core. In brackets: intervals at 95 %, over rounds (n too small = fewer than 6), of lost lines
@@ -21,49 +17,61 @@ in per cent of those logged from the least to the most of a round, of one round 
 they were lost one by one.
 ";
 
-/// AimRT's logger table, one for each logger; `None` if no logger was measured.
+/// AimRT's logger table, one for each logger.
 ///
 /// # Source
 /// AimRT, performance test, table of its logger.
-pub fn tables(manifest: &Manifest) -> Option<String> {
-    let subs = Merged::of(manifest);
-    let rows = log::rows(&subs);
-    let mut text = String::new();
-    for sub in subs.iter().filter(|sub| log::is_of(sub)) {
-        let own: Vec<&Row<'_>> = rows.iter().filter(|row| std::ptr::eq(row.sub, sub)).collect();
-        if own.is_empty() {
-            continue;
-        }
-        text += &format!("{}, path proof: {}\n\n{HEADER}", sub.planned.transport, notes::proof(sub));
-        own.iter().for_each(|row| text += &line(row));
-        text += "\n";
-    }
-    (!text.is_empty()).then(|| text + LEGEND)
+pub fn blocks(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Block> {
+    let tables = (0..).zip(subs).filter(|(_, sub)| log::is_of(sub)).map(|(index, sub)| {
+        let rows = metrics.rows(|key| key.row.sub == index && key.figure == Figure::Call);
+        let title = format!("{}, path proof: {}", sub.planned.transport, notes::proof(sub));
+        let rows = rows.into_iter().map(|row| (Some(row), cells(metrics, row)));
+        Table { title, columns: columns(), rows: rows.collect() }
+    });
+    tables.filter(|table| !table.rows.is_empty()).map(Block::Table).collect()
 }
 
-fn line(row: &Row<'_>) -> String {
-    let one_decimal = |share: f64| format!("{share:.1}");
-    let (means, cpu) = (row.of_calls(|calls| calls.mean), row.logs().map(|log| log.used.cpu_percent()));
-    let calls = row.calls() / (row.logs().count().max(1) as u64);
-    let whole = |ns: f64| format!("{ns:.0}");
-    let totals: Vec<f64> = means.iter().map(|ns| ns * calls as f64).collect();
-    let most = largest(&row.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>());
-    let lines = row.lines(|counts| counts.lost + counts.damaged);
-    let lost = sum(&lines).0;
-    let share = share_interval(&lines).map_or(String::new(), |interval| format!(" ({interval} %)"));
-    format!(
-        "| {calls} | {} | {} | {} | {} | {} | {lost}{share} |\n",
-        row.payload_bytes(),
-        over_rounds(&totals, whole),
-        over_rounds(&means, whole),
-        over_rounds(&cpu.collect::<Vec<_>>(), one_decimal),
-        most.map_or("-".to_owned(), one_decimal),
-    )
+fn columns() -> Vec<Column> {
+    let number = |id, title, unit, digits| Column::numbers(id, title, unit, digits, "");
+    vec![
+        number("calls", "epoch num", "", Digits::Integer),
+        number("payload_bytes", "log data size", "bytes", Digits::Integer),
+        number("total_ns", "total duration", "ns", Digits::Integer),
+        number("mean_ns", "avg latency", "ns", Digits::Integer),
+        number("cpu_percent", "Avg CPU Usage", "%", Digits::Fixed(1)),
+        number("cpu_peak_percent", "Max CPU Usage", "%", Digits::Fixed(1)),
+        number("lost", "lost lines", "", Digits::Integer),
+        number("loss", "lost lines", "%", Digits::Percent),
+    ]
+}
+
+fn cells(metrics: &MetricTable, row: Row) -> Vec<Cell> {
+    let get = |stream, figure, statistic| metrics.get(row, stream, figure, statistic);
+    let all = &Stream::all();
+    let values = |statistic| get(all, Figure::Call, statistic).map_or(&[][..], |rounds| rounds.values);
+    let (means, calls) = (values(Statistic::Mean), median(values(Statistic::N)).unwrap_or(0.0));
+    let totals: Vec<f64> = means.iter().map(|ns| ns * calls).collect();
+    let percent = |shares: &[f64]| shares.iter().map(|share| share * 100.0).collect::<Vec<f64>>();
+    let cpu = percent(&cpu_share(metrics, row, Process::Leader));
+    let peaks = get(&Stream::process(Process::Leader), Figure::CpuPeak, Statistic::Value);
+    let peak = peaks.and_then(|peaks| peaks.values.iter().copied().reduce(f64::max));
+    let lost = losses(metrics, row, all, &[Figure::Lost, Figure::Damaged]);
+    vec![
+        Cell::over(&[calls]),
+        Cell::over(&[row.payload_bytes as f64]),
+        Cell::over(&totals),
+        Cell::over(means),
+        Cell::over(&cpu),
+        peak.map_or(Cell::Missing(Missing::NotMeasured), |peak| Cell::over(&[peak * 100.0])),
+        Cell::over(&[lost.iter().map(|(lost, _)| *lost as f64).sum()]),
+        Cell::lost(&lost),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::render::markdown;
     use crate::{aimrt, fixture};
 
     #[test]
@@ -72,16 +80,19 @@ mod tests {
         log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
         log::tests::add(&mut manifest, "s", "spdlog/sync-file", &[(32, 2000.0)]);
         manifest.sub_experiments[1].cells[0].counts.lost = 4;
+        let header = "\
+| epoch num | log data size (bytes) | total duration (ns) | avg latency (ns) | Avg CPU Usage (%) | Max CPU Usage (%) | lost lines | lost lines (%) |
+| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+";
         let expected = format!(
-            "write/file, path proof: ok\n\n{HEADER}\
-             | 10000 | 32 | 5500000 | 550 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\
-             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 (0..0.034 %) |\n\n\
-             spdlog/sync-file, path proof: ok\n\n{HEADER}\
-             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 (0.01..0.093 %) |\n\n{LEGEND}\
+            "write/file, path proof: ok\n\n{header}\
+             | 10000 | 32 | 5500000 | 550 | 92.5 | 118.2 | 0 | 0 (0..0.034) |\n\
+             | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.2 | 0 | 0 (0..0.034) |\n\n\
+             spdlog/sync-file, path proof: ok\n\n{header}\
+             | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.2 | 4 | 0.036 (0.01..0.093) |\n\n{LEGEND}\
              DEVIATION: published are figures on 3 cores; here the thread that logs is bound to processor 0 of 2 processors (--cpus \
              confines both processes to a list).\n"
         );
-        assert_eq!(aimrt(&manifest), expected);
-        assert_eq!(tables(&fixture::manifest()), None);
+        assert_eq!(markdown(&aimrt(&manifest)), expected);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | View | Shows |
 //! |---|---|
+//! | [`screen()`] | the first screen: the best first, at most 80 columns |
 //! | [`iceperf()`] | iceperf's two columns for each sub-experiment |
 //! | [`ecal()`] | eCAL's table: payloads against sub-experiments, of one or several experiments |
 //! | [`aimrt()`] | the columns of AimRT's channel and RPC benchmarks |
@@ -13,6 +14,8 @@
 //! | [`requirements()`] | limits |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`plots`] | pictures, as PNG or SVG |
+//!
+//! A view makes a [`document`], and [`render`] makes text, Markdown, CSV and JSON of it.
 //!
 //! The tables end with a line break.
 #![forbid(unsafe_code)]
@@ -26,6 +29,7 @@ mod changes;
 mod channel;
 mod checks;
 mod comparison;
+pub mod document;
 mod ecal;
 mod fan_out;
 #[cfg(test)]
@@ -40,9 +44,11 @@ mod notes;
 mod number;
 pub mod plots;
 mod recording;
+pub mod render;
 mod requirements;
 mod rpc;
 mod runs_comparison;
+mod screen;
 mod series;
 mod throughput;
 mod trips;
@@ -61,6 +67,7 @@ pub use iceperf::iceperf;
 pub use number::two_digits;
 pub use requirements::requirements;
 pub use runs_comparison::{RunsComparison, runs_comparison};
+pub use screen::screen;
 pub use verdicts::percent;
 
 /// The system whose transport is the floor: the distance of all others is shown against it.

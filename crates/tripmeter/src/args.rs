@@ -298,6 +298,26 @@ pub struct OutputArgs {
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub shown: ShownArgs,
+}
+
+/// How much is shown.
+#[derive(Args, Clone, Copy, Default)]
+#[command(next_help_heading = "What is shown")]
+pub struct ShownArgs {
+    /// Print every figure, in tables as wide as they need
+    #[arg(long)]
+    pub wide: bool,
+    /// Print intervals at 95 % below the figures of the first screen
+    #[arg(long)]
+    pub intervals: bool,
+    /// Print every note, not one line for each kind
+    #[arg(long)]
+    pub notes: bool,
+    /// Print what the columns mean
+    #[arg(long)]
+    pub legend: bool,
 }
 
 #[derive(Args, Default)]
@@ -366,7 +386,7 @@ pub struct PresetsArgs {
 /// Print the tables of results folders again
 #[derive(Args)]
 #[command(after_help = "Examples:
-  tripmeter table results/2026-01-31_12-00-00
+  tripmeter table results/2026-01-31_12-00-00 --wide
   tripmeter table results/* --tables iceperf
   tripmeter table results/a results/b --tables ecal
 
@@ -375,11 +395,13 @@ pub struct TableArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
-    /// Which tables [default: those of the run's preset, else all]
+    /// Which tables [default: those of the run's preset, else screen]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
         value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
-            ("all", TableKind::All)]))]
+            ("screen", TableKind::Screen), ("all", TableKind::All)]))]
     pub tables: Vec<TableKind>,
+    #[command(flatten)]
+    pub shown: ShownArgs,
 }
 
 /// Print the completions of a shell

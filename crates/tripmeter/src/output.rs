@@ -1,14 +1,31 @@
 //! Data goes to standard output, everything else to standard error; a reader that has gone is no error.
 
 use crate::error::CliError;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use tripmeter_model::exit;
 use tripmeter_model::printable::{line, lines};
 
 /// Writes data to standard output; control characters but line breaks are escaped, whoever put them there.
 pub fn print(text: &str) -> Result<(), CliError> {
+    write(&lines(text))
+}
+
+/// The same of text with colours of our own, whose other parts are printable.
+pub fn print_coloured(text: &str) -> Result<(), CliError> {
+    write(text)
+}
+
+/// Whether standard output is a terminal that may show colours.
+///
+/// # Source
+/// <https://no-color.org>
+pub fn may_colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn write(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(lines(text).as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(CliError::new(exit::CANNOT_CREATE, format!("standard output cannot be written: {error}")))
         }

@@ -71,16 +71,30 @@ fn measure(
         return Err(CliError::new(exit::USAGE, text));
     }
     let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers, output.quiet)?;
-    let text = if output.json {
-        serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"
+    if output.json {
+        output::print(&(serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"))?;
     } else {
-        table::text(&table::printable(&manifest), &prepared.plan.tables)
-    };
-    output::print(&text)?;
+        table::print(&table::printable(&manifest), &prepared.plan.tables, output.shown)?;
+    }
+    if prepared.plan.tables.contains(&TableKind::Screen) && !output.json && !output.quiet {
+        say_next(&prepared.plan, &folder);
+    }
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
         plot::of_run(&manifest, &folder, output.quiet)?;
     }
     Ok(exit_code(&manifest, prepared.allowed))
+}
+
+/// Two commands that are worth typing now.
+fn say_next(plan: &Plan, folder: &Path) {
+    output::say(&format!("next: tripmeter table {} --wide", folder.display()));
+    let measured = plan.sub_experiments.iter().filter(|one| !one.added_as_floor).map(|one| one.transport.to_string());
+    let transports: BTreeSet<String> = measured.collect();
+    let mut transports = transports.iter();
+    output::say(&match (transports.next(), transports.next()) {
+        (Some(a), Some(b)) => format!("      tripmeter ab '{a}' '{b}'"),
+        _ => "      tripmeter doctor".to_owned(),
+    });
 }
 
 /// All that a run needs; it can be run more than once.

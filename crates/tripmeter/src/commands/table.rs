@@ -1,4 +1,4 @@
-use crate::args::TableArgs;
+use crate::args::{ShownArgs, TableArgs};
 use crate::error::CliError;
 use crate::{embedded, output};
 use serde::Deserialize;
@@ -9,6 +9,7 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::file::{self, FileError};
 use tripmeter_model::manifest::{self, Manifest, SCHEMA_VERSION};
 use tripmeter_model::{exit, printable};
+use tripmeter_report::render::{Text, markdown};
 
 /// `tripmeter table`
 pub fn table(args: &TableArgs) -> Result<u8, CliError> {
@@ -32,26 +33,39 @@ pub fn table(args: &TableArgs) -> Result<u8, CliError> {
         if args.folders.len() > 1 {
             output::print(&format!("{name}\n\n"))?;
         }
-        output::print(&text(manifest, &kinds))?;
+        print(manifest, &kinds, args.shown)?;
     }
     Ok(exit::GOOD)
 }
 
-/// These tables of a manifest, in this order.
-pub fn text(manifest: &Manifest, kinds: &[TableKind]) -> String {
-    let tables = kinds.iter().map(|kind| match kind {
-        TableKind::Iceperf => tripmeter_report::iceperf(manifest),
-        TableKind::Ecal => tripmeter_report::ecal(&[("", manifest)]),
-        TableKind::Aimrt => tripmeter_report::aimrt(manifest),
-        TableKind::All => tripmeter_report::all(manifest),
-    });
-    tables.collect::<Vec<_>>().join("\n")
+/// Prints these tables of a manifest whose text is printable, in this order.
+pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Result<(), CliError> {
+    for (index, kind) in kinds.iter().enumerate() {
+        if index > 0 {
+            output::print("\n")?;
+        }
+        match kind {
+            TableKind::Screen if !shown.wide => screen(manifest, shown)?,
+            TableKind::Iceperf => output::print(&tripmeter_report::iceperf(manifest))?,
+            TableKind::Ecal => output::print(&tripmeter_report::ecal(&[("", manifest)]))?,
+            TableKind::Aimrt => output::print(&markdown(&tripmeter_report::aimrt(manifest)))?,
+            TableKind::Screen | TableKind::All => output::print(&tripmeter_report::all(manifest))?,
+        }
+    }
+    Ok(())
 }
 
-/// The tables of the preset that was run, or else the one of everything.
+fn screen(manifest: &Manifest, shown: ShownArgs) -> Result<(), CliError> {
+    let is_coloured = output::may_colour();
+    let text = Text { has_intervals: shown.intervals, has_help: shown.legend, is_coloured };
+    let text = text.render(&tripmeter_report::screen(manifest, shown.notes));
+    if is_coloured { output::print_coloured(&text) } else { output::print(&text) }
+}
+
+/// The tables of the preset that was run, or else the first screen.
 fn usual(manifest: &Manifest) -> Vec<TableKind> {
     let preset = embedded::preset_experiment(&manifest.plan.source).ok();
-    preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::All])
+    preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::Screen])
 }
 
 /// The manifest in a folder, with all text in it printable.

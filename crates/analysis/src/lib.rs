@@ -1,0 +1,14 @@
+//! From results to figures, and from figures to findings. Nothing is measured, read, written or drawn here.
+//!
+//! | Module | Does |
+//! |---|---|
+//! | [`flatten`] | makes trials of what a manifest holds |
+//! | [`derived`] | computes figures from others |
+//! | [`table`] | keeps their figures, and finds them by their address |
+#![forbid(unsafe_code)]
+
+pub mod derived;
+pub mod flatten;
+pub mod table;
+
+pub use table::{MetricTable, Rounds, Row};

@@ -1,0 +1,260 @@
+//! Every figure of an experiment, by its address.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use tripmeter_model::figure::{Figure, Fold, Statistic};
+use tripmeter_model::manifest::{Manifest, OverRoundsFigure};
+use tripmeter_model::metric::{Interval, OfferedLoad, Stream};
+use tripmeter_model::trial::Trial;
+use tripmeter_stats::rounds::figure_over_rounds;
+
+/// What is shown in one line of most tables: one sub-experiment at one payload and one offered load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Row {
+    /// Index of the sub-experiment, in the order of the plan.
+    pub sub: u32,
+    /// Bytes of every message.
+    pub payload_bytes: u64,
+    /// Index of the offered load, in the order in which loads were first measured.
+    pub load: u32,
+}
+
+/// The address of a figure over all rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Sub-experiment, payload and offered load.
+    pub row: Row,
+    /// Index of the stream.
+    pub stream: u32,
+    /// What it is.
+    pub figure: Figure,
+    /// What is said of its samples.
+    pub statistic: Statistic,
+}
+
+/// The values of one figure, round by round.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds<'a> {
+    /// Its address.
+    pub key: Key,
+    /// The rounds that have it, ascending.
+    pub rounds: &'a [u32],
+    /// Of each round, in the unit of the figure.
+    pub values: &'a [f64],
+    /// Of each round, the interval within it.
+    pub within: &'a [Option<Interval>],
+}
+
+impl Rounds<'_> {
+    /// The rounds put together, as the figure is.
+    pub fn folded(&self) -> f64 {
+        match self.key.figure.fold() {
+            Fold::Median => self.estimate().map_or(f64::NAN, |estimate| estimate.median),
+            Fold::Sum => self.values.iter().sum(),
+            Fold::Max => self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+
+    /// The median over the rounds, with its interval.
+    pub fn estimate(&self) -> Option<OverRoundsFigure> {
+        figure_over_rounds(self.values)
+    }
+
+    /// The values of the rounds that both have.
+    pub fn paired(&self, other: &Rounds<'_>) -> Vec<(f64, f64)> {
+        let place = |round: &u32| other.rounds.binary_search(round).ok();
+        let both = self.rounds.iter().zip(self.values).filter_map(|(round, value)| Some((*value, place(round)?)));
+        both.map(|(value, place)| (value, other.values[place])).collect()
+    }
+}
+
+/// The figures of an experiment, sorted by their address and then by round.
+#[derive(Clone, Debug, Default)]
+pub struct MetricTable {
+    subs: Vec<String>,
+    loads: Vec<OfferedLoad>,
+    streams: Vec<Stream>,
+    /// Each once, ascending, with the places of its values.
+    keys: Vec<(Key, Range<usize>)>,
+    rounds: Vec<u32>,
+    values: Vec<f64>,
+    within: Vec<Option<Interval>>,
+    /// Those of which any round missed its rate.
+    rate_missed: BTreeSet<Row>,
+}
+
+/// Takes trials in any order.
+#[derive(Debug, Default)]
+pub struct Builder {
+    table: MetricTable,
+    entries: Vec<(Key, u32, f64, Option<Interval>)>,
+}
+
+/// Index of `one` in `all`, to which it is added if it is new.
+fn index_of<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) -> u32 {
+    let found = all.iter().position(|known| known == one).unwrap_or_else(|| {
+        all.push(one.clone());
+        all.len() - 1
+    });
+    found as u32
+}
+
+impl Builder {
+    /// For sub-experiments of these names, in this order.
+    pub fn new(subs: Vec<String>) -> Self {
+        Self { table: MetricTable { subs, ..MetricTable::default() }, entries: Vec::new() }
+    }
+
+    /// Adds the figures of a trial.
+    pub fn add(&mut self, sub: &str, round: u32, payload_bytes: u64, trial: &Trial) {
+        let table = &mut self.table;
+        let (sub, load) = (index_of(&mut table.subs, &sub.to_owned()), index_of(&mut table.loads, &trial.load));
+        let row = Row { sub, payload_bytes, load };
+        if trial.rate_missed {
+            table.rate_missed.insert(row);
+        }
+        for one in &trial.figures {
+            let stream = index_of(&mut table.streams, &one.stream);
+            let key = Key { row, stream, figure: one.figure, statistic: one.statistic };
+            self.entries.push((key, round, one.value, one.within));
+        }
+    }
+
+    /// The table.
+    pub fn build(self) -> MetricTable {
+        let Self { mut table, mut entries } = self;
+        entries.sort_by_key(|entry| (entry.0, entry.1));
+        for (place, (key, round, value, within)) in entries.into_iter().enumerate() {
+            match table.keys.last_mut() {
+                Some((last, places)) if *last == key => places.end = place + 1,
+                _ => table.keys.push((key, place..place + 1)),
+            }
+            table.rounds.push(round);
+            table.values.push(value);
+            table.within.push(within);
+        }
+        table
+    }
+}
+
+impl MetricTable {
+    /// The figures of everything that a manifest holds; attempts that were set aside are not among them.
+    pub fn of(manifest: &Manifest) -> Self {
+        let planned = &manifest.plan.sub_experiments;
+        let mut builder = Builder::new(planned.iter().map(|sub| sub.name.clone()).collect());
+        for result in &manifest.sub_experiments {
+            let Some(plan) = planned.iter().find(|sub| sub.name == result.name) else { continue };
+            for cell in &result.cells {
+                for trial in crate::flatten::trials(plan, cell) {
+                    builder.add(&result.name, result.round, cell.payload_bytes, &trial);
+                }
+            }
+        }
+        builder.build()
+    }
+
+    /// The name of a sub-experiment.
+    pub fn sub(&self, row: Row) -> &str {
+        &self.subs[row.sub as usize]
+    }
+
+    /// The offered load of a row.
+    pub fn load(&self, row: Row) -> OfferedLoad {
+        self.loads[row.load as usize]
+    }
+
+    /// Whether the rate that was offered was not kept in any round.
+    pub fn is_rate_missed(&self, row: Row) -> bool {
+        self.rate_missed.contains(&row)
+    }
+
+    /// The stream of a key.
+    pub fn stream(&self, key: Key) -> &Stream {
+        &self.streams[key.stream as usize]
+    }
+
+    fn at(&self, place: usize) -> Rounds<'_> {
+        let (key, places) = &self.keys[place];
+        let places = places.clone();
+        Rounds {
+            key: *key,
+            rounds: &self.rounds[places.clone()],
+            values: &self.values[places.clone()],
+            within: &self.within[places],
+        }
+    }
+
+    /// Every figure whose key is wanted, in the order of the keys.
+    pub fn select(&self, is_wanted: impl Fn(&Key) -> bool) -> impl Iterator<Item = Rounds<'_>> {
+        (0..self.keys.len()).filter(move |place| is_wanted(&self.keys[*place].0)).map(|place| self.at(place))
+    }
+
+    /// The rows of all figures whose key is wanted: by sub-experiment, payload and load.
+    pub fn rows(&self, is_wanted: impl Fn(&Key) -> bool) -> Vec<Row> {
+        let mut rows: Vec<Row> = self.keys.iter().map(|(key, _)| *key).filter(is_wanted).map(|key| key.row).collect();
+        rows.dedup();
+        rows
+    }
+
+    /// A figure of a row.
+    pub fn get(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Rounds<'_>> {
+        let stream = self.streams.iter().position(|known| known == stream)? as u32;
+        let key = Key { row, stream, figure, statistic };
+        let place = self.keys.binary_search_by_key(&key, |(known, _)| *known).ok()?;
+        Some(self.at(place))
+    }
+
+    /// The streams of a row that have a figure.
+    pub fn streams(&self, row: Row, figure: Figure) -> Vec<&Stream> {
+        let of_row = self.keys.iter().filter(|(key, _)| key.row == row && key.figure == figure);
+        let mut streams: Vec<&Stream> = of_row.map(|(key, _)| self.stream(*key)).collect();
+        streams.dedup();
+        streams
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(load: OfferedLoad, median: f64, lost: f64) -> Trial {
+        let mut trial = Trial::new(load);
+        let within = Some(Interval { low: median - 1.0, high: median + 1.0 });
+        trial.put_statistic(&Stream::all(), Figure::RttHalf, Statistic::P50, median, within);
+        trial.put(&Stream::all(), Figure::Lost, lost);
+        trial.put(&Stream::follower(1), Figure::Lost, lost);
+        trial
+    }
+
+    #[test]
+    fn figures_are_found_by_their_address_round_by_round() {
+        let mut builder = Builder::new(vec!["a".to_owned(), "b".to_owned()]);
+        let hz = OfferedLoad::Rate { hz: 10.0 };
+        for (sub, round, bytes, load, median, lost) in [
+            ("b", 2, 1024, hz, 30.0, 0.0),
+            ("a", 1, 2048, OfferedLoad::Closed, 5.0, 1.0),
+            ("b", 1, 1024, hz, 10.0, 2.0),
+            ("b", 3, 1024, hz, 20.0, 3.0),
+            ("a", 1, 1024, OfferedLoad::Closed, 4.0, 0.0),
+            ("a", 3, 1024, OfferedLoad::Closed, 8.0, 0.0),
+        ] {
+            builder.add(sub, round, bytes, &trial(load, median, lost));
+        }
+        let table = builder.build();
+        let rows = table.rows(|key| key.figure == Figure::RttHalf);
+        let shown = |row: &Row| (table.sub(*row).to_owned(), row.payload_bytes, table.load(*row));
+        let expected = [("a", 1024, OfferedLoad::Closed), ("a", 2048, OfferedLoad::Closed), ("b", 1024, hz)];
+        assert_eq!(rows.iter().map(shown).collect::<Vec<_>>(), expected.map(|(sub, bytes, load)| (sub.into(), bytes, load)));
+        let get = |row, stream, figure, statistic| table.get(rows[row], &stream, figure, statistic);
+        let b = get(2, Stream::all(), Figure::RttHalf, Statistic::P50).unwrap();
+        assert_eq!((b.rounds, b.values, b.folded()), (&[1, 2, 3][..], &[10.0, 30.0, 20.0][..], 20.0));
+        assert_eq!(b.within[0], Some(Interval { low: 9.0, high: 11.0 }));
+        let a = get(0, Stream::all(), Figure::RttHalf, Statistic::P50).unwrap();
+        assert_eq!(b.paired(&a), [(10.0, 4.0), (20.0, 8.0)]);
+        assert_eq!(get(2, Stream::follower(1), Figure::Lost, Statistic::Value).unwrap().folded(), 5.0);
+        assert!(get(2, Stream::follower(2), Figure::Lost, Statistic::Value).is_none());
+        assert!(get(2, Stream::all(), Figure::RttHalf, Statistic::P99).is_none());
+        assert_eq!(table.streams(rows[0], Figure::Lost), [&Stream::all(), &Stream::follower(1)]);
+        assert_eq!(table.select(|key| key.statistic == Statistic::P50).count(), 3);
+    }
+}

@@ -1,0 +1,257 @@
+//! The registry of figures: one line each says how a figure is addressed, read and put together.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a value is measured in. Files hold values in these units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Events per second.
+    Hz,
+    /// Bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerS,
+    /// A number of events.
+    Count,
+    /// A share of one, e.g. of one CPU.
+    Share,
+}
+
+impl Unit {
+    /// As a column's head has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unit::Ns => "ns",
+            Unit::Hz => "/s",
+            Unit::Bytes => "bytes",
+            Unit::BytesPerS => "bytes/s",
+            Unit::Count => "n",
+            Unit::Share => "share",
+        }
+    }
+}
+
+/// Which direction is an improvement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Better {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+    /// Neither: it says what was done, and is not judged.
+    Neither,
+}
+
+/// How the values of several rounds become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fold {
+    /// The median of the rounds.
+    Median,
+    /// The sum of the rounds.
+    Sum,
+    /// The largest of the rounds.
+    Max,
+}
+
+/// Declares [`Figure`] with everything that is known of each figure.
+macro_rules! figures {
+    ($($name:ident = $id:literal, $unit:ident, $better:ident, $fold:ident, $help:literal;)+) => {
+        /// A figure of a trial. Latencies have several statistics each, everything else has one value.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Figure {
+            $(#[doc = $help] $name,)+
+        }
+
+        impl Figure {
+            /// Every figure, in the order of the registry.
+            pub const ALL: &[Figure] = &[$(Figure::$name),+];
+
+            /// Its name in files and flags; the unit ends it where it has one.
+            pub fn id(self) -> &'static str {
+                match self { $(Figure::$name => $id,)+ }
+            }
+
+            /// What its values are measured in.
+            pub fn unit(self) -> Unit {
+                match self { $(Figure::$name => Unit::$unit,)+ }
+            }
+
+            /// Which direction is an improvement.
+            pub fn better(self) -> Better {
+                match self { $(Figure::$name => Better::$better,)+ }
+            }
+
+            /// How the values of several rounds become one.
+            pub fn fold(self) -> Fold {
+                match self { $(Figure::$name => Fold::$fold,)+ }
+            }
+
+            /// What it is, for people.
+            pub fn help(self) -> &'static str {
+                match self { $(Figure::$name => $help,)+ }
+            }
+        }
+    };
+}
+
+figures! {
+    RttHalf = "rtt_half_ns", Ns, Lower, Median, "half of a round trip: what published tables call latency";
+    OneWay = "one_way_ns", Ns, Lower, Median, "from sending to arrival at the follower, two readings of one clock";
+    Response = "response_ns", Ns, Lower, Median, "from when a message was due to its arrival";
+    Service = "service_ns", Ns, Lower, Median, "from when a message was sent to its arrival";
+    ResponseRtt = "response_rtt_ns", Ns, Lower, Median, "from when a request was due to its answer";
+    ServiceRtt = "service_rtt_ns", Ns, Lower, Median, "from when a request was sent to its answer";
+    Lateness = "lateness_ns", Ns, Lower, Median, "from when a message was due to when it was sent";
+    Call = "call_ns", Ns, Lower, Median, "from a call of a logger to its return";
+    CoreToCore = "core_to_core_ns", Ns, Neither, Median, "round trip of one cache line between the two CPUs";
+    Sent = "sent", Count, Neither, Sum, "messages sent, or calls made";
+    Received = "received", Count, Neither, Sum, "messages that came in time and intact, or calls that succeeded";
+    Lost = "lost", Count, Lower, Sum, "messages that never came";
+    Late = "late", Count, Lower, Sum, "messages that came after the loss time-out";
+    Duplicated = "duplicated", Count, Lower, Sum, "messages that came again";
+    Reordered = "reordered", Count, Lower, Sum, "messages that came after a later one";
+    Damaged = "damaged", Count, Lower, Sum, "messages that were not what was sent";
+    TimedOut = "timed_out", Count, Lower, Sum, "calls without an answer in time";
+    Failed = "failed", Count, Lower, Sum, "calls that ended with an error or a damaged answer";
+    Refused = "refused", Count, Lower, Sum, "times that the transport was full and refused a message";
+    Behind = "behind", Count, Lower, Sum, "messages sent more than one period late";
+    BeforeSent = "before_sent", Count, Lower, Sum, "messages that came before they were sent, by the clock";
+    OneWayMissing = "one_way_missing", Count, Neither, Sum, "samples whose arrival at the follower was not noted";
+    OfferedRate = "offered_rate_hz", Hz, Neither, Median, "messages per second that were to be sent by each stream";
+    AchievedRate = "achieved_rate_hz", Hz, Higher, Median, "messages per second that each stream sent";
+    SlowestRate = "slowest_rate_hz", Hz, Higher, Median, "messages per second of the slowest stream";
+    PublishedRate = "published_rate_hz", Hz, Higher, Median, "messages sent per second of publication";
+    ReceivedRate = "received_rate_hz", Hz, Higher, Median, "messages received per second: the throughput";
+    ReceivedBytes = "received_bytes_per_s", BytesPerS, Higher, Median, "payload bytes received per second";
+    Completed = "completed_rate_hz", Hz, Higher, Median, "calls per second that succeeded";
+    Publication = "sending_ns", Ns, Neither, Median, "from before the first message until after the last was sent";
+    Subscription = "receiving_ns", Ns, Neither, Median, "from before the first message until the last had come";
+    Duration = "duration_ns", Ns, Neither, Median, "how long the trial took";
+    Flush = "flush_ns", Ns, Lower, Median, "from the last call until the logger had written everything";
+    Window = "cost_window_ns", Ns, Neither, Median, "time in which the cost of a process was measured";
+    CpuTime = "cpu_time_ns", Ns, Lower, Median, "CPU time of a process, user and system";
+    CpuPeak = "cpu_peak_share", Share, Lower, Max, "most CPU time in 100 ms, as a share of one CPU";
+    VoluntarySwitches = "voluntary_switches", Count, Lower, Median, "times that a process gave up its CPU";
+    InvoluntarySwitches = "involuntary_switches", Count, Lower, Median, "times that a process lost its CPU";
+    PeakMemory = "peak_memory_bytes", Bytes, Lower, Max, "most memory of a process so far, our samples included";
+    LinesWritten = "lines", Count, Neither, Sum, "lines that a logger wrote, damaged ones included";
+    LinesBytes = "lines_bytes", Bytes, Neither, Sum, "bytes of these lines, line breaks included";
+    ShortestPrefix = "shortest_prefix_bytes", Bytes, Neither, Median, "fewest bytes before the text of a line";
+    LongestPrefix = "longest_prefix_bytes", Bytes, Neither, Max, "most bytes before the text of a line";
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.id())
+    }
+}
+
+impl FromStr for Figure {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|figure| figure.id() == text);
+        found.copied().ok_or_else(|| format!("there is no figure '{text}'"))
+    }
+}
+
+/// What is said of the samples of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// The figure has one value.
+    Value,
+    /// The number of samples.
+    N,
+    /// The smallest sample.
+    Min,
+    /// The arithmetic mean.
+    Mean,
+    /// The standard deviation, dividing by n.
+    Stdev,
+    /// The median.
+    P50,
+    /// 90 % are below.
+    P90,
+    /// 99 % are below.
+    P99,
+    /// 99.9 % are below.
+    P999,
+    /// 99.99 % are below.
+    P9999,
+    /// The largest sample.
+    Max,
+}
+
+impl Statistic {
+    /// All of them.
+    pub const ALL: [Statistic; 11] = {
+        use Statistic::{Max, Mean, Min, N, P50, P90, P99, P999, P9999, Stdev, Value};
+        [Value, N, Min, Mean, Stdev, P50, P90, P99, P999, P9999, Max]
+    };
+
+    /// Its name in files and flags.
+    pub fn id(self) -> &'static str {
+        match self {
+            Statistic::Value => "value",
+            Statistic::N => "n",
+            Statistic::Min => "min",
+            Statistic::Mean => "mean",
+            Statistic::Stdev => "stdev",
+            Statistic::P50 => "p50",
+            Statistic::P90 => "p90",
+            Statistic::P99 => "p99",
+            Statistic::P999 => "p999",
+            Statistic::P9999 => "p9999",
+            Statistic::Max => "max",
+        }
+    }
+}
+
+impl fmt::Display for Statistic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.id())
+    }
+}
+
+impl FromStr for Statistic {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|statistic| statistic.id() == text);
+        found.ok_or_else(|| format!("there is no statistic '{text}'"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_figure_is_found_by_its_name_which_ends_with_its_unit() {
+        let ids: BTreeSet<_> = Figure::ALL.iter().map(|figure| figure.id()).collect();
+        assert_eq!(ids.len(), Figure::ALL.len());
+        for figure in Figure::ALL {
+            assert_eq!(figure.id().parse(), Ok(*figure));
+            let end = match figure.unit() {
+                Unit::Ns => "_ns",
+                Unit::Hz => "_hz",
+                Unit::Bytes => "_bytes",
+                Unit::BytesPerS => "_per_s",
+                Unit::Share => "_share",
+                Unit::Count => "",
+            };
+            assert!(figure.id().ends_with(end), "{figure}");
+            assert!(!figure.help().ends_with('.') && figure.help().len() <= 80, "{figure}");
+        }
+        for statistic in Statistic::ALL {
+            assert_eq!(statistic.id().parse(), Ok(statistic));
+        }
+        assert!("latency".parse::<Figure>().is_err() && "p98".parse::<Statistic>().is_err());
+    }
+}

@@ -1,0 +1,301 @@
+//! The address and the value of a figure: one row of the table that every view is made of.
+
+use crate::figure::{Figure, Statistic};
+use std::fmt;
+use std::str::FromStr;
+
+/// How messages were offered in a trial: one part of a metric's address.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OfferedLoad {
+    /// The next message when the one before was answered.
+    Closed,
+    /// At an even rate.
+    Rate {
+        /// Messages per second of each stream.
+        hz: f64,
+    },
+    /// As fast as it goes.
+    Max,
+    /// Messages one after the other, then none until the gap since the first of them is over.
+    Burst {
+        /// Messages per burst.
+        size: u64,
+        /// From the begin of a burst to the begin of the next.
+        gap_ns: u64,
+    },
+    /// The highest rate with no more loss than that.
+    Search {
+        /// Share of the messages that may be lost.
+        loss_bound: f64,
+    },
+    /// As recorded.
+    Recorded,
+}
+
+impl Eq for OfferedLoad {}
+
+impl fmt::Display for OfferedLoad {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OfferedLoad::Closed => formatter.write_str("closed"),
+            OfferedLoad::Rate { hz } => write!(formatter, "{hz}hz"),
+            OfferedLoad::Max => formatter.write_str("max"),
+            OfferedLoad::Burst { size, gap_ns } => write!(formatter, "burst:{size}/{gap_ns}ns"),
+            OfferedLoad::Search { loss_bound } => write!(formatter, "search:{loss_bound}"),
+            OfferedLoad::Recorded => formatter.write_str("recorded"),
+        }
+    }
+}
+
+impl FromStr for OfferedLoad {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is no offered load, such as closed, max, recorded, 1000hz or burst:100/5000000ns");
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        match text {
+            "closed" => return Ok(OfferedLoad::Closed),
+            "max" => return Ok(OfferedLoad::Max),
+            "recorded" => return Ok(OfferedLoad::Recorded),
+            _ => {}
+        }
+        if let Some(hz) = text.strip_suffix("hz") {
+            return number(hz).map(|hz| OfferedLoad::Rate { hz }).ok_or_else(wrong);
+        }
+        if let Some(bound) = text.strip_prefix("search:") {
+            return number(bound).map(|loss_bound| OfferedLoad::Search { loss_bound }).ok_or_else(wrong);
+        }
+        let burst = text.strip_prefix("burst:").and_then(|burst| burst.strip_suffix("ns")?.split_once('/'));
+        let burst = burst.and_then(|(size, gap)| Some((size.parse().ok()?, gap.parse().ok()?)));
+        burst.map(|(size, gap_ns)| OfferedLoad::Burst { size, gap_ns }).ok_or_else(wrong)
+    }
+}
+
+/// Which of several followers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum At {
+    /// The one with that index.
+    Follower(u32),
+    /// For each message, the last that it came to.
+    Last,
+}
+
+/// Whose cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Process {
+    /// The one that sends.
+    Leader,
+    /// The one that receives.
+    Follower,
+}
+
+/// When the core-to-core latency was probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Probe {
+    /// Before the warm-up.
+    Before,
+    /// After the last sample.
+    After,
+}
+
+/// Which messages, or which process, of a trial a figure is of: a set of dimensions, `all` if it is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stream {
+    /// A topic of a recording, by its name.
+    pub topic: Option<String>,
+    /// A client of several, by its index.
+    pub client: Option<u32>,
+    /// A publisher of several, by its index.
+    pub publisher: Option<u32>,
+    /// A follower of several.
+    pub at: Option<At>,
+    /// A process.
+    pub process: Option<Process>,
+    /// A core-to-core probe.
+    pub probe: Option<Probe>,
+}
+
+impl Stream {
+    /// All messages of the trial.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Those of a topic.
+    pub fn topic(name: &str) -> Self {
+        Self { topic: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// Those of a client.
+    pub fn client(index: u32) -> Self {
+        Self { client: Some(index), ..Self::default() }
+    }
+
+    /// Those of a publisher.
+    pub fn publisher(index: u32) -> Self {
+        Self { publisher: Some(index), ..Self::default() }
+    }
+
+    /// Those at a follower.
+    pub fn follower(index: u32) -> Self {
+        Self { at: Some(At::Follower(index)), ..Self::default() }
+    }
+
+    /// All, at the last follower that each came to.
+    pub fn last() -> Self {
+        Self { at: Some(At::Last), ..Self::default() }
+    }
+
+    /// A process.
+    pub fn process(process: Process) -> Self {
+        Self { process: Some(process), ..Self::default() }
+    }
+
+    /// A core-to-core probe.
+    pub fn probe(probe: Probe) -> Self {
+        Self { probe: Some(probe), ..Self::default() }
+    }
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.map(|at| match at {
+            At::Follower(index) => index.to_string(),
+            At::Last => "last".to_owned(),
+        });
+        let process = self.process.map(|process| match process {
+            Process::Leader => "leader",
+            Process::Follower => "follower",
+        });
+        let probe = self.probe.map(|probe| match probe {
+            Probe::Before => "before",
+            Probe::After => "after",
+        });
+        let dimensions = [
+            ("client", self.client.map(|index| index.to_string())),
+            ("publisher", self.publisher.map(|index| index.to_string())),
+            ("follower", at),
+            ("process", process.map(str::to_owned)),
+            ("probe", probe.map(str::to_owned)),
+            // The last one, as its value may have every character.
+            ("topic", self.topic.clone()),
+        ];
+        let given: Vec<String> =
+            dimensions.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", value?))).collect();
+        formatter.write_str(if given.is_empty() { "all".to_owned() } else { given.join(" ") }.as_str())
+    }
+}
+
+impl FromStr for Stream {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut stream = Self::default();
+        if text == "all" {
+            return Ok(stream);
+        }
+        let mut rest = text;
+        while !rest.is_empty() {
+            if let Some(name) = rest.strip_prefix("topic=") {
+                stream.topic = Some(name.to_owned());
+                break;
+            }
+            let (dimension, others) = rest.split_once(' ').unwrap_or((rest, ""));
+            stream.set(dimension).ok_or_else(|| format!("'{text}' is no stream: '{dimension}' is no dimension"))?;
+            rest = others;
+        }
+        if stream == Self::default() { Err(format!("'{text}' is no stream")) } else { Ok(stream) }
+    }
+}
+
+impl Stream {
+    fn set(&mut self, dimension: &str) -> Option<()> {
+        match dimension.split_once('=')? {
+            ("client", index) => self.client = Some(index.parse().ok()?),
+            ("publisher", index) => self.publisher = Some(index.parse().ok()?),
+            ("follower", "last") => self.at = Some(At::Last),
+            ("follower", index) => self.at = Some(At::Follower(index.parse().ok()?)),
+            ("process", "leader") => self.process = Some(Process::Leader),
+            ("process", "follower") => self.process = Some(Process::Follower),
+            ("probe", "before") => self.probe = Some(Probe::Before),
+            ("probe", "after") => self.probe = Some(Probe::After),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// A confidence interval, in the unit of its figure; an infinite end is unbounded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// One figure of one trial in one round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// The name of the sub-experiment.
+    pub sub_experiment: String,
+    /// 1-based.
+    pub round: u32,
+    /// Bytes of every message; of a recording, of the largest.
+    pub payload_bytes: u64,
+    /// How messages were offered.
+    pub load: OfferedLoad,
+    /// Which messages, or which process.
+    pub stream: Stream,
+    /// What it is.
+    pub figure: Figure,
+    /// What is said of its samples.
+    pub statistic: Statistic,
+    /// In the unit of the figure.
+    pub value: f64,
+    /// Within this trial, by its samples; none for figures of one value, and where samples were not kept.
+    pub within: Option<Interval>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_read_as_they_are_written() {
+        for load in [
+            OfferedLoad::Closed,
+            OfferedLoad::Max,
+            OfferedLoad::Recorded,
+            OfferedLoad::Rate { hz: 1000.0 },
+            OfferedLoad::Rate { hz: 0.1 },
+            OfferedLoad::Burst { size: 100, gap_ns: 5_000_000 },
+            OfferedLoad::Search { loss_bound: 0.005 },
+        ] {
+            assert_eq!(load.to_string().parse(), Ok(load));
+        }
+        assert_eq!(OfferedLoad::Rate { hz: 1000.0 }.to_string(), "1000hz");
+        for wrong in ["", "hz", "-1hz", "NaNhz", "burst:1", "burst:1/2", "burst:/5ns", "search:", "open"] {
+            assert!(wrong.parse::<OfferedLoad>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn streams_are_read_as_they_are_written() {
+        let both = Stream { publisher: Some(3), at: Some(At::Follower(1)), ..Stream::default() };
+        for (stream, text) in [
+            (Stream::all(), "all"),
+            (Stream::topic("/camera front=1"), "topic=/camera front=1"),
+            (Stream::client(7), "client=7"),
+            (Stream::last(), "follower=last"),
+            (Stream::process(Process::Leader), "process=leader"),
+            (Stream::probe(Probe::After), "probe=after"),
+            (both, "publisher=3 follower=1"),
+        ] {
+            assert_eq!((stream.to_string().as_str(), text.parse()), (text, Ok(stream)));
+        }
+        for wrong in ["", "follower", "follower=x", "robot=1", "all client=1", "client=1  client=2"] {
+            assert!(wrong.parse::<Stream>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What a page shows, before anyone decides how it looks: tables of typed cells, notes and facts. Views make documents,
+//! renderers ([`crate::render`]) make text of them.
+
+use crate::throughput::percent;
+use tripmeter_analysis::{Rounds, Row};
+use tripmeter_model::figure::Fold;
+use tripmeter_model::metric::Interval;
+use tripmeter_stats::losses::{self, Losses};
+use tripmeter_stats::rounds::figure_over_rounds;
+
+/// A page.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// From top to bottom.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a page.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A table.
+    Table(Table),
+    /// What is to be said of figures or of the run, the gravest first.
+    Notes(Vec<Note>),
+    /// Facts: a word and its value each.
+    Pairs(Vec<(String, String)>),
+    /// A paragraph.
+    Text(String),
+}
+
+/// A table. Every row has a cell for each column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// From left to right.
+    pub columns: Vec<Column>,
+    /// From top to bottom, with their address where they have one.
+    pub rows: Vec<(Option<Row>, Vec<Cell>)>,
+}
+
+/// A column: how its numbers are written, and what they mean.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name in JSON and CSV.
+    pub id: String,
+    /// Its head.
+    pub title: String,
+    /// What stands above several neighbours, e.g. their payload.
+    pub group: Option<String>,
+    /// Of the numbers as written; empty if they have none.
+    pub unit: &'static str,
+    /// Numbers are divided by it before they are written.
+    pub divisor: f64,
+    /// How they are written.
+    pub digits: Digits,
+    /// What it means, in one sentence; empty if the head says it.
+    pub help: &'static str,
+    /// Whether cells are on the right.
+    pub is_right: bool,
+}
+
+/// How numbers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digits {
+    /// So many decimals.
+    Fixed(u8),
+    /// So many significant digits, and no more decimals than that.
+    Significant(u8),
+    /// Without decimals.
+    Integer,
+    /// Per cent of a share.
+    Percent,
+}
+
+/// A cell. Numbers are in the unit of their figure; the column says how they are written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A number.
+    Number {
+        /// Its value.
+        value: f64,
+        /// How far it can be trusted, where that is known.
+        interval: Option<Interval>,
+        /// Stands before it if it is not good, e.g. `*`.
+        mark: &'static str,
+    },
+    /// Events of so many.
+    Share {
+        /// Events of all rounds.
+        events: u64,
+        /// Of so many.
+        of: u64,
+        /// The interval of the share, from 0 to 1.
+        interval: Option<Interval>,
+    },
+    /// Two that are written as one, e.g. of both sides.
+    Pair(Box<[Cell; 2]>),
+    /// How many times as much as the floor.
+    Ratio {
+        /// The ratio.
+        value: f64,
+        /// Its interval.
+        interval: Option<Interval>,
+    },
+    /// This row is the floor.
+    Floor,
+    /// A share of the longest bar, from 0 to 1.
+    Bar(f64),
+    /// Words.
+    Text(String),
+    /// No number.
+    Missing(Missing),
+}
+
+/// Why there is no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// It was not measured.
+    NotMeasured,
+    /// Too few samples bound it.
+    TooFewSamples,
+    /// Everything was lost.
+    NothingCame,
+}
+
+impl Missing {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Missing::NotMeasured => "not measured",
+            Missing::TooFewSamples => "too few samples",
+            Missing::NothingCame => "everything was lost",
+        }
+    }
+}
+
+/// How grave a note is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Figures are wrong, or missing.
+    Error,
+    /// Figures are less good than they should be.
+    Warning,
+    /// Worth knowing.
+    Info,
+}
+
+/// Something to be said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// How grave it is.
+    pub severity: Severity,
+    /// What notes of one kind have in common.
+    pub kind: &'static str,
+    /// The row it is of, if it is of one.
+    pub anchor: Option<Row>,
+    /// The whole of it: what happened, where, value against limit.
+    pub text: String,
+}
+
+impl Column {
+    /// Of words, on the left.
+    pub fn words(id: &str, title: &str, help: &'static str) -> Self {
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            group: None,
+            unit: "",
+            divisor: 1.0,
+            digits: Digits::Integer,
+            help,
+            is_right: false,
+        }
+    }
+
+    /// Of numbers, on the right; nanoseconds are written as microseconds if `unit` says so.
+    pub fn numbers(id: &str, title: &str, unit: &'static str, digits: Digits, help: &'static str) -> Self {
+        let divisor = if unit == "µs" { 1000.0 } else { 1.0 };
+        Self { unit, divisor, digits, is_right: true, ..Self::words(id, title, help) }
+    }
+
+    /// With something above it.
+    #[must_use]
+    pub fn grouped(mut self, group: &str) -> Self {
+        self.group = Some(group.to_owned());
+        self
+    }
+}
+
+impl Cell {
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Cell::Text(text.into())
+    }
+
+    /// The rounds of a figure put together, with the interval over rounds, or within the only one.
+    pub fn of(rounds: Option<Rounds<'_>>) -> Self {
+        let Some(rounds) = rounds.filter(|rounds| !rounds.values.is_empty()) else {
+            return Cell::Missing(Missing::NotMeasured);
+        };
+        let interval = match rounds.values.len() {
+            1 => rounds.within[0],
+            _ if rounds.key.figure.fold() != Fold::Median => None,
+            _ => return Cell::over(rounds.values),
+        };
+        Cell::Number { value: rounds.folded(), interval, mark: "" }
+    }
+
+    /// The median over rounds, with its interval if there are several.
+    pub fn over(values: &[f64]) -> Self {
+        let Some(over) = figure_over_rounds(values) else { return Cell::Missing(Missing::NotMeasured) };
+        let unbounded = [f64::NEG_INFINITY, f64::INFINITY];
+        let [low, high] = over.interval.unwrap_or(unbounded);
+        let interval = (values.len() > 1).then_some(Interval { low, high });
+        Cell::Number { value: over.median, interval, mark: "" }
+    }
+
+    /// The losses of all rounds, with the interval of their share.
+    pub fn lost(rounds: &[Losses]) -> Self {
+        let Some(bounds) = losses::interval(rounds) else { return Cell::Missing(Missing::NotMeasured) };
+        let (events, of) = losses::sum(rounds);
+        let [low, high] = bounds.interval.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+        Cell::Share { events, of, interval: Some(Interval { low, high }) }
+    }
+
+    /// With a mark before it, if it is a number.
+    #[must_use]
+    pub fn marked(mut self, with: &'static str) -> Self {
+        if let Cell::Number { mark, .. } = &mut self {
+            *mark = with;
+        }
+        self
+    }
+}
+
+impl Digits {
+    /// The number, as text.
+    pub fn write(self, value: f64) -> String {
+        match self {
+            Digits::Fixed(decimals) => format!("{value:.*}", decimals.into()),
+            Digits::Integer => format!("{value:.0}"),
+            Digits::Percent => percent(value),
+            Digits::Significant(digits) => {
+                let digits = i32::from(digits);
+                let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+                let decimals = (digits - 1 - exponent).min(digits);
+                // 9.996 has one digit more once it is rounded.
+                let power = 10_f64.powi(decimals.max(-300));
+                let rounded = (value * power).round() / power;
+                let grown = rounded != 0.0 && rounded.abs().log10().floor() as i32 > exponent;
+                format!("{rounded:.*}", (decimals - i32::from(grown)).max(0) as usize)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_significant_digits_have_no_more_than_three_decimals() {
+        let texts = [0.0651, 0.516, 5.157, 51.57, 515.7, 5157.0, 51_570.0, 9.996, 99.96, 0.0, 0.0004, 999.6];
+        let expected =
+            ["0.065", "0.516", "5.16", "51.6", "516", "5160", "51600", "10.0", "100", "0.000", "0.000", "1000"];
+        assert_eq!(texts.map(|value| Digits::Significant(3).write(value)), expected);
+        assert_eq!((Digits::Fixed(1).write(2.25), Digits::Integer.write(2.5)), ("2.2".into(), "2".into()));
+    }
+}

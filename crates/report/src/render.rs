@@ -1,0 +1,372 @@
+//! Text, Markdown, CSV and JSON of a document.
+
+use crate::document::{Block, Cell, Column, Document, Note, Severity, Table};
+use crate::number::ratio;
+use comfy_table::{CellAlignment, LineStyle, presets};
+use serde_json::{Map, Value, json};
+use tripmeter_model::metric::Interval;
+
+/// Columns of a line, which bars fill as far as there is room.
+const COLUMNS: usize = 80;
+/// Most columns of a bar.
+const BAR_COLUMNS: usize = 12;
+
+/// Text for a terminal or a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Text {
+    /// Intervals stand below their numbers.
+    pub has_intervals: bool,
+    /// What columns mean stands below their table.
+    pub has_help: bool,
+    /// Escape sequences colour marks and grave notes.
+    pub is_coloured: bool,
+}
+
+impl Text {
+    /// The whole document; ends with a line break unless it is empty.
+    pub fn render(self, document: &Document) -> String {
+        let blocks = document.blocks.iter().map(|block| match block {
+            Block::Table(table) => self.table(table),
+            Block::Notes(notes) => notes.iter().map(|note| self.note(note)).collect(),
+            Block::Pairs(pairs) => pairs_text(pairs),
+            Block::Text(text) => wrapped(text) + "\n",
+        });
+        blocks.filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn note(self, note: &Note) -> String {
+        let text = wrapped(&note.text);
+        match note.severity {
+            Severity::Error if self.is_coloured => format!("\x1b[31m{text}\x1b[0m\n"),
+            Severity::Warning if self.is_coloured => format!("\x1b[33m{text}\x1b[0m\n"),
+            _ => text + "\n",
+        }
+    }
+
+    fn table(self, table: &Table) -> String {
+        let longest = |bar| self.lines(table, bar).iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        let bar = COLUMNS.saturating_sub(longest(0)).min(BAR_COLUMNS);
+        let mut text: String = self.lines(table, bar).iter().map(|line| line.trim_end().to_owned() + "\n").collect();
+        if !table.title.is_empty() {
+            text.insert_str(0, &format!("{}\n\n", table.title));
+        }
+        if self.has_help {
+            text += "\n";
+            text.extend(helps(&table.columns).map(|(title, help)| wrapped(&format!("{title}: {help}")) + "\n"));
+        }
+        text
+    }
+
+    /// The lines of a table with bars of at most so many columns.
+    fn lines(self, table: &Table, bar: usize) -> Vec<String> {
+        let mut drawn = comfy_table::Table::new();
+        drawn.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
+        drawn.set_header(heads(&table.columns));
+        for (_, cells) in &table.rows {
+            drawn.add_row(table.columns.iter().zip(cells).map(|(column, cell)| self.cell(column, cell, bar)));
+        }
+        let last = table.columns.len().saturating_sub(1);
+        for (index, (drawn, column)) in drawn.column_iter_mut().zip(&table.columns).enumerate() {
+            drawn.set_padding((0, if index == last { 0 } else { 1 }));
+            if column.is_right {
+                drawn.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        drawn.lines().collect()
+    }
+
+    fn cell(self, column: &Column, cell: &Cell, bar: usize) -> String {
+        let (number, interval) = texts(column, cell, bar);
+        interval.filter(|_| self.has_intervals).map_or(number.clone(), |interval| format!("{number}\n{interval}"))
+    }
+}
+
+/// In lines of at most [`COLUMNS`], as far as there are blanks.
+fn wrapped(text: &str) -> String {
+    textwrap::fill(text, textwrap::Options::new(COLUMNS).subsequent_indent("  ").break_words(false))
+}
+
+/// The heads: groups above, then titles, then units where any column of the table has one.
+fn heads(columns: &[Column]) -> Vec<String> {
+    let has_groups = columns.iter().any(|column| column.group.is_some());
+    let head = |(index, column): (usize, &Column)| {
+        let next = columns.get(index + 1).and_then(|next| next.group.as_ref());
+        // A group stands above its last column.
+        let group = column.group.as_ref().filter(|group| next != Some(*group)).map_or("", String::as_str);
+        let above = if has_groups { format!("{group}\n") } else { String::new() };
+        let unit = if column.unit.is_empty() || has_groups { String::new() } else { format!("\n[{}]", column.unit) };
+        format!("{above}{}{unit}", column.title)
+    };
+    columns.iter().enumerate().map(head).collect()
+}
+
+/// Titles with what they mean, each once.
+fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
+    let mut helps: Vec<(String, &'static str)> = Vec::new();
+    for column in columns.iter().filter(|column| !column.help.is_empty()) {
+        let one = (column.title.replace('\n', " "), column.help);
+        if !helps.contains(&one) {
+            helps.push(one);
+        }
+    }
+    helps.into_iter()
+}
+
+/// The cell, and its interval; the longest bar has so many columns.
+fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
+    let number = |value: f64| column.digits.write(value / column.divisor);
+    let ends = |interval: &Interval, write: &dyn Fn(f64) -> String| {
+        if interval.low.is_finite() && interval.high.is_finite() {
+            format!("{}..{}", write(interval.low), write(interval.high))
+        } else {
+            "n too small".to_owned()
+        }
+    };
+    match cell {
+        Cell::Number { value, interval, mark } => {
+            let interval = interval.as_ref().map(|interval| ends(interval, &number));
+            (format!("{mark}{}", number(*value)), interval)
+        }
+        Cell::Share { events, of, interval } => {
+            let interval = interval.as_ref().map(|interval| ends(interval, &number));
+            (number(*events as f64 / (*of).max(1) as f64), interval)
+        }
+        Cell::Pair(both) => {
+            let [first, second] = both.each_ref().map(|cell| {
+                let (number, interval) = texts(column, cell, bar);
+                interval.map_or(number.clone(), |interval| format!("{number} ({interval})"))
+            });
+            (format!("{first}/{second}"), None)
+        }
+        Cell::Ratio { value, interval } => {
+            (ratio(*value).replace("x ", "×"), interval.as_ref().map(|interval| ends(interval, &ratio)))
+        }
+        Cell::Floor => ("floor".to_owned(), None),
+        Cell::Bar(share) => ("▇".repeat((share.clamp(0.0, 1.0) * bar as f64).round() as usize), None),
+        Cell::Text(text) => (text.clone(), None),
+        Cell::Missing(_) => ("-".to_owned(), None),
+    }
+}
+
+fn pairs_text(pairs: &[(String, String)]) -> String {
+    let width = pairs.iter().map(|(word, _)| word.chars().count()).max().unwrap_or(0);
+    pairs.iter().map(|(word, value)| format!("{word:width$}  {value}\n")).collect()
+}
+
+/// Markdown: tables with the units in their heads, then what the columns mean.
+pub fn markdown(document: &Document) -> String {
+    let mut text = String::new();
+    for block in &document.blocks {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        match block {
+            Block::Table(table) => text += &markdown_table(table),
+            Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
+            Block::Pairs(pairs) => text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n"))),
+            Block::Text(paragraph) => text += &format!("{paragraph}\n"),
+        }
+    }
+    text
+}
+
+fn markdown_table(table: &Table) -> String {
+    let escaped = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let head = |column: &Column| {
+        let group = column.group.as_ref().map_or(String::new(), |group| format!("{group} "));
+        let unit = if column.unit.is_empty() { String::new() } else { format!(" ({})", column.unit) };
+        escaped(&format!("{group}{}{unit}", column.title))
+    };
+    let mut text = if table.title.is_empty() { String::new() } else { format!("{}\n\n", table.title) };
+    text += &line(table.columns.iter().map(head).collect());
+    text += &line(table.columns.iter().map(|column| if column.is_right { "---:" } else { "---" }.to_owned()).collect());
+    for (_, cells) in &table.rows {
+        let cells = table.columns.iter().zip(cells).map(|(column, cell)| {
+            let (number, interval) = texts(column, cell, BAR_COLUMNS);
+            escaped(&interval.map_or(number.clone(), |interval| format!("{number} ({interval})")))
+        });
+        text += &line(cells.collect());
+    }
+    text
+}
+
+/// CSV of a table: numbers in the units of their figures, with their intervals in columns of their own where any has one.
+pub fn csv(table: &Table) -> String {
+    let has_interval: Vec<bool> = (0..table.columns.len())
+        .map(|index| table.rows.iter().any(|(_, cells)| interval_of(&cells[index]).is_some()))
+        .collect();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let heads = table.columns.iter().zip(&has_interval).flat_map(|(column, has_interval)| {
+        let ends = has_interval.then(|| [format!("{}_low", column.id), format!("{}_high", column.id)]);
+        std::iter::once(column.id.clone()).chain(ends.into_iter().flatten())
+    });
+    // Writing to memory does not fail.
+    let _ = writer.write_record(heads);
+    for (_, cells) in &table.rows {
+        let fields = cells.iter().zip(&has_interval).flat_map(|(cell, has_interval)| {
+            let end = |end: Option<f64>| end.filter(|end| end.is_finite()).map_or(String::new(), |end| end.to_string());
+            let interval = interval_of(cell);
+            let ends = has_interval.then(|| {
+                [end(interval.map(|interval| interval.low)), end(interval.map(|interval| interval.high))]
+            });
+            std::iter::once(plain(cell)).chain(ends.into_iter().flatten())
+        });
+        let _ = writer.write_record(fields);
+    }
+    writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+}
+
+fn interval_of(cell: &Cell) -> Option<Interval> {
+    match cell {
+        Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
+        _ => None,
+    }
+}
+
+/// A cell without format.
+fn plain(cell: &Cell) -> String {
+    match cell {
+        Cell::Number { value, .. } | Cell::Ratio { value, .. } | Cell::Bar(value) => value.to_string(),
+        Cell::Share { events, of, .. } => (*events as f64 / (*of).max(1) as f64).to_string(),
+        Cell::Pair(both) => both.each_ref().map(plain).join("/"),
+        Cell::Floor => "1".to_owned(),
+        Cell::Text(text) => text.clone(),
+        Cell::Missing(_) => String::new(),
+    }
+}
+
+/// JSON: a list of blocks; numbers in the units of their figures.
+pub fn json(document: &Document) -> Value {
+    let block = |block: &Block| match block {
+        Block::Table(table) => json!({ "table": json_table(table) }),
+        Block::Notes(notes) => json!({ "notes": notes.iter().map(json_note).collect::<Vec<_>>() }),
+        Block::Pairs(pairs) => {
+            let pairs: Map<String, Value> = pairs.iter().map(|(word, value)| (word.clone(), json!(value))).collect();
+            json!({ "facts": pairs })
+        }
+        Block::Text(text) => json!({ "text": text }),
+    };
+    json!({ "blocks": document.blocks.iter().map(block).collect::<Vec<_>>() })
+}
+
+fn json_note(note: &Note) -> Value {
+    let severity = match note.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    };
+    json!({ "severity": severity, "kind": note.kind, "text": note.text })
+}
+
+fn json_table(table: &Table) -> Value {
+    let column = |column: &Column| json!({ "id": column.id, "title": column.title, "group": column.group, "help": column.help });
+    let row = |(_, cells): &(_, Vec<Cell>)| {
+        let cells = table.columns.iter().zip(cells).map(|(column, cell)| (column.id.clone(), json_cell(cell)));
+        Value::Object(cells.collect())
+    };
+    json!({
+        "title": table.title,
+        "columns": table.columns.iter().map(column).collect::<Vec<_>>(),
+        "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
+
+fn json_cell(cell: &Cell) -> Value {
+    let end = |end: f64| if end.is_finite() { json!(end) } else { Value::Null };
+    match cell {
+        Cell::Number { value, interval: Some(interval), .. } | Cell::Ratio { value, interval: Some(interval) } => {
+            json!({ "value": value, "low": end(interval.low), "high": end(interval.high) })
+        }
+        Cell::Number { value, .. } | Cell::Ratio { value, .. } | Cell::Bar(value) => json!(value),
+        Cell::Share { events, of, interval } => {
+            let interval = interval.map(|interval| [end(interval.low), end(interval.high)]);
+            json!({ "events": events, "of": of, "interval": interval })
+        }
+        Cell::Pair(both) => Value::Array(both.each_ref().map(json_cell).to_vec()),
+        Cell::Floor => json!("floor"),
+        Cell::Text(text) => json!(text),
+        Cell::Missing(missing) => json!({ "missing": missing.as_str() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Digits, Missing};
+
+    fn document() -> Document {
+        let number = |value, interval| Cell::Number { value, interval, mark: "" };
+        let interval = |low, high| Some(Interval { low, high });
+        let of = |id: &str, title: &str| Column::numbers(id, title, "µs", Digits::Significant(3), "what it is");
+        let columns = vec![
+            Column::words("transport", "transport", ""),
+            of("p50", "p50").grouped("1k"),
+            of("p99", "p99").grouped("1k"),
+            Column::words("floor", "floor", "how many times the floor"),
+            Column::words("bar", "", ""),
+        ];
+        let first = vec![
+            Cell::text("shm"),
+            number(65.0, interval(60.0, 70.0)),
+            Cell::Number { value: 951.0, interval: interval(1.0, f64::INFINITY), mark: "*" },
+            Cell::Floor,
+            Cell::Bar(0.0),
+        ];
+        let ratio = Cell::Ratio { value: 11.64, interval: None };
+        let second = vec![Cell::text("a|b"), number(5157.0, None), Cell::Missing(Missing::NotMeasured), ratio, Cell::Bar(0.25)];
+        let rows = vec![(None, first), (None, second)];
+        let note = Note { severity: Severity::Error, kind: "proof", anchor: None, text: "PATH PROOF FAILED: x".to_owned() };
+        let table = Table { title: "Times".to_owned(), columns, rows };
+        let pairs = vec![("results".to_owned(), "results/1".to_owned()), ("n".to_owned(), "3".to_owned())];
+        Document { blocks: vec![Block::Table(table), Block::Notes(vec![note]), Block::Pairs(pairs)] }
+    }
+
+    #[test]
+    fn text_has_groups_above_and_intervals_and_help_below() {
+        let expected = "\
+Times
+
+                      1k
+transport  p50    p99 floor
+---------------------------------
+shm       0.065 *0.951 floor
+a|b        5.16      - ×11.6 ▇▇▇
+
+PATH PROOF FAILED: x
+
+results  results/1
+n        3
+";
+        assert_eq!(Text::default().render(&document()), expected);
+        let text = Text { has_intervals: true, has_help: true, is_coloured: true }.render(&document());
+        assert!(text.contains("0.060..0.070") && text.contains("n too small"), "{text}");
+        assert!(text.contains("\n\np50: what it is\np99: what it is\nfloor: how many times the floor\n"), "{text}");
+        assert!(text.contains("\x1b[31mPATH PROOF FAILED: x\x1b[0m"), "{text}");
+    }
+
+    #[test]
+    fn markdown_keeps_units_and_escapes_bars() {
+        let text = markdown(&document());
+        assert!(text.contains("| transport | 1k p50 (µs) | 1k p99 (µs) | floor |  |\n| --- | ---: | ---: | --- | --- |\n"), "{text}");
+        assert!(text.contains("| a\\|b | 5.16 | - | ×11.6 | ▇▇▇ |\n"), "{text}");
+        assert!(text.contains("| shm | 0.065 (0.060..0.070) | *0.951 (n too small) | floor |  |\n"), "{text}");
+    }
+
+    #[test]
+    fn machines_get_plain_numbers_in_the_units_of_the_figures() {
+        let document = document();
+        let Block::Table(table) = &document.blocks[0] else { panic!() };
+        let expected = "\
+transport,p50,p50_low,p50_high,p99,p99_low,p99_high,floor,bar
+shm,65,60,70,951,1,,1,0
+a|b,5157,,,,,,11.64,0.25
+";
+        assert_eq!(csv(table), expected);
+        let value = json(&document);
+        let rows = &value["blocks"][0]["table"]["rows"];
+        assert_eq!(rows[0]["p99"], json!({ "value": 951.0, "low": 1.0, "high": null }));
+        assert_eq!((&rows[1]["p50"], &rows[1]["p99"]), (&json!(5157.0), &json!({ "missing": "not measured" })));
+        assert_eq!(value["blocks"][1]["notes"][0]["severity"], "error");
+    }
+}

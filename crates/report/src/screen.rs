@@ -1,0 +1,504 @@
+//! The first screen: at most 80 columns, systems as rows, payloads as groups of columns, the best first. What is shown here
+//! is what most people want to know; everything else is in the table of everything.
+
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::merged::Merged;
+use crate::{FLOOR, audit, channel, log, notes, recording, rpc, series, throughput};
+use std::collections::BTreeSet;
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::Pattern;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::{Manifest, Status, Verdict};
+use tripmeter_model::metric::{OfferedLoad, Stream};
+use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::median;
+use tripmeter_stats::order::fewest_for_upper_bound;
+use tripmeter_stats::rounds::ALPHA;
+
+/// Most payloads that find room.
+const MOST_PAYLOADS: usize = 3;
+/// Labels longer than this are broken.
+const LABEL_COLUMNS: usize = 26;
+
+const FLOOR_HELP: &str = "times the latency of shm at the same payloads, wait and touch (geometric mean)";
+
+/// What is shown of a pattern.
+struct View {
+    pattern: Pattern,
+    what: &'static str,
+    figure: fn(OfferedLoad) -> Figure,
+}
+
+const LATENCIES: [View; 4] = [
+    View { pattern: Pattern::PingPong, what: "half a round trip", figure: |_| Figure::RttHalf },
+    View { pattern: Pattern::Channel, what: "one way, since due", figure: |_| Figure::Response },
+    View { pattern: Pattern::Rpc, what: "calls", figure: of_calls },
+    View { pattern: Pattern::Log, what: "calls of loggers", figure: |_| Figure::Call },
+];
+
+/// At a rate, a call is late from when it was due.
+fn of_calls(load: OfferedLoad) -> Figure {
+    if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
+}
+
+/// A table for each pattern, then path proofs, then what is to be said, one line for each kind; `all_notes` says all.
+pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
+    let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
+    let page = Page { manifest, subs: &subs, metrics: &metrics };
+    let mut blocks: Vec<Block> = LATENCIES.iter().filter_map(|view| page.latencies(view)).map(Block::Table).collect();
+    blocks.extend(page.throughput().map(Block::Table));
+    if blocks.is_empty() {
+        blocks.push(Block::Text("Nothing was measured.".to_owned()));
+    }
+    blocks.extend(page.facts());
+    let notes = page.notes();
+    let notes = if all_notes { notes } else { folded(&notes) };
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    Document { blocks }
+}
+
+/// One note for each kind: the note itself if it is alone, else their number and the first.
+fn folded(notes: &[Note]) -> Vec<Note> {
+    let fold = |group: &[Note]| match group {
+        [only] => only.clone(),
+        _ => {
+            let text = format!("{} × {}: {}; … (--notes)", group.len(), group[0].kind, group[0].text);
+            Note { text, ..group[0].clone() }
+        }
+    };
+    notes.chunk_by(|a, b| (a.severity, a.kind) == (b.severity, b.kind)).map(fold).collect()
+}
+
+struct Page<'a> {
+    manifest: &'a Manifest,
+    subs: &'a [Merged<'a>],
+    metrics: &'a MetricTable,
+}
+
+/// What stands in one line: a sub-experiment at one offered load, at every payload.
+type Line = (u32, u32);
+
+impl<'a> Page<'a> {
+    fn sub(&self, index: u32) -> &'a Merged<'a> {
+        &self.subs[index as usize]
+    }
+
+    fn planned(&self, line: Line) -> &'a SubExperiment {
+        self.sub(line.0).planned
+    }
+
+    /// The lines of a pattern that have a figure, and their payloads: the smallest, the largest and one in the middle.
+    fn lines(&self, pattern: Pattern, figure: impl Fn(OfferedLoad) -> Figure) -> (Vec<Line>, Vec<u64>, usize) {
+        let rows = self.metrics.rows(|key| key.figure == figure(self.metrics.load(key.row)));
+        let rows: Vec<Row> = rows.into_iter().filter(|row| self.sub(row.sub).planned.pattern == pattern).collect();
+        let mut lines: Vec<Line> = rows.iter().map(|row| (row.sub, row.load)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let payloads: Vec<u64> =
+            rows.iter().map(|row| row.payload_bytes).collect::<BTreeSet<_>>().into_iter().collect();
+        let count = payloads.len();
+        let shown = if count <= MOST_PAYLOADS {
+            payloads
+        } else {
+            vec![payloads[0], payloads[count / 2], payloads[count - 1]]
+        };
+        (lines, shown, count)
+    }
+
+    fn latencies(&self, view: &View) -> Option<Table> {
+        let (mut lines, payloads, count) = self.lines(view.pattern, view.figure);
+        if lines.is_empty() {
+            return None;
+        }
+        let level = |line: &Line| self.level(*line, &payloads, (view.figure)(self.load(*line)), Statistic::P50);
+        lines.sort_by(|a, b| level(a).total_cmp(&level(b)));
+        let has_floor = view.pattern == Pattern::PingPong;
+        let distances: Vec<Option<f64>> =
+            lines.iter().map(|line| self.distance(*line, &payloads).filter(|_| has_floor)).collect();
+        let farthest = distances.iter().flatten().fold(1.0, |most: f64, distance| most.max(*distance));
+        let mut columns = vec![Column::words("transport", &format!("µs, {}", view.what), "")];
+        for payload in payloads.iter().map(|payload| display_size(*payload)) {
+            for statistic in [Statistic::P50, Statistic::P99] {
+                let (id, title) = (format!("{payload}_{statistic}"), statistic.id());
+                columns.push(Column::numbers(&id, title, "µs", Digits::Significant(3), "").grouped(&payload));
+            }
+        }
+        if has_floor {
+            let floor = Column { is_right: true, ..Column::words("floor", "floor", FLOOR_HELP) };
+            columns.extend([floor, Column::words("distance", "", "")]);
+        }
+        let rows = lines.iter().zip(&distances).map(|(line, distance)| {
+            let mut cells = vec![Cell::text(self.label(*line, &lines))];
+            for payload in &payloads {
+                cells.extend(self.pair(*line, *payload, (view.figure)(self.load(*line))));
+            }
+            if has_floor {
+                cells.extend(match distance {
+                    _ if self.is_floor(*line) => [Cell::Floor, Cell::Bar(0.0)],
+                    Some(ratio) => {
+                        let share = if farthest > 1.0 { ratio.max(1.0).ln() / farthest.ln() } else { 0.0 };
+                        [Cell::Ratio { value: *ratio, interval: None }, Cell::Bar(share)]
+                    }
+                    None => [Cell::Missing(Missing::NotMeasured), Cell::Bar(0.0)],
+                });
+            }
+            (None, cells)
+        });
+        Some(Table { title: self.title(view.pattern, payloads.len(), count), columns, rows: rows.collect() })
+    }
+
+    /// Median and 99th percentile.
+    fn pair(&self, line: Line, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
+        let row = Row { sub: line.0, payload_bytes, load: line.1 };
+        let get = |statistic| self.metrics.get(row, &Stream::all(), figure, statistic);
+        let mut p50 = Cell::of(get(Statistic::P50));
+        let merged = self.sub(line.0).payload(payload_bytes);
+        if let Cell::Number { mark, .. } = &mut p50 {
+            *mark = if merged.star().is_empty() { merged.mark() } else { merged.star() };
+        } else if merged.cells.iter().any(|cell| cell.is_all_lost()) {
+            p50 = Cell::Missing(Missing::NothingCame);
+        }
+        let samples = get(Statistic::N).map_or(0.0, |samples| samples.values.iter().sum());
+        let is_bound = samples >= fewest_for_upper_bound(0.99, ALPHA) as f64;
+        let p99 = match Cell::of(get(Statistic::P99)) {
+            Cell::Number { .. } if !is_bound => Cell::Missing(Missing::TooFewSamples),
+            cell => cell,
+        };
+        [p50, p99]
+    }
+
+    fn throughput(&self) -> Option<Table> {
+        let (mut lines, payloads, count) = self.lines(Pattern::Throughput, |_| Figure::ReceivedRate);
+        if lines.is_empty() {
+            return None;
+        }
+        let level = |line: &Line| self.level(*line, &payloads, Figure::ReceivedRate, Statistic::Value);
+        lines.sort_by(|a, b| level(b).total_cmp(&level(a)));
+        let mut columns = vec![Column::words("transport", "received", "")];
+        for payload in payloads.iter().map(|payload| display_size(*payload)) {
+            let of = |what, title, divisor, help| {
+                let id = format!("{payload}_{what}");
+                let column = Column::numbers(&id, title, "", Digits::Significant(3), help);
+                Column { divisor, ..column.grouped(&payload) }
+            };
+            columns.push(of("k_per_s", "k/s", 1e3, "thousand messages per second that came intact"));
+            columns.push(of("mb_per_s", "MB/s", 1e6, "million payload bytes per second that came intact"));
+        }
+        let rows = lines.iter().map(|line| {
+            let mut cells = vec![Cell::text(self.label(*line, &lines))];
+            for payload_bytes in &payloads {
+                let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
+                let get = |figure| self.metrics.get(row, &Stream::all(), figure, Statistic::Value);
+                cells.extend([Figure::ReceivedRate, Figure::ReceivedBytes].map(|figure| Cell::of(get(figure))));
+            }
+            (None, cells)
+        });
+        Some(Table { title: self.title(Pattern::Throughput, payloads.len(), count), columns, rows: rows.collect() })
+    }
+
+    fn load(&self, line: Line) -> OfferedLoad {
+        self.metrics.load(Row { sub: line.0, payload_bytes: 0, load: line.1 })
+    }
+
+    /// The geometric mean of a figure over payloads; infinite if there is none.
+    fn level(&self, line: Line, payloads: &[u64], figure: Figure, statistic: Statistic) -> f64 {
+        let of = |payload_bytes: &u64| {
+            let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
+            Some(self.metrics.get(row, &Stream::all(), figure, statistic)?.folded())
+        };
+        geometric_mean(payloads.iter().filter_map(of)).unwrap_or(f64::INFINITY)
+    }
+
+    fn is_floor(&self, line: Line) -> bool {
+        self.floor(line).is_some_and(|floor| floor == line)
+    }
+
+    /// The floor of a line: the same wait and touch; one with default settings is preferred, one whose path proof failed is
+    /// none.
+    fn floor(&self, line: Line) -> Option<Line> {
+        let own = self.planned(line);
+        let fits = |sub: &Merged<'_>| {
+            let planned = sub.planned;
+            planned.transport.system == FLOOR
+                && planned.pattern == own.pattern
+                && (planned.wait, planned.touch) == (own.wait, own.touch)
+                && !planned.is_fan_out()
+                && !sub.same_process()
+                && notes::failed_proof(sub).is_none()
+                && sub.results.iter().any(|result| !result.cells.is_empty())
+        };
+        let floors = (0..).zip(self.subs).filter(|(_, sub)| fits(sub));
+        let best = floors.min_by_key(|(_, sub)| sub.planned.transport.given.len());
+        best.map(|(index, _)| (index, line.1))
+    }
+
+    /// How many times the floor, by the median over rounds at each payload, and the geometric mean over payloads.
+    fn distance(&self, line: Line, payloads: &[u64]) -> Option<f64> {
+        let floor = self.floor(line)?;
+        let ratio = |payload_bytes: &u64| {
+            let of = |line: Line| {
+                let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
+                self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50)
+            };
+            let pairs = of(line)?.paired(&of(floor)?);
+            median(&pairs.iter().filter(|pair| pair.1 > 0.0).map(|pair| pair.0 / pair.1).collect::<Vec<_>>())
+        };
+        geometric_mean(payloads.iter().filter_map(ratio))
+    }
+
+    fn title(&self, pattern: Pattern, shown: usize, count: usize) -> String {
+        let mut title = pattern.as_str().to_owned();
+        if self.manifest.status != Status::Complete {
+            title += ", INCOMPLETE";
+        }
+        if self.manifest.plan.rounds > 1 {
+            title += &format!(", median of {} rounds", self.manifest.plan.rounds);
+        }
+        if shown < count {
+            title += &format!(", {shown} of {count} payloads (--wide)");
+        }
+        title
+    }
+
+    /// The transport, and what tells it from the other lines.
+    fn label(&self, line: Line, lines: &[Line]) -> String {
+        let own = self.planned(line);
+        let differs = |of: fn(&SubExperiment) -> String| lines.iter().any(|other| of(self.planned(*other)) != of(own));
+        let mut parts = vec![own.transport.to_string()];
+        for of in [
+            |sub: &SubExperiment| sub.wait.to_string(),
+            |sub: &SubExperiment| format!("touch {}", sub.touch),
+            |sub: &SubExperiment| counted(sub.followers, "follower"),
+            |sub: &SubExperiment| counted(sub.publishers(), "publisher"),
+            |sub: &SubExperiment| {
+                counted(sub.links() / sub.publishers(), if sub.rpc.is_some() { "client" } else { "topic" })
+            },
+        ] {
+            if differs(of) {
+                parts.push(of(own));
+            }
+        }
+        if lines.iter().any(|other| self.load(*other) != self.load(line)) {
+            parts.push(load_text(self.load(line)));
+        }
+        let like = |other: &&Line| {
+            let other = self.planned(**other);
+            let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.followers, sub.links());
+            other.name != own.name && one(other) == one(own)
+        };
+        if lines.iter().any(|other| like(&other)) {
+            parts.push(own.name.clone());
+        }
+        if self.sub(line.0).same_process() {
+            parts.push("same process".to_owned());
+        }
+        broken(&parts)
+    }
+
+    /// What holds for all: path proofs.
+    fn facts(&self) -> Option<Block> {
+        let proofs: Vec<_> = self.subs.iter().filter_map(|sub| Some((sub, sub.proof()?.1))).collect();
+        if proofs.is_empty() {
+            return None;
+        }
+        let count = |verdict| proofs.iter().filter(|(_, proof)| proof.verdict == verdict).count();
+        let verdicts = [(Verdict::Proven, "ok"), (Verdict::NotVisible, "not visible"), (Verdict::Failed, "FAILED")];
+        let verdicts = verdicts.into_iter().map(|(verdict, word)| (count(verdict), word));
+        let verdicts: Vec<String> =
+            verdicts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        Some(Block::Text(format!("path proofs: {}", verdicts.join(", "))))
+    }
+
+    /// Everything that is to be said, the gravest first; notes of one kind follow each other.
+    fn notes(&self) -> Vec<Note> {
+        let (manifest, subs) = (self.manifest, self.subs);
+        let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
+        let kinds: [(Severity, &'static str, Vec<String>); 9] = [
+            (Severity::Error, "failed or not run", notes::outcomes(subs.iter())),
+            (
+                Severity::Error,
+                "nothing came",
+                cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell)).collect(),
+            ),
+            (Severity::Warning, "lost or out of order", self.mishaps()),
+            (
+                Severity::Warning,
+                "fewer samples than planned",
+                cells()
+                    .filter_map(|(sub, cell)| {
+                        let why = cell.shortfalls().join("; ");
+                        let (name, size) = (&sub.planned.name, display_size(cell.payload_bytes));
+                        (!why.is_empty()).then(|| format!("{name} at {size}: {why}"))
+                    })
+                    .collect(),
+            ),
+            (Severity::Warning, "trials", self.of_trials()),
+            (Severity::Info, "core-to-core latency changed", subs.iter().flat_map(notes::handovers).collect()),
+            (Severity::Info, "samples in their order", subs.iter().flat_map(series::notes).collect()),
+            (
+                Severity::Info,
+                "shared CPUs",
+                subs.iter()
+                    .filter(|sub| sub.planned.is_fan_out())
+                    .filter_map(|sub| {
+                        Some(format!("{}: {}", sub.planned.name, manifest.plan.shared_processors(sub.planned)?))
+                    })
+                    .collect(),
+            ),
+            (Severity::Info, "machine", audit::note(manifest).into_iter().collect()),
+        ];
+        let note = |severity, kind| move |text| Note { severity, kind, anchor: None, text };
+        let mut all: Vec<Note> =
+            kinds.into_iter().flat_map(|(severity, kind, lines)| lines.into_iter().map(note(severity, kind))).collect();
+        let (missing, left_out): (Vec<String>, Vec<String>) =
+            manifest.plan.left_out.iter().cloned().partition(|line| manifest.plan.missing.contains(line));
+        all.extend(missing.into_iter().map(|line| format!("MISSING: {line}")).map(note(Severity::Warning, "missing")));
+        all.extend(left_out.into_iter().map(|line| format!("left out: {line}")).map(note(Severity::Info, "left out")));
+        all.sort_by_key(|note| note.severity);
+        all
+    }
+
+    /// What happened to messages besides arriving once, in order, in time and intact.
+    fn mishaps(&self) -> Vec<String> {
+        let cells = self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
+        let odd = cells.filter(|(_, cell)| !notes::mishaps(&cell.counts()).is_empty());
+        odd.map(|(sub, cell)| notes::mishap_line(sub, &cell)).collect()
+    }
+
+    /// What keeps trials from being good; losses are among the mishaps.
+    fn of_trials(&self) -> Vec<String> {
+        let (loads, flows) = (throughput::rows(self.subs), channel::rows(self.subs));
+        let (calls, logs) = (rpc::rows(self.subs), log::rows(self.subs));
+        let plays = recording::notes(&recording::plays(self.subs), self.manifest);
+        let all = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs), plays];
+        let mut lines: Vec<String> = Vec::new();
+        for line in all.concat() {
+            if line.starts_with(['*', '!']) && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
+    }
+}
+
+fn counted(count: u32, noun: &str) -> String {
+    crate::grid::counted(count as usize, noun)
+}
+
+fn load_text(load: OfferedLoad) -> String {
+    match load {
+        OfferedLoad::Closed => "closed loop".to_owned(),
+        OfferedLoad::Rate { hz } => format!("{hz} /s"),
+        OfferedLoad::Max => "max".to_owned(),
+        OfferedLoad::Burst { size, gap_ns } => format!("{size} per {} ms", gap_ns as f64 / 1e6),
+        OfferedLoad::Search { loss_bound } => format!("search, {} % loss", loss_bound * 100.0),
+        OfferedLoad::Recorded => "recorded".to_owned(),
+    }
+}
+
+/// The parts, in lines of at most [`LABEL_COLUMNS`] where they can be broken.
+fn broken(parts: &[String]) -> String {
+    let pieces = parts.iter().enumerate().flat_map(|(index, part)| {
+        let broken = part.replace('?', "\n?").replace('&', "\n&");
+        let pieces: Vec<String> = broken.split('\n').map(str::to_owned).collect();
+        pieces.into_iter().enumerate().map(move |(place, piece)| {
+            let glue = if index > 0 && place == 0 { ", " } else { "" };
+            format!("{glue}{piece}")
+        })
+    });
+    let mut lines = vec![String::new()];
+    for piece in pieces {
+        let last = lines.last_mut().expect("there is a line");
+        if !last.is_empty() && last.chars().count() + piece.chars().count() > LABEL_COLUMNS {
+            lines.push(format!("  {}", piece.trim_start_matches(", ")));
+        } else {
+            last.push_str(&piece);
+        }
+    }
+    lines.join("\n")
+}
+
+fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let logarithms: Vec<f64> = values.filter(|value| *value > 0.0).map(f64::ln).collect();
+    (!logarithms.is_empty()).then(|| (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, add, result};
+    use crate::render::Text;
+    use tripmeter_model::Wait;
+
+    fn text(manifest: &Manifest) -> String {
+        Text::default().render(&screen(manifest, false))
+    }
+
+    #[test]
+    fn systems_are_rows_and_payloads_are_groups_and_the_fastest_is_first() {
+        let mut manifest = fixture::manifest();
+        let sizes = [1024, 65536, 1 << 20];
+        add(&mut manifest, "iox2", "iceoryx2/publish-subscribe", &sizes);
+        add(&mut manifest, "uds", "uds/stream", &sizes);
+        add(&mut manifest, "shm", "shm/ring", &sizes).added_as_floor = true;
+        result(&mut manifest, "iox2", 1, &sizes.map(|size| (size, 516.0)));
+        result(&mut manifest, "uds", 1, &[(1024, 5157.0), (65536, 20_000.0)]).cells[1].counts.lost = 2;
+        result(&mut manifest, "shm", 1, &[(1024, 65.0), (65536, 35.0), (1 << 20, 40.0)]);
+        let expected = "\
+pingpong
+
+                              1k         64k          1M
+µs, half a round trip        p50   p99   p50   p99   p50   p99 floor
+--------------------------------------------------------------------------------
+shm/ring                   0.065 0.130 0.035 0.070 0.040 0.080 floor
+iceoryx2/publish-subscribe 0.516  1.03 0.516  1.03 0.516  1.03 ×11.5 ▇▇▇▇▇
+uds/stream                  5.16  10.3  20.0  40.0     -     -  ×213 ▇▇▇▇▇▇▇▇▇▇▇
+
+path proofs: 3 ok
+
+uds at 64k: 2 lost
+";
+        assert_eq!(text(&manifest), expected);
+    }
+
+    #[test]
+    fn lines_tell_what_they_differ_in() {
+        let mut manifest = fixture::manifest();
+        for (name, wait) in [("poll", Wait::Poll), ("block", Wait::Block)] {
+            add(&mut manifest, name, "fastdds/udp?mode=sync&history=16", &[1024]).wait = wait;
+            result(&mut manifest, name, 1, &[(1024, 1000.0)]);
+        }
+        let text = text(&manifest);
+        for line in ["fastdds/udp?mode=sync", "  &history=16, poll", "  &history=16, block"] {
+            assert!(text.lines().any(|found| found.starts_with(line)), "{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn notes_of_one_kind_are_one_line_and_failures_come_first() {
+        let mut manifest = fixture::manifest();
+        for name in ["a", "b", "c"] {
+            add(&mut manifest, name, "udp/loopback", &[1024]);
+            result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells[0].counts.lost = 1;
+        }
+        let failed = manifest.sub_experiments.last_mut().unwrap();
+        (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
+        let notes = |all| {
+            let document = screen(&manifest, all);
+            let Some(Block::Notes(notes)) = document.blocks.last().cloned() else { panic!() };
+            notes.into_iter().map(|note| note.text).collect::<Vec<_>>()
+        };
+        let lost = "3 × lost or out of order: a at 1k: 1 lost; … (--notes)";
+        assert_eq!(notes(false), ["FAILED: c: the follower ended", lost]);
+        assert_eq!(notes(true)[1..], ["a at 1k: 1 lost", "b at 1k: 1 lost", "c at 1k: 1 lost"]);
+    }
+
+    #[test]
+    fn nothing_measured_is_said() {
+        assert_eq!(text(&fixture::manifest()), "Nothing was measured.\n");
+    }
+}
