@@ -51,19 +51,9 @@ pub fn rows<'a, T>(
 }
 
 impl<T> Row<'_, T> {
-    /// Number of topics or clients, and payload.
-    pub fn group(&self) -> (u32, u64) {
-        (self.sub.planned.links(), self.payload_bytes)
-    }
-
     /// Of each round.
     pub fn trials(&self) -> impl Iterator<Item = &T> {
         self.trials.iter().copied()
-    }
-
-    /// The transport, for people.
-    pub fn transport(&self) -> String {
-        self.sub.planned.transport.to_string()
     }
 
     /// The median of a figure over the rounds.
