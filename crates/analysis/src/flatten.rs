@@ -220,8 +220,7 @@ fn of_calls(measured: &RpcTrial) -> Trial {
     }
     for client in &measured.clients {
         let stream = Stream::client(client.client);
-        let series =
-            [(Figure::ResponseRtt, &client.response_series), (Figure::ServiceRtt, &client.service_series)];
+        let series = [(Figure::ResponseRtt, &client.response_series), (Figure::ServiceRtt, &client.service_series)];
         for (figure, series) in series {
             trial.series.extend(series.clone().map(|series| (stream.clone(), figure, series)));
         }
@@ -263,13 +262,7 @@ fn interval(bounds: Bounds) -> Interval {
     Interval { low: bounds.low.unwrap_or(f64::NEG_INFINITY), high: bounds.high.unwrap_or(f64::INFINITY) }
 }
 
-fn of_figures(
-    trial: &mut Trial,
-    stream: &Stream,
-    figure: Figure,
-    figures: Option<Figures>,
-    within: Option<WithinRun>,
-) {
+fn of_figures(trial: &mut Trial, stream: &Stream, figure: Figure, figures: Option<Figures>, within: Option<WithinRun>) {
     let Some(figures) = figures else { return };
     let within = |of: fn(&WithinRun) -> Bounds| within.as_ref().map(|within| interval(of(within)));
     for (statistic, value, within) in [

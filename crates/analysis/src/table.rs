@@ -244,7 +244,10 @@ mod tests {
         let rows = table.rows(|key| key.figure == Figure::RttHalf);
         let shown = |row: &Row| (table.sub(*row).to_owned(), row.payload_bytes, table.load(*row));
         let expected = [("a", 1024, OfferedLoad::Closed), ("a", 2048, OfferedLoad::Closed), ("b", 1024, hz)];
-        assert_eq!(rows.iter().map(shown).collect::<Vec<_>>(), expected.map(|(sub, bytes, load)| (sub.into(), bytes, load)));
+        assert_eq!(
+            rows.iter().map(shown).collect::<Vec<_>>(),
+            expected.map(|(sub, bytes, load)| (sub.into(), bytes, load))
+        );
         let get = |row, stream, figure, statistic| table.get(rows[row], &stream, figure, statistic);
         let b = get(2, Stream::all(), Figure::RttHalf, Statistic::P50).unwrap();
         assert_eq!((b.rounds, b.values, b.folded()), (&[1, 2, 3][..], &[10.0, 30.0, 20.0][..], 20.0));

@@ -51,7 +51,8 @@ impl FromStr for OfferedLoad {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no offered load, such as closed, max, recorded, 1000hz or burst:100/5000000ns");
+        let wrong =
+            || format!("'{text}' is no offered load, such as closed, max, recorded, 1000hz or burst:100/5000000ns");
         let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
         match text {
             "closed" => return Ok(OfferedLoad::Closed),

@@ -263,7 +263,7 @@ mod tests {
     fn three_significant_digits_have_no_more_than_three_decimals() {
         let texts = [0.0651, 0.516, 5.157, 51.57, 515.7, 5157.0, 51_570.0, 9.996, 99.96, 0.0, 0.0004, 999.6];
         let expected =
-            ["0.065", "0.516", "5.16", "51.6", "516", "5160", "51600", "10.0", "100", "0.000", "0.000", "1000"];
+            ["0.065", "0.516", "5.16", "51.6", "516", "5160", "51600", "10.0", "100", "0.00", "0.000", "1000"];
         assert_eq!(texts.map(|value| Digits::Significant(3).write(value)), expected);
         assert_eq!((Digits::Fixed(1).write(2.25), Digits::Integer.write(2.5)), ("2.2".into(), "2".into()));
     }

@@ -29,7 +29,7 @@ impl Text {
             Block::Table(table) => self.table(table),
             Block::Notes(notes) => notes.iter().map(|note| self.note(note)).collect(),
             Block::Pairs(pairs) => pairs_text(pairs),
-            Block::Text(text) => wrapped(text) + "\n",
+            Block::Text(text) => wrapped(text.trim_end()) + "\n",
         });
         blocks.filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
     }
@@ -65,9 +65,8 @@ impl Text {
         for (_, cells) in &table.rows {
             drawn.add_row(table.columns.iter().zip(cells).map(|(column, cell)| self.cell(column, cell, bar)));
         }
-        let last = table.columns.len().saturating_sub(1);
-        for (index, (drawn, column)) in drawn.column_iter_mut().zip(&table.columns).enumerate() {
-            drawn.set_padding((0, if index == last { 0 } else { 1 }));
+        for (drawn, column) in drawn.column_iter_mut().zip(&table.columns) {
+            drawn.set_padding((0, 0));
             if column.is_right {
                 drawn.set_cell_alignment(CellAlignment::Right);
             }
@@ -164,7 +163,7 @@ pub fn markdown(document: &Document) -> String {
             Block::Table(table) => text += &markdown_table(table),
             Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
             Block::Pairs(pairs) => text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n"))),
-            Block::Text(paragraph) => text += &format!("{paragraph}\n"),
+            Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
         }
     }
     text
@@ -207,9 +206,8 @@ pub fn csv(table: &Table) -> String {
         let fields = cells.iter().zip(&has_interval).flat_map(|(cell, has_interval)| {
             let end = |end: Option<f64>| end.filter(|end| end.is_finite()).map_or(String::new(), |end| end.to_string());
             let interval = interval_of(cell);
-            let ends = has_interval.then(|| {
-                [end(interval.map(|interval| interval.low)), end(interval.map(|interval| interval.high))]
-            });
+            let ends = has_interval
+                .then(|| [end(interval.map(|interval| interval.low)), end(interval.map(|interval| interval.high))]);
             std::iter::once(plain(cell)).chain(ends.into_iter().flatten())
         });
         let _ = writer.write_record(fields);
@@ -260,7 +258,8 @@ fn json_note(note: &Note) -> Value {
 }
 
 fn json_table(table: &Table) -> Value {
-    let column = |column: &Column| json!({ "id": column.id, "title": column.title, "group": column.group, "help": column.help });
+    let column =
+        |column: &Column| json!({ "id": column.id, "title": column.title, "group": column.group, "help": column.help });
     let row = |(_, cells): &(_, Vec<Cell>)| {
         let cells = table.columns.iter().zip(cells).map(|(column, cell)| (column.id.clone(), json_cell(cell)));
         Value::Object(cells.collect())
@@ -314,9 +313,11 @@ mod tests {
             Cell::Bar(0.0),
         ];
         let ratio = Cell::Ratio { value: 11.64, interval: None };
-        let second = vec![Cell::text("a|b"), number(5157.0, None), Cell::Missing(Missing::NotMeasured), ratio, Cell::Bar(0.25)];
+        let second =
+            vec![Cell::text("a|b"), number(5157.0, None), Cell::Missing(Missing::NotMeasured), ratio, Cell::Bar(0.25)];
         let rows = vec![(None, first), (None, second)];
-        let note = Note { severity: Severity::Error, kind: "proof", anchor: None, text: "PATH PROOF FAILED: x".to_owned() };
+        let note =
+            Note { severity: Severity::Error, kind: "proof", anchor: None, text: "PATH PROOF FAILED: x".to_owned() };
         let table = Table { title: "Times".to_owned(), columns, rows };
         let pairs = vec![("results".to_owned(), "results/1".to_owned()), ("n".to_owned(), "3".to_owned())];
         Document { blocks: vec![Block::Table(table), Block::Notes(vec![note]), Block::Pairs(pairs)] }
@@ -327,9 +328,9 @@ mod tests {
         let expected = "\
 Times
 
-                      1k
-transport  p50    p99 floor
----------------------------------
+                    1k
+transport   p50    p99 floor
+--------------------------------
 shm       0.065 *0.951 floor
 a|b        5.16      - ×11.6 ▇▇▇
 
@@ -348,7 +349,10 @@ n        3
     #[test]
     fn markdown_keeps_units_and_escapes_bars() {
         let text = markdown(&document());
-        assert!(text.contains("| transport | 1k p50 (µs) | 1k p99 (µs) | floor |  |\n| --- | ---: | ---: | --- | --- |\n"), "{text}");
+        assert!(
+            text.contains("| transport | 1k p50 (µs) | 1k p99 (µs) | floor |  |\n| --- | ---: | ---: | --- | --- |\n"),
+            "{text}"
+        );
         assert!(text.contains("| a\\|b | 5.16 | - | ×11.6 | ▇▇▇ |\n"), "{text}");
         assert!(text.contains("| shm | 0.065 (0.060..0.070) | *0.951 (n too small) | floor |  |\n"), "{text}");
     }

@@ -100,11 +100,8 @@ impl<'a> Page<'a> {
         let payloads: Vec<u64> =
             rows.iter().map(|row| row.payload_bytes).collect::<BTreeSet<_>>().into_iter().collect();
         let count = payloads.len();
-        let shown = if count <= MOST_PAYLOADS {
-            payloads
-        } else {
-            vec![payloads[0], payloads[count / 2], payloads[count - 1]]
-        };
+        let shown =
+            if count <= MOST_PAYLOADS { payloads } else { vec![payloads[0], payloads[count / 2], payloads[count - 1]] };
         (lines, shown, count)
     }
 
@@ -286,7 +283,8 @@ impl<'a> Page<'a> {
         }
         let like = |other: &&Line| {
             let other = self.planned(**other);
-            let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.followers, sub.links());
+            let one =
+                |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.followers, sub.links());
             other.name != own.name && one(other) == one(own)
         };
         if lines.iter().any(|other| like(&other)) {
@@ -318,11 +316,7 @@ impl<'a> Page<'a> {
         let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
         let kinds: [(Severity, &'static str, Vec<String>); 9] = [
             (Severity::Error, "failed or not run", notes::outcomes(subs.iter())),
-            (
-                Severity::Error,
-                "nothing came",
-                cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell)).collect(),
-            ),
+            (Severity::Error, "nothing came", cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell)).collect()),
             (Severity::Warning, "lost or out of order", self.mishaps()),
             (
                 Severity::Warning,
@@ -450,12 +444,12 @@ mod tests {
         let expected = "\
 pingpong
 
-                              1k         64k          1M
+                                    1k         64k          1M
 µs, half a round trip        p50   p99   p50   p99   p50   p99 floor
---------------------------------------------------------------------------------
+-------------------------------------------------------------------------------
 shm/ring                   0.065 0.130 0.035 0.070 0.040 0.080 floor
 iceoryx2/publish-subscribe 0.516  1.03 0.516  1.03 0.516  1.03 ×11.5 ▇▇▇▇▇
-uds/stream                  5.16  10.3  20.0  40.0     -     -  ×213 ▇▇▇▇▇▇▇▇▇▇▇
+uds/stream                  5.16  10.3  20.0  40.0     -     -  ×213 ▇▇▇▇▇▇▇▇▇▇
 
 path proofs: 3 ok
 
@@ -472,7 +466,7 @@ uds at 64k: 2 lost
             result(&mut manifest, name, 1, &[(1024, 1000.0)]);
         }
         let text = text(&manifest);
-        for line in ["fastdds/udp?mode=sync", "  &history=16, poll", "  &history=16, block"] {
+        for line in ["fastdds/udp?history=16", "  &mode=sync, poll", "  &mode=sync, block"] {
             assert!(text.lines().any(|found| found.starts_with(line)), "{text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
