@@ -141,5 +141,5 @@ fn fields(line: &[u8]) -> Vec<Cow<'_, [u8]>> {
 
 /// A copy: the file's owner may change what is mapped of it, also between a look at it and its use.
 fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes.to_vec()).into_owned()
+    String::from_utf8(bytes.to_vec()).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
