@@ -255,7 +255,7 @@ impl<'a> Page<'a> {
             title += &format!(", median of {} rounds", self.manifest.plan.rounds);
         }
         if shown < count {
-            title += &format!(", {shown} of {count} payloads (--wide)");
+            title += &format!(", {shown} of {count} payloads");
         }
         title
     }

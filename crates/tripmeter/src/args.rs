@@ -298,17 +298,12 @@ pub struct OutputArgs {
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
-    #[command(flatten)]
-    pub shown: ShownArgs,
 }
 
-/// How much is shown.
+/// How much the first screen shows.
 #[derive(Args, Clone, Copy, Default)]
-#[command(next_help_heading = "What is shown")]
+#[command(next_help_heading = "First screen")]
 pub struct ShownArgs {
-    /// Print every figure, in tables as wide as they need
-    #[arg(long)]
-    pub wide: bool,
     /// Print intervals at 95 % below the figures of the first screen
     #[arg(long)]
     pub intervals: bool,
@@ -386,7 +381,8 @@ pub struct PresetsArgs {
 /// Print the tables of results folders again
 #[derive(Args)]
 #[command(after_help = "Examples:
-  tripmeter table results/2026-01-31_12-00-00 --wide
+  tripmeter table results/2026-01-31_12-00-00
+  tripmeter table results/2026-01-31_12-00-00 --tables screen
   tripmeter table results/* --tables iceperf
   tripmeter table results/a results/b --tables ecal
 
@@ -395,7 +391,7 @@ pub struct TableArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
-    /// Which tables [default: those of the run's preset, else screen]
+    /// Which tables [default: those of the run's preset, else all]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
         value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
             ("screen", TableKind::Screen), ("all", TableKind::All)]))]

@@ -1,5 +1,5 @@
 use super::{plot, table};
-use crate::args::{AllowedArgs, ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
+use crate::args::{AllowedArgs, ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs, ShownArgs};
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
@@ -74,7 +74,7 @@ fn measure(
     if output.json {
         output::print(&(serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"))?;
     } else {
-        table::print(&table::printable(&manifest), &prepared.plan.tables, output.shown)?;
+        table::print(&table::printable(&manifest), &prepared.plan.tables, ShownArgs::default())?;
     }
     if prepared.plan.tables.contains(&TableKind::Screen) && !output.json && !output.quiet {
         say_next(&prepared.plan, &folder);
@@ -87,7 +87,7 @@ fn measure(
 
 /// Two commands that are worth typing now.
 fn say_next(plan: &Plan, folder: &Path) {
-    output::say(&format!("next: tripmeter table {} --wide", folder.display()));
+    output::say(&format!("next: tripmeter table {} --tables all", folder.display()));
     let measured = plan.sub_experiments.iter().filter(|one| !one.added_as_floor).map(|one| one.transport.to_string());
     let transports: BTreeSet<String> = measured.collect();
     let mut transports = transports.iter();
