@@ -160,7 +160,8 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
             let (transport, output) = (format!("inmem?{fault}"), folder.path().display().to_string());
             let words =
                 ["run", "-q", "--no-floor", "-t", &transport, "--pattern", pattern, "--touch", "full", "-n", "100"];
-            let rest = ["--warmup", warmup, "--payloads", "1k", "--loss-timeout", "0.2", "-o", &output];
+            let rest =
+                ["--warmup", warmup, "--payloads", "1k", "--loss-timeout", "0.2", "--attempts", "1", "-o", &output];
             Tripmeter::new(words.iter().chain(&rest).chain(more)).run()
         };
         let failed = run(&[]).with(exit::PARTIAL).says(&[allow]).clean();
