@@ -212,7 +212,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
         , context(options.context)
         , greeting_bytes(node.max_payload + 1)
         , staging(greeting_bytes)
-        , places(node.settings.buffers, nullptr)
+        , places(node.settings.buffers)
     {
         const auto topic = [&](const char* direction) {
             return node.run_id + "/" + std::to_string(node.has_publishers ? 0 : index) + "/" + direction;
@@ -290,22 +290,24 @@ struct tm_link final : private eCAL::CPayloadWriter {
         return are_sent;
     }
 
-    // Greets until both have heard each other; false at the deadline. Greetings come ever more slowly: a side that others
-    // keep from the CPUs has to take one before the next ones fill its receive buffer.
+    // Greets until both have heard each other; false at the deadline. Greetings come ever more slowly until the other side
+    // was heard: one that others keep from the CPUs has to take one before the next ones fill its receive buffer.
     bool greet(Clock::time_point deadline)
     {
+        constexpr std::chrono::milliseconds kLeastPause{2};
         constexpr std::chrono::milliseconds kMostPause{100};
-        std::chrono::milliseconds pause{2};
+        std::chrono::milliseconds pause = kLeastPause;
         // The memory file of every buffer grows with its first greeting, and the next one tells that I have heard.
         uint64_t left = node.settings.buffers + 1;
         while (Clock::now() < deadline) {
             node.segments.note();
             if (library().subscriber_count(publisher) >= node.peer_count) {
                 const bool is_counted = (greeted & node.peers) == node.peers;
+                pause = std::min(2 * pause, kMostPause);
                 if (greet_all(is_counted) && is_counted && left > 0) {
                     --left;
+                    pause = kLeastPause;
                 }
-                pause = std::min(2 * pause, kMostPause);
             }
             if (left == 0 && (heard & node.peers) == node.peers) {
                 node.segments.note();
@@ -320,7 +322,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
     uint8_t* place()
     {
         uint8_t* const shared = places[sends % places.size()];
-        return shared != nullptr && Clock::now() >= in_place_from ? shared : staging.data();
+        return shared != nullptr && Clock::now().time_since_epoch() >= in_place_from.load() ? shared : staging.data();
     }
 
     // False if it was not sent, or is void.
@@ -329,19 +331,25 @@ struct tm_link final : private eCAL::CPayloadWriter {
         source = data;
         source_bytes = length;
         is_misplaced = false;
-        std::memcpy(head, data, std::min(length, sizeof head));
-        const bool is_in_place = node.settings.is_zero_copy && data != staging.data();
+        return node.settings.is_zero_copy ? send_zero_copy() : library().send(publisher, *this, -1);
+    }
+
+    bool send_zero_copy()
+    {
+        std::memcpy(head, source, std::min(source_bytes, sizeof head));
         const auto begin = Clock::now();
         const bool sent = library().send(publisher, *this, -1);
         const auto end = Clock::now();
         const std::chrono::milliseconds ack_timeout{node.settings.ack_timeout_ms};
-        if (node.settings.is_zero_copy && ack_timeout.count() > 0 && end - begin >= ack_timeout) {
-            in_place_from = end + kRegistration;
+        if (ack_timeout.count() > 0 && end - begin >= ack_timeout) {
+            in_place_from = (end + kRegistration).time_since_epoch();
         }
-        if (!sent && is_in_place) {
+        if (!sent && source != staging.data()) {
             // The file may have been taken away before it was locked.
             is_misplaced = true;
-            std::fill(places.begin(), places.end(), nullptr);
+            for (auto& place : places) {
+                place = nullptr;
+            }
         }
         return sent && !is_misplaced;
     }
@@ -351,7 +359,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
     bool WriteFull(void* buffer, size_t size) override
     {
         auto* const target = static_cast<uint8_t*>(buffer);
-        uint8_t*& known = places[sends % places.size()];
+        auto& known = places[sends % places.size()];
         const bool was_in_place = source == known && source != nullptr;
         // A file that replaces the one that the loan lay in may be where that one was.
         const bool is_there = source == target && std::memcmp(target, head, std::min(size, sizeof head)) == 0;
@@ -410,13 +418,14 @@ struct tm_link final : private eCAL::CPayloadWriter {
     void* const context;
     const uint64_t greeting_bytes;
     std::vector<uint8_t> staging;
-    std::vector<uint8_t*> places; // zero copy: the payload in each memory file, once known
-    uint64_t sends = 0;
+    // With a courier, the host asks for a place while that still sends.
+    std::vector<std::atomic<uint8_t*>> places; // zero copy: the payload in each memory file, once known
+    std::atomic<uint64_t> sends{0};
+    std::atomic<Clock::duration> in_place_from{Clock::duration::zero()};
     uint8_t* source = nullptr;
     size_t source_bytes = 0;
     uint8_t head[16]{}; // of the message that is sent
     bool is_misplaced = false;
-    Clock::time_point in_place_from{};
     tm_loan submitted{};
     std::atomic<bool> has_failed{false};
     std::mutex receiving;

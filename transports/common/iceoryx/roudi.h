@@ -67,16 +67,18 @@ static inline int32_t roudi_check(tm_error *error)
         return tm_fail(error, TM_UNAVAILABLE, "no socket to look for RouDi with: %s", strerror(errno));
     }
     const int connected = connect(fd, (const struct sockaddr *)&address, sizeof address);
-    const int reason = errno;
+    int reason = errno;
     close(fd);
-    if (connected == 0) {
-        /* Whose it is, is asked now: what is of this user or root, nobody else can have put there or takes away. */
-        if (lstat(ROUDI_SOCKET, &found) == 0 && S_ISSOCK(found.st_mode) && roudi_is_trusted(&found)) {
+    /* Whose it is, is asked now: what is of this user or root, nobody else can have put there or takes away. */
+    if (connected == 0 && lstat(ROUDI_SOCKET, &found) == 0) {
+        if (S_ISSOCK(found.st_mode) && roudi_is_trusted(&found)) {
             return TM_OK;
         }
         return tm_fail(error, TM_UNAVAILABLE, "%s was exchanged while RouDi was looked for; is somebody else there?",
                        ROUDI_SOCKET);
     }
+    /* One that is gone again was of a RouDi that has just ended. */
+    reason = connected == 0 ? ENOENT : reason;
     if (reason == EACCES || reason == EPERM) {
         return tm_fail(error, TM_UNAVAILABLE, "RouDi runs as another user (%s: %s); run as its user or in its group",
                        ROUDI_SOCKET, strerror(reason));
