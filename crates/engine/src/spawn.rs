@@ -25,6 +25,8 @@ pub struct Worker {
     /// Its standard input, which is a socket that carries messages both ways.
     pub stream: UnixStream,
     status: Option<ExitStatus>,
+    /// It was killed, and did not end in its time: it is not waited for again.
+    is_stuck: bool,
 }
 
 impl Worker {
@@ -46,7 +48,7 @@ impl Worker {
             .stderr(output()?)
             .process_group(0)
             .spawn()?;
-        Ok(Self { child, stream, status: None })
+        Ok(Self { child, stream, status: None, is_stuck: false })
     }
 
     /// Its number.
@@ -73,14 +75,15 @@ impl Worker {
     /// Waits for its end and kills it if it does not come in time. True if it was killed by us.
     pub fn end(&mut self, time: Duration) -> bool {
         let begin = Instant::now();
-        while !self.has_ended() {
+        while !self.has_ended() && !self.is_stuck {
             if begin.elapsed() >= time {
                 self.status = kill(&mut self.child);
+                self.is_stuck = self.status.is_none();
                 return true;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        false
+        self.is_stuck
     }
 
     /// True if it has ended by a signal.

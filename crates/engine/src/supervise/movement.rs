@@ -3,11 +3,17 @@
 use crate::wire::FromLeader;
 use std::time::{Duration, Instant};
 
+/// Most words besides messages and payloads that count as movement before one of these moves again: an honest leader has
+/// a dozen phases.
+const MOST_WORDS: u32 = 100;
+
 /// What the leader last said of its work, and since when it has said nothing else.
 #[derive(Debug)]
 pub(super) struct Movement {
     moves: u64,
     phase: String,
+    /// Words that may still count.
+    words_left: u32,
     since: Instant,
     /// The payload that is under way.
     payload_bytes: Option<u64>,
@@ -20,17 +26,33 @@ pub(super) struct Movement {
 impl Movement {
     /// Nothing has been said yet. Payloads are measured `payloads` times in all, at most.
     pub fn new(payloads: u64, now: Instant) -> Self {
-        Self { moves: 0, phase: String::new(), since: now, payload_bytes: None, payload_since: now, left: payloads }
+        Self {
+            moves: 0,
+            phase: String::new(),
+            words_left: MOST_WORDS,
+            since: now,
+            payload_bytes: None,
+            payload_since: now,
+            left: payloads,
+        }
     }
 
-    /// A sign of life, a phase that it is in already, or the payload that is under way, is no movement.
+    /// A sign of life, a phase that it is in already, or the payload that is under way, is no movement; nor is anything but
+    /// messages and payloads, said for ever.
     pub fn hear(&mut self, said: &FromLeader, now: Instant) {
+        let is_word = !matches!(
+            said,
+            FromLeader::Progress { .. }
+                | FromLeader::CellStarted { .. }
+                | FromLeader::CellFinished(_)
+                | FromLeader::CellAgain(_)
+        );
         let has_moved = match said {
             FromLeader::Progress { moves, .. } => std::mem::replace(&mut self.moves, *moves) != *moves,
             FromLeader::Phase(phase) if *phase == self.phase => false,
             FromLeader::Phase(phase) => {
                 self.phase.clone_from(phase);
-                true
+                self.words_left > 0
             }
             FromLeader::CellStarted { payload_bytes } => {
                 let is_new = self.payload_bytes.is_none();
@@ -46,10 +68,11 @@ impl Movement {
                 }
                 is_planned
             }
-            _ => true,
+            _ => self.words_left > 0,
         };
         if has_moved {
             self.since = now;
+            self.words_left = if is_word { self.words_left - 1 } else { MOST_WORDS };
         }
     }
 
@@ -84,6 +107,12 @@ mod tests {
         assert_eq!(movement.stood(at(9)), Duration::from_secs(5));
         movement.hear(&phase("measure"), at(10));
         assert_eq!(movement.stood(at(10)), Duration::ZERO);
+        // Phases that change for ever.
+        (11..1000).for_each(|seconds| movement.hear(&phase(&seconds.to_string()), at(seconds)));
+        assert!(movement.stood(at(1000)) > Duration::from_secs(800));
+        movement.hear(&progress(8), at(1001));
+        movement.hear(&phase("close"), at(1002));
+        assert_eq!(movement.stood(at(1002)), Duration::ZERO);
     }
 
     #[test]

@@ -338,8 +338,6 @@ impl ProcessGroup {
         }
         let (who, transport, phase) = (self.who(*index), &self.transport, &self.phase);
         Some(Outcome::Killed(match word {
-            // It has said why, and only does not come to its end.
-            _ if self.broken.is_some() => self.broken.clone().unwrap_or_default(),
             Some(why) => format!("transport '{transport}' failed to {phase}: {who} failed: {why}"),
             None if phase == CLOSING && !self.followers[*index].was_signalled() => format!(
                 "the leader of '{transport}' does not come back from closing, {} s after {who} had ended as it should; it \
@@ -429,18 +427,25 @@ impl ProcessGroup {
         if let Err(error) = self.note_log(run, &mut cell) {
             return Some(Outcome::Killed(format!("results cannot be written: {error}")));
         }
+        let attempts = run.plan.attempts as usize;
         let (cells, planned) = (&mut run.current().cells, self.plan.payloads.len());
         let replaced = if std::mem::replace(&mut self.again, again) { cells.pop() } else { self.replaced.take() };
-        if let Some(mut before) = replaced {
-            cell.earlier_attempts = std::mem::take(&mut before.earlier_attempts);
-            cell.earlier_attempts.push(before);
-        }
+        cell.earlier_attempts = replaced.map_or_else(Vec::new, |mut before| {
+            let mut earlier = std::mem::take(&mut before.earlier_attempts);
+            earlier.push(before);
+            earlier
+        });
         if cells.len() >= planned {
             return Some(Outcome::Killed(format!("the leader reports more than the {planned} payloads of the plan")));
         }
+        let is_too_often = cell.earlier_attempts.len() + usize::from(again) >= attempts;
         cells.push((*cell).clone());
         if let Err(error) = run.save() {
             return Some(Outcome::Killed(error.to_string()));
+        }
+        if is_too_often {
+            let why = format!("the leader measures a payload more often than the {attempts} attempts of the plan");
+            return Some(Outcome::Killed(why));
         }
         (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
         // The leader waits for this, so that nothing of the above falls into its next cell.
@@ -498,6 +503,11 @@ impl ProcessGroup {
                     None => format!("{cause}the leader process ended without a word while it was to {}", self.phase),
                 }
             }
+        };
+        // It had said why it measures nothing more, and only did not come to its end as it should.
+        let why = match self.broken.take() {
+            Some(broken) if !why.contains(&broken) => format!("{broken}; then {why}"),
+            _ => why,
         };
         let log = log_file.metadata().is_ok_and(|metadata| metadata.len() > 0);
         Err(if log { format!("{why}; its log is '{}'", log_file.display()) } else { why })
