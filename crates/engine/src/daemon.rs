@@ -310,7 +310,7 @@ impl Lease {
                 text += line;
             }
         }
-        // Whoever is killed in between leaves whole lines.
+        // Whoever is killed in between leaves a line without its front, which names no daemon.
         self.lock.write_all_at(text.as_bytes(), 0)?;
         self.lock.set_len(text.len() as u64)
     }

@@ -9,7 +9,7 @@ mod shared;
 mod sockets;
 mod threads;
 
-pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, lock_file_to_start};
+pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, ONLY_A_PATH, lock_file_to_start};
 pub use files::{ForThisUser, file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
 pub(crate) use process::signal;
 pub use process::{

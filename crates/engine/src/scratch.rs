@@ -7,6 +7,7 @@ use crate::os::{self, ProcessIdentity};
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -98,13 +99,8 @@ impl Part {
         let names = os::names_in(Path::new(SHARED_MEMORY));
         let named = names.iter().filter(|name| self.names(name)).map(|name| Path::new(SHARED_MEMORY).join(name));
         for path in listed.chain(named) {
-            if let Some(found) = is_own(&path).filter(|found| found.is_file() && found.mode() & 0o077 != 0) {
-                // Not by its name, which somebody else may have by now. One that is gone needs no closing.
-                let flags = os::NO_LINK | os::NO_WAIT;
-                let opened = fs::File::options().read(true).custom_flags(flags).open(&path);
-                let _ = opened.and_then(|file| file.set_permissions(fs::Permissions::from_mode(found.mode() & 0o700)));
-                was_open = true;
-            }
+            // One that is gone needs no closing.
+            was_open |= close_to_others(&path).unwrap_or(false);
         }
         was_open
     }
@@ -145,6 +141,19 @@ pub fn remove_leftovers() -> Vec<String> {
     let others: Vec<String> = others.collect();
     removed.extend(others);
     removed
+}
+
+/// Takes what it may do with a file of this user from all others. True if they could do something.
+fn close_to_others(path: &Path) -> io::Result<bool> {
+    // Looked at and closed without its name, which somebody else may have by then; and even if its owner cannot read it.
+    let file = fs::File::options().read(true).custom_flags(os::NO_LINK | os::ONLY_A_PATH).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != os::user_id() || found.mode() & 0o077 == 0 {
+        return Ok(false);
+    }
+    let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+    fs::set_permissions(opened, fs::Permissions::from_mode(found.mode() & 0o700))?;
+    Ok(true)
 }
 
 /// Whether a name begins with this one, whose last number must end there.
@@ -243,9 +252,11 @@ mod tests {
         fs::write(first.folder.join(FOREIGN), lines.concat()).unwrap();
         let all = [&ours, &other, &foreign[0], &foreign[1]];
         all.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap());
+        // Its owner may not read it, and yet may close it.
+        fs::set_permissions(&foreign[0], fs::Permissions::from_mode(0o266)).unwrap();
         assert!(first.close() && !first.close(), "what is closed is not open any more");
         let modes = all.map(|path| fs::metadata(path).unwrap().mode() & 0o777);
-        assert_eq!(modes, [0o600, 0o666, 0o600, 0o666], "only what is of the part is closed");
+        assert_eq!(modes, [0o600, 0o666, 0o200, 0o666], "only what is of the part is closed");
         first.remove();
         assert!(!ours.exists() && !first.folder.exists());
         assert!(!foreign[0].exists() && foreign[1].exists());

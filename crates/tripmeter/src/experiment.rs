@@ -35,36 +35,40 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
-    let beside = program.ancestors().skip(1).take(2).map(|folder| folder.join("transports"));
     // Who can write there could have this user run anything.
-    folders.extend(beside.filter_map(|folder| {
-        let folder = folder.canonicalize().ok()?;
-        let why = stranger_in(&folder).ok()?;
-        if let Some(why) = &why {
+    let beside = program.ancestors().skip(1).take(2).map(|folder| folder.join("transports"));
+    folders.extend(beside.filter_map(|folder| match trusted(&folder, program) {
+        Ok(folder) => Some(folder),
+        Err(_) if !folder.exists() => None,
+        Err(why) => {
             let folder = folder.display();
             output::say(&format!(
                 "tripmeter: transports in '{folder}' are left out: {why}; if they are meant, name it in TRIPMETER_TRANSPORTS"
             ));
+            None
         }
-        why.is_none().then_some(folder)
     }));
     folders.extend(data_folder().map(|folder| folder.join("transports")));
     folders
 }
 
-/// Why a folder, or what is in it, may be somebody else's, if so.
-fn stranger_in(folder: &Path) -> io::Result<Option<String>> {
-    if let Some(why) = stranger_at(folder)? {
-        return Ok(Some(why));
-    }
-    for entry in fs::read_dir(folder)? {
-        // A link to nowhere is no plugin.
-        let Ok(file) = entry?.path().canonicalize() else { continue };
-        if let Some(why) = stranger_at(&file)? {
-            return Ok(Some(why));
+/// A folder of transports beside the program, without links, unless it or one of them may be somebody else's.
+fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
+    let folder = folder.canonicalize()?;
+    let check = |path: &Path| stranger_at(path, program)?.map_or(Ok(()), |why| Err(io::Error::other(why)));
+    check(&folder)?;
+    for entry in fs::read_dir(&folder)? {
+        let entry = entry?;
+        // Plugins and their programs.
+        if !entry.file_name().as_encoded_bytes().starts_with(b"tripmeter_") {
+            continue;
         }
+        if entry.file_type()?.is_symlink() {
+            return Err(io::Error::other(format!("'{}' is a link", entry.path().display())));
+        }
+        check(&entry.path())?;
     }
-    Ok(None)
+    Ok(folder)
 }
 
 /// Where this user's files of ours are: `$XDG_DATA_HOME/tripmeter`, or `~/.local/share/tripmeter`.

@@ -160,6 +160,52 @@ fn leases_that_others_wrote_are_not_believed() {
     victim.wait().unwrap();
 }
 
+/// Plugins beside the program are not run if somebody can have put them there who cannot exchange the program.
+#[test]
+fn plugins_of_strangers_beside_the_program_are_left_out() {
+    let place = folder();
+    let place = place.path().canonicalize().unwrap();
+    let (program, plugins) = (place.join("bin/tripmeter"), place.join("transports"));
+    fs::create_dir(place.join("bin")).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_tripmeter"), &program).unwrap();
+    fs::create_dir(&plugins).unwrap();
+    let file = |name: &str, mode: u32| {
+        let file = plugins.join(name);
+        fs::write(&file, "no library").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        file
+    };
+    let told = || {
+        let mut list = Command::new(&program);
+        list.args(["transports", "--json"]).env("TRIPMETER_TRANSPORTS", "").env("XDG_DATA_HOME", place.join("data"));
+        let output = list.output().unwrap();
+        let is_known = String::from_utf8(output.stdout).unwrap().contains("\"other\"");
+        (is_known, String::from_utf8(output.stderr).unwrap())
+    };
+    let is_left_out = |why: &str| {
+        let (is_known, told) = told();
+        let named = format!("transports in '{}' are left out: ", plugins.display());
+        assert!(!is_known && told.contains(&named) && told.contains(why), "{is_known}: {told}");
+    };
+    let plugin = file("tripmeter_other.so", 0o644);
+    // Not of a plugin.
+    file("README.md", 0o666);
+    let (is_known, said) = told();
+    assert!(is_known && !said.contains("left out"), "{said}");
+    file("tripmeter_other.so", 0o646);
+    is_left_out("tripmeter_other.so' has mode 646: others can write it");
+    file("tripmeter_other.so", 0o644);
+    fs::set_permissions(&plugins, Permissions::from_mode(0o777)).unwrap();
+    is_left_out("has mode 777: others can write it");
+    fs::set_permissions(&plugins, Permissions::from_mode(0o755)).unwrap();
+    if std::os::unix::fs::chown(&plugin, Some(STRANGER), None).is_ok() {
+        is_left_out(&format!("tripmeter_other.so' belongs to user {STRANGER}"));
+    }
+    fs::rename(&plugin, place.join("elsewhere.so")).unwrap();
+    std::os::unix::fs::symlink(place.join("elsewhere.so"), &plugin).unwrap();
+    is_left_out("tripmeter_other.so' is a link");
+}
+
 /// Nor does a lease of this user, on a process that is another's.
 #[test]
 fn a_lease_on_a_process_of_somebody_else_is_kept_and_told_at_once() {

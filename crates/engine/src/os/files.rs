@@ -13,6 +13,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) const NO_LINK: i32 = OFlags::NOFOLLOW.bits() as i32;
 /// To open a file: nothing is waited for, as somebody who writes to a FIFO.
 pub(crate) const NO_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
+/// To open a file: neither to read nor to write, only to look at it.
+pub(crate) const ONLY_A_PATH: i32 = OFlags::PATH.bits() as i32;
 /// To open a file: what is no folder is refused.
 pub(crate) const FOLDER: i32 = OFlags::DIRECTORY.bits() as i32;
 
@@ -111,30 +113,27 @@ pub fn names_in(folder: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Whoever a user namespace has no number for.
-///
-/// # Source
-/// `/proc/sys/kernel/overflowuid`, by default.
-const UNKNOWN_USER: u32 = 65534;
-
-/// Why a folder or file may be somebody else's, and is not run; `None` if only this user or root can have put it there. The
-/// path is to be one without links ([`fs::canonicalize`]): then what is looked at is what is used afterwards.
+/// Why a folder or file beside a program may be of somebody who cannot exchange the program itself, and is not to be run as
+/// part of it; `None` if it is of this user, root, or whoever has the program and its folder. Both paths are without links
+/// ([`fs::canonicalize`]): then what is looked at is what is used afterwards.
 ///
 /// # Errors
-/// If it is not there.
-pub fn stranger_at(path: &Path) -> io::Result<Option<String>> {
-    for (depth, place) in path.ancestors().enumerate() {
+/// If there is no such folder or file.
+pub fn stranger_at(path: &Path, program: &Path) -> io::Result<Option<String>> {
+    // A program that runs may have been replaced.
+    let trusted: Vec<_> = program.ancestors().take(2).filter_map(|place| fs::symlink_metadata(place).ok()).collect();
+    let is_trusted = |user: u32| user == super::user_id() || user == 0 || trusted.iter().any(|of| of.uid() == user);
+    let has_program = |group: u32| trusted.iter().any(|of| of.gid() == group && of.mode() & 0o020 != 0);
+    // Whoever can write a folder that both are in can exchange the program.
+    for (depth, place) in path.ancestors().take_while(|place| !program.starts_with(place)).enumerate() {
         let found = fs::symlink_metadata(place)?;
-        let (owner, mode) = (found.uid(), found.mode());
-        // Root knows the group; and by convention, one of this user's number is this user's alone.
-        let is_private = owner == 0 || found.gid() == super::user_id();
+        let mode = found.mode();
         // What lies in a folder of everybody's, such as /tmp, can be exchanged by its owner only.
         let is_kept = depth > 0 && mode & 0o1000 != 0;
-        // In a user namespace, root's folders above have no owner that it knows.
-        let is_unknown = depth > 0 && owner == UNKNOWN_USER;
-        let why = if owner != super::user_id() && owner != 0 && !is_unknown {
-            format!("belongs to user {owner}")
-        } else if (mode & 0o002 != 0 || (mode & 0o020 != 0 && !is_private)) && !is_kept {
+        let is_open = mode & 0o002 != 0 || (mode & 0o020 != 0 && !has_program(found.gid()));
+        let why = if !is_trusted(found.uid()) {
+            format!("belongs to user {}", found.uid())
+        } else if is_open && !is_kept {
             format!("has mode {:o}: others can write it", mode & 0o777)
         } else {
             continue;
@@ -150,26 +149,42 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown};
 
     #[test]
-    fn what_others_can_have_put_there_is_a_strangers() {
+    fn what_others_can_have_put_beside_a_program_is_a_strangers() {
         let place = tempfile::tempdir().unwrap();
         let place = place.path().canonicalize().unwrap();
-        let (folder, below) = (place.join("transports"), place.join("transports/below"));
-        assert!(stranger_at(&folder).is_err());
+        let (home, folder, below) = (place.join("bin"), place.join("transports"), place.join("transports/below"));
+        let program = home.join("program");
+        fs::create_dir(&home).unwrap();
+        fs::write(&program, "").unwrap();
+        assert!(stranger_at(&folder, &program).is_err());
         fs::create_dir_all(&below).unwrap();
-        let is_private = fs::metadata(&folder).is_ok_and(|found| found.gid() == super::super::user_id());
-        for (mode, is_strangers) in [(0o755, false), (0o775, !is_private), (0o777, true), (0o757, true)] {
-            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
-            let is_strangers = is_strangers && (mode != 0o775 || super::super::user_id() != 0);
-            let found = [&folder, &below].map(|path| stranger_at(path).unwrap());
-            assert_eq!(found.each_ref().map(Option::is_some), [is_strangers; 2], "{mode:o}: {found:?}");
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let are_strangers = || [&folder, &below].map(|path| stranger_at(path, &program).unwrap().is_some());
+        // The group may write there if it may write the program.
+        for (of_program, mode, expected) in [
+            (0o755, 0o755, false),
+            (0o755, 0o775, true),
+            (0o755, 0o777, true),
+            (0o755, 0o757, true),
+            (0o775, 0o775, false),
+            (0o775, 0o777, true),
+        ] {
+            set(&program, of_program);
+            set(&home, 0o755);
+            set(&folder, mode);
+            assert_eq!(are_strangers(), [expected; 2], "{of_program:o} {mode:o}");
         }
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
-        assert!(stranger_at(&folder).unwrap().is_some() && stranger_at(&below).unwrap().is_none());
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        // Only root can give a folder away.
+        // Of what is in a folder of everybody's, only that itself counts.
+        set(&folder, 0o1777);
+        assert_eq!(are_strangers(), [true, false]);
+        set(&folder, 0o755);
+        // Only root can give a folder away; to whom the program belongs, may put something beside it.
         if chown(&folder, Some(12345), None).is_ok() && super::super::user_id() != 12345 {
             let told = format!("'{}' belongs to user 12345", folder.display());
-            assert_eq!([&folder, &below].map(|path| stranger_at(path).unwrap()), [Some(told.clone()), Some(told)]);
+            let found = [&folder, &below].map(|path| stranger_at(path, &program).unwrap());
+            assert_eq!(found, [Some(told.clone()), Some(told)]);
+            chown(&program, Some(12345), None).unwrap();
+            assert_eq!(are_strangers(), [false; 2]);
         }
     }
 }
