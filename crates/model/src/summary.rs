@@ -3,6 +3,7 @@
 use crate::bytes::Bytes;
 use crate::file::{self, FileError};
 use crate::table::{Column, Row, Table, push_row, three_decimals};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Names of the columns, in their order.
@@ -72,10 +73,10 @@ impl Summary {
     pub fn read(file: &Path) -> Result<Self, FileError> {
         let table = Table::read(file)?;
         let columns: Vec<Column> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
-        let mut rows: Vec<SummaryRow> = Vec::new();
+        let (mut rows, mut known) = (Vec::new(), BTreeSet::new());
         for row in table.rows() {
             let read = SummaryRow::read(&row, &columns)?;
-            if rows.iter().any(|other| other.bytes == read.bytes) {
+            if !known.insert(read.bytes.clone()) {
                 return Err(row.wrong(columns[0], "is there twice"));
             }
             rows.push(read);

@@ -212,6 +212,13 @@ fn what_a_manifest_says_counts() {
     assert!(done.stdout.contains("6 messages came damaged"), "{}", done.stdout);
     compare("b", "a").with(1);
     allowing(&["compare", "-R", "a", "-r", "b", "-t", "1e9"]).with(0);
+    // Both lie in one folder, with other files in it.
+    let history = ["history", "-e", ".", "-p", "plots"];
+    tripmeter(&place, &history).run().with(0).says(&["left out of the history", "of 'b'", "6 messages came damaged"]);
+    assert!(!allowing(&history).with(0).stderr.contains("left out of the history: 'uds_datagram_poll' of 'b'"));
+    let requirements = ["requirements", "-e", ".", "-o", "damaged.csv"];
+    tripmeter(&place, &requirements).run().with(0).says(&["left out", "run 'b'", "6 messages came damaged"]);
+    assert!(!allowing(&requirements).with(0).stderr.contains("left out"));
     replace(&manifest, "\"damaged\": 3", "\"damaged\": 0");
 
     replace(&manifest, "\"verdict\": \"proven\"", "\"verdict\": \"failed\"");

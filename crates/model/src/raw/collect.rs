@@ -255,8 +255,8 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             }
             return Ok(());
         }
-        // Of a range, what is merged is counted.
-        if !self.open_ended && self.open.len() + self.done.len() >= MOST_PAYLOADS {
+        // Of several ranges, those that are merged are counted again.
+        if usize::from(self.head.is_some()) + self.open.len() + self.done.len() >= MOST_PAYLOADS {
             return Err(Stop::TooManyPayloads(self.lines));
         }
         if !self.held_all

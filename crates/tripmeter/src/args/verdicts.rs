@@ -217,6 +217,9 @@ pub struct HistoryArgs {
     /// The smallest step or drift
     #[arg(long, value_name = "SHARE", default_value = "5%", allow_hyphen_values = true)]
     pub min_change: Share,
+    /// What has damaged messages is not left out
+    #[arg(long)]
+    pub allow_damage: bool,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,

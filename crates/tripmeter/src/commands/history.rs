@@ -31,7 +31,7 @@ struct Past {
 /// `tripmeter history`
 pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     let limits = args.requirements.as_deref().map(requirements).transpose()?;
-    let pasts = pasts(&args.experiments_results)?;
+    let pasts = pasts(&args.experiments_results, args.allow_damage)?;
     if let Some(folder) = &args.plots_directory {
         output::print(&draw_all_of(&pasts, limits.as_ref(), folder, args.plotting.options())?)?;
     }
@@ -232,8 +232,9 @@ pub fn draw(
     limits: Option<&Requirements>,
     folder: &Path,
     options: Options,
+    allows_damage: bool,
 ) -> Result<String, CliError> {
-    draw_all_of(&pasts(database)?, limits, folder, options)
+    draw_all_of(&pasts(database, allows_damage)?, limits, folder, options)
 }
 
 fn draw_all_of(
@@ -258,10 +259,11 @@ fn draw_all_of(
 }
 
 /// Every sub-experiment in a database, in the order of first appearance.
-fn pasts(database: &Path) -> Result<Vec<Past>, CliError> {
+fn pasts(database: &Path, allows_damage: bool) -> Result<Vec<Past>, CliError> {
     let mut pasts: Vec<Past> = Vec::new();
     for run in runs(database)? {
         let mut folder = ExperimentFolder::open(&run.path)?;
+        folder.allows_damage = allows_damage;
         if folder.is_running() {
             output::say(&format!("note: left out of the history: '{}' is being measured, or was killed", run.name));
             continue;

@@ -61,7 +61,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     }
     let pictures = args.database.join("history_plots");
     no_link(&pictures)?;
-    say(args, &history::draw(&results, Some(&limits), &pictures, options)?);
+    say(args, &history::draw(&results, Some(&limits), &pictures, options, allowed.allow_damage)?);
     say(args, &format!("results in '{}'\n", place.display()));
     Ok(match check::exit_code(&checked, args.strict) {
         exit::GOOD => exit_code(&manifest, allowed),

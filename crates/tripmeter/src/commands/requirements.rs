@@ -53,7 +53,7 @@ fn runs_in(folder: &Path, args: &RequirementsArgs) -> Result<Vec<Run>, CliError>
 
 /// Reads all runs and makes requirements of them.
 fn derived(runs: Vec<Run>, args: &RequirementsArgs) -> Result<Derived, CliError> {
-    let sources = sources(&runs)?;
+    let sources = sources(&runs, args.experiment.allowed.allow_damage)?;
     let summaries = read_all(&sources, args.quiet)?;
     if runs.len() < ENOUGH_RUNS {
         output::say(&format!("note: from {} only; the specification asks for 200", counted(runs.len(), "run")));
@@ -117,10 +117,11 @@ fn same_kind(found: &[RunSource], name: &str, kind: Option<LatencyKind>, run: &s
 }
 
 /// Every file to read, in the order of runs and names. What is not what its name says is left out.
-fn sources(runs: &[Run]) -> Result<Vec<RunSource>, CliError> {
+fn sources(runs: &[Run], allows_damage: bool) -> Result<Vec<RunSource>, CliError> {
     let mut found = Vec::new();
     for run in runs {
-        let folder = ExperimentFolder::open(&run.path)?;
+        let mut folder = ExperimentFolder::open(&run.path)?;
+        folder.allows_damage = allows_damage;
         if folder.is_running() {
             output::say(&format!("note: left out: run '{}' is being measured, or was killed", run.name));
             continue;
