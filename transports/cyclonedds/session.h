@@ -23,6 +23,9 @@
 
 /* How long a process waits for the others of its run to leave. */
 #define LONGEST_LEAVING DDS_SECS(5)
+/* How long an intruder stays connected after it has left: answers to it were seen for 20 ms, and take longer on a busy
+ * machine. */
+#define ANSWERING_TIME DDS_MSECS(500)
 #define PATH_BYTES 512u
 #define XML_BYTES 8192u
 
@@ -34,6 +37,7 @@ typedef struct session {
     char folder[PATH_BYTES];
     char credentials[PATH_BYTES];
     int members; /* a file that all processes of the run hold a shared lock on, until they have left; 0: not opened */
+    bool is_outsider; /* TCP: an intruder, which is no member */
 } session;
 
 /* A loopback socket's port after binding it to `port`, 0 for any; 0 if that fails. The socket is closed again. */
@@ -195,9 +199,13 @@ static inline int32_t become_member(session *opened, tm_error *error)
     return TM_OK;
 }
 
-/* Says that this process has left, and waits until all have, but not for one that hangs. */
+/* Says that this process has left, and waits until all have, but not for one that hangs. When an intruder leaves, the true
+ * pair stays: it waits until nobody answers it any more. */
 static inline void leave_together(session *left)
 {
+    if (left->is_outsider) {
+        dds_sleepfor(ANSWERING_TIME);
+    }
     if (left->members <= 0) {
         return;
     }
@@ -234,6 +242,7 @@ static inline int32_t open_session(const tm_node_options *options, const config 
     }
     int32_t status = agree(file, options, found, opened, error);
     fclose(file);
+    opened->is_outsider = found->carrier == OVER_TCP && options->intruder != 0;
     if (status == TM_OK && found->carrier == OVER_TCP && options->intruder == 0) {
         status = become_member(opened, error);
     }
