@@ -82,6 +82,10 @@ static int32_t trouble_at(const char *where, tm_error *error) {
     }
     if (strcmp(what, "exit") == 0) _exit(3);
     if (strcmp(what, "junk") == 0 && trouble.noises++ == 0) dprintf(STDIN_FILENO, "junk from %s\n", where);
+    if (strcmp(what, "broken") == 0) { /* as a leader that has said why, and does not come to its end */
+        dprintf(STDIN_FILENO, "{\"Broken\":\"it broke on purpose in %s\"}\n", where);
+        raise(SIGSEGV);
+    }
     if (strcmp(what, "throw") == 0) { /* as a C++ library that nobody catches from */
         fprintf(stderr, "terminate called after throwing an instance of 'trouble'\n  what():  no room in %s\n\n", where);
         abort();
@@ -205,7 +209,7 @@ static const tm_setting settings[] = {
     {.name = TM_STR("mode"),
      .default_value = TM_STR("none"),
      .values = TM_STR("none | (probe | open | link | connect | loan | publish | take | close)-"
-                      "(error | mute | garbage | code | odd | again | hang | chatter | crash | exit | throw | junk | noise), "
+                      "(error | mute | garbage | code | odd | again | hang | chatter | crash | exit | throw | junk | broken | noise), "
                       "loan-(null | short | misaligned), take-(null | short)"),
      .summary = TM_STR("which call makes which trouble")},
     {.name = TM_STR("side"),

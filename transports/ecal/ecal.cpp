@@ -306,7 +306,8 @@ struct tm_link final : private eCAL::CPayloadWriter {
                 pause = std::min(2 * pause, kMostPause);
                 if (greet_all(is_counted) && is_counted && left > 0) {
                     --left;
-                    pause = kLeastPause;
+                    // They are one for each buffer, and none gets lost.
+                    pause = node.settings.is_shm ? kLeastPause : pause;
                 }
             }
             if (left == 0 && (heard & node.peers) == node.peers) {

@@ -289,6 +289,13 @@ pub struct Report {
     pub failed: Option<String>,
 }
 
+impl Report {
+    /// Messages of all streams that came damaged.
+    pub fn damaged(&self) -> u64 {
+        self.arrived.iter().map(|arrived| arrived.damaged).fold(0, u64::saturating_add)
+    }
+}
+
 /// What has come of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrived {

@@ -262,7 +262,8 @@ impl SubExperimentResult {
     /// Messages of all cells that were not what was sent; failed calls are none.
     pub fn damaged(&self) -> u64 {
         let cells = self.cells.iter().filter(|cell| cell.rpc.is_empty());
-        cells.map(Cell::damaged).fold(0, u64::saturating_add)
+        let proof = self.path_proof.as_ref().map_or(0, |proof| proof.damaged);
+        cells.map(Cell::damaged).fold(proof, u64::saturating_add)
     }
 }
 
@@ -275,6 +276,9 @@ pub struct PathProof {
     pub verdict: Verdict,
     /// What the operating system showed, in one line.
     pub evidence: String,
+    /// Messages of the proof itself that came damaged.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub damaged: u64,
     /// Who tried to get into a secured transport, after the true pair had; empty if it is not secured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intruders: Vec<IntruderTrial>,

@@ -212,6 +212,7 @@ NOT RUN: pipe, round 2
             claim: tripmeter_model::Path::SharedMemory,
             verdict: Verdict::Failed,
             evidence: "2048 bytes went over a socket".to_owned(),
+            damaged: 0,
             intruders: Vec::new(),
         };
         manifest.sub_experiments[0].path_proof.as_mut().unwrap().verdict = Verdict::NotVisible;

@@ -102,6 +102,7 @@ pub fn result<'a>(
             claim: Path::UnixStream,
             verdict: Verdict::Proven,
             evidence: "20000 bytes went over unix-stream".to_owned(),
+            damaged: 0,
             intruders: Vec::new(),
         }),
         memory_lock: None,

@@ -9,13 +9,29 @@ use tripmeter_model::payload::display_size;
 /// The outcome of a proof, in a word or two.
 pub fn proof(sub: &Merged<'_>) -> &'static str {
     match sub.proof().map(|(_, proof)| (proof.verdict, proof.intruders.is_empty())) {
+        Some((Verdict::Failed, _)) => "FAILED",
+        _ if damaged(sub) > 0 => "damaged",
         Some((Verdict::Proven, true)) => "ok",
         Some((Verdict::Proven, false)) => "ok, secured",
-        Some((Verdict::Failed, _)) => "FAILED",
         Some((Verdict::NotVisible, true)) => "not visible",
         Some((Verdict::NotVisible, false)) => "not proven",
         None => "-",
     }
+}
+
+/// Messages of path proofs that came damaged, in all rounds.
+fn damaged(sub: &Merged<'_>) -> u64 {
+    let proofs = sub.results.iter().filter_map(|result| result.path_proof.as_ref());
+    proofs.map(|proof| proof.damaged).fold(0, u64::saturating_add)
+}
+
+/// A line if messages of the path proof came damaged.
+fn damaged_proof(sub: &Merged<'_>) -> Option<String> {
+    let (planned, damaged) = (sub.planned, damaged(sub));
+    let messages = counted(damaged as usize, "message");
+    (damaged > 0).then(|| {
+        format!("DAMAGED: {} ({}): {messages} came damaged while its path was proven", planned.name, planned.transport)
+    })
 }
 
 /// A loud line if the payload did not go the way that the transport claims.
@@ -46,7 +62,8 @@ fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
 /// What keeps sub-experiments as a whole from being good: failed proofs first, then what is missing.
 pub fn outcomes<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Vec<String> {
     let proofs = subs.clone().filter_map(failed_proof).chain(subs.clone().filter_map(doubtful_security));
-    proofs.chain(subs.flat_map(unfinished)).collect()
+    let damaged = subs.clone().filter_map(damaged_proof);
+    proofs.chain(damaged).chain(subs.flat_map(unfinished)).collect()
 }
 
 /// A line for each round that failed, was interrupted or not run.

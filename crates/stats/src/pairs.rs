@@ -103,6 +103,12 @@ pub fn trouble(result: &SubExperimentResult) -> Option<String> {
             return Some("it did not come to its end".to_owned());
         }
     }
-    let proof = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed)?;
-    Some(format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
+    let proof = result.path_proof.as_ref()?;
+    match proof.damaged {
+        _ if proof.verdict == Verdict::Failed => {
+            Some(format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
+        }
+        0 => None,
+        damaged => Some(format!("{damaged} messages of its path proof came damaged")),
+    }
 }

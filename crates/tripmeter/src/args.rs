@@ -236,7 +236,7 @@ pub struct AllowedArgs {
     /// That nothing came of what was sent is no failure: the exit code says nothing of it
     #[arg(long)]
     pub allow_loss: bool,
-    /// That messages came damaged is no failure: the exit code says nothing of it
+    /// That messages came damaged is no failure: the exit code says nothing of it, and no results are left out for it
     #[arg(long)]
     pub allow_damage: bool,
 }
@@ -331,7 +331,8 @@ pub struct PluginArgs {
 
 Plugins tripmeter_<system>.so are found in the folders of the variable TRIPMETER_TRANSPORTS (with
 colons between them), in `transports` beside this program and beside its folder, and in
-$XDG_DATA_HOME/tripmeter/transports.")]
+$XDG_DATA_HOME/tripmeter/transports. Of the latter three those are left out, and
+named, that somebody else can write.")]
 pub struct TransportsArgs {
     /// Systems to list; all of them if none is named
     #[arg(value_name = "SYSTEM")]

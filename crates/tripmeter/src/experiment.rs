@@ -36,10 +36,11 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
     // Who can write there could have this user run anything.
-    let beside = program.ancestors().skip(1).take(2).map(|folder| folder.join("transports"));
-    folders.extend(beside.filter_map(|folder| match trusted(&folder, program) {
+    let usual = program.ancestors().skip(1).take(2).map(Path::to_path_buf).chain(data_folder());
+    let named: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+    folders.extend(usual.map(|folder| folder.join("transports")).filter_map(|folder| match trusted(&folder, program) {
         Ok(folder) => Some(folder),
-        Err(_) if !folder.exists() => None,
+        Err(_) if folder.canonicalize().map_or(true, |folder| named.contains(&folder)) => None,
         Err(why) => {
             let folder = folder.display();
             output::say(&format!(
@@ -48,11 +49,10 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
             None
         }
     }));
-    folders.extend(data_folder().map(|folder| folder.join("transports")));
     folders
 }
 
-/// A folder of transports beside the program, without links, unless it or one of them may be somebody else's.
+/// A folder of transports that nobody has named, without links, unless it or one of them may be somebody else's.
 fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
     let folder = folder.canonicalize()?;
     let check = |path: &Path| stranger_at(path, program)?.map_or(Ok(()), |why| Err(io::Error::other(why)));
@@ -66,7 +66,11 @@ fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
         if entry.file_type()?.is_symlink() {
             return Err(io::Error::other(format!("'{}' is a link", entry.path().display())));
         }
-        check(&entry.path())?;
+        match check(&entry.path()) {
+            // It is being built anew.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result?,
+        }
     }
     Ok(folder)
 }

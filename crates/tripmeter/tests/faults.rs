@@ -174,6 +174,36 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
 }
 
 #[test]
+fn damage_in_the_path_proof_is_a_failure_unless_it_is_meant() {
+    let _alone = alone();
+    let cases: Vec<_> = ["pingpong", "channel", "throughput", "rpc"]
+        .into_iter()
+        .flat_map(|pattern| ["leader", "follower"].map(|side| (pattern, side)))
+        // One way, a follower sends nothing.
+        .filter(|(pattern, side)| *side == "leader" || ["pingpong", "rpc"].contains(pattern))
+        .collect();
+    at_once(&cases, |(pattern, side)| {
+        let transport = format!("inmem?side={side}&damage_body=10,30,50");
+        let run = |more: &[&str]| {
+            let folder = folder();
+            let output = folder.path().display().to_string();
+            let words =
+                ["run", "-q", "--no-floor", "-t", &transport, "--pattern", pattern, "--touch", "full", "-n", "100"];
+            let rest = ["--payloads", "1k", "--loss-timeout", "2", "--attempts", "1", "-o", &output];
+            let finished = Tripmeter::new(words.iter().chain(&rest).chain(more)).run();
+            let manifest = manifest(folder.path());
+            let result = &manifest.sub_experiments[0];
+            assert_eq!((result.path_proof.as_ref().unwrap().damaged, result.cells[0].damaged()), (3, 0), "{pattern}");
+            finished
+        };
+        let failed = run(&[]).with(exit::PARTIAL).says(&["3 messages of its path proof came damaged"]).clean();
+        let row = failed.stdout.lines().find(|line| line.starts_with("inmem/queue")).unwrap();
+        assert!(row.ends_with("damaged") && failed.stdout.contains("DAMAGED: "), "{}", failed.stdout);
+        run(&["--allow-damage"]).with(exit::GOOD).clean();
+    });
+}
+
+#[test]
 fn lost_messages_are_counted_and_are_no_failure() {
     let _alone = alone();
     let two = format!("lose={HIT},{}", HIT + 17);

@@ -167,7 +167,15 @@ fn plugins_of_strangers_beside_the_program_are_left_out() {
     let place = place.path().canonicalize().unwrap();
     let (program, plugins) = (place.join("bin/tripmeter"), place.join("transports"));
     fs::create_dir(place.join("bin")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_tripmeter"), &program).unwrap();
+    // In another process: one that is started meanwhile from here would hold it open to write.
+    assert!(
+        Command::new("cp")
+            .args([env!("CARGO_BIN_EXE_tripmeter"), "bin/"])
+            .current_dir(&place)
+            .status()
+            .unwrap()
+            .success()
+    );
     fs::create_dir(&plugins).unwrap();
     let file = |name: &str, mode: u32| {
         let file = plugins.join(name);

@@ -15,6 +15,8 @@ pub(crate) const NO_LINK: i32 = OFlags::NOFOLLOW.bits() as i32;
 pub(crate) const NO_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
 /// To open a file: neither to read nor to write, only to look at it.
 pub(crate) const ONLY_A_PATH: i32 = OFlags::PATH.bits() as i32;
+/// Of a folder: what is in it can be removed and renamed by its owner only.
+const STICKY: u32 = Mode::SVTX.bits();
 /// To open a file: what is no folder is refused.
 pub(crate) const FOLDER: i32 = OFlags::DIRECTORY.bits() as i32;
 
@@ -113,28 +115,38 @@ pub fn names_in(folder: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
+/// Whoever a user namespace has no number for.
+///
+/// # Source
+/// `/proc/sys/kernel/overflowuid`, by default.
+const UNKNOWN_USER: u32 = 65534;
+
 /// Why a folder or file beside a program may be of somebody who cannot exchange the program itself, and is not to be run as
-/// part of it; `None` if it is of this user, root, or whoever has the program and its folder. Both paths are without links
+/// part of it; `None` if it is of this user, of root, or of whoever can exchange the program. Both paths are without links
 /// ([`fs::canonicalize`]): then what is looked at is what is used afterwards.
 ///
 /// # Errors
 /// If there is no such folder or file.
 pub fn stranger_at(path: &Path, program: &Path) -> io::Result<Option<String>> {
-    // A program that runs may have been replaced.
-    let trusted: Vec<_> = program.ancestors().take(2).filter_map(|place| fs::symlink_metadata(place).ok()).collect();
-    let is_trusted = |user: u32| user == super::user_id() || user == 0 || trusted.iter().any(|of| of.uid() == user);
-    let has_program = |group: u32| trusted.iter().any(|of| of.gid() == group && of.mode() & 0o020 != 0);
+    let user = super::user_id();
+    // Where the program can be exchanged: in a folder of everybody's, such as /tmp, only by the owner of what is in it. A
+    // program that runs may have been replaced.
+    let places = program.ancestors().filter_map(|place| fs::symlink_metadata(place).ok());
+    let places: Vec<_> = places.filter(|found| !found.is_dir() || found.mode() & STICKY == 0).collect();
+    let is_owner = |owner| owner != UNKNOWN_USER && places.iter().any(|found| found.uid() == owner);
+    let is_group = |group| places.iter().any(|found| found.gid() == group && found.mode() & 0o020 != 0);
+    let is_everybodys = places.iter().any(|found| found.mode() & 0o002 != 0);
     // Whoever can write a folder that both are in can exchange the program.
     for (depth, place) in path.ancestors().take_while(|place| !program.starts_with(place)).enumerate() {
         let found = fs::symlink_metadata(place)?;
-        let mode = found.mode();
-        // What lies in a folder of everybody's, such as /tmp, can be exchanged by its owner only.
-        let is_kept = depth > 0 && mode & 0o1000 != 0;
-        let is_open = mode & 0o002 != 0 || (mode & 0o020 != 0 && !has_program(found.gid()));
-        let why = if !is_trusted(found.uid()) {
-            format!("belongs to user {}", found.uid())
-        } else if is_open && !is_kept {
-            format!("has mode {:o}: others can write it", mode & 0o777)
+        let (owner, group, mode) = (found.uid(), found.gid(), found.mode());
+        let is_kept = depth > 0 && mode & STICKY != 0;
+        // By convention, a group of this user's number is this user's alone.
+        let is_of_group = mode & 0o020 != 0 && !is_group(group) && (owner, group) != (user, user);
+        let why = if owner != user && owner != 0 && !is_owner(owner) {
+            format!("belongs to user {owner}")
+        } else if (is_of_group || (mode & 0o002 != 0 && !is_everybodys)) && !is_kept {
+            format!("has mode {:o}: others can write it", mode & 0o7777)
         } else {
             continue;
         };
@@ -160,31 +172,40 @@ mod tests {
         fs::create_dir_all(&below).unwrap();
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         let are_strangers = || [&folder, &below].map(|path| stranger_at(path, &program).unwrap().is_some());
-        // The group may write there if it may write the program.
-        for (of_program, mode, expected) in [
-            (0o755, 0o755, false),
-            (0o755, 0o775, true),
-            (0o755, 0o777, true),
-            (0o755, 0o757, true),
-            (0o775, 0o775, false),
-            (0o775, 0o777, true),
+        // The group, and everybody, may write there who may write the program or its folder.
+        let user = super::super::user_id();
+        let is_private = fs::metadata(&folder).is_ok_and(|found| (found.uid(), found.gid()) == (user, user));
+        for (of_home, of_program, mode, expected) in [
+            (0o755, 0o755, 0o755, false),
+            (0o755, 0o755, 0o775, !is_private),
+            (0o755, 0o755, 0o777, true),
+            (0o755, 0o755, 0o757, true),
+            (0o755, 0o775, 0o775, false),
+            (0o775, 0o755, 0o775, false),
+            (0o755, 0o775, 0o777, true),
+            (0o777, 0o755, 0o777, false),
+            (0o1777, 0o755, 0o777, true),
         ] {
             set(&program, of_program);
-            set(&home, 0o755);
+            set(&home, of_home);
             set(&folder, mode);
-            assert_eq!(are_strangers(), [expected; 2], "{of_program:o} {mode:o}");
+            assert_eq!(are_strangers(), [expected; 2], "{of_home:o} {of_program:o} {mode:o}");
         }
         // Of what is in a folder of everybody's, only that itself counts.
         set(&folder, 0o1777);
         assert_eq!(are_strangers(), [true, false]);
         set(&folder, 0o755);
         // Only root can give a folder away; to whom the program belongs, may put something beside it.
-        if chown(&folder, Some(12345), None).is_ok() && super::super::user_id() != 12345 {
+        if chown(&folder, Some(12345), None).is_ok() && user != 12345 {
             let told = format!("'{}' belongs to user 12345", folder.display());
             let found = [&folder, &below].map(|path| stranger_at(path, &program).unwrap());
             assert_eq!(found, [Some(told.clone()), Some(told)]);
-            chown(&program, Some(12345), None).unwrap();
-            assert_eq!(are_strangers(), [false; 2]);
+            // Nor does a folder of everybody's say who can exchange the program.
+            for (owner, mode, expected) in [(12345, 0o1777, true), (12345, 0o755, false), (UNKNOWN_USER, 0o755, true)] {
+                [&home, &folder].iter().for_each(|path| chown(path, Some(owner), None).unwrap());
+                set(&home, mode);
+                assert_eq!(are_strangers(), [expected; 2], "{owner} {mode:o}");
+            }
         }
     }
 }

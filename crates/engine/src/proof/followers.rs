@@ -16,7 +16,8 @@ pub fn of_all(proofs: Vec<PathProof>) -> PathProof {
         let worst = proofs.iter().max_by_key(|proof| badness(proof.verdict)).expect("there are several").verdict;
         let each = proofs.iter().enumerate().map(|(index, proof)| format!("follower {index}: {}", proof.evidence));
         let evidence = each.collect::<Vec<_>>().join("; ");
-        return PathProof { claim: proofs[0].claim, verdict: worst, evidence, intruders: Vec::new() };
+        let damaged = proofs.iter().map(|proof| proof.damaged).sum();
+        return PathProof { claim: proofs[0].claim, verdict: worst, evidence, damaged, intruders: Vec::new() };
     }
     proofs.into_iter().next().expect("there is a follower")
 }
@@ -26,15 +27,23 @@ mod tests {
     use super::*;
 
     fn proof(verdict: Verdict, evidence: &str) -> PathProof {
-        PathProof { claim: tripmeter_abi::Path::Udp, verdict, evidence: evidence.to_owned(), intruders: Vec::new() }
+        PathProof {
+            claim: tripmeter_abi::Path::Udp,
+            verdict,
+            evidence: evidence.to_owned(),
+            damaged: 0,
+            intruders: Vec::new(),
+        }
     }
 
     #[test]
     fn one_is_as_it_is_and_of_several_the_worst_counts() {
         let one = proof(Verdict::Proven, "so");
         assert_eq!(of_all(vec![one.clone()]), one);
-        let all = of_all(vec![one.clone(), proof(Verdict::Failed, "other"), proof(Verdict::NotVisible, "dark")]);
-        assert_eq!(all, proof(Verdict::Failed, "follower 0: so; follower 1: other; follower 2: dark"));
+        let damaged = |count| PathProof { damaged: count, ..proof(Verdict::Failed, "other") };
+        let all = of_all(vec![one.clone(), damaged(2), PathProof { damaged: 1, ..proof(Verdict::NotVisible, "dark") }]);
+        let evidence = "follower 0: so; follower 1: other; follower 2: dark".to_owned();
+        assert_eq!(all, PathProof { evidence, ..damaged(3) });
         let all = of_all(vec![one, proof(Verdict::NotVisible, "dark")]);
         assert_eq!(all.verdict, Verdict::NotVisible);
     }

@@ -39,6 +39,8 @@ const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
 /// How long a leader may say that it lives and do nothing else, besides the pauses that are planned. A reader of logs may take
 /// long.
 const LONGEST_STANDING: Duration = LONGEST_READING.saturating_mul(2);
+/// Most processes that try to intrude; there are two kinds of them.
+const MOST_INTRUSIONS: usize = 8;
 /// How long a hundred million samples may take to be sorted and written.
 const WRITING_TIME: Duration = Duration::from_secs(600);
 
@@ -150,6 +152,8 @@ struct ProcessGroup {
     logged: (u64, u64),
     /// The leader has told what it used.
     has_used: bool,
+    /// Intruders have tried.
+    has_intruded: bool,
     /// Why it measures nothing more, if it has said so.
     broken: Option<String>,
     movement: Movement,
@@ -207,7 +211,7 @@ impl ProcessGroup {
         let incoming = Incoming::new(incoming);
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
-        let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts);
+        let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts.max(1));
         let plan = plan.clone();
         let is_log = plan.pattern == Pattern::Log;
         let processor_time = is_log.then(|| ProcessorTime::watch(leader.pid())).flatten();
@@ -230,6 +234,7 @@ impl ProcessGroup {
             is_growing: false,
             logged: (0, 0),
             has_used: false,
+            has_intruded: false,
             broken: None,
             movement: Movement::new(cells, Instant::now()),
         })
@@ -374,9 +379,16 @@ impl ProcessGroup {
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
             }
             FromLeader::Broken(why) => self.broken = Some(why),
+            FromLeader::Intrude(_) if std::mem::replace(&mut self.has_intruded, true) => {
+                return Some(Outcome::Killed("the leader asks twice for intruders".to_owned()));
+            }
             FromLeader::Intrude(intrusions) => {
                 let (environment, log) = (&self.plan.environment, &self.log);
-                let trials = intrusions.iter().map(|one| intrusion::attempt(run, one, environment, log)).collect();
+                let trials = intrusions
+                    .iter()
+                    .take(MOST_INTRUSIONS)
+                    .map(|one| intrusion::attempt(run, one, environment, log))
+                    .collect();
                 if self.leader.send(&ToWorker::Intruded(trials)).is_err() {
                     return Some(Outcome::Vanished);
                 }
@@ -427,7 +439,7 @@ impl ProcessGroup {
         if let Err(error) = self.note_log(run, &mut cell) {
             return Some(Outcome::Killed(format!("results cannot be written: {error}")));
         }
-        let attempts = run.plan.attempts as usize;
+        let attempts = run.plan.attempts.max(1) as usize;
         let (cells, planned) = (&mut run.current().cells, self.plan.payloads.len());
         let replaced = if std::mem::replace(&mut self.again, again) { cells.pop() } else { self.replaced.take() };
         cell.earlier_attempts = replaced.map_or_else(Vec::new, |mut before| {
@@ -474,6 +486,15 @@ impl ProcessGroup {
         if let Some(meeting) = &mut run.meeting {
             meeting.finish();
         }
+        let broken = self.broken.take();
+        let outcome = match (outcome, &broken) {
+            (Outcome::Done, Some(why)) => Outcome::Failed(why.clone()),
+            (Outcome::Interrupted, Some(why)) => {
+                (run.watch)(&Event::Note(format!("before it was interrupted: {why}")));
+                Outcome::Interrupted
+            }
+            (outcome, _) => outcome,
+        };
         let why = match outcome {
             Outcome::Done => {
                 for index in 0..self.followers.len() {
@@ -505,7 +526,7 @@ impl ProcessGroup {
             }
         };
         // It had said why it measures nothing more, and only did not come to its end as it should.
-        let why = match self.broken.take() {
+        let why = match broken {
             Some(broken) if !why.contains(&broken) => format!("{broken}; then {why}"),
             _ => why,
         };

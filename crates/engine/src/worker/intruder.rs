@@ -20,7 +20,7 @@ const PROCESS_TIME: Duration = Duration::from_secs(10);
 
 /// Longest that one trial lasts: joining, and then connecting.
 pub fn longest(intrusion: &Intrusion) -> Duration {
-    OPEN_TIMEOUT + PROCESS_TIME + Duration::from_nanos(intrusion.timeout_ns)
+    OPEN_TIMEOUT + PROCESS_TIME + Duration::from_nanos(intrusion.timeout_ns).min(OPEN_TIMEOUT * PATIENCE)
 }
 
 /// Plays an intruder; the supervisor, at the other end of `stream`, is told what came of it.

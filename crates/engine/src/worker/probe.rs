@@ -50,14 +50,15 @@ pub(super) fn follow(
     if !follower.is_called_back() {
         observer.parked();
     }
+    let mut arrived = Vec::new();
     if begin.task == Task::Count {
-        follower.count(endpoint, inboxes, begin.first, Some(&mut observer))?;
+        arrived.push(follower.count(endpoint, inboxes, begin.first, Some(&mut observer))?);
     } else {
         let names_request = follower.pattern() == Pattern::Rpc;
         let answers = Answering { names_request, follower: follower.number(), ..Answering::default() };
         follower.answer(endpoint, inboxes, answers, Some(&mut observer))?;
     }
-    follower.report(Report { evidence: Some(observer.finish()), ..Report::default() })
+    follower.report(Report { arrived, evidence: Some(observer.finish()), ..Report::default() })
 }
 
 /// The leader's half: the verdict over both sides' evidence; of several followers one after the other.
@@ -78,7 +79,9 @@ pub(super) fn lead(
             std::thread::sleep(PAUSE * tries);
             // A follower that others keep from the processors may have lost messages: they come more slowly then.
             rest = if is_whole { rest } else { 2 * rest };
+            let damaged = proof.damaged;
             (proof, is_whole) = prove(leader, session, baseline, variant, follower, rest)?;
+            proof.damaged += damaged;
             tries += 1;
         }
         leader.controls.sign_of_life();
@@ -109,33 +112,37 @@ fn prove(
     }
     let task = if is_one_way(leader.job.sub_experiment.pattern) { Task::Count } else { Task::Answer };
     leader.controls.ask(follower, &begin(task, true))?;
-    let answered = if task == Task::Count {
+    let (answered, mut damaged) = if task == Task::Count {
         send(leader, session, &mut observer, plan, rest)?;
-        Err(observer)
+        (Err(observer), 0)
     } else {
-        exchange(leader, session, follower, &mut observer, plan)?;
-        Ok(observer.finish())
+        let damaged = exchange(leader, session, follower, &mut observer, plan)?;
+        (Ok(observer.finish()), damaged)
     };
     leader.controls.send_all(&ToFollower::End { last: vec![session.sequence] })?;
     let patience = Patience::taking(leader.job.loss_timeout_ns);
-    let Some(other) = leader.controls.recv_report(follower, patience)?.evidence else {
+    let report = leader.controls.recv_report(follower, patience)?;
+    damaged += report.damaged();
+    let Some(other) = report.evidence else {
         return Err(Error::Failed("the follower sent no evidence of its path".to_owned()));
     };
     // One way, the system's own threads may go on sending after the last call has returned, until all has arrived.
     let own = answered.unwrap_or_else(Observer::finish);
     for silent in others {
-        leader.controls.recv_report(silent, patience)?;
+        damaged += leader.controls.recv_report(silent, patience)?.damaged();
     }
-    Ok((verdict(variant, plan, &own, &other), other.has_received(plan.messages)))
+    let proof = PathProof { damaged, ..verdict(variant, plan, &own, &other) };
+    Ok((proof, other.has_received(plan.messages)))
 }
 
+/// Returns how many messages came damaged.
 fn exchange(
     leader: &mut Leader,
     session: &mut Session<'_>,
     follower: u32,
     observer: &mut Observer,
     plan: ProbePlan,
-) -> Result<()> {
+) -> Result<u64> {
     let mut ticks = vec![0; plan.messages as usize];
     let (shared, base) = (leader.shared.clone(), leader.job.timebase);
     let setting = leader.setting(&session.inboxes[0], &shared);
@@ -158,7 +165,7 @@ fn exchange(
     leader.disarm();
     session.sequence = trips.sequence();
     match result {
-        Ok(_) => leader.check_stop(),
+        Ok(_) => leader.check_stop().map(|()| trips.answers().counts().damaged),
         Err(failure) => Err(leader.controls.diagnose(failure)),
     }
 }

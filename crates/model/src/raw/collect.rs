@@ -256,7 +256,8 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             return Ok(());
         }
         // Of several ranges, those that are merged are counted again.
-        if usize::from(self.head.is_some()) + self.open.len() + self.done.len() >= MOST_PAYLOADS {
+        let is_known = self.known.contains(&bytes.key()) || self.head.as_ref().is_some_and(|head| head.bytes == bytes);
+        if !is_known && usize::from(self.head.is_some()) + self.open.len() + self.done.len() >= MOST_PAYLOADS {
             return Err(Stop::TooManyPayloads(self.lines));
         }
         if !self.held_all
@@ -265,7 +266,8 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             self.places.clear();
             self.complete(held);
         }
-        if self.known.contains(&bytes.key()) || self.head.as_ref().is_some_and(|head| head.bytes == bytes) {
+        // The payload before this one may be it only now.
+        if is_known || self.head.as_ref().is_some_and(|head| head.bytes == bytes) {
             return Err(Stop::Scattered);
         }
         let latencies_us = SPARE.take();

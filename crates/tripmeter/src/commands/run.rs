@@ -198,9 +198,16 @@ pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if failed || !bad.is_empty() || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
 }
 
-/// A line for each payload whose messages came damaged, or of which nothing came.
+/// A line for each path proof or payload whose messages came damaged, and for each payload of which nothing came.
 fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     let mut lines = Vec::new();
+    let proofs = manifest.sub_experiments.iter().filter_map(|result| Some((result, result.path_proof.as_ref()?)));
+    for (result, proof) in proofs.filter(|(_, proof)| proof.damaged > 0 && !allowed.allow_damage) {
+        let (name, damaged) = (&result.name, proof.damaged);
+        lines.push(format!(
+            "{name}: {damaged} messages of its path proof came damaged; --allow-damage makes that no failure"
+        ));
+    }
     let cells = manifest.sub_experiments.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
     for (result, cell) in cells {
         let place = format!("{} at {} bytes", result.name, cell.payload_bytes);

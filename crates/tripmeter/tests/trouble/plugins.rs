@@ -149,6 +149,18 @@ fn junk_on_the_control_channel_is_called_junk() {
 }
 
 #[test]
+fn what_a_leader_said_before_it_died_comes_first() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let troubles = [Trouble { place: "take", kind: "broken", side: "leader", after: IN_THE_CELL, wait: "block" }];
+    let finished = run(&experiment(folder.path(), &troubles), &results).run();
+    check(finished, &results, &troubles, |_| {
+        vec!["it broke on purpose in take; then the leader process was ended by signal 11".to_owned()]
+    });
+}
+
+#[test]
 fn one_that_dies_of_an_exception_is_quoted() {
     let _alone = alone();
     let folder = folder();
