@@ -140,9 +140,9 @@ static int32_t check_payload(const tm_node_options *options, const config *found
     return options->max_payload_bytes <= largest ? TM_OK : too_large(found, options->max_payload_bytes, largest, error);
 }
 
-/* Over TCP, Cyclone DDS 0.10 may abort if a peer closes its connection while a thread here still writes to it: the thread
- * that receives then frees the connection with its locked mutex. So nobody closes one before all have said their last
- * words. */
+/* Over TCP, Cyclone DDS 0.10 may abort if a peer closes its connection while a thread here still writes to it: the
+ * thread that receives then frees the connection with its locked mutex. So nobody closes one before all have said their
+ * last words. */
 static void node_close(tm_node *node)
 {
     if (node->participant > 0) {

@@ -199,8 +199,8 @@ static inline int32_t become_member(session *opened, tm_error *error)
     return TM_OK;
 }
 
-/* Says that this process has left, and waits until all have, but not for one that hangs. When an intruder leaves, the true
- * pair stays: it waits until nobody answers it any more. */
+/* Says that this process has left, and waits until all have, but not for one that hangs. When an intruder leaves, the
+ * true pair stays: it waits until nobody answers it any more. */
 static inline void leave_together(session *left)
 {
     if (left->is_outsider) {
