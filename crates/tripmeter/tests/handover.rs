@@ -6,7 +6,7 @@ use common::traces::{Workers, workers};
 use common::{Finished, LONGEST, Tripmeter, aloud, folder, manifest};
 use std::path::Path;
 use std::process::Command;
-use tripmeter_model::manifest::{Manifest, ModeChange};
+use tripmeter_model::manifest::{Cell, Manifest, ModeChange};
 
 /// At 500 per second, five seconds for each attempt: as long a test has to move the workers.
 const MESSAGES: usize = 2500;
@@ -18,10 +18,13 @@ fn rows(file: &Path, payload: &str) -> usize {
     text.lines().filter(|line| line.starts_with(payload)).count()
 }
 
-/// What a manifest holds so far.
+/// How many payloads are finished by the manifest, and are not measured again.
 fn cells(results: &Path) -> usize {
     let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
-    let first = |so_far: Manifest| so_far.sub_experiments.first().map(|one| one.cells.len());
+    let is_last = |cell: &Cell| cell.handover_changed.is_none() || cell.earlier_attempts.len() == 2;
+    let first = |so_far: Manifest| {
+        so_far.sub_experiments.first().map(|one| one.cells.iter().filter(|cell| is_last(cell)).count())
+    };
     serde_json::from_str(&text).ok().and_then(first).unwrap_or(0)
 }
 

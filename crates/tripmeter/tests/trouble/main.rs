@@ -29,7 +29,12 @@ const SAMPLES: usize = 400;
 
 /// An experiment of one long sub-experiment `long`, and a short one, `after`, that must not suffer from it.
 fn long_and_after(folder: &Path, transport: &str, wait: &str) -> PathBuf {
-    let payloads = (1000..1000 + MANY_PAYLOADS).map(|bytes| bytes.to_string()).collect::<Vec<_>>().join(",");
+    many_and_after(folder, transport, wait, MANY_PAYLOADS)
+}
+
+/// The same with so many payloads.
+fn many_and_after(folder: &Path, transport: &str, wait: &str, payloads: u64) -> PathBuf {
+    let payloads = (1000..1000 + payloads).map(|bytes| bytes.to_string()).collect::<Vec<_>>().join(",");
     let mut text = "floor = false\nwarmup = 10\n".to_owned();
     for (name, transport, wait, samples, payloads) in
         [("long", transport, wait, SAMPLES, payloads.as_str()), ("after", "uds/stream", "block", 100, "4096")]
