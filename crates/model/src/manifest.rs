@@ -284,6 +284,13 @@ pub struct PathProof {
     pub intruders: Vec<IntruderTrial>,
 }
 
+impl PathProof {
+    /// One without damage, of a transport that nobody else tried to get into.
+    pub fn new(claim: tripmeter_abi::Path, verdict: Verdict, evidence: String) -> Self {
+        Self { claim, verdict, evidence, damaged: 0, intruders: Vec::new() }
+    }
+}
+
 /// Somebody who must not be let in by a secured transport, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IntruderTrial {

@@ -208,13 +208,11 @@ NOT RUN: pipe, round 2
             result(&mut manifest, name, 2, &[(1024, 1000.0)]);
         }
         let proof = manifest.sub_experiments[3].path_proof.as_mut().unwrap();
-        *proof = PathProof {
-            claim: tripmeter_model::Path::SharedMemory,
-            verdict: Verdict::Failed,
-            evidence: "2048 bytes went over a socket".to_owned(),
-            damaged: 0,
-            intruders: Vec::new(),
-        };
+        *proof = PathProof::new(
+            tripmeter_model::Path::SharedMemory,
+            Verdict::Failed,
+            "2048 bytes went over a socket".to_owned(),
+        );
         manifest.sub_experiments[0].path_proof.as_mut().unwrap().verdict = Verdict::NotVisible;
         let text = all(&manifest);
         let loud = "PATH PROOF FAILED: shm (shm/chunks), round 2: claimed shared-memory, seen: 2048 bytes went over a socket; \

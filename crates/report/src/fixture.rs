@@ -98,13 +98,11 @@ pub fn result<'a>(
         transport_version: "0.1.0".to_owned(),
         system_version: "1.0".to_owned(),
         same_process: false,
-        path_proof: Some(PathProof {
-            claim: Path::UnixStream,
-            verdict: Verdict::Proven,
-            evidence: "20000 bytes went over unix-stream".to_owned(),
-            damaged: 0,
-            intruders: Vec::new(),
-        }),
+        path_proof: Some(PathProof::new(
+            Path::UnixStream,
+            Verdict::Proven,
+            "20000 bytes went over unix-stream".to_owned(),
+        )),
         memory_lock: None,
         cells: cells.iter().map(|&(payload, median)| cell(payload, median)).collect(),
         processes: Vec::new(),

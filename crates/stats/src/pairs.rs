@@ -68,10 +68,15 @@ impl<'a> Pairs<'a> {
         for a in &results[0].cells {
             let Some(b) = results[1].cells.iter().find(|cell| cell.payload_bytes == a.payload_bytes) else { continue };
             let cells = [a, b];
-            let whys = cells.map(|cell| match cell.rtt_half_ns {
-                None => Some("no message was answered".to_owned()),
-                Some(_) if cell.is_damaged() => Some(format!("{} messages came damaged", cell.damaged())),
-                Some(_) => None,
+            // A system that damages messages while its path is proven does so at any payload.
+            let damaged = [0, 1].map(|side: usize| {
+                let proof = results[side].path_proof.as_ref().map_or(0, |proof| proof.damaged);
+                cells[side].damaged().saturating_add(proof)
+            });
+            let whys = [0, 1].map(|side: usize| match (cells[side].rtt_half_ns, damaged[side]) {
+                (None, _) => Some("no message was answered".to_owned()),
+                (Some(_), 0) => None,
+                (Some(_), damaged) => Some(format!("{damaged} messages came damaged")),
             });
             if let ([None, None], [Some(of_a), Some(of_b)]) = (&whys, cells.map(|cell| cell.rtt_half_ns)) {
                 self.pairs.push(Pair { round, first, cells, figures: [of_a, of_b] });
@@ -103,12 +108,6 @@ pub fn trouble(result: &SubExperimentResult) -> Option<String> {
             return Some("it did not come to its end".to_owned());
         }
     }
-    let proof = result.path_proof.as_ref()?;
-    match proof.damaged {
-        _ if proof.verdict == Verdict::Failed => {
-            Some(format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
-        }
-        0 => None,
-        damaged => Some(format!("{damaged} messages of its path proof came damaged")),
-    }
+    let proof = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed)?;
+    Some(format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
 }

@@ -203,6 +203,11 @@ fn a_failing_side_is_told_and_its_rounds_are_in_no_verdict() {
     let rest = ["-q", "-n", "300", "--payloads", "64k", "--wait", "block", "--attempts", "1"];
     let done = ab(&place, &[&damaged[..], &rest].concat()).run().with(75).clean();
     assert!(done.stdout.contains("messages came damaged") && done.stdout.contains("FAILED: B"), "{}", done.stdout);
+
+    // Only while its path is proven.
+    let damaged = ["inmem", "inmem?damage_body=10,20", "--rounds", "6", "--touch", "full", "-o", "proof"];
+    let done = ab(&place, &[&damaged[..], &["--loss-timeout", "1"], &rest].concat()).run().with(75).clean();
+    assert!(done.stdout.contains("2 messages came damaged") && done.stdout.contains("FAILED: B"), "{}", done.stdout);
 }
 
 #[test]

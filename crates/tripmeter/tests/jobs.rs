@@ -221,6 +221,23 @@ fn what_a_manifest_says_counts() {
     assert!(!allowing(&requirements).with(0).stderr.contains("left out"));
     replace(&manifest, "\"damaged\": 3", "\"damaged\": 0");
 
+    // Damage in the path proof counts in the same way, by either method of comparison.
+    let proven = "\"verdict\": \"proven\"";
+    replace(&manifest, proven, &format!("\"damaged\": 4, {proven}"));
+    for words in [&["check", "-r", "limits.csv", "-e", "b"][..], &["compare", "-R", "a", "-r", "b", "-t", "1e9"]] {
+        let done = tripmeter(&place, words).run().with(1);
+        assert!(done.stdout.contains("4 messages came damaged"), "{}", done.stdout);
+        allowing(words).with(0);
+    }
+    run("c", &["--rounds", "4", "--raw", "none"]);
+    replace(&place.path().join("c/manifest.json"), proven, &format!("\"damaged\": 4, {proven}"));
+    let by_runs = ["compare", "-R", "c", "-r", "c", "--method", "runs"];
+    let done = tripmeter(&place, &by_runs).run().with(75);
+    assert!(done.stdout.contains("4 messages came damaged"), "{}", done.stdout);
+    assert!(!allowing(&by_runs).with(0).stdout.contains("damaged"));
+    fs::remove_dir_all(place.path().join("c")).unwrap();
+    replace(&manifest, &format!("\"damaged\": 4, {proven}"), proven);
+
     replace(&manifest, "\"verdict\": \"proven\"", "\"verdict\": \"failed\"");
     let done = check("b").with(1);
     assert!(done.stdout.contains(&format!("FAILED: {NAME}: its path proof failed: claimed")), "{}", done.stdout);

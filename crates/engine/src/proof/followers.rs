@@ -17,7 +17,7 @@ pub fn of_all(proofs: Vec<PathProof>) -> PathProof {
         let each = proofs.iter().enumerate().map(|(index, proof)| format!("follower {index}: {}", proof.evidence));
         let evidence = each.collect::<Vec<_>>().join("; ");
         let damaged = proofs.iter().map(|proof| proof.damaged).sum();
-        return PathProof { claim: proofs[0].claim, verdict: worst, evidence, damaged, intruders: Vec::new() };
+        return PathProof { damaged, ..PathProof::new(proofs[0].claim, worst, evidence) };
     }
     proofs.into_iter().next().expect("there is a follower")
 }
@@ -27,13 +27,7 @@ mod tests {
     use super::*;
 
     fn proof(verdict: Verdict, evidence: &str) -> PathProof {
-        PathProof {
-            claim: tripmeter_abi::Path::Udp,
-            verdict,
-            evidence: evidence.to_owned(),
-            damaged: 0,
-            intruders: Vec::new(),
-        }
+        PathProof::new(tripmeter_abi::Path::Udp, verdict, evidence.to_owned())
     }
 
     #[test]

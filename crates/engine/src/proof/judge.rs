@@ -32,7 +32,7 @@ pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof
         Verdict::Failed => format!("{} was claimed, but {finding}; seen: {seen}", claimed(claim)),
         Verdict::NotVisible => format!("{} was claimed; {finding}; seen: {seen}", claimed(claim)),
     };
-    PathProof { claim: claim.path, verdict, evidence, damaged: 0, intruders: Vec::new() }
+    PathProof::new(claim.path, verdict, evidence)
 }
 
 fn claimed(claim: &Claim) -> String {

@@ -150,7 +150,7 @@ pub fn judge_log(probe: &LogProbe, seen: &LogSeen, held: Held, counts: &Counts, 
         Verdict::Failed => format!("{} was claimed, but {finding}; seen: {seen}", probe.claim),
         Verdict::NotVisible => format!("{} was claimed; {finding}; seen: {seen}", probe.claim),
     };
-    PathProof { claim: probe.claim, verdict, evidence, damaged: 0, intruders: Vec::new() }
+    PathProof::new(probe.claim, verdict, evidence)
 }
 
 fn verdict(probe: &LogProbe, seen: &LogSeen, counts: &Counts, lines: &Lines) -> (Verdict, String) {

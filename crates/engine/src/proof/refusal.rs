@@ -58,13 +58,7 @@ mod tests {
     use tripmeter_abi::Path;
 
     fn judged(verdict: Verdict, refused: &[Option<bool>]) -> PathProof {
-        let proof = PathProof {
-            claim: Path::Udp,
-            verdict,
-            evidence: "datagrams".to_owned(),
-            damaged: 0,
-            intruders: Vec::new(),
-        };
+        let proof = PathProof::new(Path::Udp, verdict, "datagrams".to_owned());
         let trial = |(kind, refused): (&Intruder, &Option<bool>)| IntruderTrial {
             kind: *kind,
             refused: *refused,
