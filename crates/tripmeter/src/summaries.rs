@@ -105,7 +105,7 @@ impl ExperimentFolder {
             (Some(round), Some(parent)) => (parent, round),
             _ => (path, 1),
         };
-        let manifest = match folder.join("manifest.json").exists() {
+        let manifest = match folder.join("manifest.json").symlink_metadata().is_ok() {
             true => Some(commands::table::read(folder)?),
             false => None,
         };
@@ -223,8 +223,8 @@ impl ExperimentFolder {
         Some(cells.iter().map(|cell| Bytes::from(cell.payload_bytes)).collect())
     }
 
-    /// Why the figures of a sub-experiment are not those of what its name says, if so: its path proof failed, or messages
-    /// came damaged.
+    /// Why the figures of a sub-experiment do not count, if so: they are not of what its name says, as its path proof
+    /// failed; it failed itself, and what disturbed it may have begun before; or messages came damaged.
     pub fn distrust(&self, name: &str) -> Option<String> {
         let result = self.result(name)?;
         if let Some(proof) = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed) {
@@ -233,18 +233,11 @@ impl ExperimentFolder {
                 format!("its path proof failed: claimed {claim}, seen: {seen}; its figures are of something else");
             return Some(text);
         }
+        if result.status == Status::Failed {
+            return Some(format!("it failed: {}", result.error.as_deref().unwrap_or("no reason was recorded")));
+        }
         let damaged = result.damaged();
         (damaged > 0 && !self.allows_damage).then(|| format!("{damaged} messages came damaged (--allow-damage)"))
-    }
-
-    /// Why the figures of a sub-experiment are no value of its history or limits: as [`distrust`](Self::distrust), or
-    /// as it failed, and what disturbed it may have begun before.
-    pub fn unfit(&self, name: &str) -> Option<String> {
-        let failed = || {
-            let result = self.result(name).filter(|result| result.status == Status::Failed)?;
-            Some(format!("it failed: {}", result.error.as_deref().unwrap_or("no reason was recorded")))
-        };
-        self.distrust(name).or_else(failed)
     }
 
     /// What the latencies of a sub-experiment are the duration of, if a manifest says so.

@@ -238,6 +238,17 @@ fn what_a_manifest_says_counts() {
     fs::remove_dir_all(place.path().join("c")).unwrap();
     replace(&manifest, &format!("\"damaged\": 4, {proven}"), proven);
 
+    // A sub-experiment that failed after its last payload has all its figures.
+    let status = |status: &str, error: &str| format!("\"status\": \"{status}\",\n      \"error\": {error}");
+    let [complete, failed] = [status("complete", "null"), status("failed", "\"its daemon ended\"")];
+    replace(&manifest, &complete, &failed);
+    for done in [check("b"), compare("a", "b"), compare("b", "a")] {
+        let done = done.with(1);
+        assert!(done.stdout.contains("it failed: its daemon ended"), "{}", done.stdout);
+    }
+    allowing(&["check", "-r", "limits.csv", "-e", "b"]).with(1);
+    replace(&manifest, &failed, &complete);
+
     replace(&manifest, "\"verdict\": \"proven\"", "\"verdict\": \"failed\"");
     let done = check("b").with(1);
     assert!(done.stdout.contains(&format!("FAILED: {NAME}: its path proof failed: claimed")), "{}", done.stdout);

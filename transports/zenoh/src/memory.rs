@@ -1,6 +1,6 @@
 //! Where a message is written before zenoh gets it.
 
-use crate::segments::Turn;
+use crate::segments::{self, Turn};
 use crate::session::failed;
 use bytes::Bytes;
 use std::num::NonZeroUsize;
@@ -68,6 +68,12 @@ impl Shared {
         let bytes = options.max_payload_bytes.next_multiple_of(4096) * chunks(options.pattern);
         let layout = (bytes as usize, AllocAlignment::ALIGN_8_BYTES);
         let _turn = Turn::wait();
+        let shared = Self::make(layout);
+        segments::note_early(&options.scratch_dir, shared.is_err());
+        shared
+    }
+
+    fn make(layout: (usize, AllocAlignment)) -> Result<Self> {
         let provider = ShmProviderBuilder::default_backend(layout).wait();
         let provider = provider.map_err(failed("making a shared-memory provider"))?;
         let mut shared = Self { provider, lent: None };

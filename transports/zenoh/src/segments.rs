@@ -63,3 +63,13 @@ pub(crate) fn note(scratch: &Path) -> Result<()> {
         )))
     })
 }
+
+/// Notes what is there before the peers have connected, which they may never do; in a turn. What zenoh could only make in
+/// part has a name, and nobody maps it: zenoh removes it.
+pub(crate) fn note_early(scratch: &Path, has_failed: bool) {
+    if has_failed {
+        zenoh::shm::cleanup_orphaned_shm_segments();
+    }
+    // What another process has removed is found when the peers have connected.
+    let _ = note(scratch);
+}

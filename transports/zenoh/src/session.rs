@@ -69,7 +69,11 @@ impl Meeting {
             config.insert_json5(key, value).map_err(failed(&format!("setting {key} to {value}")))?;
         }
         let _turn = is_shared.then(Turn::wait);
-        let session = zenoh::open(config).wait().map_err(failed(&format!("trying to {verb} {endpoint}")))?;
+        let session = zenoh::open(config).wait();
+        if is_shared {
+            segments::note_early(&self.options.scratch_dir, session.is_err());
+        }
+        let session = session.map_err(failed(&format!("trying to {verb} {endpoint}")))?;
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
         Ok(session)
     }

@@ -76,7 +76,9 @@ fn kind(file: &Path) -> Result<Option<LatencyKind>, CliError> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // The files of a round are in a folder of their own.
     let folders = [folder.to_owned(), folder.join("..")];
-    let Some(folder) = folders.iter().find(|folder| folder.join("manifest.json").exists()) else { return Ok(None) };
+    let Some(folder) = folders.iter().find(|folder| folder.join("manifest.json").symlink_metadata().is_ok()) else {
+        return Ok(None);
+    };
     let manifest = table::read(folder)?;
     let name = sub_experiment(file);
     let plan = manifest.plan.sub_experiments.iter().find(|plan| name == Some(&plan.name));

@@ -270,7 +270,7 @@ fn pasts(database: &Path, allows_damage: bool) -> Result<Vec<Past>, CliError> {
         }
         folder.summarise(false)?;
         for measured in folder.measured()?.into_iter().filter(|measured| !measured.summary.rows.is_empty()) {
-            if let Some(why) = folder.unfit(&measured.name) {
+            if let Some(why) = folder.distrust(&measured.name) {
                 output::say(&format!("note: left out of the history: '{}' of '{}': {why}", measured.name, run.name));
                 continue;
             }

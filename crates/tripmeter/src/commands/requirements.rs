@@ -127,7 +127,7 @@ fn sources(runs: &[Run], allows_damage: bool) -> Result<Vec<RunSource>, CliError
             continue;
         }
         for source in &folder.sources {
-            if let Some(why) = folder.unfit(&source.name) {
+            if let Some(why) = folder.distrust(&source.name) {
                 output::say(&format!("note: left out: '{}' of run '{}': {why}", source.name, run.name));
                 continue;
             }

@@ -115,6 +115,35 @@ fn shared_memory_of_zenoh_that_another_process_removes_is_an_error() {
 }
 
 #[test]
+fn zenoh_that_runs_out_of_shared_memory_leaves_nothing() {
+    // Fills it as soon as the first process has made its first segment: too small to take longer than the rest.
+    const ROOM: u64 = 8 << 20;
+    const FILL: &str = r#"
+import os, time
+end = time.monotonic() + 60
+while not os.listdir("/dev/shm") and time.monotonic() < end:
+    pass
+full = os.open("/dev/shm/full", os.O_CREAT | os.O_WRONLY)
+try:
+    while True:
+        os.write(full, bytes(4096))
+except OSError:
+    pass
+"#;
+    let _alone = alone();
+    let Some(mut wrapper) = small("/dev/shm", ROOM).filter(|_| built("zenoh").is_some()) else { return };
+    let folder = folder();
+    let (list, results) = (folder.path().join("list"), folder.path().join("results"));
+    let script =
+        format!("{{ python3 -c '{FILL}' & \"$@\"; code=$?; wait; ls -A /dev/shm >'{}'; exit $code; }}", list.display());
+    wrapper[4] = wrapper[4].replace("exec \"$@\"", &script);
+    let output = results.display().to_string();
+    let words = ["run", "-t", "zenoh/shm", "--no-floor", "-n", "1000", "--payloads", "64k", "-o", &output];
+    Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run().clean();
+    assert_eq!(std::fs::read_to_string(&list).unwrap(), "full\n");
+}
+
+#[test]
 fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
     let _alone = alone();
     let folder = folder();
