@@ -160,7 +160,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         follower_cpu: is_bound.then_some(follower_cpu),
         cpus,
         recording: experiment.recording.clone(),
-        tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::All]),
+        tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::Screen]),
         left_out: Vec::new(),
         missing: Vec::new(),
     })

@@ -84,7 +84,7 @@ macro_rules! with_common_fields {
             pub follower_cpu: Option<usize>,
             /// Under `channel` and `rpc`: the processors that both processes are confined to, as `0-2`.
             pub cpus: Option<String>,
-            /// Tables printed at the end; default `["all"]`.
+            /// Tables printed at the end; default `["screen"]`.
             pub tables: Option<Vec<TableKind>>,
             /// Settings of every transport that has them and does not say otherwise.
             #[serde(default)]

@@ -298,12 +298,17 @@ pub struct OutputArgs {
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub shown: ShownArgs,
 }
 
 /// How much the first screen shows.
 #[derive(Args, Clone, Copy, Default)]
 #[command(next_help_heading = "First screen")]
 pub struct ShownArgs {
+    /// Print a table of every figure in its place, one line for each payload
+    #[arg(long)]
+    pub wide: bool,
     /// Print intervals at 95 % below the figures of the first screen
     #[arg(long)]
     pub intervals: bool,
@@ -383,7 +388,7 @@ pub struct PresetsArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter table results/2026-01-31_12-00-00
-  tripmeter table results/2026-01-31_12-00-00 --tables screen
+  tripmeter table results/2026-01-31_12-00-00 --wide
   tripmeter table results/* --tables iceperf
   tripmeter table results/a results/b --tables ecal
 
@@ -392,7 +397,7 @@ pub struct TableArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
-    /// Which tables [default: those of the run's preset, else all]
+    /// Which tables [default: those of the run's preset, else screen]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
         value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
             ("screen", TableKind::Screen), ("all", TableKind::All)]))]

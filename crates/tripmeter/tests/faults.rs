@@ -45,6 +45,7 @@ fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (Cell, String) {
     let words = [
         "run",
         "-q",
+        "--wide",
         "-t",
         &transport,
         "--wait",
@@ -86,7 +87,7 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
     at_once(&cases, |(wait, pattern)| {
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "--no-floor", "-t", &transport, "--wait", wait, "--loss-timeout", "0.5"];
+        let words = ["run", "-q", "--wide", "--no-floor", "-t", &transport, "--wait", wait, "--loss-timeout", "0.5"];
         let rest = ["-n", "100", "--warmup", "10", "--payloads", &payload, "--pattern", pattern, "-o", &output];
         Tripmeter::new(words.iter().chain(&rest)).run().with(exit::PARTIAL).says(&["no answer to 10 messages"]).clean();
         let manifest = manifest(folder.path());
@@ -116,7 +117,8 @@ fn ten_damaged_messages_in_a_row_end_a_sub_experiment() {
         let folder = folder();
         let output = folder.path().display().to_string();
         let transport = format!("inmem?side=leader&damage_body={}", numbers(HIT..HIT + 10));
-        let words = ["run", "-q", "--no-floor", "-t", &transport, "--wait", wait, "--touch", "full", "-n", "100"];
+        let words =
+            ["run", "-q", "--wide", "--no-floor", "-t", &transport, "--wait", wait, "--touch", "full", "-n", "100"];
         let rest = ["--warmup", "10", "--payloads", "1k", "--pattern", pattern, "-o", &output];
         let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::PARTIAL);
         finished.says(&["10 messages in a row came damaged"]).clean();
@@ -133,7 +135,7 @@ fn messages_that_were_answered_have_a_latency_one_way_whatever_was_lost() {
         let folder = folder();
         let (transport, output) =
             (format!("inmem?lose={},{},{HIT}", PROOF + 5, HIT - 20), folder.path().display().to_string());
-        let words = ["run", "-q", "--one-way", "--no-floor", "-t", &transport, "--wait", wait, "-n", "100"];
+        let words = ["run", "-q", "--wide", "--one-way", "--no-floor", "-t", &transport, "--wait", wait, "-n", "100"];
         let rest = ["--warmup", "10", "--payloads", "1k", "--loss-timeout", "15", "--attempts", "1", "-o", &output];
         Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         let cell = &manifest(folder.path()).sub_experiments[0].cells[0];
@@ -158,8 +160,20 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
         let run = |more: &[&str]| {
             let folder = folder();
             let (transport, output) = (format!("inmem?{fault}"), folder.path().display().to_string());
-            let words =
-                ["run", "-q", "--no-floor", "-t", &transport, "--pattern", pattern, "--touch", "full", "-n", "100"];
+            let words = [
+                "run",
+                "-q",
+                "--wide",
+                "--no-floor",
+                "-t",
+                &transport,
+                "--pattern",
+                pattern,
+                "--touch",
+                "full",
+                "-n",
+                "100",
+            ];
             let rest =
                 ["--warmup", warmup, "--payloads", "1k", "--loss-timeout", "0.2", "--attempts", "1", "-o", &output];
             Tripmeter::new(words.iter().chain(&rest).chain(more)).run()
@@ -187,8 +201,20 @@ fn damage_in_the_path_proof_is_a_failure_unless_it_is_meant() {
         let run = |more: &[&str]| {
             let folder = folder();
             let output = folder.path().display().to_string();
-            let words =
-                ["run", "-q", "--no-floor", "-t", &transport, "--pattern", pattern, "--touch", "full", "-n", "100"];
+            let words = [
+                "run",
+                "-q",
+                "--wide",
+                "--no-floor",
+                "-t",
+                &transport,
+                "--pattern",
+                pattern,
+                "--touch",
+                "full",
+                "-n",
+                "100",
+            ];
             let rest = ["--payloads", "1k", "--loss-timeout", "2", "--attempts", "1", "-o", &output];
             let finished = Tripmeter::new(words.iter().chain(&rest).chain(more)).run();
             let manifest = manifest(folder.path());
@@ -265,8 +291,21 @@ fn offered(settings: &str, wait: &str) -> (Trial, String) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, payload, timeout] = [SAMPLES, PAYLOAD, LOSS_TIMEOUT_S].map(|number| number.to_string());
-    let words =
-        ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "throughput", "--attempts", "1", "-n", &samples];
+    let words = [
+        "run",
+        "-q",
+        "--wide",
+        "-t",
+        &transport,
+        "--wait",
+        wait,
+        "--pattern",
+        "throughput",
+        "--attempts",
+        "1",
+        "-n",
+        &samples,
+    ];
     let rest = ["--warmup", "0", "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let late = ["--loss-timeout", &timeout];
     let finished = Tripmeter::new(words.iter().chain(&rest).chain(&late)).run();
@@ -328,6 +367,7 @@ fn at_several(settings: &str, loss_timeout_s: u64) -> (Cell, String) {
     let words = [
         "run",
         "-q",
+        "--wide",
         "-t",
         &transport,
         "--wait",
@@ -434,8 +474,21 @@ fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (C
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, warmup, payload] = [SAMPLES, WARMUP, PAYLOAD].map(|number| number.to_string());
     let [rate, topics_asked, timeout] = [RATE_HZ, topics, loss_timeout_s].map(|number| number.to_string());
-    let words =
-        ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "channel", "--attempts", "1", "-n", &samples];
+    let words = [
+        "run",
+        "-q",
+        "--wide",
+        "-t",
+        &transport,
+        "--wait",
+        wait,
+        "--pattern",
+        "channel",
+        "--attempts",
+        "1",
+        "-n",
+        &samples,
+    ];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let more = ["--rate", &rate, "--topics", &topics_asked, "--loss-timeout", &timeout];
     let finished = Tripmeter::new(words.iter().chain(&rest).chain(&more)).run();
@@ -546,7 +599,21 @@ fn called(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (RpcTrial,
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, warmup, payload, clients_asked, timeout] =
         [SAMPLES, WARMUP, PAYLOAD, clients, LOSS_TIMEOUT_S].map(|number| number.to_string());
-    let words = ["run", "-q", "-t", &transport, "--wait", wait, "--pattern", "rpc", "--attempts", "1", "-n", &samples];
+    let words = [
+        "run",
+        "-q",
+        "--wide",
+        "-t",
+        &transport,
+        "--wait",
+        wait,
+        "--pattern",
+        "rpc",
+        "--attempts",
+        "1",
+        "-n",
+        &samples,
+    ];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let asked = ["--clients", &clients_asked, "--loss-timeout", &timeout, "--allow-damage"];
     let words = words.iter().chain(&rest).chain(&asked).chain(more);

@@ -31,7 +31,7 @@ fn cells(results: &Path) -> usize {
 /// A run whose workers were moved to one processor while the second payload was measured.
 fn moved(results: &Path) -> Finished {
     let (messages, output) = (MESSAGES.to_string(), results.display().to_string());
-    let words = ["run", "-t", "uds/stream", "--pattern", "channel", "--wait", "block", "--rate", "500"];
+    let words = ["run", "--wide", "-t", "uds/stream", "--pattern", "channel", "--wait", "block", "--rate", "500"];
     let rest = ["-n", &messages, "--payloads", "16,1k", "--no-floor", "--loss-timeout", "15", "-o", &output];
     let mut run = Tripmeter::new(words.iter().chain(&rest)).start();
     let mut found = Workers { leader: None, follower: None };

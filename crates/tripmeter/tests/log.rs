@@ -17,7 +17,21 @@ const ALL: Counts = Counts { sent: 330, received: 330, lost: 0, late: 0, duplica
 
 fn run(transport: &str, more: &[&str], results: &Path) -> Finished {
     let (output, samples, warmup) = (results.display().to_string(), SAMPLES.to_string(), WARMUP.to_string());
-    let words = ["run", "-q", "--pattern", "log", "-t", transport, "-n", &samples, "--warmup", &warmup, "-o", &output];
+    let words = [
+        "run",
+        "-q",
+        "--wide",
+        "--pattern",
+        "log",
+        "-t",
+        transport,
+        "-n",
+        &samples,
+        "--warmup",
+        &warmup,
+        "-o",
+        &output,
+    ];
     // What is injected is in the first attempt only.
     Tripmeter::new(words.iter().chain(&["--attempts", "1"]).chain(more)).run()
 }
@@ -178,7 +192,7 @@ fn an_asynchronous_logger_that_drops_lines_shows_them() {
             let more = ["--payloads", "8k", "-n", samples];
             let results = folder.path().display().to_string();
             let transport = format!("{system}/{settings}");
-            let words = ["run", "-q", "--pattern", "log", "-t", &transport, "-o", &results];
+            let words = ["run", "-q", "--wide", "--pattern", "log", "-t", &transport, "-o", &results];
             let finished = Tripmeter::new(words.iter().chain(&more)).run().with(exit::GOOD);
             let counts = manifest(folder.path()).sub_experiments[0].cells[0].counts;
             assert_eq!(counts.received + counts.lost, counts.sent, "{counts:?}");

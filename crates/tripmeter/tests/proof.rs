@@ -11,7 +11,8 @@ use tripmeter_model::plan::SubExperiment;
 
 fn run(transports: &str, wait: &str, results: &Path) -> common::Finished {
     let (plugin, output) = (plugin("liar").display().to_string(), results.display().to_string());
-    let words = ["run", "-q", "--plugin", &plugin, "-t", transports, "--wait", wait, "-n", "50", "--payloads", "64k"];
+    let words =
+        ["run", "-q", "--wide", "--plugin", &plugin, "-t", transports, "--wait", wait, "-n", "50", "--payloads", "64k"];
     let steady = ["--attempts", "1", "--loss-timeout", "15"];
     Tripmeter::new(words.iter().chain(&steady).chain(&["--no-floor", "-o", &output])).run()
 }
@@ -146,8 +147,20 @@ fn queues_of_system_v_that_a_killed_run_left_are_removed_by_the_next() {
     let temporary = folder.path().join("t");
     std::fs::create_dir(&temporary).unwrap();
     let (plugin, output) = (plugin("liar").display().to_string(), folder.path().join("long").display().to_string());
-    let words =
-        ["run", "-q", "--plugin", &plugin, "-t", "liar/honest-mq", "-n", "100000000", "--no-floor", "--wait", "block"];
+    let words = [
+        "run",
+        "-q",
+        "--wide",
+        "--plugin",
+        &plugin,
+        "-t",
+        "liar/honest-mq",
+        "-n",
+        "100000000",
+        "--no-floor",
+        "--wait",
+        "block",
+    ];
     let long = Tripmeter::new(words.iter().chain(&["--payloads", "1k", "-o", &output])).temporary(&temporary);
     let mut long = long.start();
     long.measuring();

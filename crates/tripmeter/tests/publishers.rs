@@ -21,7 +21,8 @@ fn run(transport: &str, publishers: u64, more: &[&str]) -> (Finished, tempfile::
     let output = folder.path().display().to_string();
     let [samples, warmup, payload, publishers] =
         [SAMPLES, WARMUP, PAYLOAD, publishers].map(|number| number.to_string());
-    let words = ["run", "-q", "-t", transport, "--pattern", "channel", "--publishers", &publishers, "-n", &samples];
+    let words =
+        ["run", "-q", "--wide", "-t", transport, "--pattern", "channel", "--publishers", &publishers, "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     // A busy machine makes no message late.
     let attempts = ["--attempts", "1", "--loss-timeout", "5", "--allow-damage"];

@@ -106,7 +106,8 @@ fn expected(messages: &[Message], speed: f64) -> Vec<(u64, usize, u64, u64)> {
 const STEADY: [&str; 4] = ["--attempts", "1", "--loss-timeout", "15"];
 
 fn play(recording: &Path, output: &Path, flags: &[&str]) -> Finished {
-    let words = ["run", "-q", "--from-recording", recording.to_str().unwrap(), "-o", output.to_str().unwrap()];
+    let words =
+        ["run", "-q", "--wide", "--from-recording", recording.to_str().unwrap(), "-o", output.to_str().unwrap()];
     Tripmeter::new(words.iter().chain(flags)).run()
 }
 
@@ -204,7 +205,7 @@ fn the_table_has_a_row_for_each_topic_of_each_transport_and_the_floor() {
         let expected = [("/imu", "100"), ("/switch", "24"), ("/camera", "8"), ("/map", "1"), ("(all)", "133")];
         assert_eq!(found, expected, "{text}");
     }
-    let again = Tripmeter::new(["table", output.path().to_str().unwrap()]).run().with(exit::GOOD);
+    let again = Tripmeter::new(["table", output.path().to_str().unwrap(), "--wide"]).run().with(exit::GOOD);
     assert_eq!(again.stdout, *text);
 }
 

@@ -165,7 +165,7 @@ fn a_run_over_tls_proves_that_intruders_are_refused() {
     for wait in ["block", "callback"] {
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "--no-floor", "-t", &transports.join(","), "--wait", wait];
+        let words = ["run", "-q", "--wide", "--no-floor", "-t", &transports.join(","), "--wait", wait];
         let rest = ["-n", "20", "--payloads", "16,64k,1M", "--touch", "full", "--loss-timeout", "15", "-o", &output];
         let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         assert!(finished.stdout.contains("ok, secured"), "{}", finished.stdout);
@@ -200,7 +200,7 @@ fn messages_of_64_mb_go_whole_and_one_way_too() {
         }
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "--no-floor", "-t", transports, "--pattern", pattern, "--wait", wait];
+        let words = ["run", "-q", "--wide", "--no-floor", "-t", transports, "--pattern", pattern, "--wait", wait];
         let rest = [
             "-n",
             "3",

@@ -145,7 +145,7 @@ fn what_is_left_open_has_its_default() {
     assert_eq!((one.title.as_str(), one.transport.settings["packet"].as_str()), ("UDS/DATAGRAM", "native"));
     assert!(one.transport.given.is_empty());
     assert_eq!((plan.rounds, plan.leader_cpu, plan.follower_cpu), (1, Some(0), Some(1)));
-    assert_eq!((plan.loss_timeout_ns, plan.tables.as_slice()), (1_000_000_000, [TableKind::All].as_slice()));
+    assert_eq!((plan.loss_timeout_ns, plan.tables.as_slice()), (1_000_000_000, [TableKind::Screen].as_slice()));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::{plot, table};
-use crate::args::{AllowedArgs, ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs, ShownArgs};
+use crate::args::{AllowedArgs, ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
@@ -74,9 +74,10 @@ fn measure(
     if output.json {
         output::print(&(serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"))?;
     } else {
-        table::print(&table::printable(&manifest), &prepared.plan.tables, ShownArgs::default())?;
+        table::print(&table::printable(&manifest), &prepared.plan.tables, output.shown)?;
     }
-    if prepared.plan.tables.contains(&TableKind::Screen) && !output.json && !output.quiet {
+    let is_screen = prepared.plan.tables.contains(&TableKind::Screen) && !output.shown.wide;
+    if is_screen && !output.json && !output.quiet {
         say_next(&prepared.plan, &folder);
     }
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
@@ -87,7 +88,7 @@ fn measure(
 
 /// Two commands that are worth typing now.
 fn say_next(plan: &Plan, folder: &Path) {
-    output::say(&format!("next: tripmeter table {} --tables all", folder.display()));
+    output::say(&format!("next: tripmeter table {} --wide", folder.display()));
     let measured = plan.sub_experiments.iter().filter(|one| !one.added_as_floor).map(|one| one.transport.to_string());
     let transports: BTreeSet<String> = measured.collect();
     let mut transports = transports.iter();

@@ -45,11 +45,11 @@ pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Resu
             output::print("\n")?;
         }
         match kind {
-            TableKind::Screen => screen(manifest, shown)?,
+            TableKind::Screen if !shown.wide => screen(manifest, shown)?,
             TableKind::Iceperf => output::print(&tripmeter_report::iceperf(manifest))?,
             TableKind::Ecal => output::print(&tripmeter_report::ecal(&[("", manifest)]))?,
             TableKind::Aimrt => output::print(&markdown(&tripmeter_report::aimrt(manifest)))?,
-            TableKind::All => output::print(&tripmeter_report::all(manifest))?,
+            TableKind::Screen | TableKind::All => output::print(&tripmeter_report::all(manifest))?,
         }
     }
     Ok(())
@@ -62,10 +62,10 @@ fn screen(manifest: &Manifest, shown: ShownArgs) -> Result<(), CliError> {
     if is_coloured { output::print_coloured(&text) } else { output::print(&text) }
 }
 
-/// The tables of the preset that was run, or else the one of everything.
+/// The tables of the preset that was run, or else the first screen.
 fn usual(manifest: &Manifest) -> Vec<TableKind> {
     let preset = embedded::preset_experiment(&manifest.plan.source).ok();
-    preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::All])
+    preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::Screen])
 }
 
 /// The manifest in a folder, with all text in it printable.
