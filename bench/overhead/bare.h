@@ -263,13 +263,20 @@ static void print_result(const struct options *options, uint64_t *samples, doubl
 #undef NS
 }
 
+/* Locks what there is by now, as Tripmeter does. With MCL_FUTURE, a user with a limit of locked memory could map nothing
+ * more. */
+static void lock_memory(void)
+{
+    mlockall(MCL_CURRENT);
+}
+
 static void run_follower(struct tie *tie, const struct options *options, struct probe *probe)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(options->timeout_s);
     pin(options->follower_cpu);
-    mlockall(MCL_CURRENT | MCL_FUTURE);
     tie_join(tie, options, 0);
+    lock_memory();
     __atomic_store_n(&probe->ready.value, 1, __ATOMIC_RELEASE);
     probe_follow(probe);
     follow(tie, options->warm_up + options->samples);
@@ -291,8 +298,8 @@ static void run_leader(struct tie *tie, const struct options *options, struct pr
     uint64_t handover_ticks[2];
     alarm(options->timeout_s);
     pin(options->leader_cpu);
-    mlockall(MCL_CURRENT | MCL_FUTURE);
     tie_join(tie, options, 1);
+    lock_memory();
     uint64_t start_ns = monotonic_ns(), start_ticks = ticks();
     await_follower(probe);
     handover_ticks[0] = probe_lead(probe);

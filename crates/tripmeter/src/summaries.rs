@@ -100,12 +100,15 @@ impl ExperimentFolder {
     }
 
     fn find(path: &Path, contents: &Contents) -> Result<Self, CliError> {
-        let last = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let (folder, round) = match (round_of(&last), path.parent()) {
-            (Some(round), Some(parent)) => (parent, round),
+        let has_manifest = |folder: &Path| folder.join("manifest.json").symlink_metadata().is_ok();
+        // However it is spelled: as `.`, or by a link.
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let last = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let (folder, round) = match (round_of(&last), real.parent()) {
+            (Some(round), Some(parent)) if !has_manifest(path) => (parent, round),
             _ => (path, 1),
         };
-        let manifest = match folder.join("manifest.json").symlink_metadata().is_ok() {
+        let manifest = match has_manifest(folder) {
             true => Some(commands::table::read(folder)?),
             false => None,
         };

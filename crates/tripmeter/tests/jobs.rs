@@ -140,6 +140,15 @@ fn a_job_fills_a_database() {
     assert!(made.join(format!("plots/measurements_{NAME}/comparison_max.svg")).is_file());
     assert!(place.path().join(format!("db/history_plots/{NAME}/64_bytes_99.svg")).is_file());
 
+    // A run that does not count leaves no history to draw, which is no reason to hide its check.
+    let file = format!(
+        "[[sub_experiment]]\nname = \"{NAME}\"\ntransport = \"inmem?damage_body=10,30,50\"\ntouch = \"full\"\n"
+    );
+    fs::write(place.path().join("damaged.toml"), file).unwrap();
+    let words = ["job", "damaged.toml", "-d", "other", "-r", "limits.csv", "--attempts", "1", "--loss-timeout", "2"];
+    let done = tripmeter(&place, &[&words, &SMALL[2..]].concat()).run().with(75).says(&["note: no history"]);
+    assert!(done.stdout.contains("Experiment check passed"), "{}", done.stdout);
+
     limits(&place, 0.0);
     job(&["--depth", "1"]).with(1).says(&["removed: ", &first[0].to_string_lossy()]).clean();
     assert!(experiments().len() == 1 && experiments() != first);
@@ -247,7 +256,16 @@ fn what_a_manifest_says_counts() {
         assert!(done.stdout.contains("it failed: its daemon ended"), "{}", done.stdout);
     }
     allowing(&["check", "-r", "limits.csv", "-e", "b"]).with(1);
+    let loosened = ["check", "-r", "limits.csv", "-e", "a", "--family-wise", "."];
+    tripmeter(&place, &loosened).run().with(65).says(&["left out: run 'b'", "it failed: its daemon ended"]);
     replace(&manifest, &failed, &complete);
+    // A round finds the manifest above it, however its folder is spelled.
+    run("c", &["--rounds", "2"]);
+    replace(&place.path().join("c/manifest.json"), &complete, &failed);
+    check("c/round-01").with(1);
+    let words = ["check", "-r", "../../limits.csv", "-e", "."];
+    Tripmeter::new(words).at(&place.path().join("c/round-01")).run().with(1);
+    fs::remove_dir_all(place.path().join("c")).unwrap();
 
     replace(&manifest, "\"verdict\": \"proven\"", "\"verdict\": \"failed\"");
     let done = check("b").with(1);

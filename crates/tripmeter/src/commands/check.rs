@@ -23,7 +23,7 @@ use tripmeter_stats::verdict::{ExperimentCheck, Measured};
 pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
     let mut requirements = requirements(&args.requirements)?;
     if let Some(folder) = &args.family_wise {
-        requirements = loosened(&requirements, folder)?;
+        requirements = loosened(&requirements, folder, args.allow_damage)?;
     }
     let options = args.plots_directory.as_deref().map(|folder| (folder, args.plotting.options()));
     let mut experiment = ExperimentFolder::open(&args.experiment_directory)?;
@@ -37,12 +37,19 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
 }
 
 /// The limits of which runs like those in a folder break one with a small probability; says by how much they are larger.
-fn loosened(requirements: &Requirements, folder: &Path) -> Result<Requirements, CliError> {
+fn loosened(requirements: &Requirements, folder: &Path, allows_damage: bool) -> Result<Requirements, CliError> {
     let mut checks = Vec::new();
     for run in runs(folder)? {
         let mut experiment = ExperimentFolder::open(&run.path)?;
+        experiment.allows_damage = allows_damage;
         experiment.summarise(true)?;
-        let check = ExperimentCheck::new(requirements, &experiment.measured()?);
+        let measured = experiment.measured()?;
+        if let Some(one) = measured.iter().find(|one| one.distrust.is_some()) {
+            let why = one.distrust.as_deref().unwrap_or_default();
+            output::say(&format!("note: left out: run '{}': '{}': {why}", run.name, one.name));
+            continue;
+        }
+        let check = ExperimentCheck::new(requirements, &measured);
         let is_whole = check.checked.iter().all(|one| one.report.rows.iter().all(|row| row.experiment.is_some()));
         match is_whole && check.not_measured.is_empty() {
             true => checks.push(check),

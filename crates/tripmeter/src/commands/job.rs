@@ -61,12 +61,19 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     }
     let pictures = args.database.join("history_plots");
     no_link(&pictures)?;
-    say(args, &history::draw(&results, Some(&limits), &pictures, options, allowed.allow_damage)?);
+    let drawn = history::draw(&results, Some(&limits), &pictures, options, allowed.allow_damage);
+    drawn.iter().for_each(|text| say(args, text));
     say(args, &format!("results in '{}'\n", place.display()));
-    Ok(match check::exit_code(&checked, args.strict) {
+    let code = match check::exit_code(&checked, args.strict) {
         exit::GOOD => exit_code(&manifest, allowed),
         failing => failing,
-    })
+    };
+    match drawn {
+        // What this run found is worth more than the picture of those before.
+        Err(error) if code != exit::GOOD => output::say(&format!("note: no history: {error}")),
+        drawn => drop(drawn?),
+    }
+    Ok(code)
 }
 
 /// What is said beside the checks.

@@ -6,6 +6,7 @@ use crate::many_runs::{Made, make};
 use crate::summaries::{ExperimentFolder, Run, Source, listed, read, runs, threads};
 use crate::{output, progress};
 use indicatif::ProgressBar;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tripmeter_model::exit;
@@ -55,8 +56,9 @@ fn runs_in(folder: &Path, args: &RequirementsArgs) -> Result<Vec<Run>, CliError>
 fn derived(runs: Vec<Run>, args: &RequirementsArgs) -> Result<Derived, CliError> {
     let sources = sources(&runs, args.experiment.allowed.allow_damage)?;
     let summaries = read_all(&sources, args.quiet)?;
-    if runs.len() < ENOUGH_RUNS {
-        output::say(&format!("note: from {} only; the specification asks for 200", counted(runs.len(), "run")));
+    let counting = sources.iter().map(|source| source.run.as_str()).collect::<BTreeSet<_>>().len();
+    if counting < ENOUGH_RUNS {
+        output::say(&format!("note: from {} only; the specification asks for 200", counted(counting, "run")));
     }
     let names: Vec<String> = runs.into_iter().map(|run| run.name).collect();
     let derived = limits(&names, &summaries, args.percentile / 100.0).map_err(|why| CliError::new(exit::DATA, why))?;
