@@ -109,7 +109,8 @@ run_tests() (
         rm -f -- "$junit"
         "$nextest" nextest run --profile "$profile" --workspace --locked "$@" || code=$?
         python3 scripts/count-tests.py "$junit" --slowest 10 >>"$counts" || code=1
-        cp -- "$junit" "$target/junit-${current//[^a-z]/-}.xml" || code=1
+        local name=${current//[^a-z]/-}
+        cp -- "$junit" "$target/junit-${name:0:100}.xml" || code=1
         exit "$code"
     fi
     if [[ $stage == only ]]; then
