@@ -126,7 +126,7 @@ def checks(file):
     def code(text):
         return f"`{cell(text)}`" if text else ""
 
-    print("| check | reads | levels | what would mend or better it |\n| --- | --- | --- | --- |")
+    print("| check | reads | levels | what would fix it |\n| --- | --- | --- | --- |")
     for check in json.loads(file.read_text()):
         print(f"| {code(check['name'])} | {cell(check['source'])} | {cell(check['limit'])} | {code(check['fix'])} |")
 

@@ -39,7 +39,7 @@ struct tm_node {
     // Leaves and joins again, with all links: what helps a TCP client whose discovery came to nothing.
     void rejoin();
 
-    // Can this end mend its discovery by joining again?
+    // Can this end fix its discovery by joining again?
     bool is_tcp_client() const
     {
         return end.settings.way == Way::tcp && !end.is_leader;

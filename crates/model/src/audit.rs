@@ -1,4 +1,4 @@
-//! The audit of a machine: what about it disturbs measuring, and what would mend it.
+//! The audit of a machine: what about it disturbs measuring, and what would fix it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub struct CheckInfo {
     pub source: &'static str,
     /// From where on it warns or fails.
     pub limit: &'static str,
-    /// The command that would mend it, or what to do where no command can. `CPUS` stands for the processors audited,
+    /// The command that would fix it, or what to do where no command can. `CPUS` stands for the processors audited,
     /// `OTHERS` for all others.
     pub fix: &'static str,
 }
@@ -56,7 +56,7 @@ pub struct Finding {
     pub value: String,
     /// From where on it warns or fails.
     pub limit: String,
-    /// The command that would mend or better it, or what to do where no command can; absent if it is as it should be.
+    /// The command that would fix it, or what to do where no command can; absent if it is as it should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }

@@ -7,7 +7,7 @@ use tripmeter_model::manifest::Manifest;
 
 const COLUMNS: u16 = 118;
 
-/// A line for each finding, the worst first; below, the commands that would mend them, and how many there are of each level.
+/// A line for each finding, the worst first; below, the commands that would fix them, and how many there are of each level.
 pub fn audit(audit: &Audit) -> String {
     let mut findings: Vec<&Finding> = audit.findings.iter().collect();
     // Stable: the order of the checks within a level, and what is not visible last.
@@ -19,7 +19,7 @@ pub fn audit(audit: &Audit) -> String {
     let table = grid_within(COLUMNS, ["level", "check", "value", "limit"], findings.iter().map(row));
     let fixes = findings.iter().filter_map(|finding| Some((finding, finding.fix.as_ref()?)));
     let fixes: String = fixes.map(|(finding, fix)| format!("  {}: {fix}\n", finding.check)).collect();
-    let fixes = if fixes.is_empty() { fixes } else { format!("\nWhat would mend or better it:\n{fixes}") };
+    let fixes = if fixes.is_empty() { fixes } else { format!("\nWhat would fix it:\n{fixes}") };
     format!("{table}{fixes}\n{}\n", summary(audit))
 }
 
@@ -37,7 +37,7 @@ pub fn open_to_others(systems: &BTreeMap<&str, &[String]>) -> String {
     if lines.is_empty() { lines } else { format!("\nWhat others can reach while it is measured:\n{lines}") }
 }
 
-/// What each check reads, from where on it warns or fails, and what would mend it.
+/// What each check reads, from where on it warns or fails, and what would fix it.
 pub fn audit_checks(checks: &[CheckInfo]) -> String {
     let one = |check: &CheckInfo| {
         let CheckInfo { name, source, limit, fix } = check;
@@ -106,7 +106,7 @@ warn   load        others used 20.0 % of a processor: cc (7) 20.0 %  warn above 
 info   clock-cost  20 ns                                             warn above 1 %, fail above 10 %
 info   turbo       not visible here: /sys/x is not there             warn above 1 %, fail above 10 %
 
-What would mend or better it:
+What would fix it:
   steal: measure elsewhere
   load: stop it
 

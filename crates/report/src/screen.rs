@@ -65,7 +65,9 @@ fn folded(notes: &[Note]) -> Vec<Note> {
     let fold = |group: &[Note]| match group {
         [only] => only.clone(),
         _ => {
-            let text = format!("{} × {}: {}; … (--notes)", group.len(), group[0].kind, group[0].text);
+            let (kind, first) = (group[0].kind, &group[0].text);
+            let first = first.strip_prefix(kind).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(first);
+            let text = format!("{} × {kind}: {first}; … (--notes)", group.len());
             Note { text, ..group[0].clone() }
         }
     };

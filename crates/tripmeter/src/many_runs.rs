@@ -9,7 +9,7 @@ use crate::commands::table;
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::output;
-use crate::summaries::{ExperimentFolder, Run, UNFINISHED};
+use crate::summaries::{ExperimentFolder, Run, UNFINISHED, has_manifest};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -148,7 +148,7 @@ pub fn remove_unfinished(folder: &Path) -> Result<(), CliError> {
     let failed =
         |why: String| CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be removed: {why}", folder.display()));
     let has_just_begun = || holds_nothing(folder).unwrap_or(false);
-    if !metadata.is_dir() || !(folder.join("manifest.json").exists() || has_just_begun()) {
+    if !metadata.is_dir() || !(has_manifest(folder) || has_just_begun()) {
         return Err(failed("it is not a run that was killed; remove it by hand".to_owned()));
     }
     fs::remove_dir_all(folder).map_err(|error| failed(error.to_string()))

@@ -34,6 +34,11 @@ pub struct Source {
     finished: Option<Vec<Bytes>>,
 }
 
+/// Whether a folder has a manifest; also one that cannot be read, or is a link.
+pub fn has_manifest(folder: &Path) -> bool {
+    folder.join("manifest.json").symlink_metadata().is_ok()
+}
+
 /// What figures come from.
 #[derive(Clone, Debug)]
 pub enum Origin {
@@ -100,7 +105,6 @@ impl ExperimentFolder {
     }
 
     fn find(path: &Path, contents: &Contents) -> Result<Self, CliError> {
-        let has_manifest = |folder: &Path| folder.join("manifest.json").symlink_metadata().is_ok();
         // However it is spelled: as `.`, or by a link.
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let last = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -224,6 +228,16 @@ impl ExperimentFolder {
         manifest.plan.sub_experiments.iter().find(|sub| sub.name == name && !timed::is_of(sub))?;
         let cells = self.result(name).map_or(&[][..], |result| &result.cells);
         Some(cells.iter().map(|cell| Bytes::from(cell.payload_bytes)).collect())
+    }
+
+    /// That a sub-experiment lacks payloads because its run was killed or interrupted, if so.
+    pub fn unfinished(&self, name: &str) -> Option<String> {
+        let (plan, result) = (self.plan(name)?, self.result(name));
+        let is_ended = |result: &SubExperimentResult| matches!(result.status, Status::Complete | Status::Failed);
+        let measured = result.map_or(0, |result| result.cells.len());
+        let planned = plan.payloads.len();
+        let is_short = !result.is_some_and(is_ended) && measured < planned;
+        is_short.then(|| format!("it did not come to its end: {measured} of {planned} payloads"))
     }
 
     /// Why the figures of a sub-experiment do not count, if so: they are not of what its name says, as its path proof

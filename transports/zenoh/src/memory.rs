@@ -1,6 +1,6 @@
 //! Where a message is written before zenoh gets it.
 
-use crate::segments::{self, Turn};
+use crate::segments;
 use crate::session::failed;
 use bytes::Bytes;
 use std::num::NonZeroUsize;
@@ -67,10 +67,7 @@ impl Shared {
     pub(crate) fn new(options: &NodeOptions) -> Result<Self> {
         let bytes = options.max_payload_bytes.next_multiple_of(4096) * chunks(options.pattern);
         let layout = (bytes as usize, AllocAlignment::ALIGN_8_BYTES);
-        let _turn = Turn::wait();
-        let shared = Self::make(layout);
-        segments::note_early(&options.scratch_dir, shared.is_err());
-        shared
+        segments::make(&options.scratch_dir, || Self::make(layout))
     }
 
     fn make(layout: (usize, AllocAlignment)) -> Result<Self> {
@@ -116,7 +113,7 @@ impl Memory for Shared {
     }
 }
 
-/// Bytes of locked memory that zenoh's own tables take at most.
+/// Bytes that zenoh's own tables take at most, of shared memory and of what may be locked.
 const TABLES_BYTES: u64 = 4 << 20;
 
 /// Most bytes that this process may lock; `None` if as many as there are. What the capabilities say counts in the first
@@ -158,5 +155,6 @@ pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
     // Those of the sender, and of all that answer it.
     let mapped = chunks / 2 * (1 + u64::from(options.follower_count.max(1)));
     let lockable = lockable_bytes().map_or(u64::MAX, |bytes| bytes.saturating_sub(TABLES_BYTES) / mapped);
-    Ok((found.f_bavail * found.f_frsize / chunks).min(lockable) / 4096 * 4096)
+    let free = (found.f_bavail * found.f_frsize).saturating_sub(TABLES_BYTES);
+    Ok((free / chunks).min(lockable) / 4096 * 4096)
 }

@@ -21,17 +21,46 @@ impl Turn {
     pub(crate) fn wait() -> Self {
         const PATIENCE: Duration = Duration::from_secs(2);
         let begin = Instant::now();
-        let folder = File::open(PLACE).ok();
-        while folder.as_ref().is_some_and(|folder| folder.try_lock().is_err()) && begin.elapsed() < PATIENCE {
+        let Ok(folder) = File::open(PLACE) else { return Self(None) };
+        while folder.try_lock().is_err() {
+            if begin.elapsed() > PATIENCE {
+                return Self(None);
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Self(folder)
+        Self(Some(folder))
     }
 
     /// Keeps it until the process has ended.
     pub(crate) fn keep(mut self) {
         std::mem::forget(self.0.take());
     }
+}
+
+/// A turn in which something is made. What zenoh could only make in part, which it tells by an error or by a panic, has a
+/// name, and nobody maps it: dropped before it is finished, this makes zenoh remove it.
+struct Making {
+    turn: Turn,
+    is_finished: bool,
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        // Out of turn it could be what another process is about to lock.
+        if !self.is_finished && self.turn.0.is_some() {
+            zenoh::shm::cleanup_orphaned_shm_segments();
+        }
+    }
+}
+
+/// What `work` makes, in a turn; noted before the peers have connected, which they may never do.
+pub(crate) fn make<T>(scratch: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let mut making = Making { turn: Turn::wait(), is_finished: false };
+    let made = work()?;
+    making.is_finished = true;
+    // What another process has removed is found when the peers have connected.
+    let _ = note(scratch);
+    Ok(made)
 }
 
 /// What `line` of maps maps of zenoh's, and whether its name is gone.
@@ -62,14 +91,4 @@ pub(crate) fn note(scratch: &Path) -> Result<()> {
             "another process that uses zenoh removed {PLACE}/{name} of this one as left over; try again, or end that process"
         )))
     })
-}
-
-/// Notes what is there before the peers have connected, which they may never do; in a turn. What zenoh could only make in
-/// part has a name, and nobody maps it: zenoh removes it.
-pub(crate) fn note_early(scratch: &Path, has_failed: bool) {
-    if has_failed {
-        zenoh::shm::cleanup_orphaned_shm_segments();
-    }
-    // What another process has removed is found when the peers have connected.
-    let _ = note(scratch);
 }

@@ -1,6 +1,6 @@
 //! The session of a node: an endpoint on this host, and nobody else.
 
-use crate::segments::{self, Turn};
+use crate::segments;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use tripmeter_abi::{Error, NodeOptions, Result, Role, Status};
@@ -68,12 +68,8 @@ impl Meeting {
         ] {
             config.insert_json5(key, value).map_err(failed(&format!("setting {key} to {value}")))?;
         }
-        let _turn = is_shared.then(Turn::wait);
-        let session = zenoh::open(config).wait();
-        if is_shared {
-            segments::note_early(&self.options.scratch_dir, session.is_err());
-        }
-        let session = session.map_err(failed(&format!("trying to {verb} {endpoint}")))?;
+        let open = || zenoh::open(config).wait().map_err(failed(&format!("trying to {verb} {endpoint}")));
+        let session = if is_shared { segments::make(&self.options.scratch_dir, open)? } else { open()? };
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
         Ok(session)
     }

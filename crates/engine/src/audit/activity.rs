@@ -18,7 +18,7 @@ pub(super) const CHECKS: &[Check] = &[
             name: "steal",
             source: "/proc/stat: steal of the processors, difference",
             limit: "warn above 1 % of the time, fail above 10 %",
-            fix: "measure where processors are not shared, or on hardware; no command here can mend it",
+            fix: "measure where processors are not shared, or on hardware; no command here can fix it",
         },
         read: steal,
     },

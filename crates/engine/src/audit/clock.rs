@@ -43,7 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
             name: HICCUPS,
             source: "measured: gaps above 1 µs in reading the clock on all of the processors at once",
             limit: "warn above 1 ms, or 1 % of the time in all; fail above 10 % of the time",
-            fix: "mend what warns above; then boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS",
+            fix: "fix what warns above; then boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS",
         },
         read: hiccups,
     },

@@ -1,4 +1,4 @@
-//! The audit: what about this machine disturbs measuring, and what would mend it. It changes nothing.
+//! The audit: what about this machine disturbs measuring, and what would fix it. It changes nothing.
 //!
 //! A check is a function from what was seen to a `Reading`. What the machine hides is an error of that function, and
 //! becomes a finding that is not visible; it is never taken to be good. To add a check, write the function into the module
@@ -67,7 +67,7 @@ struct Reading {
     fix: Fix,
 }
 
-/// What would mend it.
+/// What would fix it.
 #[derive(Debug, PartialEq)]
 enum Fix {
     None,

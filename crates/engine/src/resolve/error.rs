@@ -125,7 +125,7 @@ pub enum Problem {
     NotChannel { flag: &'static str, pattern: Pattern },
     #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
     NotInLog(&'static str),
-    #[error("its path is '{0}', and lines go to a file or a pipe; mend the plugin")]
+    #[error("its path is '{0}', and lines go to a file or a pipe; fix the plugin")]
     LogPath(tripmeter_model::Path),
     #[error(
         "its lines need {needed} in a file, and '{folder}' has {free} left; make room, set TMPDIR to a folder that has it, \
@@ -197,7 +197,7 @@ pub enum Problem {
     Pattern { pattern: Pattern, can: String },
     #[error("it cannot wait by '{wait}', only by {can}; choose one of those (--wait)")]
     Wait { wait: Wait, can: String },
-    #[error("it declares no way to wait; mend the plugin")]
+    #[error("it declares no way to wait; fix the plugin")]
     NoWait,
     #[error(
         "a payload of {payload} bytes ({}) is larger than {limit} bytes, the most that it can carry here{}; ask for less \

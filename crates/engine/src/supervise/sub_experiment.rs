@@ -36,13 +36,13 @@ const LOOKING_TIME: Duration = Duration::from_millis(100);
 const STOPPING_TIME: Duration = Duration::from_secs(5);
 /// How long a transport may take to open and connect, whatever the watchdog says of measuring.
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
-/// How long a leader may say that it lives and do nothing else, besides the pauses that are planned. A reader of logs may take
-/// long.
-const LONGEST_STANDING: Duration = LONGEST_READING.saturating_mul(2);
 /// Most processes that try to intrude; there are two kinds of them.
 const MOST_INTRUSIONS: usize = 8;
-/// How long a hundred million samples may take to be sorted and written.
-const WRITING_TIME: Duration = Duration::from_secs(600);
+/// How long a payload may take to be probed, and its samples to be sorted and written: at least, and each sample.
+const LEAST_WRITING_TIME: Duration = Duration::from_secs(60);
+const SAMPLE_WRITING_TIME: Duration = Duration::from_micros(6);
+/// Samples of a trial that has no number of messages.
+const SAMPLES_OF_A_DURATION: u64 = 100_000_000;
 
 /// Runs it to its end; the result so far is in the manifest all the time.
 ///
@@ -282,7 +282,10 @@ impl ProcessGroup {
     /// Whether the leader has said for too long that it is alive, and nothing has moved, or its payload does not end.
     fn standing(&self, run: &Run<'_>) -> Option<Outcome> {
         let (now, transport, phase) = (Instant::now(), &self.transport, &self.phase);
-        let standing = LONGEST_STANDING + 2 * longest_pause(&self.plan);
+        let writing = writing_time(&self.plan);
+        // A reader of logs may take long.
+        let reading = if self.plan.pattern == Pattern::Log { LONGEST_READING } else { Duration::ZERO };
+        let standing = 2 * (writing + reading + longest_pause(&self.plan));
         if self.movement.stood(now) > standing {
             let seconds = standing.as_secs();
             return Some(Outcome::Killed(format!(
@@ -290,7 +293,7 @@ impl ProcessGroup {
                  it was killed"
             )));
         }
-        let lasting = longest_payload(run, &self.plan).saturating_add(standing).saturating_add(WRITING_TIME);
+        let lasting = longest_payload(run, &self.plan).saturating_add(standing).saturating_add(writing);
         (self.movement.lasted(now) > lasting).then(|| {
             Outcome::Killed(format!(
                 "the leader of '{transport}' does not come to the end of its payload: it says that it goes on, {} s after \
@@ -304,7 +307,7 @@ impl ProcessGroup {
     fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
         let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns_of(&self.plan));
         if let (Some((told, since)), WRITING) = (&mut self.told_to_stop, self.phase.as_str())
-            && told.elapsed() < WRITING_TIME
+            && told.elapsed() < writing_time(&self.plan)
         {
             // What was measured is kept: the time to stop in begins when it is written.
             *since = Instant::now();
@@ -315,14 +318,14 @@ impl ProcessGroup {
         let silence = heard.elapsed();
         let watchdog = match self.phase.as_str() {
             phase if OPENING.contains(&phase) => run.options.watchdog.max(OPENING_TIME),
-            WRITING => run.options.watchdog.max(WRITING_TIME),
+            WRITING => run.options.watchdog.max(writing_time(&self.plan)),
             _ => run.options.watchdog + loss_timeout,
         };
         if silence > watchdog {
             let (seconds, limit) = (silence.as_secs(), watchdog.as_secs());
             return Some(Outcome::Killed(format!(
                 "the leader of '{}' hangs: no sign of life for {seconds} s (limit {limit} s) while it was to {}; it was \
-                 killed; mend the transport, or leave it out",
+                 killed; fix the transport, or leave it out",
                 self.transport, self.phase
             )));
         }
@@ -560,6 +563,31 @@ impl ProcessGroup {
     }
 }
 
+/// Most samples of a trial, of one sender and one receiver.
+fn most_samples(plan: &SubExperiment) -> u64 {
+    if let Some(load) = &plan.throughput {
+        return load.messages.unwrap_or(SAMPLES_OF_A_DURATION);
+    }
+    plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0)
+}
+
+/// Trials of a payload of any pattern but `throughput`.
+fn trials(plan: &SubExperiment) -> u64 {
+    let rates = plan.channel.as_ref().map_or(1, |flow| flow.rates_hz.len());
+    plan.rpc.as_ref().map_or(rates, |calls| calls.rates_hz.len()).max(1) as u64
+}
+
+/// How long a payload may be probed, sorted and written.
+fn writing_time(plan: &SubExperiment) -> Duration {
+    let receivers = u64::from(plan.followers.max(1)) * u64::from(plan.publishers().max(1));
+    let topics = plan.channel.as_ref().map_or(1, |flow| u64::from(flow.topics.max(1)));
+    let clients = plan.rpc.as_ref().map_or(1, |calls| u64::from(calls.clients.max(1)));
+    let streams = receivers.saturating_mul(topics).saturating_mul(clients);
+    let samples = most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams);
+    let each = SAMPLE_WRITING_TIME.saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));
+    LEAST_WRITING_TIME.saturating_add(each)
+}
+
 /// Longest time that the messages of one payload may take: the time cap, or else the durations of trials, or as if each
 /// message came just before it is lost.
 fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Duration {
@@ -580,11 +608,9 @@ fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Duration {
         };
         return trial.saturating_mul(trials);
     }
-    let most_samples = plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0);
-    let trials = plan.channel.as_ref().map_or(1, |flow| flow.rates_hz.len().max(1));
-    let trials = plan.rpc.as_ref().map_or(trials, |calls| calls.rates_hz.len().max(1)) as f64;
     let each = Duration::from_nanos(run.plan.loss_timeout_ns_of(plan)).saturating_add(longest_pause(plan));
-    let seconds = (most_samples.saturating_add(plan.warmup)) as f64 * trials * each.as_secs_f64();
+    let messages = most_samples(plan).saturating_add(plan.warmup);
+    let seconds = messages as f64 * trials(plan) as f64 * each.as_secs_f64();
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 

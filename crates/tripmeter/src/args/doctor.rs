@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use tripmeter_engine::audit::cpu_list;
 
-/// Say what of this machine disturbs measuring, and which command would mend it; changes nothing
+/// Report noisy machine settings and how to fix them
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter doctor
@@ -28,7 +28,7 @@ pub struct DoctorArgs {
     /// End with 1 if anything warns or fails
     #[arg(long)]
     pub strict: bool,
-    /// Only list the checks: what each reads, its limits, and what would mend it
+    /// Only list the checks: what each reads, its limits, and what would fix it
     #[arg(long, conflicts_with_all = ["cpus", "seconds", "strict"])]
     pub list: bool,
     /// Print the audit as JSON instead of a table

@@ -42,6 +42,10 @@ fn loosened(requirements: &Requirements, folder: &Path, allows_damage: bool) -> 
     for run in runs(folder)? {
         let mut experiment = ExperimentFolder::open(&run.path)?;
         experiment.allows_damage = allows_damage;
+        if experiment.is_running() {
+            output::say(&format!("note: left out: run '{}' is being measured, or was killed", run.name));
+            continue;
+        }
         experiment.summarise(true)?;
         let measured = experiment.measured()?;
         if let Some(one) = measured.iter().find(|one| one.distrust.is_some()) {

@@ -109,8 +109,9 @@ fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Com
             same_kind([one, other], args)?;
         }
         let compared = by_threshold(&one.summary, &other.summary, threshold);
-        let distrust =
-            other.distrust.clone().or_else(|| one.distrust.as_ref().map(|why| format!("in the reference, {why}")));
+        // What the results lack is a failure of its own.
+        let of_reference = one.distrust.clone().or_else(|| reference.folder.unfinished(&name));
+        let distrust = other.distrust.clone().or_else(|| of_reference.map(|why| format!("in the reference, {why}")));
         made.both.push(SubExperimentComparison { name, compared, distrust });
     }
     let is_new = |one: &&Measured| reference.of(&one.name).is_none();

@@ -5,7 +5,7 @@ use crate::commands::table;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{Job, draw_all};
-use crate::summaries::kind_of;
+use crate::summaries::{has_manifest, kind_of};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::magnitude::Magnitude;
@@ -76,7 +76,7 @@ fn kind(file: &Path) -> Result<Option<LatencyKind>, CliError> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // The files of a round are in a folder of their own.
     let folders = [folder.to_owned(), folder.join("..")];
-    let Some(folder) = folders.iter().find(|folder| folder.join("manifest.json").symlink_metadata().is_ok()) else {
+    let Some(folder) = folders.iter().find(|folder| has_manifest(folder)) else {
         return Ok(None);
     };
     let manifest = table::read(folder)?;

@@ -4,6 +4,7 @@ use crate::args::PruneArgs;
 use crate::database::{Began, Contents, last_part};
 use crate::error::CliError;
 use crate::output;
+use crate::summaries::has_manifest;
 use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Status;
@@ -76,7 +77,7 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
 
 /// Whether a folder holds results, and nobody is writing them.
 fn is_finished_experiment(folder: &Path) -> Result<(), String> {
-    if folder.join("manifest.json").exists() {
+    if has_manifest(folder) {
         return match super::table::read(folder) {
             Ok(manifest) if manifest.status == Status::Running => Err("it is running, or was killed".to_owned()),
             Ok(manifest) if manifest.sub_experiments.iter().all(|result| result.cells.is_empty()) => {

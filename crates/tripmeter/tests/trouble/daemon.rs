@@ -55,7 +55,7 @@ fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
         for wait in if is_nightly() { &waits[..] } else { &waits[index % 2..=index % 2] } {
             let folder = folder();
             let results = folder.path().join("results");
-            let mut run = run_file(&many_and_after(folder.path(), &transport, wait, 60), &results).start();
+            let mut run = run_file(&many_and_after(folder.path(), &transport, wait, 20), &results).start();
             run.until("a first cell", |_| cells_on_disk(&results) > 0);
             // Another experiment's daemon is not ours to kill.
             let pid = running(&daemon).filter(|pid| marked(run.mark()).contains(pid));
