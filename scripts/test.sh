@@ -7,7 +7,7 @@
 #   scripts/test.sh nightly           as `all`, with what the others leave out: every variant in the kill tests, all sizes in
 #                                     the conformance tests, simulations, a release build, mutants (each run the next of 16
 #                                     parts; TRIPMETER_MUTANTS=K/N names one, 0/1 is all). A test that fails ends none of it
-#   scripts/test.sh only EXPRESSION   the tests of a nextest filter, e.g. 'test(followers)' or 'binary(=ab)'
+#   scripts/test.sh only EXPRESSION   the tests of a nextest filter, e.g. 'test(followers)' or 'test(/^ab::/)'
 #
 # Each test runs once, in namespaces of its own where the system allows them, several at a time. Ends with the minutes of
 # each step and the number of tests: `N passed, N failed, N skipped`. JUnit: target/junit-*.xml.
@@ -153,7 +153,7 @@ build() {
 }
 
 # Tests that need middleware, and say that they skip it.
-of_middleware='binary(=fastdds) or binary(=lies) or binary(=mqtt) or binary(=ros2) or binary(=web)'
+of_middleware='binary(=program) and test(/^(fastdds|lies|mqtt|ros2|web)::/)'
 
 core() {
     step test runner

@@ -121,7 +121,8 @@ fn rows_of_every_width_are_read_wherever_they_stand() {
         " 4.5",
     ];
     let mut random = fastrand::Rng::with_seed(11);
-    for round in 0..60_u32 {
+    // Each combination of the three below comes up.
+    for round in 0..24_u32 {
         let odd_in = [0, 2, 40, 1000][round as usize % 4];
         let (end, first) = (["\n", "\r\n"][round as usize / 4 % 2], 10_u64.pow(round % 12));
         let mut text = HEADER.replace('\n', end);

@@ -174,14 +174,14 @@ fn averaged(pixels: &[u8], width: usize) -> Vec<u8> {
     const N: usize = OVERSAMPLING as usize;
     let line = width * N * 3;
     let mut small = Vec::with_capacity(pixels.len() / (N * N));
+    let mut sums = vec![0_u16; width * 3];
     for lines in pixels.chunks_exact(line * N) {
-        for x in 0..width {
-            for channel in 0..3 {
-                let at = |dx: usize, dy: usize| u32::from(lines[dy * line + (x * N + dx) * 3 + channel]);
-                let sum: u32 = (0..N).flat_map(|dy| (0..N).map(move |dx| at(dx, dy))).sum();
-                small.push((sum / (N * N) as u32) as u8);
+        for row in lines.chunks_exact(line) {
+            for (at, value) in row.iter().enumerate() {
+                sums[at / (3 * N) * 3 + at % 3] += u16::from(*value);
             }
         }
+        small.extend(sums.iter_mut().map(|sum| (std::mem::take(sum) / (N * N) as u16) as u8));
     }
     small
 }

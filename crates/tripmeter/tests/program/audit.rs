@@ -1,0 +1,50 @@
+//! The audit of a run, in its manifest and under its table.
+
+use crate::common::{Tripmeter, folder, manifest};
+use tripmeter_model::audit::Audit;
+use tripmeter_model::exit;
+
+fn names(audit: &Audit) -> Vec<&str> {
+    audit.findings.iter().map(|finding| finding.check.as_str()).collect()
+}
+
+#[test]
+fn a_run_is_audited_before_and_after_and_its_processes_are_accounted_for() {
+    let folder = folder();
+    let output = folder.path().display().to_string();
+    let words = ["run", "-q", "-t", "uds", "-n", "200", "--payloads", "1k", "--no-floor", "-o", &output];
+    let finished = Tripmeter::new(words).run().with(exit::GOOD).clean();
+    let manifest = manifest(folder.path());
+    let (before, after) = (manifest.environment.audit_before.unwrap(), manifest.environment.audit_after.unwrap());
+    let (leader, follower) = (manifest.plan.leader_cpu.unwrap(), manifest.plan.follower_cpu.unwrap());
+    assert!(before.cpus.contains(&leader) && before.cpus.contains(&follower), "{:?}", before.cpus);
+    assert_eq!(before.hiccups.len(), before.cpus.len());
+    let without_spin: Vec<&str> = names(&before).into_iter().filter(|name| *name != "hiccups").collect();
+    assert_eq!(names(&after), without_spin);
+    assert!(after.activity.duration_ns > 0);
+    let processes = &manifest.sub_experiments[0].processes;
+    assert_eq!(processes.iter().map(|process| process.who.as_str()).collect::<Vec<_>>(), ["leader", "follower"]);
+    for (process, cpu) in processes.iter().zip([leader, follower]) {
+        assert!(process.cpus.as_ref().is_none_or(|cpus| *cpus == [cpu]), "{process:?}");
+        assert!(process.minor_faults > 0 && process.cpu_time_ns > 0, "{process:?}");
+    }
+    let is_noted = finished.stdout.lines().any(|line| line.starts_with("environment: "));
+    assert_eq!(is_noted, !(before.refused().is_empty() && after.refused().is_empty()), "{}", finished.stdout);
+}
+
+#[test]
+fn a_strict_run_starts_nothing_where_the_audit_warns() {
+    let folder = folder();
+    let output = folder.path().join("results");
+    let words = ["run", "-q", "--strict", "-t", "uds", "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
+    let words = words.into_iter().map(str::to_owned).chain([output.display().to_string()]);
+    let finished = Tripmeter::new(words).run().clean();
+    if finished.code == Some(i32::from(exit::FINDING)) {
+        finished.one_line(&["refused by --strict: ", "tripmeter doctor"]);
+        assert!(!output.exists());
+    } else {
+        let manifest = manifest(&output);
+        assert!(finished.with(exit::GOOD).stderr.is_empty());
+        assert!(manifest.environment.audit_before.unwrap().refused().is_empty());
+    }
+}

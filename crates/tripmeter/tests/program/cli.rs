@@ -1,0 +1,346 @@
+//! The command line, as far as nothing is measured.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+use tripmeter_model::audit::{Audit, Level};
+
+#[derive(serde::Deserialize)]
+struct CheckInfoRead {
+    name: String,
+}
+
+/// The program in a folder of its own, where no plugins lie beside it.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (folder, new) = (place.join("alone"), tempfile::tempdir_in(place).unwrap());
+        std::fs::create_dir_all(&folder).unwrap();
+        let (program, link) = (folder.join("tripmeter"), new.path().join("tripmeter"));
+        std::fs::hard_link(env!("CARGO_BIN_EXE_tripmeter"), &link).unwrap();
+        // At once, as other tests run it meanwhile.
+        std::fs::rename(&link, &program).unwrap();
+        program
+    })
+}
+
+fn tripmeter(args: &[&str]) -> Output {
+    // No plugins of this machine: neither beside the program nor in the user's folder.
+    Command::new(program())
+        .args(args)
+        .env("XDG_DATA_HOME", "/nowhere")
+        .env_remove("TRIPMETER_TRANSPORTS")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The command prints data and succeeds.
+#[track_caller]
+fn prints(args: &[&str]) -> String {
+    let output = tripmeter(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+/// The command fails with this code, prints no data, and says each of `parts` in one line.
+#[track_caller]
+fn fails(args: &[&str], code: i32, parts: &[&str]) {
+    let output = tripmeter(args);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(output.stdout.is_empty(), "{args:?}: {}", stdout(&output));
+    assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+    assert!(said.starts_with("tripmeter: "), "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{args:?}: '{part}' is not in: {said}");
+    }
+}
+
+fn file(folder: &TempDir, name: &str, text: &str) -> String {
+    let file = folder.path().join(name);
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+/// A shared library from C text.
+fn library(folder: &TempDir, name: &str, text: &str) -> String {
+    let source = file(folder, &format!("{name}.c"), text);
+    let library = folder.path().join(format!("tripmeter_{name}.so"));
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../abi/include");
+    compile(Command::new("cc").args(["-shared", "-fPIC", "-I"]).arg(header).arg("-o").arg(&library).arg(source));
+    library.display().to_string()
+}
+
+fn compile(compiler: &mut Command) {
+    assert!(compiler.status().unwrap().success());
+}
+
+#[test]
+fn help_is_data_and_shows_examples() {
+    assert!(prints(&["--version"]).starts_with("tripmeter "));
+    for command in [
+        "run",
+        "ab",
+        "leader",
+        "follower",
+        "transports",
+        "doctor",
+        "selftest",
+        "setup",
+        "presets",
+        "table",
+        "completions",
+        "check",
+        "requirements",
+        "compare",
+        "history",
+        "prune",
+        "job",
+    ] {
+        assert!(prints(&["--help"]).contains(&format!("  {command} ")), "{command}");
+        assert!(prints(&[command, "--help"]).contains("Examples:"), "{command}");
+    }
+    let output = tripmeter(&[]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(64), 0));
+    assert!(stderr(&output).contains("Usage:"));
+}
+
+#[test]
+fn hidden_commands_are_not_shown() {
+    let help = prints(&["--help"]);
+    assert!(!help.contains("worker") && !help.contains("describe-plugin"), "{help}");
+}
+
+#[test]
+fn wrong_words_are_usage_errors() {
+    fails(&["fly"], 64, &["unrecognized subcommand 'fly'"]);
+    fails(&["run", "--fast"], 64, &["unexpected argument '--fast'"]);
+    fails(&["run", "--wait", "sometimes"], 64, &["'sometimes'", "poll, block, callback"]);
+    fails(&["run", "--touch", "all"], 64, &["none, header, full"]);
+    fails(&["run", "-n", "many"], 64, &["'many'"]);
+    fails(&["run", "-n", "-5"], 64, &["-5"]);
+    fails(&["run", "--leader-cpu", "first"], 64, &["the number of a processor, or none"]);
+    fails(&["run", "x.toml", "--preset", "quick"], 64, &["cannot be used with"]);
+    fails(&["run", "--preset", "icerpef"], 64, &["unknown preset 'icerpef'", "did you mean 'iceperf'?"]);
+    fails(&["presets", "fast"], 64, &["unknown preset 'fast'"]);
+    fails(&["run", "-t", "usd"], 64, &["unknown transport 'usd'", "did you mean 'uds'?"]);
+    fails(&["transports", "usd"], 64, &["unknown transport 'usd'"]);
+    fails(&["run", "-t", "uds/straem"], 64, &["no variant 'straem'", "stream"]);
+    fails(&["run", "-t", "uds?pakcet=1"], 64, &["no setting 'pakcet'", "did you mean 'packet'?"]);
+    fails(&["run", "-t", "mq?packet=some"], 64, &["transport 'mq?packet=some'", "some"]);
+    fails(&["leader", "--rendezvous", "a/b"], 64, &["rendezvous 'a/b'"]);
+    fails(&["follower", "--rendezvous", ""], 64, &["rendezvous ''"]);
+}
+
+#[test]
+fn values_out_of_bounds_are_refused_before_anything_starts() {
+    for (args, part) in [
+        (["--payloads", "0"], "payload of 0 bytes is smaller than the header of 16 bytes"),
+        (["--payloads", "15"], "ask for 16 or more"),
+        (["--payloads", "2G"], "larger than 1073741824 bytes"),
+        (["--payloads", "1k,1k"], "listed twice"),
+        (["--payloads", "4k..1k"], "runs backwards"),
+        (["-n", "0"], "0 samples were asked for"),
+        (["-n", "200000000"], "--raw none"),
+        (["--rounds", "0"], "1 to 1000"),
+        (["--time-cap", "-1"], "time cap of -1 s"),
+        (["--time-cap", "0"], "time cap of 0 s"),
+        (["--loss-timeout", "0"], "0.001 to 600 s"),
+        (["--leader-cpu", "4711"], "processor 4711 for the leader does not exist or is not allowed"),
+        (["--follower-cpu", "4711"], "choose one of "),
+        (["--pattern", "log"], "cannot carry pattern 'log', only pingpong"),
+        (["--wait", "callback"], "cannot wait by 'callback', only by poll, block"),
+    ] {
+        fails(&["run", "-t", "uds", args[0], args[1]], 64, &[part]);
+    }
+    fails(&["run", "-t", "uds,uds"], 64, &["same as number 1"]);
+}
+
+#[test]
+fn a_payload_larger_than_shared_memory_is_refused() {
+    // Our own shared memory holds many chunks per direction, so this is more than a tmpfs of half the memory has.
+    let depth = "shm?depth=1024";
+    fails(&["run", "-t", depth, "--payloads", "1G"], 64, &["transport 'shm?depth=1024'", "1073741824"]);
+}
+
+#[test]
+fn a_malformed_file_is_told_with_line_and_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = file(&folder, "wrong.toml", "samples = 10\nwait = \"sometimes\"\n");
+    fails(&["run", &wrong], 65, &["wrong.toml", "line 2, column 8", "sometimes"]);
+    let wrong = file(&folder, "cut.toml", "samples = \n");
+    fails(&["run", &wrong], 65, &["cut.toml", "line 1, column 1"]);
+    let wrong = file(&folder, "field.toml", "[[sub_experiment]]\ntransport = \"uds\"\nspeed = 1\n");
+    fails(&["run", &wrong], 65, &["line 3, column 1", "unknown field `speed`"]);
+    let empty = file(&folder, "empty.toml", "");
+    fails(&["run", &empty], 65, &["nothing is to be measured"]);
+    let binary = folder.path().join("binary.toml");
+    std::fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
+    fails(&["run", &binary.display().to_string()], 65, &["not UTF-8"]);
+    fails(&["run", "/nowhere/x.toml"], 66, &["'/nowhere/x.toml' cannot be read"]);
+}
+
+#[test]
+fn presets_are_listed_and_printed_as_files_that_can_be_run() {
+    let list = prints(&["presets"]);
+    for name in ["quick", "iceperf", "laurel-hardy"] {
+        assert!(list.lines().any(|line| line.starts_with(name)), "{list}");
+    }
+    let text = prints(&["presets", "iceperf"]);
+    let folder = tempfile::tempdir().unwrap();
+    let copy = file(&folder, "mine.toml", &text);
+    // As a file, it must have all it names; iceoryx is not to be found here.
+    fails(&["run", &copy], 69, &["'iceoryx' is not available: not built", "scripts/build-transports.sh iceoryx"]);
+}
+
+#[test]
+fn transports_are_listed_with_what_is_missing() {
+    let text = prints(&["transports", "shm", "iceoryx-cpp-api"]);
+    assert!(text.starts_with("shm: ") && text.contains("shm/ring") && text.contains("zero-copy"), "{text}");
+    assert!(text.contains("MISSING: not built; packages needed: "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&prints(&["transports", "--json"])).unwrap();
+    let rows = json.as_array().unwrap();
+    let row = |system: &str| rows.iter().find(|row| row["system"] == system).unwrap();
+    assert_eq!((&row("uds")["source"], &row("uds")["available"]), (&"built-in".into(), &true.into()));
+    assert_eq!(row("uds")["description"]["variants"][0]["waits"], serde_json::json!(["poll", "block"]));
+    assert_eq!((&row("iceoryx")["source"], &row("iceoryx")["available"]), (&"missing".into(), &false.into()));
+    assert!(!row("iceoryx")["packages"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn doctor_audits_this_machine_and_strict_agrees_with_its_json() {
+    let checks: Vec<CheckInfoRead> = serde_json::from_str(&prints(&["doctor", "--list", "--json"])).unwrap();
+    let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+    for asked_for in ["frequency-governor", "smt-siblings", "affinity", "limit-memlock", "steal", "hiccups"] {
+        assert!(names.contains(&asked_for), "{asked_for}");
+    }
+    let output = tripmeter(&["doctor", "--json", "--strict", "--quiet", "--seconds", "0.05"]);
+    assert_eq!(stderr(&output), "");
+    let audit: Audit = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(audit.findings.iter().map(|finding| finding.check.as_str()).collect::<Vec<_>>(), names);
+    assert_eq!(output.status.code(), Some(i32::from(!audit.refused().is_empty())));
+    for finding in &audit.findings {
+        assert_eq!(finding.visible, !finding.value.starts_with("not visible here: "), "{finding:?}");
+        assert!(finding.visible || finding.level == Level::Info, "{finding:?}");
+        assert!(finding.level == Level::Info || finding.fix.is_some(), "{finding:?}");
+    }
+    assert_eq!(audit.hiccups.iter().map(|hiccups| hiccups.cpu).collect::<Vec<_>>(), audit.cpus);
+}
+
+#[test]
+fn doctor_prints_a_table_of_the_processors_asked_for() {
+    let cpu = tripmeter_engine::os::allowed_cpus()[0].to_string();
+    let output = tripmeter(&["doctor", "--cpus", &cpu, "--seconds", "0.01"]);
+    assert_eq!(output.status.code(), Some(0), "without --strict it only reports");
+    assert!(stderr(&output).contains(&format!("on processors {cpu} for 0.01 s")));
+    let text = stdout(&output);
+    assert!(text.starts_with("level") && text.contains("\ninfo ") && text.contains("not visible here and"), "{text}");
+    fails(&["doctor", "--cpus", "4711"], 64, &["processor 4711", "choose of "]);
+    fails(&["doctor", "--cpus", "first"], 64, &["2,3 or 0-3"]);
+    fails(&["doctor", "--seconds", "-1"], 64, &["0.01 to 60"]);
+    fails(&["doctor", "--list", "--strict"], 64, &["cannot be used with"]);
+}
+
+#[test]
+fn completions_know_the_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(prints(&["completions", shell]).contains("loss-timeout"), "{shell}");
+    }
+    fails(&["completions", "cmd"], 64, &["bash"]);
+}
+
+#[test]
+fn tables_need_a_results_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    fails(&["table", &path], 66, &["is no results folder"]);
+    for (text, part) in [("{", "cut off"), ("[]", "no schema version"), (r#"{"schema_version":99}"#, "version 99")] {
+        file(&folder, "manifest.json", text);
+        fails(&["table", &path], 65, &[part]);
+    }
+}
+
+#[test]
+fn plugins_that_are_none_are_refused_with_their_class() {
+    let folder = tempfile::tempdir().unwrap();
+    let listed = |file: &str| ["transports", "--plugin", file].map(str::to_owned);
+    let refused = |file: &str, code, parts: &[&str]| {
+        let args = listed(file);
+        fails(&args.each_ref().map(String::as_str), code, parts);
+    };
+    refused("/nowhere/tripmeter_x.so", 66, &["/nowhere/tripmeter_x.so"]);
+    refused(&file(&folder, "text.so", "no library\n"), 65, &["cannot be loaded"]);
+    refused(&library(&folder, "noentry", "int x;"), 65, &["exports no function 'tripmeter_transport'"]);
+    let other_abi = "#include <tripmeter_transport.h>\nstatic tm_transport t = {.abi_version = 99};\n\
+                     const tm_transport *tripmeter_transport(void) { return &t; }\n";
+    refused(&library(&folder, "other", other_abi), 65, &["interface version 99", "rebuild"]);
+    let broken = "#include <tripmeter_transport.h>\nconst tm_transport *tripmeter_transport(void) { return 0; }\n";
+    refused(&library(&folder, "null", broken), 65, &["returned NULL"]);
+}
+
+#[test]
+fn a_plugin_that_crashes_or_ends_takes_nothing_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at_load = |what: &str| {
+        format!(
+            "#include <stdio.h>\n#include <stdlib.h>\n\
+             __attribute__((constructor)) static void load(void) {{ fputs(\"my last words\\n\", stderr); {what}; }}\n"
+        )
+    };
+    let crashing = library(&folder, "crashing", &at_load("*(volatile int *)0 = 1"));
+    fails(&["transports", "--plugin", &crashing], 69, &["crashed (signal: 11", "describe itself", "\"my last words\""]);
+    let ending = library(&folder, "ending", &at_load("exit(0)"));
+    fails(&["transports", "--plugin", &ending], 69, &["ended without an answer (exit status: 0)"]);
+    // Found in a folder, they are listed with the reason, and all others are there.
+    let output =
+        Command::new(program()).args(["transports"]).env("TRIPMETER_TRANSPORTS", folder.path()).output().unwrap();
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(text.contains("uds/stream") && text.contains("NOT HERE: transport 'crashing' crashed"), "{text}");
+}
+
+#[test]
+fn a_plugin_that_hangs_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "#include <unistd.h>\n\
+                __attribute__((constructor)) static void load(void) { for (int i = 0; i < 100; i++) sleep(1); }\n";
+    let hanging = library(&folder, "hanging", text);
+    fails(&["transports", "--plugin", &hanging], 69, &["hung for 10 s while it was asked to describe itself"]);
+}
+
+#[test]
+fn a_plugin_whose_library_is_missing_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let needed: PathBuf = folder.path().join("libneeded.so");
+    let empty = file(&folder, "needed.c", "int needed(void) { return 1; }\n");
+    let user = file(&folder, "user.c", "int needed(void); int user(void) { return needed(); }\n");
+    let plugin = folder.path().join("tripmeter_user.so");
+    let shared = ["-shared", "-fPIC", "-Wl,-soname,libneeded.so.7", "-o"];
+    compile(Command::new("cc").args(shared).arg(&needed).arg(&empty));
+    compile(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(&user).arg(&needed));
+    fails(&["transports", "--plugin", &plugin.display().to_string()], 69, &["needs the library 'libneeded.so.7'"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = Command::new(program())
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+}

@@ -1,0 +1,371 @@
+//! What the tests of the running program share: starting it, watching it, and looking for what it left.
+
+pub mod traces;
+
+use serde::Deserialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::{NamedTempFile, TempDir};
+use tripmeter_abi::Description;
+use tripmeter_model::manifest::{Manifest, SubExperimentResult};
+
+/// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
+pub const LONGEST: Duration = Duration::from_secs(600);
+/// So many sleeps are more than a worker that has its files needs to connect, to prove its path and to warm up.
+pub const MEASURING: u64 = 10_000;
+/// Every process of a test's run has this variable, with a value of its own.
+pub const MARK: &str = "TRIPMETER_TEST_RUN";
+
+/// Tests that measure hold this. It keeps them apart where all are threads of one process, as under `cargo test`; under
+/// nextest each is a process, in namespaces of its own, and shares nothing but the processors.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says a line that the test harness does not swallow.
+pub fn aloud(line: &str) {
+    writeln!(std::io::stderr(), "{line}").expect("standard error is open");
+}
+
+/// Whether a transport that is missing is a failure.
+pub fn is_required() -> bool {
+    std::env::var("TRIPMETER_REQUIRE_ALL").is_ok_and(|value| value == "1")
+}
+
+/// Whether every variant is to be tried, and not only one of each mechanism.
+pub fn is_nightly() -> bool {
+    std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
+}
+
+/// The same work for every case at once: most of the time is spent waiting.
+pub fn at_once<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| work(case));
+        }
+    });
+}
+
+/// Root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate is two folders down")
+}
+
+/// Runs `make` there, with what is built going to a folder outside the sources; returns that folder.
+pub fn make(folder: &str, name: &str, arguments: &[&str]) -> PathBuf {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut command = Command::new("make");
+    command.arg("-s").arg("-C").arg(repository().join(folder)).arg(format!("OUT={}", out.display())).args(arguments);
+    let output = command.output().expect("make is installed");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    out
+}
+
+/// The test plugin of that name.
+pub fn plugin(name: &str) -> PathBuf {
+    // Tests are threads of one process, or processes.
+    let lock = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugins.lock");
+    let lock = std::fs::File::create(lock).expect("the build's folder can be written");
+    lock.lock().expect("files can be locked");
+    make("tests/plugins", "plugins", &[]).join(format!("tripmeter_{name}.so"))
+}
+
+/// The plugin of a middleware; `None`, aloud, if it has not been built here.
+pub fn built(system: &str) -> Option<PathBuf> {
+    let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&given).collect();
+    folders.push(repository().join("target/transports"));
+    let found = folders.iter().map(|folder| folder.join(format!("tripmeter_{system}.so"))).find(|file| file.exists());
+    if found.is_none() {
+        assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and the plugin {system} is missing");
+        aloud(&format!("SKIPPED: {system}: its plugin is not built"));
+    }
+    found
+}
+
+/// A command line of `tripmeter`, with folders of its own.
+pub struct Tripmeter {
+    command: Command,
+    mark: String,
+    temporary: PathBuf,
+    stdout: NamedTempFile,
+    stderr: NamedTempFile,
+}
+
+impl Tripmeter {
+    /// With these arguments.
+    pub fn new<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
+        // Whatever starts the tests in the background may have them, and so it, ignore Ctrl-C.
+        Self::under(&["env", "--default-signal=INT"], arguments)
+    }
+
+    /// Started by a wrapper, e.g. `prlimit --msgqueue=1`, that replaces itself by it.
+    pub fn under<S: AsRef<std::ffi::OsStr>>(wrapper: &[&str], arguments: impl IntoIterator<Item = S>) -> Self {
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_tripmeter"));
+        Self::by(command, arguments)
+    }
+
+    fn by<S: AsRef<std::ffi::OsStr>>(mut command: Command, arguments: impl IntoIterator<Item = S>) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        command.args(arguments).env(MARK, &mark).stdin(Stdio::null());
+        // Each test's runs meet below its own temporary folder.
+        command.env("XDG_RUNTIME_DIR", "");
+        if std::env::var_os("TRIPMETER_TRANSPORTS").is_none() {
+            command.env("TRIPMETER_TRANSPORTS", repository().join("target/transports"));
+        }
+        // Read while it is written: appending needs no position of its own.
+        let file = || tempfile::Builder::new().append(true).tempfile().expect("the temporary folder can be written");
+        Self { command, mark, temporary: std::env::temp_dir(), stdout: file(), stderr: file() }
+    }
+
+    /// In this working directory.
+    pub fn at(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// With this folder for temporary files.
+    pub fn temporary(mut self, folder: &Path) -> Self {
+        self.command.env("TMPDIR", folder);
+        self.temporary = folder.to_path_buf();
+        self
+    }
+
+    /// Starts it.
+    pub fn start(mut self) -> Running {
+        let output =
+            |file: &NamedTempFile| Stdio::from(file.as_file().try_clone().expect("a file can be opened twice"));
+        self.command.stdout(output(&self.stdout)).stderr(output(&self.stderr));
+        let child = self.command.spawn().expect("tripmeter starts");
+        Running { child, tripmeter: self }
+    }
+
+    /// Starts it and waits for its end.
+    pub fn run(self) -> Finished {
+        self.start().wait(LONGEST)
+    }
+}
+
+/// A running `tripmeter`. Dropping it kills it.
+pub struct Running {
+    child: Child,
+    tripmeter: Tripmeter,
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What its processes can be told by.
+    pub fn mark(&self) -> &str {
+        &self.tripmeter.mark
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self, most: Duration) -> Finished {
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                break status;
+            }
+            if begin.elapsed() > most {
+                let (stdout, stderr) = self.texts();
+                panic!("still running after {most:?}: {:?}\n{stdout}\n{stderr}", self.tripmeter.command);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let took = begin.elapsed();
+        let (stdout, stderr) = self.texts();
+        let (pid, mark) = (self.pid(), self.tripmeter.mark.clone());
+        let temporary = self.tripmeter.temporary.clone();
+        let line = format!("{:?}", self.tripmeter.command.get_args().collect::<Vec<_>>());
+        Finished { code: status.code(), stdout, stderr, pid, mark, temporary, took, line }
+    }
+
+    fn texts(&self) -> (String, String) {
+        let text = |file: &NamedTempFile| {
+            let bytes = std::fs::read(file.path()).expect("it can be read back");
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        (text(&self.tripmeter.stdout), text(&self.tripmeter.stderr))
+    }
+
+    /// What it has said so far on standard error.
+    pub fn said(&self) -> String {
+        self.texts().1
+    }
+
+    /// Sends a signal to it.
+    pub fn signal(&self, signal: &str) {
+        traces::signal(self.pid(), signal);
+    }
+
+    /// Leader and follower, once each has slept [`MEASURING`] times since the leader was first seen with its file.
+    pub fn measuring(&mut self) -> [u32; 2] {
+        let mut first = None;
+        self.until("round trips", |run| {
+            let found = first.or_else(|| {
+                let workers = traces::workers(run.pid());
+                Some([workers.leader?, workers.follower?].map(|pid| (pid, traces::sleeps(pid))))
+            });
+            first = found;
+            found.is_some_and(|both| both.iter().all(|(pid, before)| traces::sleeps(*pid) > before + MEASURING))
+        });
+        first.expect("they were seen").map(|(pid, _)| pid)
+    }
+
+    /// Waits until `seen` is true, at most as long as any run may take.
+    pub fn until(&mut self, what: &str, mut seen: impl FnMut(&mut Self) -> bool) {
+        let begin = Instant::now();
+        while !seen(self) {
+            let ended = self.child.try_wait().expect("it is our child");
+            assert!(ended.is_none() && begin.elapsed() < LONGEST, "waiting for {what}: {ended:?}\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended needs no killing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Finished {
+    /// Exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// Everything on standard output.
+    pub stdout: String,
+    /// Everything on standard error.
+    pub stderr: String,
+    /// Process id it had.
+    pub pid: u32,
+    /// How long it was waited for.
+    pub took: Duration,
+    mark: String,
+    temporary: PathBuf,
+    line: String,
+}
+
+impl Finished {
+    /// It ended with this code.
+    #[track_caller]
+    pub fn with(self, code: u8) -> Self {
+        assert_eq!(self.code, Some(i32::from(code)), "{}\n{}\n{}", self.line, self.stdout, self.stderr);
+        self
+    }
+
+    /// It said exactly one line on standard error, with all of these in it, and nothing on standard output.
+    #[track_caller]
+    pub fn one_line(self, parts: &[&str]) -> Self {
+        let Finished { line, stdout, stderr, .. } = &self;
+        assert!(stderr.lines().count() == 1 && stderr.ends_with('\n'), "{line}: not one line: {stderr:?}");
+        assert!(stderr.starts_with("tripmeter: ") && stdout.is_empty(), "{line}: {stdout}{stderr}");
+        self.says(parts)
+    }
+
+    /// One line on standard error has all of these in it.
+    #[track_caller]
+    pub fn says(self, parts: &[&str]) -> Self {
+        let found = self.stderr.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(found, "{}: no line with {parts:?} in:\n{}", self.line, self.stderr);
+        self
+    }
+
+    /// Neither a name nor a process of this run is left.
+    #[track_caller]
+    pub fn clean(self) -> Self {
+        let left = self.left();
+        assert!(left.is_empty(), "{} left {left:?}\n{}", self.line, self.stderr);
+        self
+    }
+
+    /// Names and processes of this run that are left. Processes that are about to end are waited for.
+    pub fn left(&self) -> Vec<String> {
+        traces::left(self.pid, &self.mark, &self.temporary)
+    }
+
+    /// Its mark, for [`traces::marked`].
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+}
+
+/// The manifest in a results folder.
+pub fn manifest(folder: &Path) -> Manifest {
+    let text = std::fs::read_to_string(folder.join("manifest.json")).expect("there is a manifest");
+    serde_json::from_str(&text).expect("the manifest is one")
+}
+
+/// Whether a payload of the run has been measured so far.
+pub fn has_cell(results: &Path) -> bool {
+    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
+    let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
+    manifest.is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
+}
+
+/// The result of that name.
+pub fn result<'a>(manifest: &'a Manifest, name: &str) -> &'a SubExperimentResult {
+    manifest.sub_experiments.iter().find(|result| result.name == name).unwrap_or_else(|| panic!("no '{name}'"))
+}
+
+/// Payload sizes of the rows of a CSV, after checking that they are whole and numbered from 1.
+pub fn csv_payloads(file: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("Sample,Payload [Bytes],Latency [us]"));
+    assert!(text.ends_with('\n'), "{}: the last row is cut off", file.display());
+    let mut payloads = Vec::new();
+    for (index, line) in lines.enumerate() {
+        let [sample, payload, latency] = line.split(',').collect::<Vec<_>>()[..] else { panic!("row '{line}'") };
+        assert_eq!(sample.parse(), Ok(index + 1), "{}: row '{line}'", file.display());
+        assert!(latency.split_once('.').is_some_and(|(_, decimals)| decimals.len() == 3), "row '{line}'");
+        assert!(latency.parse::<f64>().is_ok_and(|latency| latency > 0.0), "row '{line}'");
+        payloads.push(payload.parse().expect("a number of bytes"));
+    }
+    payloads
+}
+
+/// One system as `tripmeter transports --json` tells it.
+#[derive(Deserialize)]
+pub struct Known {
+    pub system: String,
+    pub available: bool,
+    pub reason: Option<String>,
+    pub description: Option<Description>,
+    pub variants: Vec<KnownVariant>,
+}
+
+/// One variant, here and now.
+#[derive(Deserialize)]
+pub struct KnownVariant {
+    pub variant: String,
+    pub available: bool,
+    pub daemon_missing: bool,
+    pub reason: Option<String>,
+    pub max_payload_bytes: Option<u64>,
+}
+
+/// Every system that is known here.
+pub fn transports() -> Vec<Known> {
+    let listed = Tripmeter::new(["transports", "--json"]).run().with(0).clean();
+    serde_json::from_str(&listed.stdout).expect("a list of systems")
+}
+
+/// An empty folder that is removed in the end.
+pub fn folder() -> TempDir {
+    tempfile::tempdir().expect("the temporary folder can be written")
+}

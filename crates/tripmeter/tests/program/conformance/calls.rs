@@ -1,0 +1,62 @@
+//! Calls by several clients: in a closed loop by every wait, and at a fixed rate.
+
+use crate::conformance::{Entry, Faults, Here, Outcome};
+use tripmeter_abi::Pattern;
+use tripmeter_model::manifest::Cell;
+use tripmeter_model::rpc::{CallCounts, Mode};
+
+/// Clients.
+const CLIENTS: u64 = 3;
+/// Calls of each.
+const CALLS: u64 = 40;
+
+pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+    if !variant.can(Pattern::Rpc) {
+        return Vec::new();
+    }
+    let payloads = variant.payloads(&[16, 4097]);
+    let keys = format!(
+        "pattern = \"rpc\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n"
+    );
+    let paced = format!("{keys}mode = \"fixed-freq\"\nrate = \"500\"\n");
+    let closed = variant.waits(true).iter().map(|wait| Entry::new(variant, "rpc", *wait, &keys, check));
+    closed.chain(variant.waits(false).iter().map(|wait| Entry::new(variant, "paced", *wait, &paced, check))).collect()
+}
+
+fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+    let (name, plan) = (&outcome.result.name, outcome.plan);
+    let rows = outcome.file("rpc").lines().count() as u64;
+    let expected = 1 + plan.payloads.len() as u64 * CLIENTS * CALLS;
+    faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
+    outcome.result.cells.iter().for_each(|cell| check_calls(faults, outcome, cell));
+}
+
+/// Every payload has one trial.
+fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
+    let place = outcome.place(cell);
+    let [trial] = &cell.rpc[..] else {
+        return faults.check(false, || format!("{place}: {} trials", cell.rpc.len()));
+    };
+    let all = CLIENTS * CALLS;
+    let timed_out = if outcome.loses_when_starved() { trial.counts.timed_out } else { 0 };
+    let succeeded = all - timed_out;
+    let good = CallCounts { made: all, succeeded, timed_out, ..CallCounts::default() };
+    faults.check(trial.counts == good, || format!("{place}: {trial:?}"));
+    let is_paced = outcome.plan.rpc.as_ref().is_some_and(|calls| calls.mode == Mode::FixedFreq);
+    let paced = [trial.pace.is_some(), trial.response_rtt_ns.is_some(), trial.lateness_ns.is_some()];
+    faults.check(paced == [is_paced; 3], || format!("{place}: {trial:?}"));
+    let Some(service) = trial.service_rtt_ns else { return faults.check(false, || format!("{place}: no figures")) };
+    for one in trial.response_rtt_ns.into_iter().chain([service]) {
+        let rising = 0.0 < one.min && one.min <= one.median && one.median <= one.p90 && one.p90 <= one.p99;
+        let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
+        faults.check(rising && one.samples == succeeded, || format!("{place}: {one:?}"));
+    }
+    let longer = trial.response_rtt_ns.is_none_or(|response| response.mean >= service.mean);
+    faults.check(longer, || format!("{place}: {trial:?}"));
+    // No client makes a call before the one before has ended.
+    let calling_ns = service.mean * succeeded as f64;
+    faults.check(calling_ns <= (trial.duration_ns * CLIENTS) as f64 * 1.01, || format!("{place}: {trial:?}"));
+    let used = trial.client.cpu_time_ns > 0 && trial.client.peak_memory_bytes > 0;
+    let is_followed = trial.server.is_none() == outcome.result.same_process;
+    faults.check(used && is_followed, || format!("{place}: {trial:?}"));
+}

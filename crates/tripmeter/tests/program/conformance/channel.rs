@@ -1,0 +1,103 @@
+//! Messages at a fixed rate, on several topics and of several publishers, and the same nearly at once.
+
+use crate::conformance::{Entry, Faults, Here, Outcome};
+use tripmeter_abi::Pattern;
+use tripmeter_model::channel::{ChannelTrial, Latency};
+use tripmeter_model::manifest::{Cell, Counts};
+
+/// Topics in the part for messages at a fixed rate.
+const TOPICS: u64 = 3;
+/// Messages of each.
+const PUBLISHED: u64 = 40;
+/// Publishers in the part for several of one topic.
+const PUBLISHERS: u64 = 2;
+/// A slow rate, and bursts: 40 messages within 2 ms.
+const RATES: &str = "500,20000,21000,22000";
+/// How long a receive sleeps at the most before it looks around. A message that is there must not wait for that.
+const LOOKING_NS: f64 = 50e6;
+
+pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+    if !variant.can(Pattern::Channel) {
+        return Vec::new();
+    }
+    let payloads = variant.payloads(&[16, 4097]);
+    let keys = format!("pattern = \"channel\"\nsamples = {PUBLISHED}\nwarmup = 5\npayloads = \"{payloads}\"\n");
+    let topics = format!("{keys}topics = {TOPICS}\nrate = \"{RATES}\"");
+    let publishers = format!("{keys}publishers = {PUBLISHERS}\nrate = \"500\"");
+    let mut all: Vec<Entry> =
+        variant.waits(true).iter().map(|wait| Entry::new(variant, "channel", *wait, &topics, check)).collect();
+    if variant.declared.publishers {
+        let several = |wait| Entry::new(variant, "publishers", wait, &publishers, check_publishers);
+        all.extend(variant.waits(false).iter().map(|wait| several(*wait)));
+    }
+    all
+}
+
+/// Checks every trial of every payload.
+fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+    let (name, plan) = (&outcome.result.name, outcome.plan);
+    let rates = plan.channel.as_ref().map_or(0, |flow| flow.rates_hz.len());
+    let rows = outcome.file("channel").lines().count() as u64;
+    let expected = 1 + plan.payloads.len() as u64 * rates as u64 * u64::from(plan.links()) * PUBLISHED;
+    faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
+    for cell in &outcome.result.cells {
+        let trials = cell.channel.len();
+        faults.check(trials == rates, || format!("{}: {trials} trials", outcome.place(cell)));
+        cell.channel.iter().for_each(|trial| check_flow(faults, outcome, cell, trial));
+    }
+    let least = |is_burst: bool, of: fn(Latency) -> f64| {
+        let trials = outcome.result.cells.iter().flat_map(|cell| &cell.channel);
+        let of_kind = trials.filter(move |trial| (trial.offered_hz > 500.0) == is_burst);
+        of_kind.filter_map(|trial| trial.service_ns.map(of)).reduce(f64::min)
+    };
+    // A machine that is too busy for bursts is too busy for a slow rate, too, or not for all six of them. Where only the
+    // last message of a burst waits, the longest time shows it.
+    let median: fn(Latency) -> f64 = |time| time.median;
+    for (figure, of) in [("median", median), ("max", |time| time.max)] {
+        if let (Some(slow), Some(burst)) = (least(false, of), least(true, of)) {
+            let waits = slow < LOOKING_NS / 10.0 && burst >= LOOKING_NS * 0.9;
+            let what = || format!("{name}: messages of a burst wait for a time-out: {figure} {burst} ns, {slow} ns");
+            faults.check(!waits, what);
+        }
+    }
+}
+
+fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &ChannelTrial) {
+    let (place, may_lose) = (outcome.place(cell), outcome.may_lose);
+    let Counts { sent, received, lost, late, duplicated, reordered, damaged } = trial.counts;
+    let published = u64::from(outcome.plan.links()) * PUBLISHED;
+    let whole = sent == published && received + lost + late + damaged == sent;
+    faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
+    // The loopback may reorder what a thread sends from several CPUs.
+    let odd = duplicated + damaged + trial.before_sent + if may_lose { 0 } else { reordered };
+    faults.check(odd == 0 || outcome.repeats(lost), || format!("{place}: {trial:?}"));
+    faults.check(lost + late == 0 || may_lose, || format!("{place}: {trial:?}"));
+    let (Some(response), Some(service), Some(lateness)) = (trial.response_ns, trial.service_ns, trial.lateness_ns)
+    else {
+        return faults.check(may_lose, || format!("{place}: no figures"));
+    };
+    // What came before it was sent, as a repetition may, has no latency.
+    let timed = received - trial.before_sent;
+    let counted = (response.samples, service.samples, lateness.samples) == (timed, timed, sent);
+    faults.check(counted, || format!("{place}: samples of {trial:?}"));
+    for one in [response, service] {
+        let rising = 0.0 < one.min && one.min <= one.median && one.median <= one.p90 && one.p90 <= one.p99;
+        let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
+        faults.check(rising, || format!("{place}: {one:?}"));
+    }
+    faults.check(response.mean >= service.mean, || format!("{place}: {response:?}, {service:?}"));
+    let used = trial.publisher.cpu_time_ns > 0 && trial.publisher.peak_memory_bytes > 0;
+    let is_followed = trial.subscriber.is_none() == outcome.result.same_process;
+    faults.check(used && is_followed, || format!("{place}: {trial:?}"));
+}
+
+/// As [`check`], and the counts of the publishers add up to those of all.
+fn check_publishers(faults: &mut Faults, outcome: &Outcome<'_>) {
+    for trial in outcome.result.cells.iter().flat_map(|cell| &cell.channel) {
+        let sum = trial.publishers.iter().map(|one| one.counts).fold(Counts::default(), |sum, one| sum + one);
+        let each = trial.publishers.iter().all(|one| one.counts.sent == PUBLISHED && one.achieved_hz > 0.0);
+        let whole = trial.publishers.len() as u64 == PUBLISHERS && each && sum == trial.counts;
+        faults.check(whole, || format!("{}: {:?} of {:?}", outcome.result.name, trial.publishers, trial.counts));
+    }
+    check(faults, outcome);
+}

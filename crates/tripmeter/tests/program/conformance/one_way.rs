@@ -1,0 +1,40 @@
+//! Messages one way, as fast as they go; at a moderate rate where the transport may lose some.
+
+use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, loses_when_starved};
+use tripmeter_abi::Pattern;
+use tripmeter_model::manifest::Cell;
+
+pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+    if !variant.can(Pattern::Throughput) {
+        return Vec::new();
+    }
+    let rate = if variant.declared.lossy && !loses_when_starved(&variant.name()) { "500" } else { "max" };
+    let payloads = variant.payloads(&[16, 4097, 1 << 20]);
+    let keys = format!("pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"{rate}\"\npayloads = \"{payloads}\"");
+    variant.waits(true).iter().map(|wait| Entry::new(variant, "throughput", *wait, &keys, check)).collect()
+}
+
+fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+    let rows = outcome.file("throughput").lines().count();
+    let name = &outcome.result.name;
+    faults.check(rows == 1 + outcome.plan.payloads.len(), || format!("{name}: {rows} lines of CSV"));
+    outcome.result.cells.iter().for_each(|cell| check_trial(faults, outcome, cell));
+}
+
+/// Every payload has one trial.
+fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
+    let place = outcome.place(cell);
+    let [trial] = &cell.trials[..] else {
+        return faults.check(false, || format!("{place}: {} trials", cell.trials.len()));
+    };
+    let arrival = &trial.followers[0];
+    let whole = arrival.received + arrival.lost + arrival.damaged == SAMPLES && trial.sent == SAMPLES;
+    faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
+    faults.check(arrival.lost == 0 || outcome.may_lose, || format!("{place}: {} lost", arrival.lost));
+    // The loopback may reorder what a thread sends from several CPUs.
+    let reordered = if outcome.may_lose { 0 } else { arrival.reordered };
+    let good = arrival.duplicated + reordered + arrival.damaged == 0 || outcome.repeats(arrival.lost);
+    faults.check(good && (arrival.received > 0 || outcome.may_lose), || format!("{place}: {arrival:?}"));
+    let rates = trial.published_hz > 0.0 && (arrival.received_hz > 0.0 || outcome.may_lose);
+    faults.check(rates, || format!("{place}: {trial:?}"));
+}

@@ -1,0 +1,167 @@
+//! Round trips: with one follower and several, many in a row, and of two experiments at once.
+
+use crate::common::{Tripmeter, alone, csv_payloads, folder, is_nightly, manifest};
+use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP, known, longest, loses_when_starved, sort_out};
+use tripmeter_abi::{Path, Pattern, Wait};
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Cell, Counts, Figures};
+
+/// Odd sizes next to the borders of words, packets and pages.
+const PAYLOADS: [u64; 4] = [17, 4097, 65_537, 1 << 20];
+/// The same, and those on the borders and below.
+const PAYLOADS_NIGHTLY: [u64; 8] = [16, 17, 1 << 10, 4095, 4097, 64 << 10, 65_537, 1 << 20];
+/// Where nothing is touched, which is the same path with less to do.
+const PAYLOADS_UNTOUCHED: [u64; 2] = [16, 4096];
+/// Messages in a row that are many for every queue, window and acknowledgement.
+const MANY: u64 = 2000;
+/// Followers in the part for transports that reach several.
+const FOLLOWERS: u32 = 3;
+
+pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+    if !variant.can(Pattern::PingPong) {
+        return Vec::new();
+    }
+    let counts = format!("samples = {SAMPLES}\nwarmup = {WARMUP}\n");
+    let sizes: &[u64] = if is_nightly() { &PAYLOADS_NIGHTLY } else { &PAYLOADS };
+    let touched = format!("{counts}payloads = \"{}\"", variant.payloads(sizes));
+    let untouched = format!("{counts}touch = \"none\"\npayloads = \"{}\"", variant.payloads(&PAYLOADS_UNTOUCHED));
+    let mut all = Vec::new();
+    for wait in variant.waits(true) {
+        all.push(Entry::new(variant, "full", *wait, &touched, check));
+    }
+    for wait in variant.waits(false) {
+        all.push(Entry::new(variant, "none", *wait, &untouched, check));
+        if variant.has_packet {
+            let entry = Entry::new(variant, "packets", *wait, &touched, check);
+            let packets = format!("transport = \"{}?packet=4096\"", variant.name());
+            let text = entry.text.replace(&format!("transport = \"{}\"", variant.name()), &packets);
+            all.push(Entry { text, ..entry });
+        }
+        let largest = PAYLOADS_NIGHTLY.into_iter().filter(|size| *size <= 64 << 10 && variant.carries(*size)).max();
+        let many = format!("samples = {MANY}\ntouch = \"none\"\npayloads = \"{}\"", largest.unwrap());
+        all.push(Entry::new(variant, "many", *wait, &many, check_many));
+    }
+    if variant.declared.fan_out {
+        let payloads = variant.payloads(&[1024, 65_537]);
+        let several = format!("{counts}followers = {FOLLOWERS}\npayloads = \"{payloads}\"");
+        // They share processors: none of them polls where it can do without.
+        let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
+        for wait in variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps) {
+            all.push(Entry::new(variant, "several", *wait, &several, check_several));
+        }
+    }
+    all
+}
+
+fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+    let (name, plan) = (&outcome.result.name, outcome.plan);
+    outcome.result.cells.iter().for_each(|cell| check_cell(faults, name, outcome.loses_when_starved(), cell));
+    let rows = csv_payloads(&outcome.results.join(format!("measurements_{name}.csv")));
+    let expected: Vec<u64> = plan.payloads.iter().flat_map(|payload| vec![*payload; SAMPLES as usize]).collect();
+    faults.check(rows == expected, || format!("{name}: {} rows of the CSV are not the samples", rows.len()));
+    let histograms = outcome.results.join(format!("measurements_{name}.hlog"));
+    let histograms = std::fs::read_to_string(histograms).unwrap_or_default();
+    for payload in &plan.payloads {
+        let lines = histograms.lines().filter(|line| line.starts_with(&format!("Tag=payload_{payload},")));
+        faults.check(lines.count() == 1, || format!("{name}: not one histogram of {payload} bytes"));
+    }
+}
+
+fn check_cell(faults: &mut Faults, name: &str, may_lose: bool, cell: &Cell) {
+    let place = format!("{name}, {} bytes", cell.payload_bytes);
+    let (received, lost) = (SAMPLES + WARMUP, if may_lose { cell.counts.lost } else { 0 });
+    let expected = Counts { sent: received + lost, received, lost, ..Counts::default() };
+    faults.check(cell.counts == expected, || format!("{place}: {:?}", cell.counts));
+    let samples = (cell.samples, cell.samples_planned, cell.warmup, &cell.cut_short);
+    faults.check(samples == (SAMPLES, SAMPLES, WARMUP, &None), || format!("{place}: samples {samples:?}"));
+    let (Some(rtt), Some(half)) = (cell.rtt_ns, cell.rtt_half_ns) else {
+        return faults.check(false, || format!("{place}: no figures"));
+    };
+    faults.check(is_near(half, rtt.scaled(0.5)), || format!("{place}: {half:?} is not half of {rtt:?}"));
+    let Figures { min, mean, stdev, median, p90, p99, p9999, max } = rtt;
+    let rising = 0.0 < min && min <= median && median <= p90 && p90 <= p99 && p99 <= p9999 && p9999 <= max;
+    faults.check(rising && min <= mean && mean <= max && stdev >= 0.0, || format!("{place}: {rtt:?}"));
+    let sum_ns = mean * cell.samples as f64;
+    faults.check(sum_ns <= cell.duration_ns as f64 * 1.01, || {
+        format!("{place}: samples of {sum_ns} ns in {} ns", cell.duration_ns)
+    });
+}
+
+/// Equal, but for what reading and writing a number may change in its last digit.
+fn is_near(a: Figures, b: Figures) -> bool {
+    let all = |f: Figures| [f.min, f.mean, f.stdev, f.median, f.p90, f.p99, f.p9999, f.max];
+    all(a).iter().zip(all(b)).all(|(a, b)| (a - b).abs() <= b.abs() * 1e-12)
+}
+
+/// All were answered.
+fn check_many(faults: &mut Faults, outcome: &Outcome<'_>) {
+    for cell in &outcome.result.cells {
+        let all = (cell.samples, cell.counts.received, cell.counts.lost);
+        let lost = if outcome.loses_when_starved() { cell.counts.lost } else { 0 };
+        faults.check(all == (MANY, MANY + cell.warmup, lost), || format!("{}: {:?}", outcome.place(cell), cell.counts));
+    }
+}
+
+fn check_several(faults: &mut Faults, outcome: &Outcome<'_>) {
+    outcome.result.cells.iter().for_each(|cell| check_cell_of_several(faults, outcome, cell));
+}
+
+fn check_cell_of_several(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
+    let (name, may_lose) = (&outcome.result.name, outcome.loses_when_starved());
+    check_cell(faults, name, may_lose, cell);
+    let place = format!("{name}, {} bytes", cell.payload_bytes);
+    let indices: Vec<u32> = cell.followers.iter().map(|at| at.follower).collect();
+    faults.check(indices == [0, 1, 2], || format!("{place}: followers {indices:?}"));
+    let (Some(rtt), Some(last)) = (cell.rtt_ns, cell.one_way_last_ns) else {
+        return faults.check(false, || format!("{place}: no latency to the last"));
+    };
+    faults.check(last.mean < rtt.mean && last.max <= rtt.max, || format!("{place}: {last:?} is not within {rtt:?}"));
+    for at in &cell.followers {
+        faults.check(at.counts == cell.counts || may_lose && cell.counts.lost > 0, || {
+            format!("{place}, follower {}: {:?}", at.follower, at.counts)
+        });
+        let within = at.one_way_ns.is_some_and(|to| 0.0 < to.min && to.mean <= last.mean && to.max <= last.max);
+        faults.check(within, || format!("{place}, follower {}: {:?}, last {last:?}", at.follower, at.one_way_ns));
+    }
+}
+
+/// Of the first variant, and the first over shared memory; each of them nightly.
+pub(super) fn two_experiments_at_once_do_not_disturb_each_other(system: &str) {
+    let _alone = alone();
+    let Some(known) = known(system) else { return };
+    let mut faults = Faults::default();
+    let (mut variants, _) = sort_out(&known);
+    variants.retain(|variant| variant.can(Pattern::PingPong));
+    let shared = variants.iter().position(|variant| variant.declared.path == Path::SharedMemory);
+    for (index, variant) in variants.iter().enumerate() {
+        if index == 0 || Some(index) == shared || is_nightly() {
+            both(&mut faults, variant);
+        }
+    }
+    assert!(faults.0.is_empty(), "{:#?}", faults.0);
+}
+
+fn both(faults: &mut Faults, variant: &Here<'_>) {
+    let name = variant.name();
+    // Four threads that poll would take turns on two CPUs.
+    let wait = if variant.declared.waits.contains(&Wait::Block) { Wait::Block } else { variant.declared.waits[0] };
+    let folders = [folder(), folder()];
+    let most = variant.here.max_payload_bytes.map_or(64 << 10, |most| most.min(64 << 10));
+    let payloads = format!("16,{most}");
+    let runs = folders.each_ref().map(|results| {
+        let output = results.path().display().to_string();
+        let words = ["run", "-q", "--no-floor", "-t", &name, "--wait", wait.as_str(), "-o", &output];
+        let sizes = ["-n", "200", "--payloads", &payloads, "--touch", "full", "--loss-timeout", "30"];
+        Tripmeter::new(words.iter().chain(&sizes).chain(&["--attempts", "1"])).start()
+    });
+    for (run, results) in runs.into_iter().zip(&folders) {
+        let finished = run.wait(longest());
+        let good = finished.code == Some(exit::GOOD.into());
+        faults.check(good, || format!("{name}: exit code {:?}\n{}", finished.code, finished.stderr));
+        if good {
+            let (manifest, may_lose) = (manifest(results.path()), loses_when_starved(&name));
+            manifest.sub_experiments[0].cells.iter().for_each(|cell| check_cell(faults, &name, may_lose, cell));
+        }
+        finished.left().into_iter().for_each(|left| faults.0.push(format!("{name} left {left}")));
+    }
+}

@@ -1,0 +1,86 @@
+//! A payload whose hand-over probe changes is measured again, and every attempt is kept.
+
+use crate::common::traces::{Workers, workers};
+use crate::common::{Finished, LONGEST, Tripmeter, aloud, folder, manifest};
+use std::path::Path;
+use std::process::Command;
+use tripmeter_model::manifest::{Cell, Manifest, ModeChange};
+
+/// At 500 per second, five seconds for each attempt: as long a test has to move the workers.
+const MESSAGES: usize = 2500;
+
+/// Rows of that payload.
+fn rows(file: &Path, payload: &str) -> usize {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    assert!(text.starts_with("payload_bytes,") && text.ends_with('\n'), "{}", file.display());
+    text.lines().filter(|line| line.starts_with(payload)).count()
+}
+
+/// How many payloads are finished by the manifest, and are not measured again.
+fn cells(results: &Path) -> usize {
+    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
+    let is_last = |cell: &Cell| cell.handover_changed.is_none() || cell.earlier_attempts.len() == 2;
+    let first = |so_far: Manifest| {
+        so_far.sub_experiments.first().map(|one| one.cells.iter().filter(|cell| is_last(cell)).count())
+    };
+    serde_json::from_str(&text).ok().and_then(first).unwrap_or(0)
+}
+
+/// A run whose workers were moved to one processor while the second payload was measured.
+fn moved(results: &Path) -> Finished {
+    let (messages, output) = (MESSAGES.to_string(), results.display().to_string());
+    let words = ["run", "--wide", "-t", "uds/stream", "--pattern", "channel", "--wait", "block", "--rate", "500"];
+    let rest = ["-n", &messages, "--payloads", "16,1k", "--no-floor", "--loss-timeout", "15", "-o", &output];
+    let mut run = Tripmeter::new(words.iter().chain(&rest)).start();
+    let mut found = Workers { leader: None, follower: None };
+    run.until("both workers", |run| {
+        found = workers(run.pid());
+        found.leader.is_some() && found.follower.is_some()
+    });
+    run.until("a first cell", |_| cells(results) > 0);
+    let cpu = tripmeter_engine::os::allowed_cpus()[0].to_string();
+    for pid in [found.leader, found.follower].into_iter().flatten() {
+        let moved = Command::new("taskset").args(["-acp", &cpu, &pid.to_string()]).output().expect("taskset is there");
+        assert!(moved.status.success(), "{moved:?}");
+    }
+    assert_eq!(cells(results), 1, "the second payload was over before the workers were moved");
+    run.wait(LONGEST).with(0).clean()
+}
+
+/// Both workers are moved to one processor while the second payload is measured, as a migration would: the probe afterwards
+/// waits for the scheduler, and so do those of all further attempts.
+#[test]
+fn a_migration_is_noticed_and_no_attempt_is_lost() {
+    if tripmeter_engine::os::allowed_cpus().len() < 2 {
+        return aloud("SKIPPED: two processors are needed to move a process to another one");
+    }
+    let folder = folder();
+    let results = folder.path().join("results");
+    let finished = moved(&results);
+    let manifest = manifest(&results);
+    let cell = &manifest.sub_experiments[0].cells[1];
+    assert!(matches!(cell.handover_changed, Some(ModeChange::TakenAway | ModeChange::NoAnswer)), "{cell:?}");
+    assert_eq!((cell.earlier_attempts.len(), cell.counts.sent), (2, MESSAGES as u64));
+    assert!(cell.earlier_attempts.iter().all(|cell| cell.handover_changed.is_some() && cell.channel.len() == 1));
+    let name = "channel_uds_stream_block_channel";
+    assert_eq!(rows(&results.join(format!("{name}.csv")), "1024,"), MESSAGES);
+    assert_eq!(rows(&results.join(format!("{name}.csv")), "16,"), MESSAGES);
+    for attempt in 1..=2 {
+        let set_aside = results.join(format!("attempts/{name}_attempt-{attempt}.csv"));
+        assert_eq!(rows(&set_aside, "1024,"), MESSAGES);
+        assert!(set_aside.with_extension("hlog").exists());
+    }
+    let note = finished.stdout.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the hand-over"));
+    assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
+}
+
+#[test]
+fn attempts_are_one_to_three() {
+    let folder = folder();
+    let output = folder.path().join("r").display().to_string();
+    let words = ["run", "-q", "-t", "uds", "-n", "10", "--payloads", "16", "--attempts", "1", "-o", &output];
+    Tripmeter::new(words).run().with(0);
+    assert_eq!(manifest(&folder.path().join("r")).plan.attempts, 1);
+    let words = ["run", "-q", "-t", "uds", "--attempts", "4", "-o", &output];
+    Tripmeter::new(words).run().with(64).one_line(&["4 attempts", "1 to 3 (--attempts)"]);
+}

@@ -1,0 +1,337 @@
+//! Files that somebody else has made to do harm: paths in place of names, links, FIFOs, too much of anything, text that a
+//! terminal acts on.
+
+use crate::common::{Finished, Tripmeter, folder};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+use tripmeter_model::exit;
+
+/// What is measured in [`measured`].
+const NAME: &str = "uds_stream_block";
+const LIMITS: &str = "Experiment type,Bytes,Median,99%,Max\n";
+
+/// A folder with the results of a small experiment of payloads 16 and 32 in `results`.
+fn measured() -> TempDir {
+    let place = folder();
+    let words = "run -q -t uds/stream --wait block -n 20 --payloads 16,32 --no-floor -o results";
+    Tripmeter::new(words.split(' ')).at(place.path()).run().with(exit::GOOD);
+    place
+}
+
+/// Changes the manifest in a folder of results.
+fn change(results: &Path, change: impl FnOnce(&mut Value)) {
+    let file = results.join("manifest.json");
+    let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    change(&mut manifest);
+    fs::write(file, manifest.to_string()).unwrap();
+}
+
+fn tripmeter(place: &TempDir, line: &str) -> Finished {
+    Tripmeter::new(line.split(' ')).at(place.path()).run()
+}
+
+/// The same with little memory.
+fn in_little_memory(place: &TempDir, line: &str) -> Finished {
+    Tripmeter::under(&["prlimit", "--as=800000000"], line.split(' ')).at(place.path()).run()
+}
+
+fn fifo(file: &Path) {
+    assert!(Command::new("mkfifo").arg(file).status().unwrap().success());
+}
+
+/// Packs so many bytes of zeros into a few.
+fn packed(file: &Path, bytes: u64) {
+    let line = format!("head -c {bytes} /dev/zero | gzip -1 > '{}'", file.display());
+    assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+}
+
+#[test]
+fn a_manifest_with_a_path_for_a_name_is_refused_and_nothing_leaves_its_folder() {
+    let place = measured();
+    let results = place.path().join("results");
+    let outside = place.path().join("outside");
+    for name in ["../../outside", &outside.display().to_string(), "..", "-p"] {
+        for list in ["/sub_experiments/0/name", "/plan/sub_experiments/0/name"] {
+            fs::create_dir_all(place.path().join("a/b/runs")).unwrap();
+            let copy = place.path().join("a/b/runs/one");
+            Command::new("cp").arg("-r").args([&results, &copy]).status().unwrap();
+            change(&copy, |manifest| *manifest.pointer_mut(list).unwrap() = json!(name));
+            for line in
+                ["table a/b/runs/one", "compare -p a/b/p -R results -r a/b/runs/one", "history -p a/b/p -e a/b/runs"]
+            {
+                let refused = tripmeter(&place, line).with(exit::DATA);
+                refused.says(&["manifest.json", "is no name"]);
+            }
+            fs::remove_dir_all(place.path().join("a")).unwrap();
+        }
+    }
+    let mut left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["results"]);
+}
+
+#[test]
+fn files_are_not_written_through_links() {
+    let place = measured();
+    let results = place.path().join("results");
+    let private = place.path().join("private");
+    fs::write(&private, "private").unwrap();
+    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1e9,1e9,1e9\n")).unwrap();
+    let outputs =
+        [format!("measurements_{NAME}_summary.csv"), format!("checks_{NAME}.csv")].map(|name| results.join(name));
+    outputs.iter().for_each(|output| symlink(&private, output).unwrap());
+    tripmeter(&place, "process results").with(exit::GOOD);
+    tripmeter(&place, "check -r limits.csv -e results").with(exit::GOOD);
+    for output in &outputs {
+        assert!(fs::symlink_metadata(output).unwrap().is_file(), "{}", output.display());
+    }
+    assert_eq!(fs::read_to_string(&private).unwrap(), "private");
+
+    let elsewhere = folder();
+    fs::create_dir(results.join("plots")).unwrap();
+    symlink(elsewhere.path(), results.join(format!("plots/measurements_{NAME}"))).unwrap();
+    tripmeter(&place, "process results -p results/plots").with(exit::CANNOT_CREATE).one_line(&["is a link", "plots"]);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    // What the user names may be a device.
+    let line = format!("process -c results/measurements_{NAME}.csv -o /dev/stdout");
+    assert!(tripmeter(&place, &line).with(exit::GOOD).stdout.starts_with("Bytes,Samples,"));
+}
+
+/// A pipe that the user names is none of these.
+#[test]
+fn an_experiment_is_read_from_standard_input() {
+    let place = folder();
+    fs::write(place.path().join("x.toml"), "[[sub_experiment]]\ntransport = \"uds/stream\"\n").unwrap();
+    for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let words = ["run", "-q", name, "--no-floor", "-n", "10", "--payloads", "16", "-o", "results"];
+        let wrapper = ["sh", "-c", "cat x.toml | \"$@\"", "sh"];
+        Tripmeter::under(&wrapper, words).at(place.path()).run().with(exit::GOOD);
+        fs::remove_dir_all(place.path().join("results")).unwrap();
+    }
+}
+
+#[test]
+fn a_fifo_in_the_place_of_a_file_is_an_error() {
+    let place = measured();
+    let results = place.path().join("results");
+    let samples = results.join(format!("measurements_{NAME}.csv"));
+    fs::remove_file(&samples).unwrap();
+    fifo(&samples);
+    for line in ["process results", "check -r limits.csv -e results"] {
+        fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1,1,1\n")).unwrap();
+        tripmeter(&place, line).with(exit::NO_INPUT).one_line(&[NAME, "name a regular file"]);
+    }
+    fs::remove_file(results.join("manifest.json")).unwrap();
+    fifo(&results.join("manifest.json"));
+    for line in ["table results", "process results", "compare -R results -r results", "plot results"] {
+        tripmeter(&place, line).with(exit::NO_INPUT).one_line(&["manifest.json", "name a regular file"]);
+    }
+}
+
+#[test]
+fn what_the_manifest_does_not_list_as_finished_counts_nowhere() {
+    let place = measured();
+    let results = place.path().join("results");
+    // As after a kill between the rows of a payload and the manifest.
+    change(&results, |manifest| {
+        manifest["status"] = json!("running");
+        manifest["sub_experiments"][0]["status"] = json!("running");
+        manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap().pop().unwrap();
+    });
+    let rows = crate::common::csv_payloads(&results.join(format!("measurements_{NAME}.csv")));
+    assert!(rows.contains(&16) && rows.contains(&32));
+    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1e9,1e9,1e9\n{NAME},32,1e9,1e9,1e9\n"))
+        .unwrap();
+    let left_out = [NAME, "32 bytes left out", "the manifest does not list it as finished"];
+    let checked = || {
+        let checked = tripmeter(&place, "check --json -r limits.csv -e results").says(&left_out);
+        let json: Value = serde_json::from_str(&checked.stdout).unwrap();
+        (json["checks_passed"].clone(), json["checks"].clone())
+    };
+    assert_eq!(checked(), (json!(3), json!(6)));
+    let made = tripmeter(&place, "process results").with(exit::GOOD);
+    made.says(&left_out);
+    let summary = results.join(format!("measurements_{NAME}_summary.csv"));
+    let text = fs::read_to_string(&summary).unwrap();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    // A summary of all that is in the file, as it was made without the manifest.
+    let line = format!("process -c results/measurements_{NAME}.csv -o {}", summary.display());
+    tripmeter(&place, &line).with(exit::GOOD);
+    assert_eq!(fs::read_to_string(&summary).unwrap().lines().count(), 3);
+    assert_eq!(checked(), (json!(3), json!(6)));
+}
+
+#[test]
+fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
+    let place = measured();
+    let results = place.path().join("results");
+    let samples = results.join(format!("measurements_{NAME}.csv"));
+    let rows = fs::read_to_string(&samples).unwrap();
+    let cut = |line: &str| fs::write(&samples, format!("{rows}{line}")).unwrap();
+    // All payloads are finished: what is wrong in one of them is an error.
+    for line in ["41,32", "41,32,1.0"] {
+        cut(line);
+        tripmeter(&place, "process results").with(exit::DATA).one_line(&["line 42", line]);
+    }
+    change(&results, |manifest| {
+        manifest["status"] = json!("running");
+        manifest["sub_experiments"][0]["status"] = json!("running");
+        manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap().pop().unwrap();
+    });
+    let left_out = [NAME, "32 bytes left out", "the manifest does not list it as finished"];
+    for line in ["41,32", "41", "41,3", "41,32,1.0"] {
+        cut(line);
+        let ended = "in the reference, it did not come to its end: 1 of 2 payloads";
+        let compared = tripmeter(&place, "compare -R results -r results").with(1).says(&left_out);
+        assert!(compared.stdout.contains(ended), "{}", compared.stdout);
+        tripmeter(&place, "process results").with(exit::GOOD).says(&left_out);
+        fs::remove_file(results.join(format!("measurements_{NAME}_summary.csv"))).unwrap();
+    }
+    // A whole line is none that was cut.
+    cut("41,32\n");
+    tripmeter(&place, "process results").with(exit::DATA).one_line(&["line 42"]);
+}
+
+#[test]
+fn nothing_is_written_into_a_folder_that_is_a_link() {
+    let (place, elsewhere) = (measured(), folder());
+    let results = place.path().join("results");
+    symlink(elsewhere.path(), place.path().join("plots")).unwrap();
+    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1e9,1e9,1e9\n")).unwrap();
+    for line in [
+        "process results -p plots",
+        "process results -p plots/",
+        "check -r limits.csv -e results -p plots",
+        "compare -R results -r results -p plots",
+        "history -e . -p plots",
+    ] {
+        tripmeter(&place, line).with(exit::CANNOT_CREATE).says(&["'plots", "is a link"]);
+    }
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    fs::copy(results.join(format!("measurements_{NAME}.csv")), elsewhere.path().join("measurements_x.csv")).unwrap();
+    symlink(elsewhere.path(), results.join("round-01")).unwrap();
+    tripmeter(&place, "process results").with(exit::CANNOT_CREATE).one_line(&["round-01' is a link"]);
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn attempts_that_do_not_count_are_no_experiment() {
+    let place = measured();
+    let (results, attempts) = (place.path().join("results"), place.path().join("attempts"));
+    fs::create_dir(&attempts).unwrap();
+    let samples = results.join(format!("measurements_{NAME}.csv"));
+    fs::copy(&samples, attempts.join(format!("measurements_{NAME}_attempt-1.csv"))).unwrap();
+    let told = tripmeter(&place, "history -e . -p plots").with(exit::GOOD);
+    assert!(!format!("{}{}", told.stdout, told.stderr).contains("attempt"), "{told:?}");
+}
+
+#[test]
+fn texts_that_no_manifest_may_hold_are_refused_before_the_run() {
+    let place = folder();
+    let title = "x".repeat(65_537);
+    let text =
+        format!("[[sub_experiment]]\ntransport = \"uds\"\npayloads = \"16\"\nsamples = 10\ntitle = \"{title}\"\n");
+    fs::write(place.path().join("x.toml"), text).unwrap();
+    let refused = tripmeter(&place, "run -q x.toml -o results").with(exit::DATA);
+    refused.one_line(&["sub_experiments[0].title", "65537 bytes", "65536"]);
+    assert!(!place.path().join("results").exists());
+}
+
+#[test]
+fn numbers_and_texts_of_a_manifest_have_limits() {
+    let place = measured();
+    let results = place.path().join("results");
+    let before = fs::read(results.join("manifest.json")).unwrap();
+    let told = |parts: &[&str]| {
+        in_little_memory(&place, "table results").with(exit::DATA).one_line(parts);
+        fs::write(results.join("manifest.json"), &before).unwrap();
+    };
+    change(&results, |manifest| manifest["plan"]["rounds"] = json!(u32::MAX));
+    told(&["4294967295 rounds", "1000"]);
+    change(&results, |manifest| manifest["sub_experiments"][0]["round"] = json!(u32::MAX));
+    told(&["round 4294967295", "1000"]);
+    change(&results, |manifest| manifest["plan"]["sub_experiments"][0]["title"] = json!("x".repeat(20 << 20)));
+    told(&["a text of 20971520 bytes", "65536"]);
+    change(&results, |manifest| manifest["plan"]["left_out"] = json!(vec![""; 1_000_000]));
+    told(&["manifest.json", "more than 250000 elements"]);
+    // Each of them would be put together with each.
+    change(&results, |manifest| {
+        let one = manifest["plan"]["sub_experiments"][0].clone();
+        manifest["plan"]["sub_experiments"] = json!(vec![one; 5000]);
+    });
+    told(&["manifest.json", "has two sub-experiments 'uds_stream_block'"]);
+    fs::File::create(results.join("manifest.json")).unwrap().set_len(20 << 30).unwrap();
+    told(&["manifest.json", "21474836480 bytes", "67108864"]);
+}
+
+#[test]
+fn tables_of_figures_have_limits_however_they_are_packed() {
+    let place = measured();
+    let summary = place.path().join(format!("results/measurements_{NAME}_summary.csv.gz"));
+    packed(&summary, 1_000_000_000);
+    fs::copy(&summary, place.path().join("limits.csv")).unwrap();
+    for line in ["compare -R results -r results", "history -p p -e .", "check -r limits.csv -e results"] {
+        in_little_memory(&place, line)
+            .with(exit::DATA)
+            .says(&["more than 4194304 bytes when decompressed", " compressed)"]);
+    }
+}
+
+#[test]
+fn too_little_memory_for_samples_is_an_error_of_the_sub_experiment() {
+    let place = folder();
+    let line = "run -q -t uds/stream --wait block --no-floor --payloads 16 -o results -n";
+    let failed = in_little_memory(&place, &format!("{line} 100000000")).with(exit::PARTIAL);
+    failed.says(&[NAME, "100000000 samples: 800000000 bytes cannot be had", "-n"]).clean();
+    fs::remove_dir_all(place.path().join("results")).unwrap();
+    in_little_memory(&place, &format!("{line} 1000")).with(exit::GOOD);
+}
+
+#[test]
+fn text_from_outside_cannot_act_on_a_terminal() {
+    let place = measured();
+    let hostile = "a\u{1b}[31mb\u{9b}\u{202e}\nFORGED\r\u{7}";
+    let results = place.path().join(hostile);
+    fs::rename(place.path().join("results"), &results).unwrap();
+    change(&results, |manifest| {
+        manifest["plan"]["sub_experiments"][0]["title"] = json!(hostile);
+        manifest["plan"]["left_out"] = json!([hostile]);
+        manifest["environment"]["cpu_model"] = json!(hostile);
+        manifest["sub_experiments"][0]["path_proof"]["verdict"] = json!("failed");
+        manifest["sub_experiments"][0]["path_proof"]["evidence"] = json!(hostile);
+        manifest["sub_experiments"][0]["error"] = json!(hostile);
+        manifest["sub_experiments"][0]["status"] = json!("failed");
+    });
+    fs::write(results.join(format!("measurements_{hostile}.csv")), "").unwrap();
+    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1,1,1\n\"{hostile}\",16,1,1,1\n")).unwrap();
+    let path = results.to_str().unwrap();
+    let limits = place.path().join("limits.csv");
+    fs::create_dir_all(place.path().join("database").join(hostile)).unwrap();
+    let lines: [&[&str]; 8] = [
+        &["table", path, path],
+        &["table", "--tables", "iceperf,ecal", path, path],
+        &["check", "-r", limits.to_str().unwrap(), "-e", path],
+        &["compare", "-R", path, "-r", path],
+        &["history", "-p", "plots", "-e", "."],
+        &["process", path],
+        &["prune", "-r", "database", "-n", "1"],
+        &["table", hostile, &format!("{hostile}/none")],
+    ];
+    for words in lines {
+        let Finished { stdout, stderr, .. } = Tripmeter::new(words).at(place.path()).run();
+        for text in [&stdout, &stderr] {
+            let is_bad = |c: char| c != '\n' && c.is_control() || c == '\u{202e}';
+            assert!(!text.contains(is_bad), "{words:?}: {text:?}");
+            assert!(!text.lines().any(|line| line.starts_with("FORGED")), "{words:?}: {text}");
+        }
+        assert!([stdout, stderr].concat().contains("FORGED"), "{words:?}");
+    }
+    // What is for programs keeps its own way of writing it.
+    let line = ["check", "--json", "-r", limits.to_str().unwrap(), "-e", path];
+    let json = Tripmeter::new(line).at(place.path()).run().stdout;
+    assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
+}

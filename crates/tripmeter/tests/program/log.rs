@@ -1,0 +1,203 @@
+//! Pattern `log` by the running program: what is injected comes out in exactly the right number, lies are found out, and
+//! what cannot be done is refused.
+
+use crate::common::{Finished, Tripmeter, alone, aloud, at_once, built, folder, manifest, plugin};
+use std::path::Path;
+use std::process::Command;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Cell, Counts, Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::plan::SubExperiment;
+
+const SAMPLES: u64 = 300;
+const WARMUP: u64 = 30;
+const ALL: Counts = Counts { sent: 330, received: 330, lost: 0, late: 0, duplicated: 0, reordered: 0, damaged: 0 };
+
+fn run(transport: &str, more: &[&str], results: &Path) -> Finished {
+    let (output, samples, warmup) = (results.display().to_string(), SAMPLES.to_string(), WARMUP.to_string());
+    let words = [
+        "run",
+        "-q",
+        "--wide",
+        "--pattern",
+        "log",
+        "-t",
+        transport,
+        "-n",
+        &samples,
+        "--warmup",
+        &warmup,
+        "-o",
+        &output,
+    ];
+    // What is injected is in the first attempt only.
+    Tripmeter::new(words.iter().chain(&["--attempts", "1"]).chain(more)).run()
+}
+
+/// The only cell of a logger with that fault, and its calls in microseconds.
+fn cell(transport: &str) -> (Cell, Vec<f64>) {
+    let folder = folder();
+    run(transport, &["--payloads", "64", "--allow-damage"], folder.path()).with(exit::GOOD).clean();
+    let manifest = manifest(folder.path());
+    let result = &manifest.sub_experiments[0];
+    let csv = std::fs::read_to_string(folder.path().join(format!("measurements_{}.csv", result.name))).unwrap();
+    let calls = csv.lines().skip(1).map(|row| row.rsplit(',').next().unwrap().parse().unwrap()).collect();
+    (result.cells[0].clone(), calls)
+}
+
+#[test]
+fn a_stall_shows_in_the_maximum_and_in_exactly_one_call() {
+    let _alone = alone();
+    // Longer than a busy machine stalls another one.
+    let (cell, calls) = cell("inmem/log?stall_sender=180:5s");
+    let stalled: Vec<usize> = (0..calls.len()).filter(|index| calls[*index] >= 5_000_000.0).collect();
+    // Call 180 is the 150th after the warm-up.
+    assert_eq!((calls.len(), &stalled[..]), (SAMPLES as usize, &[149][..]));
+    let call = cell.log.unwrap().call_ns.unwrap();
+    assert!(call.max >= 5e9 && call.p99 < 5e9, "{call:?}");
+    assert!((call.max / 1000.0 - calls[149]).abs() < 0.001, "{call:?}");
+    assert_eq!(cell.counts, ALL);
+}
+
+#[test]
+fn lines_that_go_astray_are_counted_exactly() {
+    let _alone = alone();
+    let cases = [
+        ("lose=200", Counts { received: 329, lost: 1, ..ALL }, 329),
+        ("lose=330", Counts { received: 329, lost: 1, ..ALL }, 329),
+        ("damage=7", Counts { received: 329, lost: 1, damaged: 1, ..ALL }, 330),
+        ("damage_body=7", Counts { received: 329, damaged: 1, ..ALL }, 330),
+        ("duplicate=every:100", Counts { duplicated: 3, ..ALL }, 333),
+        ("reorder=50", Counts { reordered: 1, ..ALL }, 330),
+    ];
+    at_once(&cases, |(fault, counts, written)| {
+        // The proof logs other lines before.
+        let (cell, calls) = cell(&format!("inmem/log?{fault}"));
+        assert_eq!(cell.counts, *counts, "{fault}");
+        assert_eq!((cell.log.unwrap().lines.written, calls.len()), (*written, 300), "{fault}");
+    });
+}
+
+#[test]
+fn the_floor_writes_to_a_file_and_a_pipe_and_its_table_is_aimrt_s() {
+    let _alone = alone();
+    let folder = folder();
+    let finished = run("write/*", &["--payloads", "32,8k"], folder.path()).with(exit::GOOD);
+    let manifest = manifest(folder.path());
+    for (result, path) in manifest.sub_experiments.iter().zip(["file", "pipe"]) {
+        let proof = result.path_proof.as_ref().unwrap();
+        assert_eq!((proof.verdict, proof.claim.as_str()), (Verdict::Proven, path), "{}", proof.evidence);
+        assert!(result.cells.iter().all(|cell| cell.counts == ALL), "{result:?}");
+        let figures = std::fs::read_to_string(folder.path().join(format!("log_{}.csv", result.name))).unwrap();
+        let [header, first, second] = figures.lines().collect::<Vec<_>>()[..] else { panic!("{figures}") };
+        assert!(header.starts_with("payload_bytes,calls,total_ns,average_ns,"), "{figures}");
+        assert!(first.starts_with("32,300,") && second.starts_with("8192,300,"), "{figures}");
+    }
+    let words = ["table".as_ref(), folder.path().as_os_str(), "--tables".as_ref(), "aimrt,all".as_ref()];
+    let text = Tripmeter::new(words).run().with(exit::GOOD).stdout;
+    assert!(text.ends_with(&finished.stdout), "{text}");
+    for part in [
+        "write/file, path proof: ok\n",
+        "write/pipe, path proof: ok\n",
+        "| epoch num | log data size (bytes) |",
+        "| 300 | 32 | ",
+        "pattern log",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    finished.clean();
+}
+
+#[test]
+fn every_lie_is_found_out_and_no_honest_word_is_doubted() {
+    let _alone = alone();
+    let (folder, plugin) = (folder(), plugin("logliar").display().to_string());
+    let finished = run("logliar/*", &["--plugin", &plugin, "--payloads", "1k"], folder.path()).with(exit::PARTIAL);
+    let manifest: Manifest = manifest(folder.path());
+    let mut variants = 0;
+    let results = manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments);
+    for (result, plan) in results {
+        let (result, plan): (&SubExperimentResult, &SubExperiment) = (result, plan);
+        let variant = &plan.transport.variant;
+        assert_eq!(result.status, Status::Complete, "{variant}: {:?}", result.error);
+        let proof = result.path_proof.as_ref().unwrap();
+        let expected = if variant.starts_with("honest") { Verdict::Proven } else { Verdict::Failed };
+        assert_eq!(proof.verdict, expected, "{variant}: {}", proof.evidence);
+        let is_told = finished.stdout.contains(&format!("PATH PROOF FAILED: {} ", result.name));
+        assert_eq!(is_told, expected == Verdict::Failed, "{variant}: {}", finished.stdout);
+        variants += 1;
+    }
+    assert_eq!(variants, 7);
+    finished.clean();
+}
+
+#[test]
+fn what_a_logger_cannot_do_is_refused_before_anything_starts() {
+    let folder = folder();
+    let results = folder.path().join("results");
+    let output = results.display().to_string();
+    let refused = |words: &[&str], parts: &[&str]| {
+        let run = ["run", "-n", "10", "-o", &output];
+        Tripmeter::new(run.iter().chain(words)).run().with(exit::USAGE).one_line(parts).clean();
+        assert!(!results.exists(), "{words:?}: something was started");
+    };
+    let log = |more: &[&'static str]| [&["--pattern", "log", "-t", "write"], more].concat();
+    refused(&["-t", "write"], &["'write'", "cannot carry pattern 'pingpong', only log"]);
+    refused(&["-t", "uds", "--pattern", "log"], &["'uds'", "cannot carry pattern 'log', only pingpong"]);
+    refused(&["-t", "write/fil", "--pattern", "log"], &["no variant 'fil'", "file, pipe"]);
+    refused(&["-t", "write?queue=1", "--pattern", "log"], &["no setting 'queue'"]);
+    for flags in [["--touch", "full"], ["--followers", "2"]] {
+        refused(&log(&flags), &[flags[0], "'log'", "leave it out"]);
+    }
+    refused(&log(&["--one-way"]), &["--one-way", "'log'", "leave it out"]);
+    refused(&log(&["--rate", "1000"]), &["--rate", "'log'"]);
+    refused(&log(&["--topics", "2"]), &["--topics", "'log'"]);
+    refused(&log(&["--wait", "poll"]), &["cannot wait by 'poll', only by block"]);
+    refused(&log(&["--payloads", "8"]), &["8", "16"]);
+}
+
+#[test]
+fn lines_that_find_no_room_are_refused_with_need_and_remedy() {
+    let folder = folder();
+    let results = folder.path().join("results").display().to_string();
+    let words = ["run", "--pattern", "log", "-t", "write", "--payloads", "8k", "-o", &results];
+    let limited = Tripmeter::under(&["prlimit", "--fsize=1000000"], words).run().with(exit::CANNOT_CREATE);
+    limited.one_line(&["'write'", "841 MB", "1000000 bytes", "ulimit -f"]).clean();
+    let small = folder.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    let script = format!("mount -t tmpfs -o size=2000000 none '{}' && exec \"$@\"", small.display());
+    let wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"];
+    if !Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").output().unwrap().status.success() {
+        return aloud("SKIPPED: a small file system cannot be mounted here (needs root)");
+    }
+    let full = Tripmeter::under(&wrapper, words).temporary(&small).run().with(exit::CANNOT_CREATE);
+    full.one_line(&["'write'", "841 MB", "small", "TMPDIR"]);
+    assert!(!Path::new(&results).exists());
+}
+
+#[test]
+fn an_asynchronous_logger_that_drops_lines_shows_them() {
+    let _alone = alone();
+    for (system, keeps, drops) in [
+        ("spdlog", "async-pipe?queue=2", "async-pipe?queue=2&overflow=overrun_oldest"),
+        ("tracing", "non-blocking-pipe?buffered_lines=2&lossy=off", "non-blocking-pipe?buffered_lines=2"),
+    ] {
+        if built(system).is_none() {
+            continue;
+        }
+        let lost = |settings: &str, samples: &str| {
+            let folder = folder();
+            let more = ["--payloads", "8k", "-n", samples];
+            let results = folder.path().display().to_string();
+            let transport = format!("{system}/{settings}");
+            let words = ["run", "-q", "--wide", "--pattern", "log", "-t", &transport, "-o", &results];
+            let finished = Tripmeter::new(words.iter().chain(&more)).run().with(exit::GOOD);
+            let counts = manifest(folder.path()).sub_experiments[0].cells[0].counts;
+            assert_eq!(counts.received + counts.lost, counts.sent, "{counts:?}");
+            assert!(finished.stdout.contains("missing"), "{}", finished.stdout);
+            finished.clean();
+            counts.lost
+        };
+        assert_eq!(lost(keeps, "500"), 0, "{system}");
+        assert!(lost(drops, "20000") > 0, "{system}");
+    }
+}

@@ -1,0 +1,29 @@
+//! The running program, from its command line to what it leaves: one binary, whose modules are the subjects.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod ab;
+mod audit;
+mod checks;
+mod cli;
+mod common;
+mod conformance;
+mod example;
+mod fastdds;
+mod faults;
+mod handover;
+mod hostile;
+mod jobs;
+mod lies;
+mod log;
+mod mqtt;
+mod plots;
+mod process;
+mod proof;
+mod publishers;
+mod recording;
+mod ros2;
+mod selftest;
+mod strangers;
+mod timed;
+mod trouble;
+mod web;

@@ -1,0 +1,153 @@
+//! Several publishers of one topic, end to end: each has numbers of its own, and what goes wrong with the messages of one is
+//! counted with it, and in the sum.
+
+use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
+use tripmeter_model::channel::ChannelTrial;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Counts, SubExperimentResult, Verdict};
+
+const SAMPLES: u64 = 100;
+const WARMUP: u64 = 10;
+const PAYLOAD: u64 = 1024;
+/// Numbers of the messages of the first publisher that the proof of the path takes first.
+const PROOF: u64 = 256 * 1024 / PAYLOAD;
+
+/// `tripmeter run` with that transport and so many publishers at 1 kHz.
+fn run(transport: &str, publishers: u64, more: &[&str]) -> (Finished, tempfile::TempDir) {
+    let folder = folder();
+    let output = folder.path().display().to_string();
+    let [samples, warmup, payload, publishers] =
+        [SAMPLES, WARMUP, PAYLOAD, publishers].map(|number| number.to_string());
+    let words =
+        ["run", "-q", "--wide", "-t", transport, "--pattern", "channel", "--publishers", &publishers, "-n", &samples];
+    let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
+    // A busy machine makes no message late.
+    let attempts = ["--attempts", "1", "--loss-timeout", "5", "--allow-damage"];
+    (Tripmeter::new(words.iter().chain(&rest).chain(&attempts).chain(more)).run(), folder)
+}
+
+/// Publisher, number and status of each row of a result's CSV, and its text.
+fn rows(results: &std::path::Path, name: &str) -> (Vec<(u64, u64, String)>, String) {
+    let text = std::fs::read_to_string(results.join(format!("channel_{name}.csv"))).unwrap();
+    let rows = text.lines().skip(1).map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        (fields[2].parse().unwrap(), fields[3].parse().unwrap(), fields[4].to_owned())
+    });
+    (rows.collect(), text)
+}
+
+/// The trial of a good run over `inmem` with three publishers, and its rows.
+fn published(settings: &str, wait: &str) -> (ChannelTrial, Vec<(u64, u64, String)>) {
+    let (finished, folder) = run(&format!("inmem?{settings}"), 3, &["--wait", wait]);
+    let finished = finished.with(exit::GOOD).clean();
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    let manifest = manifest(folder.path());
+    let result: &SubExperimentResult = &manifest.sub_experiments[0];
+    assert!(result.name.contains("_full_channel_publisher"), "{}", result.name);
+    let (rows, text) = rows(folder.path(), &result.name);
+    assert!(text.starts_with("payload_bytes,rate_hz,publisher,sequence,status,"), "{text}");
+    let trial = result.cells[0].channel[0].clone();
+    assert_eq!((rows.len() as u64, trial.publishers.len()), (3 * SAMPLES, 3), "{text}");
+    (trial, rows)
+}
+
+#[test]
+fn what_goes_wrong_with_one_publisher_is_counted_with_it_and_disturbs_no_other() {
+    let _alone = alone();
+    // The first publisher has sent the messages of the path proof before.
+    let cases = [("poll", 1, WARMUP), ("block", 0, PROOF + WARMUP), ("callback", 2, WARMUP)];
+    let check = |wait: &str, at: u64, before: u64| {
+        let [lost, twice, held, broken, last] = [20, 30, 40, 50, SAMPLES].map(|number| before + number);
+        let settings = format!("at={at}&damage_body={broken}&duplicate={twice}&lose={lost},{last}&reorder={held}");
+        let (trial, rows) = published(&settings, wait);
+        let whole = Counts { sent: SAMPLES, received: SAMPLES, ..Counts::default() };
+        let hit = Counts { received: SAMPLES - 3, lost: 2, duplicated: 1, reordered: 1, damaged: 1, ..whole };
+        for one in &trial.publishers {
+            let expected = if u64::from(one.publisher) == at { hit } else { whole };
+            assert_eq!(one.counts, expected, "{wait}: publisher {}", one.publisher);
+        }
+        let sum = Counts { sent: 3 * SAMPLES, received: 3 * SAMPLES - 3, ..hit };
+        assert_eq!(trial.counts, sum, "{wait}");
+        let of = trial.publishers.iter().map(|one| one.publisher).collect::<Vec<_>>();
+        assert_eq!(of, [0, 1, 2]);
+        for number in 1..=SAMPLES {
+            let status = match number {
+                20 | SAMPLES => "lost",
+                30 => "duplicated",
+                40 => "reordered",
+                50 => "damaged",
+                _ => "ok",
+            };
+            let found: Vec<&str> = (0..3)
+                .map(|publisher| {
+                    let mut of = rows.iter().filter(|row| (row.0, row.1) == (publisher, number));
+                    of.next().unwrap().2.as_str()
+                })
+                .collect();
+            let expected: Vec<&str> = (0..3).map(|publisher| if publisher == at { status } else { "ok" }).collect();
+            assert_eq!(found, expected, "{wait}: message {number}");
+        }
+        let (response, service) = (trial.response_ns.unwrap(), trial.service_ns.unwrap());
+        assert_eq!((response.samples, service.samples), (sum.received, sum.received), "{wait}");
+    };
+    at_once(&cases, |(wait, at, before)| check(wait, *at, *before));
+}
+
+#[test]
+fn a_header_that_nobody_can_read_is_damaged_in_the_sum_and_lost_with_its_publisher() {
+    let _alone = alone();
+    let (trial, _) = published(&format!("at=1&damage={}", WARMUP + 9), "block");
+    let whole = Counts { sent: SAMPLES, received: SAMPLES, ..Counts::default() };
+    let each: Vec<Counts> = trial.publishers.iter().map(|one| one.counts).collect();
+    assert_eq!(each, [whole, Counts { received: SAMPLES - 1, lost: 1, ..whole }, whole]);
+    assert_eq!(trial.counts, Counts { sent: 3 * SAMPLES, received: 3 * SAMPLES - 1, damaged: 1, ..Counts::default() });
+}
+
+#[test]
+fn sockets_have_a_sender_for_each_publisher_and_the_table_says_how_many_there_were() {
+    let _alone = alone();
+    for transport in ["uds/datagram", "udp/loopback"] {
+        let (finished, folder) = run(transport, 4, &["--rate", "500"]);
+        let finished = finished.with(exit::GOOD).clean();
+        let manifest = manifest(folder.path());
+        let result = &manifest.sub_experiments[0];
+        assert_ne!(result.path_proof.as_ref().unwrap().verdict, Verdict::Failed, "{transport}");
+        let trial = &result.cells[0].channel[0];
+        assert_eq!(
+            (trial.counts.sent, trial.offered_hz, trial.publishers.len()),
+            (4 * SAMPLES, 500.0, 4),
+            "{transport}"
+        );
+        // The loopback may reorder what a thread sends from several CPUs.
+        let reordered = if transport == "uds/datagram" { trial.counts.reordered } else { 0 };
+        let odd = trial.counts.duplicated + reordered + trial.counts.damaged;
+        assert_eq!(
+            (trial.counts.received + trial.counts.lost + trial.counts.late, odd),
+            (4 * SAMPLES, 0),
+            "{transport}"
+        );
+        let row = finished.stdout.lines().find(|line| line.starts_with(transport)).unwrap();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(words[3..7], ["1k", "1", "4", "500"], "{row}");
+    }
+}
+
+#[test]
+fn what_cannot_have_several_publishers_is_refused_with_the_names_of_those_that_can() {
+    let refused = |transport: &str, more: &[&str], parts: &[&str]| {
+        let (finished, _folder) = run(transport, 2, more);
+        finished.with(exit::USAGE).one_line(parts).clean();
+    };
+    refused("tcp", &[], &["'tcp'", "1 publisher", "2 were asked for", "uds/datagram", "udp/loopback", "--publishers"]);
+    refused("uds/stream", &[], &["'uds/stream'", "inmem/queue"]);
+    refused("uds", &["--topics", "2"], &["2 publishers", "2 topics", "--publishers", "--topics"]);
+    // What would have to be put together of packets.
+    let large = ["run", "-t", "uds", "--pattern", "channel", "--publishers", "2", "--payloads", "16M"];
+    Tripmeter::new(large).run().with(exit::USAGE).one_line(&["'uds'", "16777216", "--payloads"]).clean();
+    let words = |pattern: &'static str| ["run", "-t", "uds", "--pattern", pattern, "--publishers", "2"];
+    let other = |pattern| Tripmeter::new(words(pattern)).run().with(exit::USAGE).one_line(&["'--publishers'", pattern]);
+    other("pingpong").clean();
+    other("rpc").clean();
+    let too_many = ["run", "-t", "uds", "--pattern", "channel", "--publishers", "4097"];
+    Tripmeter::new(too_many).run().with(exit::USAGE).one_line(&["4097 publishers", "4096", "--publishers"]).clean();
+}

@@ -1,0 +1,295 @@
+//! `tripmeter run --from-recording`: every message of a recording, once, with its size and at its time.
+
+use crate::common::{Finished, Tripmeter, alone, at_once, folder, is_nightly, manifest};
+use mcap::records::MessageHeader;
+use mcap::{Compression, WriteOptions};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tripmeter_model::channel::{ChannelTrial, TopicTrial};
+use tripmeter_model::exit;
+use tripmeter_model::manifest::{Counts, Manifest, Status};
+
+const START_NS: u64 = 1_700_000_000_000_000_000;
+/// Bytes of the largest message of [`drive`].
+const LARGEST: u64 = 60_001;
+/// Numbers of the messages that the proof of the path takes first.
+const PROOF: u64 = 32;
+const WARMUP: u64 = 5;
+
+/// Topic, nanoseconds after the start, bytes.
+type Message = (String, u64, u64);
+
+fn write(folder: &Path, compression: Option<Compression>, messages: &[Message]) -> PathBuf {
+    write_as("drive.mcap", folder, WriteOptions::new().compression(compression).chunk_size(Some(1 << 16)), messages)
+}
+
+fn write_as(name: &str, folder: &Path, options: WriteOptions, messages: &[Message]) -> PathBuf {
+    let file = folder.join(name);
+    let options = options.compression_threads(0);
+    let mut writer = options.create(std::fs::File::create_new(&file).unwrap()).unwrap();
+    let mut channels: BTreeMap<&str, u16> = BTreeMap::new();
+    let nothing = BTreeMap::new();
+    for (sequence, (topic, offset_ns, bytes)) in (0..).zip(messages) {
+        let new = || writer.add_channel(0, topic, "cdr", &nothing).unwrap();
+        let channel_id = *channels.entry(topic).or_insert_with(new);
+        let log_time = START_NS + offset_ns;
+        let header = MessageHeader { channel_id, sequence, log_time, publish_time: log_time };
+        writer.write_to_known_channel(&header, &vec![7; *bytes as usize]).unwrap();
+    }
+    writer.finish().unwrap();
+    file
+}
+
+/// A quarter of a second: a fast topic with jitter, one with large messages of two sizes, one with bursts of tiny messages,
+/// and one with a single message.
+fn drive() -> Vec<Message> {
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut messages = Vec::new();
+    for index in 0..100 {
+        messages.push(("/imu".to_owned(), index * 2_500_000 + random.u64(..400_000), 300 + index % 40));
+    }
+    messages.extend((0..8).map(|index| ("/camera".to_owned(), 1_000_001 + index * 31_000_003, LARGEST - index % 2)));
+    messages.extend((0..24).map(|index| ("/switch".to_owned(), 500_000 + index / 6 * 50_000_000 + index % 6, index)));
+    messages.push(("/map".to_owned(), 123_456_789, 20_000));
+    messages.sort_by_key(|message| message.1);
+    messages
+}
+
+/// A row of `channel_<name>.csv`.
+#[derive(Debug, PartialEq)]
+struct Row {
+    bytes: u64,
+    topic: usize,
+    sequence: u64,
+    status: String,
+    intended_ns: u64,
+    actual_ns: u64,
+    received_ns: Option<u64>,
+}
+
+fn rows(folder: &Path, name: &str) -> Vec<Row> {
+    let text = std::fs::read_to_string(folder.join(format!("channel_{name}.csv"))).unwrap();
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| fields[at].parse::<u64>().unwrap();
+        assert!(fields[1].parse::<f64>().unwrap() > 0.0, "{line}");
+        let received_ns = (!fields[7].is_empty()).then(|| number(7));
+        let (bytes, topic, status) = (number(0), number(2) as usize, fields[4].to_owned());
+        Row { bytes, topic, sequence: number(3), status, intended_ns: number(5), actual_ns: number(6), received_ns }
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+/// The rows that a recording must have, but for what was measured: by topic in the order of their first message.
+fn expected(messages: &[Message], speed: f64) -> Vec<(u64, usize, u64, u64)> {
+    let mut topics: Vec<&str> = Vec::new();
+    messages.iter().for_each(|(topic, ..)| {
+        if !topics.contains(&topic.as_str()) {
+            topics.push(topic);
+        }
+    });
+    let start_ns = messages.iter().map(|message| message.1).min().unwrap();
+    let rows = topics.iter().enumerate().flat_map(|(index, topic)| {
+        let of = messages.iter().filter(move |message| message.0 == **topic);
+        of.zip(1..).map(move |((_, offset_ns, bytes), sequence)| {
+            let intended_ns = ((offset_ns - start_ns) as f64 / speed).round() as u64;
+            (*bytes.max(&16), index, sequence, intended_ns)
+        })
+    });
+    rows.collect()
+}
+
+/// On a busy machine no message is late, and nothing is measured again.
+const STEADY: [&str; 4] = ["--attempts", "1", "--loss-timeout", "15"];
+
+fn play(recording: &Path, output: &Path, flags: &[&str]) -> Finished {
+    let words =
+        ["run", "-q", "--wide", "--from-recording", recording.to_str().unwrap(), "-o", output.to_str().unwrap()];
+    Tripmeter::new(words.iter().chain(flags)).run()
+}
+
+fn trial<'a>(manifest: &'a Manifest, name: &str) -> &'a ChannelTrial {
+    let result = crate::common::result(manifest, name);
+    assert_eq!((result.status, result.cells.len()), (Status::Complete, 1), "{name}: {:?}", result.error);
+    let [trial] = &result.cells[0].channel[..] else { panic!("{name}: not one trial") };
+    trial
+}
+
+fn topic<'a>(trial: &'a ChannelTrial, name: &str) -> &'a TopicTrial {
+    trial.topics.iter().find(|topic| topic.name == name).unwrap()
+}
+
+#[test]
+fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
+    let _alone = alone();
+    let (recorded, messages) = (folder(), drive());
+    let file = write(recorded.path(), Some(Compression::Zstd), &messages);
+    let cases = [("inmem", "poll", "1"), ("inmem", "block", "0.5"), ("inmem", "callback", "3"), ("uds", "block", "2")];
+    let check = |transport: &str, wait: &str, speed: &str| {
+        let output = folder();
+        let flags = ["-t", transport, "--wait", wait, "--speed", speed, "--touch", "full", "--no-floor"];
+        play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
+        let manifest = manifest(output.path());
+        let name = manifest.sub_experiments[0].name.clone();
+        assert!(name.ends_with("_channel_recording"), "{name}");
+        let rows = rows(output.path(), &name);
+        let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
+        assert_eq!(found, expected(&messages, speed.parse().unwrap()), "{transport} {wait}");
+        for row in &rows {
+            let received = row.received_ns.unwrap();
+            assert!(row.status == "ok" && row.intended_ns <= row.actual_ns && row.actual_ns <= received, "{row:?}");
+        }
+        let trial = trial(&manifest, &name);
+        let all = messages.len() as u64;
+        assert_eq!(trial.counts, Counts { sent: all, received: all, ..Counts::default() });
+        let sent: Vec<(&str, u64)> = trial.topics.iter().map(|one| (one.name.as_str(), one.counts.sent)).collect();
+        assert_eq!(sent, [("/imu", 100), ("/switch", 24), ("/camera", 8), ("/map", 1)]);
+        for one in &trial.topics {
+            let (response, service) = (one.response_ns.unwrap(), one.service_ns.unwrap());
+            assert_eq!((response.samples, one.counts.received), (one.counts.sent, one.counts.sent));
+            assert!(response.mean >= service.mean && service.min > 0.0, "{one:?}");
+            // Below 100 messages nothing is said.
+            let audited =
+                [&one.response_series, &one.service_series].map(|series| series.as_ref().map(|it| it.samples));
+            assert_eq!(audited, [(one.counts.sent >= 100).then_some(one.counts.sent); 2], "{}", one.name);
+        }
+        let recording = manifest.plan.recording.as_ref().unwrap();
+        assert_eq!((recording.file.as_str(), recording.messages, recording.sha256.len()), ("drive.mcap", all, 64));
+        assert_eq!((recording.speed, recording.topics[1].padded), (speed.parse().unwrap(), 16));
+    };
+    at_once(&cases, |(transport, wait, speed)| check(transport, wait, speed));
+}
+
+#[test]
+fn what_is_lost_of_a_topic_is_lost_there() {
+    let _alone = alone();
+    let (recorded, output, messages) = (folder(), folder(), drive());
+    let file = write(recorded.path(), Some(Compression::Lz4), &messages);
+    // The first topic's link is the one that the path is proven with.
+    let first = PROOF + WARMUP;
+    let transport = format!("inmem?lose={},{}&duplicate={}", first + 7, first + 100, first + 30);
+    let warmup = WARMUP.to_string();
+    // What is injected is in the first attempt only.
+    let flags = ["-t", &transport, "--warmup", &warmup, "--no-floor", "--raw", "none", "--attempts", "1"];
+    let flags = [&flags[..], &["--loss-timeout", "4"]].concat();
+    let finished = play(&file, output.path(), &flags).with(exit::GOOD).clean();
+    assert!(finished.stdout.contains("topic '/imu': 2 lost, 1 duplicated"), "{}", finished.stdout);
+    let manifest = manifest(output.path());
+    let trial = trial(&manifest, &manifest.sub_experiments[0].name);
+    let imu = Counts { sent: 100, received: 98, lost: 2, duplicated: 1, ..Counts::default() };
+    assert_eq!((topic(trial, "/imu").counts, topic(trial, "/switch").counts.lost), (imu, 0));
+    assert_eq!((trial.counts.sent, trial.counts.lost), (messages.len() as u64, 2));
+}
+
+#[test]
+fn the_table_has_a_row_for_each_topic_of_each_transport_and_the_floor() {
+    let _alone = alone();
+    let (recorded, output) = (folder(), folder());
+    let file = write(recorded.path(), None, &drive());
+    let finished = play(&file, output.path(), &[&["-t", "uds,tcp", "--speed", "4"], &STEADY[..]].concat())
+        .with(exit::GOOD)
+        .clean();
+    let text = &finished.stdout;
+    assert!(text.starts_with("Recording drive.mcap, speed 4: 133 messages on 4 topics, 0.24"), "{text}");
+    assert!(text.contains("recording: 16 messages are smaller than our header"), "{text}");
+    for transport in ["uds/", "tcp/", "shm/"] {
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.starts_with(transport))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let found: Vec<(&str, &str)> = rows.iter().map(|row| (row[3], row[4])).collect();
+        let expected = [("/imu", "100"), ("/switch", "24"), ("/camera", "8"), ("/map", "1"), ("(all)", "133")];
+        assert_eq!(found, expected, "{text}");
+    }
+    let again = Tripmeter::new(["table", output.path().to_str().unwrap(), "--wide"]).run().with(exit::GOOD);
+    assert_eq!(again.stdout, *text);
+}
+
+#[test]
+fn a_thousand_topics_with_few_messages() {
+    const TOPICS: u64 = 1000;
+    let _alone = alone();
+    let (recorded, output) = (folder(), folder());
+    let messages: Vec<Message> =
+        (0..3 * TOPICS).map(|index| (format!("/topic/{}", index % TOPICS), index * 300_000, 40 + index % 3)).collect();
+    let file = write(recorded.path(), Some(Compression::Zstd), &messages);
+    let flags = ["-t", if is_nightly() { "uds,shm" } else { "uds" }, "--no-floor", "--warmup", "1"];
+    play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
+    let manifest = manifest(output.path());
+    for result in &manifest.sub_experiments {
+        let trial = trial(&manifest, &result.name);
+        assert_eq!((trial.topics.len() as u64, trial.counts.received), (TOPICS, 3 * TOPICS), "{}", result.name);
+        assert!(trial.topics.iter().all(|topic| topic.counts.received == 3), "{}", result.name);
+    }
+}
+
+#[test]
+fn a_recording_that_cannot_be_kept_up_with_is_said_to_be_missed() {
+    let _alone = alone();
+    let (recorded, output) = (folder(), folder());
+    let messages: Vec<Message> = (0..300).map(|index| ("/lidar".to_owned(), index * 1000, 1 << 20)).collect();
+    let file = write(recorded.path(), Some(Compression::Zstd), &messages);
+    let finished =
+        play(&file, output.path(), &[&["-t", "uds", "--no-floor"], &STEADY[..]].concat()).with(exit::GOOD).clean();
+    assert!(finished.stdout.contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
+    let manifest = manifest(output.path());
+    let trial = trial(&manifest, &manifest.sub_experiments[0].name);
+    assert!(trial.rate_missed && trial.topics[0].behind > 0, "{trial:?}");
+    assert!(trial.topics[0].achieved_hz < trial.topics[0].offered_hz / 2.0, "{trial:?}");
+}
+
+#[test]
+fn a_time_cap_ends_it_and_a_stop_keeps_what_was_played() {
+    let _alone = alone();
+    let (recorded, output) = (folder(), folder());
+    let messages: Vec<Message> = (0..1000).map(|index| ("/slow".to_owned(), index * 100_000_000, 64)).collect();
+    let file = write(recorded.path(), None, &messages);
+    let flags = ["-t", "uds", "--no-floor", "--warmup", "0", "--time-cap", "1"];
+    let finished = play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
+    assert!(finished.stdout.contains(": time cap"), "{}", finished.stdout);
+    let manifest = manifest(output.path());
+    let trial = trial(&manifest, &manifest.sub_experiments[0].name);
+    assert!((1..1000).contains(&trial.counts.sent) && trial.counts.sent == trial.counts.received, "{trial:?}");
+}
+
+#[test]
+fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
+    let (recorded, output) = (folder(), folder());
+    let file = write(recorded.path(), Some(Compression::Zstd), &drive());
+    let other = |name: &str, bytes: &[u8]| {
+        let file = recorded.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        file
+    };
+    let whole = std::fs::read(&file).unwrap();
+    let unchunked = write_as("unchunked.mcap", recorded.path(), WriteOptions::new().use_chunks(false), &drive());
+    let mut changed = std::fs::read(&unchunked).unwrap();
+    // The bytes of all messages are 7.
+    let body = changed.windows(100).position(|bytes| bytes.iter().all(|byte| *byte == 7)).unwrap();
+    changed[body] = 8;
+    let refused = |file: &Path, flags: &[&str], code: u8, parts: &[&str]| {
+        play(file, output.path(), flags).with(code).one_line(parts).clean();
+    };
+    let uds = ["-t", "uds"];
+    refused(&other("empty.mcap", b""), &uds, exit::DATA, &["'", "empty.mcap' is empty: 0 bytes"]);
+    refused(&other("text.mcap", b"hello, world\n"), &uds, exit::DATA, &["is no MCAP file", "hello, w"]);
+    let cut = other("cut.mcap", &whole[..whole.len() / 2]);
+    refused(&cut, &uds, exit::DATA, &["is cut off", &format!("{} bytes", whole.len() / 2), "mcap recover"]);
+    refused(&other("changed.mcap", &changed), &uds, exit::DATA, &["is damaged", "Data section CRC"]);
+    refused(&recorded.path().join("none.mcap"), &uds, exit::NO_INPUT, &["none.mcap' cannot be read"]);
+    for (flag, value) in [("--payloads", "1k"), ("--rate", "10"), ("--topics", "2"), ("-n", "5"), ("--duration", "1")] {
+        refused(&file, &["-t", "uds", flag, value], exit::USAGE, &[flag, "recording exclude each other", "leave"]);
+    }
+    refused(&file, &["-t", "uds", "--pattern", "pingpong"], exit::USAGE, &["'pingpong'", "pattern 'channel'"]);
+    refused(&file, &["--preset", "iceperf"], exit::USAGE, &["'pingpong'", "leave --pattern or --from-recording out"]);
+    refused(&file, &["-t", "uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
+    let alone = Tripmeter::new(["run", "-t", "uds", "--speed", "2"]).run();
+    alone.with(exit::USAGE).one_line(&["--from-recording"]);
+    let long = folder();
+    let named = write(long.path(), Some(Compression::Zstd), &[("x".repeat(65_537), 0, 64)]);
+    refused(&named, &uds, exit::DATA, &["topic of channel 1", "65537 bytes", "65536"]);
+    let large = folder();
+    let huge = write(large.path(), Some(Compression::Zstd), &[("/huge".to_owned(), 0, 64 << 20)]);
+    refused(&huge, &["-t", "shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);
+}

@@ -1,0 +1,63 @@
+//! Loggers whose processes are killed in the middle: the one that logs, and the one that reads.
+
+use crate::common::traces::signal;
+use crate::common::{Known, LONGEST, alone, aloud, folder, transports};
+use crate::trouble::killed::{check_kept_of, in_the_middle, one_complaint};
+use crate::trouble::{SAMPLES, long_and_after, run_file};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tripmeter_abi::Pattern;
+
+/// Lines of each payload: so many that most of the time is spent logging and reading them.
+const LINES: usize = 20_000;
+
+/// Every variant that logs here, but for the test double, whose faults have tests of their own.
+fn loggers(known: &[Known]) -> Vec<String> {
+    let mut found = Vec::new();
+    for row in known.iter().filter(|row| row.system != "inmem") {
+        let Some(description) = &row.description else { continue };
+        for here in row.variants.iter().filter(|here| here.available) {
+            if description.variant(&here.variant).unwrap().patterns.contains(&Pattern::Log) {
+                found.push(format!("{}/{}", row.system, here.variant));
+            }
+        }
+    }
+    found
+}
+
+/// As [`long_and_after`], where the long one logs.
+fn long_log_and_after(folder: &Path, transport: &str) -> PathBuf {
+    let file = long_and_after(folder, transport, "block");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text = text.replace("name = \"long\"\n", "name = \"long\"\npattern = \"log\"\n");
+    let text = text.replace(&format!("samples = {SAMPLES}\n"), &format!("samples = {LINES}\n"));
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// Kills one of both processes; what it was is said in one line, with these parts.
+fn killed(victim: &str, parts: &[&str]) {
+    let _alone = alone();
+    for transport in loggers(&transports()) {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let mut run = run_file(&long_log_and_after(folder.path(), &transport), &results).start();
+        let (leader, reader) = in_the_middle(&mut run, &results);
+        signal(if victim == "logger" { leader } else { reader }, "KILL");
+        let killed = Instant::now();
+        let finished = run.wait(LONGEST);
+        aloud(&format!("killed {victim}: {transport}: {:.1} s", killed.elapsed().as_secs_f64()));
+        one_complaint(finished, parts);
+        check_kept_of(&results, LINES);
+    }
+}
+
+#[test]
+fn a_killed_process_that_logs_ends_its_sub_experiment_only() {
+    killed("logger", &["1/2 long", "leader process was ended by signal 9 (kill) while it was to "]);
+}
+
+#[test]
+fn a_killed_reader_of_lines_ends_its_sub_experiment_only() {
+    killed("reader", &["1/2 long", "follower", "signal 9 (kill)"]);
+}

@@ -1,0 +1,171 @@
+//! Limits of the machine: message queues, shared memory, disk.
+
+use crate::common::{Tripmeter, alone, aloud, built, csv_payloads, folder, manifest, result};
+use std::process::Command;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::Status;
+
+#[test]
+fn limits_of_message_queues_are_told_with_need_and_remedy() {
+    let folder = folder();
+    let run = |limit: &str, transport: &str| {
+        let words = ["run", "-t", transport, "--no-floor", "-n", "10", "--payloads", "16", "-o"];
+        let results = folder.path().join("results").display().to_string();
+        Tripmeter::under(&["prlimit", limit], words.iter().chain(&[results.as_str()])).run()
+    };
+    let finished = run("--msgqueue=4096", "mq").with(exit::USAGE);
+    finished.one_line(&["'mq'", "RLIMIT_MSGQUEUE", "4096", "ulimit -q"]).clean();
+    let finished = run("--msgqueue=30000", "mq?depth=10").with(exit::USAGE);
+    finished.one_line(&["'mq?depth=10'", "RLIMIT_MSGQUEUE", "30000", "ulimit -q", "'depth'"]).clean();
+    assert!(!folder.path().join("results").exists());
+    let sysctl = std::fs::read_to_string("/proc/sys/fs/mqueue/msg_max").unwrap();
+    let too_deep = sysctl.trim().parse::<u64>().unwrap() + 1;
+    let finished = run("--msgqueue=30000", &format!("mq?depth={too_deep}")).with(exit::USAGE);
+    finished.one_line(&["fs.mqueue.msg_max", &format!("depth={too_deep}")]).clean();
+}
+
+/// A wrapper under which a folder is a small file system of its own; `None`, said aloud, if that is not allowed here.
+fn small(folder: &str, bytes: u64) -> Option<[String; 6]> {
+    let script = format!("mount -t tmpfs -o size={bytes} none '{folder}' && exec \"$@\"");
+    let wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned);
+    let tried = Command::new("unshare").args(&wrapper[1..]).arg("true").output();
+    if tried.is_ok_and(|output| output.status.success()) {
+        return Some(wrapper);
+    }
+    aloud(&format!("SKIPPED: a small file system at {folder} cannot be mounted here (needs root)"));
+    None
+}
+
+#[test]
+fn a_payload_larger_than_shared_memory_is_refused() {
+    let Some(wrapper) = small("/dev/shm", 4 << 20) else { return };
+    let wrapper = wrapper.each_ref().map(String::as_str);
+    let folder = folder();
+    let results = folder.path().join("results");
+    let run = |payloads: &str| {
+        let words = ["run", "-t", "shm", "-n", "10", "--payloads", payloads, "-o"];
+        Tripmeter::under(&wrapper, words.iter().chain(&[results.display().to_string().as_str()])).run()
+    };
+    let refused = run("4M").with(exit::USAGE).one_line(&["shm", "4194304", "bytes", "/dev/shm"]);
+    refused.clean();
+    assert!(!results.exists());
+    run("1k").with(exit::GOOD).clean();
+}
+
+#[test]
+fn fast_dds_without_room_in_shared_memory_is_an_error_and_leaves_nothing() {
+    let _alone = alone();
+    if built("fastdds").is_none() {
+        return;
+    }
+    const ROOM: u64 = 40 << 20;
+    let folder = folder();
+    let (list, results) = (folder.path().join("list"), folder.path().join("results"));
+    let run = |room: u64, before: &str, transports: &str, more: &[&str]| {
+        let mut wrapper = small("/dev/shm", room)?;
+        let script = format!("{before} \"$@\"; code=$?; wait; ls -A /dev/shm >'{}'; exit $code", list.display());
+        wrapper[4] = wrapper[4].replace("exec \"$@\"", &format!("{{ {script}; }}"));
+        let output = results.display().to_string();
+        let words = ["run", "-t", transports, "--no-floor", "-n", "10", "--payloads", "1k", "--wait", "block", "-o"];
+        let words = words.iter().chain(&[output.as_str()]).chain(more).copied().collect::<Vec<_>>();
+        Some(Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run())
+    };
+    let left = || std::fs::read_to_string(&list).unwrap();
+
+    let Some(refused) = run(4 << 20, "", "fastdds/shm", &[]) else { return };
+    refused.with(exit::USAGE).one_line(&["'fastdds/shm'", "/dev/shm", "4194304", "segment_size"]).clean();
+    assert!(!results.exists() && left().is_empty(), "{}", left());
+    if built("ros2").is_some() {
+        let refused = run(1 << 20, "", "ros2/shm", &[]).unwrap();
+        refused.with(exit::USAGE).one_line(&["'ros2/shm'", "/dev/shm", "bytes left", "segment_size"]).clean();
+        // The tracing library's two names are for all programs of the user, and stay.
+        assert!(!results.exists() && left().lines().all(|name| name.starts_with("lttng-ust-wait")), "{}", left());
+    }
+
+    // Full by the time that it is opened: while the first sub-experiment stalls.
+    let manifest_file = results.join("manifest.json").display().to_string();
+    let fill = format!(
+        "(until [ -e '{manifest_file}' ]; do sleep 0.01; done; head -c {ROOM} /dev/zero >/dev/shm/full) 2>/dev/null &"
+    );
+    let finished = run(ROOM, &fill, "inmem?stall=5:5s,fastdds/shm", &["--loss-timeout", "20", "--attempts", "1"]);
+    finished.unwrap().with(exit::PARTIAL).clean();
+    let told = result(&manifest(&results), "fastdds_shm_block").error.clone().unwrap();
+    assert!(told.contains("/dev/shm") && told.contains("segment_size") && !told.contains("signal"), "{told}");
+    assert_eq!(left(), "full\n");
+
+    std::fs::remove_dir_all(&results).unwrap();
+    run(ROOM, "", "fastdds/shm", &[]).unwrap().with(exit::GOOD).clean();
+    assert_eq!(left(), "");
+}
+
+#[test]
+fn shared_memory_of_zenoh_that_another_process_removes_is_an_error() {
+    let _alone = alone();
+    let Some(mut wrapper) = small("/dev/shm", 64 << 20).filter(|_| built("zenoh").is_some()) else { return };
+    let script = "{ timeout 60 sh -c 'while :; do rm -f /dev/shm/*.zenoh; done' & rm=$!; \"$@\"; code=$?; kill $rm; exit $code; }";
+    wrapper[4] = wrapper[4].replace("exec \"$@\"", script);
+    let folder = folder();
+    let results = folder.path().join("results");
+    let output = results.display().to_string();
+    let words =
+        ["run", "-t", "zenoh/shm", "--no-floor", "-n", "10", "--payloads", "1k", "--wait", "block", "-o", &output];
+    Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run().with(exit::PARTIAL).clean();
+    let told = result(&manifest(&results), "zenoh_shm_block").error.clone().unwrap();
+    assert!(told.contains("removed /dev/shm/") && told.contains("zenoh"), "{told}");
+}
+
+#[test]
+fn zenoh_that_runs_out_of_shared_memory_leaves_nothing() {
+    // Filled but for as much while the first sub-experiment stalls: not even zenoh's first table fits, or its first few do.
+    const ROOM: u64 = 16 << 20;
+    let _alone = alone();
+    let Some(wrapper) = small("/dev/shm", ROOM).filter(|_| built("zenoh").is_some()) else { return };
+    for left in [0, 64 << 10, 1 << 20, 3 << 19, 2 << 20] {
+        let folder = folder();
+        let (list, results) = (folder.path().join("list"), folder.path().join("results"));
+        let mut wrapper = wrapper.clone();
+        let fill = format!(
+            "(until [ -e '{}' ]; do sleep 0.01; done; head -c {} /dev/zero >/dev/shm/full) 2>/dev/null",
+            results.join("manifest.json").display(),
+            ROOM - left
+        );
+        let script = format!("{{ {fill} & \"$@\"; code=$?; wait; ls -A /dev/shm >'{}'; exit $code; }}", list.display());
+        wrapper[4] = wrapper[4].replace("exec \"$@\"", &script);
+        let output = results.display().to_string();
+        let transports = "inmem?stall=5:3s,zenoh/shm";
+        let words =
+            ["run", "-t", transports, "--no-floor", "-n", "10", "--payloads", "64k", "--attempts", "1", "-o", &output];
+        Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run().with(exit::PARTIAL).clean();
+        let told = result(&manifest(&results), "zenoh_shm_block").error.clone().unwrap();
+        eprintln!("{left}: {told}");
+        assert_eq!(std::fs::read_to_string(&list).unwrap(), "full\n");
+    }
+}
+
+#[test]
+fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    std::fs::create_dir(&results).unwrap();
+    let Some(wrapper) = small(&results.display().to_string(), 300 << 10) else { return };
+    // Copied out before the file system vanishes with the process.
+    let kept = folder.path().join("kept");
+    let script = "out=$1; shift; \"$@\"; code=$?; cp -r \"$OLDPWD/.\" \"$out\" 2>/dev/null; exit $code";
+    let line = format!("cd '{}' && cd / && exec sh -c '{script}' sh '{}' \"$@\"", results.display(), kept.display());
+    let mount = wrapper[4].replace("exec \"$@\"", &line);
+    let wrapper = ["unshare", "-m", "sh", "-c", &mount, "sh"];
+    let words = ["run", "-q", "-t", "uds/stream", "--wait", "block", "-n", "8000", "--payloads", "16,32,64,128"];
+    let output = results.display().to_string();
+    let finished = Tripmeter::under(&wrapper, words.iter().chain(&["--no-floor", "-o", &output])).run();
+    let finished = finished.says(&["No space left on device"]);
+    assert!(matches!(finished.code, Some(73 | 75)), "{finished:?}");
+    let manifest = manifest(&kept);
+    let long = result(&manifest, "uds_stream_block");
+    // The last manifest that had room; one cut off would not have been read.
+    assert!(matches!(long.status, Status::Failed | Status::Running), "{long:?}");
+    let finished_cells: Vec<u64> = long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; 8000]).collect();
+    assert!(!finished_cells.is_empty());
+    let rows = csv_payloads(&kept.join("measurements_uds_stream_block.csv"));
+    assert!(rows.starts_with(&finished_cells), "{} rows of {}", rows.len(), finished_cells.len());
+}
