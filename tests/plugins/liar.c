@@ -1,8 +1,8 @@
 /*
  * A transport that works, and says of most of its variants what is not true: their names are `<claim>-over-<truth>`.
  * The host's proof of the path must catch each of them, and must let the honest ones pass. Those with `secured` in their
- * name say that intruders are refused: an honest one closes its door behind the true follower, or, where the intruder
- * leads, nobody comes to it; one lets them in; and the intruders of the doubtful one crash.
+ * name say that unauthorized peers are refused: an honest one closes its door behind the true follower, or, where the unauthorized peer
+ * leads, nobody comes to it; one lets them in; and the unauthorized peers of the doubtful one crash.
  */
 #include "mailbox.h"
 #include "queues.h"
@@ -154,14 +154,14 @@ static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error
     char variant[64];
     int32_t status = copy_str(variant, sizeof variant, options->variant, error);
     if (status != TM_OK) return status;
-    if (strstr(variant, "secured")) limits->intruders = TM_INTRUDER_PLAIN | TM_INTRUDER_FOREIGN;
-    if (strstr(variant, "-leads")) limits->intruders = TM_INTRUDER_FOREIGN | TM_INTRUDER_LEADS;
+    if (strstr(variant, "secured")) limits->unauthorized_peers = TM_UNAUTHORIZED_PLAIN | TM_UNAUTHORIZED_FOREIGN;
+    if (strstr(variant, "-leads")) limits->unauthorized_peers = TM_UNAUTHORIZED_FOREIGN | TM_UNAUTHORIZED_LEADS;
     return common_probe(options, limits, error);
 }
 
 static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error) {
     int32_t status = common_node_open(options, node, error);
-    if (status == TM_OK && options->intruder && strstr((*node)->variant, "doubtful")) abort();
+    if (status == TM_OK && options->unauthorized_peer && strstr((*node)->variant, "doubtful")) abort();
     return status;
 }
 

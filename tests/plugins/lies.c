@@ -78,7 +78,7 @@ static void tell(const lie *lie, twisted *to)
     if (setting != NULL && lie->done != NULL) {
         setting->value = str_of(strchr(lie->done, '=') + 1);
     } else if (setting != NULL) {
-        to->options.intruder = TM_INTRUDER_PLAIN;
+        to->options.unauthorized_peer = TM_UNAUTHORIZED_PLAIN;
     } else {
         to->options.variant = str_of(lie->done);
     }
@@ -103,7 +103,7 @@ static const tm_node_options *twist(const tm_node_options *options, twisted *to)
     return &to->options;
 }
 
-/* The limits that are claimed: those of what is done, and the intruders of what is asked for. */
+/* The limits that are claimed: those of what is done, and the unauthorized peers of what is asked for. */
 static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
 {
     twisted to = {0};
@@ -113,7 +113,7 @@ static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error
         return status;
     }
     const int32_t found = truth->probe(twist(options, &to), limits, error);
-    limits->intruders = claimed.intruders;
+    limits->unauthorized_peers = claimed.unauthorized_peers;
     return found;
 }
 

@@ -103,7 +103,7 @@ static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error
         return too_large(&found, options->max_payload_bytes, limits->max_payload_bytes, error);
     }
     limits->packet_bytes = found.packet_bytes != 0 ? found.packet_bytes : PRESET_PACKET_BYTES;
-    limits->intruders = found.is_secured ? TM_INTRUDER_PLAIN | TM_INTRUDER_FOREIGN : 0;
+    limits->unauthorized_peers = found.is_secured ? TM_UNAUTHORIZED_PLAIN | TM_UNAUTHORIZED_FOREIGN : 0;
     return TM_OK;
 }
 

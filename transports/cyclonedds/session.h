@@ -23,7 +23,7 @@
 
 /* How long a process waits for the others of its run to leave. */
 #define LONGEST_LEAVING DDS_SECS(5)
-/* How long an intruder stays connected after it has left: answers to it were seen for 20 ms, and take longer on a busy
+/* How long an unauthorized peer stays connected after it has left: answers to it were seen for 20 ms, and take longer on a busy
  * machine. */
 #define ANSWERING_TIME DDS_MSECS(500)
 #define PATH_BYTES 512u
@@ -37,7 +37,7 @@ typedef struct session {
     char folder[PATH_BYTES];
     char credentials[PATH_BYTES];
     int members; /* a file that all processes of the run hold a shared lock on, until they have left; 0: not opened */
-    bool is_outsider; /* TCP: an intruder, which is no member */
+    bool is_outsider; /* TCP: an unauthorized peer, which is no member */
 } session;
 
 /* A loopback socket's port after binding it to `port`, 0 for any; 0 if that fails. The socket is closed again. */
@@ -175,12 +175,12 @@ static inline int32_t agree(FILE *file, const tm_node_options *options, const co
     return status;
 }
 
-/* An intruder takes what the true pair has agreed on, but for the credentials. */
-static inline int32_t intrude(const tm_node_options *options, session *agreed, tm_error *error)
+/* An unauthorized peer takes what the true pair has agreed on, but for the credentials. */
+static inline int32_t attempt_access(const tm_node_options *options, session *agreed, tm_error *error)
 {
     agreed->leader_port = options->role == TM_LEADER ? try_port(SOCK_STREAM, 0) : agreed->leader_port;
     agreed->follower_ports[0] = options->role == TM_FOLLOWER ? try_port(SOCK_STREAM, 0) : agreed->follower_ports[0];
-    if (options->intruder != TM_INTRUDER_FOREIGN) {
+    if (options->unauthorized_peer != TM_UNAUTHORIZED_FOREIGN) {
         return TM_OK;
     }
     snprintf(agreed->credentials, sizeof agreed->credentials, "%.400s/foreign-%ld", agreed->folder, (long)getpid());
@@ -199,7 +199,7 @@ static inline int32_t become_member(session *opened, tm_error *error)
     return TM_OK;
 }
 
-/* Says that this process has left, and waits until all have, but not for one that hangs. When an intruder leaves, the
+/* Says that this process has left, and waits until all have, but not for one that hangs. When an unauthorized peer leaves, the
  * true pair stays: it waits until nobody answers it any more. */
 static inline void leave_together(session *left)
 {
@@ -242,11 +242,11 @@ static inline int32_t open_session(const tm_node_options *options, const config 
     }
     int32_t status = agree(file, options, found, opened, error);
     fclose(file);
-    opened->is_outsider = found->carrier == OVER_TCP && options->intruder != 0;
-    if (status == TM_OK && found->carrier == OVER_TCP && options->intruder == 0) {
+    opened->is_outsider = found->carrier == OVER_TCP && options->unauthorized_peer != 0;
+    if (status == TM_OK && found->carrier == OVER_TCP && options->unauthorized_peer == 0) {
         status = become_member(opened, error);
     }
-    return status == TM_OK && options->intruder != 0 ? intrude(options, opened, error) : status;
+    return status == TM_OK && options->unauthorized_peer != 0 ? attempt_access(options, opened, error) : status;
 }
 
 /* Appends to a text of XML_BYTES; what does not fit is cut off, which the parser then refuses. */
@@ -292,7 +292,7 @@ static inline void append_network(char *xml, const tm_node_options *options, con
     } else {
         append(xml, "<Discovery><ParticipantIndex>auto</ParticipantIndex>");
         if (found->followers > 1) {
-            /* One index for each process, and some for intruders; by default there are ten. */
+            /* One index for each process, and some for unauthorized peers; by default there are ten. */
             append(xml, "<MaxAutoParticipantIndex>%" PRIu32 "</MaxAutoParticipantIndex>", found->followers + 9);
         }
         append(xml, "<Peers><Peer address=\"127.0.0.1\"/></Peers>");
@@ -339,7 +339,7 @@ static inline void write_xml(char *xml, const tm_node_options *options, const se
            found->buffer_bytes, found->buffer_bytes, unacknowledged_bytes(options, found));
     append(xml, "<SharedMemory><Enable>%s</Enable><LogLevel>warn</LogLevel></SharedMemory>",
            found->carrier == OVER_ICEORYX ? "true" : "false");
-    if (found->is_secured && options->intruder != TM_INTRUDER_PLAIN) {
+    if (found->is_secured && options->unauthorized_peer != TM_UNAUTHORIZED_PLAIN) {
         append_security(xml, agreed->credentials);
     }
     append(xml, "</Domain></CycloneDDS>");

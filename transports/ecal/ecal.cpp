@@ -9,7 +9,7 @@
 
 #include "tripmeter_plugin.hpp"
 
-#include "courier.h"
+#include "send_thread.h"
 #include "library.h"
 #include "segments.h"
 
@@ -239,7 +239,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
     ~tm_link() override
     {
         node.links.erase(std::remove(node.links.begin(), node.links.end(), this), node.links.end());
-        courier.reset();
+        send_thread.reset();
         library().remove_receive_callback(subscriber);
         library().destroy_subscriber(subscriber);
         library().destroy_publisher(publisher);
@@ -380,7 +380,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
     bool WriteModified(void* buffer, size_t size) override { return WriteFull(buffer, size); }
     size_t GetSize() override { return source_bytes; }
 
-    // Sends in the courier's thread what the host has published; a message that is void is lost.
+    // Sends in the send_thread's thread what the host has published; a message that is void is lost.
     void deliver()
     {
         if (!send_within(submitted.data, submitted.length, std::chrono::seconds(1)) && !is_misplaced) {
@@ -419,7 +419,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
     void* const context;
     const uint64_t greeting_bytes;
     std::vector<uint8_t> staging;
-    // With a courier, the host asks for a place while that still sends.
+    // With a send_thread, the host asks for a place while that still sends.
     std::vector<std::atomic<uint8_t*>> places; // zero copy: the payload in each memory file, once known
     std::atomic<uint64_t> sends{0};
     std::atomic<Clock::duration> in_place_from{Clock::duration::zero()};
@@ -434,7 +434,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
     std::atomic<uint64_t> heard{0};   // by whom I was
     alignas(16) std::byte publisher[Library::kObjectBytes]{};
     alignas(16) std::byte subscriber[Library::kObjectBytes]{};
-    std::optional<Courier> courier;
+    std::optional<SendThread> send_thread;
 };
 
 namespace {
@@ -494,7 +494,7 @@ int32_t link_connect(tm_link* link, const tm_bytes*, size_t, uint64_t timeout_ns
         }
         const tm_node& node = link->node;
         if (node.is_leader && node.is_answered && node.settings.is_shm && node.settings.ack_timeout_ms > 0) {
-            link->courier.emplace([link] { link->deliver(); });
+            link->send_thread.emplace([link] { link->deliver(); });
         }
         return static_cast<int32_t>(TM_OK);
     });
@@ -519,7 +519,7 @@ int32_t loan(tm_link* link, size_t length, const tm_message*, tm_loan* loan, tm_
 int32_t publish(tm_link* link, tm_loan* loan, uint64_t timeout_ns, tm_error* error) noexcept
 {
     return guarded(error, "sending", [&] {
-        if (!link->courier) {
+        if (!link->send_thread) {
             const auto time = std::chrono::nanoseconds(tm_wait_ns(timeout_ns));
             if (link->send_within(loan->data, loan->length, time)) {
                 return static_cast<int32_t>(TM_OK);
@@ -530,7 +530,7 @@ int32_t publish(tm_link* link, tm_loan* loan, uint64_t timeout_ns, tm_error* err
             return link->failed(error);
         }
         const auto wait = std::chrono::nanoseconds(tm_wait_ns(timeout_ns));
-        const bool taken = link->courier->submit(wait, [&] { link->submitted = *loan; });
+        const bool taken = link->send_thread->submit(wait, [&] { link->submitted = *loan; });
         return static_cast<int32_t>(taken ? TM_OK : TM_AGAIN);
     });
 }

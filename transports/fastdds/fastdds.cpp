@@ -27,7 +27,7 @@ int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error
         load_profile(settings, false);
         limits->max_payload_bytes = settings.max_payload_bytes();
         limits->packet_bytes = 0;
-        limits->intruders = settings.is_secured ? TM_INTRUDER_PLAIN | TM_INTRUDER_FOREIGN : 0;
+        limits->unauthorized_peers = settings.is_secured ? TM_UNAUTHORIZED_PLAIN | TM_UNAUTHORIZED_FOREIGN : 0;
         return TM_OK;
     });
 }

@@ -147,7 +147,7 @@ bool tm_link::is_matched(size_t peer_count) const
     return writers.current_count >= static_cast<int32_t>(peer_count);
 }
 
-// Whether an intruder has got a match in one direction at least.
+// Whether an unauthorized peer has got a match in one direction at least.
 bool tm_link::is_let_in() const
 {
     PublicationMatchedStatus readers;
@@ -188,8 +188,8 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
     tm_message message{};
     while (peer_count > 0 && greets()) {
         const auto now = Clock::now();
-        const bool is_in = node_.is_intruder ? is_let_in() : is_matched(peer_count);
-        if (is_in && (node_.is_intruder || (heard_ == peers_ && acknowledged_ == peers_))) {
+        const bool is_in = node_.is_unauthorized ? is_let_in() : is_matched(peer_count);
+        if (is_in && (node_.is_unauthorized || (heard_ == peers_ && acknowledged_ == peers_))) {
             break;
         }
         if (now >= deadline) {
@@ -210,7 +210,7 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
         }
         std::this_thread::sleep_for(kPause);
     }
-    if (!node_.is_intruder && peer_count > 0 && greets()) {
+    if (!node_.is_unauthorized && peer_count > 0 && greets()) {
         // The peer may still wait to be told that it was heard.
         greet();
     }

@@ -16,17 +16,17 @@ Meeting::Meeting(const tm_node_options& options, const Settings& settings)
     : folder_(text(options.scratch_dir) + "/fastdds")
     , credentials_(folder_)
 {
-    if (options.intruder == 0) {
+    if (options.unauthorized_peer == 0) {
         make_folder(folder_);
         agree(options, settings);
         return;
     }
     const long domain = read_number(folder_ + "/domain");
     if (domain < 0) {
-        throw Failure(TM_INVALID, "an intruder comes to a pair that has not agreed on a domain");
+        throw Failure(TM_INVALID, "an unauthorized peer comes to a pair that has not agreed on a domain");
     }
     domain_ = static_cast<uint32_t>(domain);
-    if (options.intruder == TM_INTRUDER_FOREIGN) {
+    if (options.unauthorized_peer == TM_UNAUTHORIZED_FOREIGN) {
         credentials_ = folder_ + "/foreign-" + std::to_string(getpid());
         make_folder(credentials_);
         make_credentials(credentials_, domain_, text(options.run_id));

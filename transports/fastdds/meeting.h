@@ -12,7 +12,7 @@
 class Meeting
 {
   public:
-    // Whoever comes first decides on the domain, and makes the credentials, if any are needed; an intruder never does.
+    // Whoever comes first decides on the domain, and makes the credentials, if any are needed; an unauthorized peer never does.
     // Throws Failure.
     Meeting(const tm_node_options& options, const Settings& settings);
 
@@ -21,7 +21,7 @@ class Meeting
         return domain_;
     }
 
-    // Folder of the credentials of the true pair, or, of an intruder with foreign ones, of a folder of its own.
+    // Folder of the credentials of the true pair, or, of an unauthorized peer with foreign ones, of a folder of its own.
     const std::string& credentials() const
     {
         return credentials_;

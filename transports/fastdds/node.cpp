@@ -59,7 +59,7 @@ tm_node::tm_node(const tm_node_options& options)
     : end(options, checked(options))
     , run_id(text(options.run_id))
     , wait(options.wait)
-    , is_intruder(options.intruder != 0)
+    , is_unauthorized(options.unauthorized_peer != 0)
     , leaving_(text(options.scratch_dir) + "/fastdds/leaving")
     , meeting_(options, end.settings)
     , notes_(text(options.scratch_dir), kSegmentPrefix,
@@ -107,7 +107,7 @@ void tm_node::join_with_room(const std::string& lock)
 
 void tm_node::join()
 {
-    if (end.settings.way == Way::tcp && end.is_leader && !is_intruder) {
+    if (end.settings.way == Way::tcp && end.is_leader && !is_unauthorized) {
         join_as_tcp_leader();
         return;
     }

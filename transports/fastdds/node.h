@@ -51,7 +51,7 @@ struct tm_node {
     const End end;
     const std::string run_id;
     const uint32_t wait;
-    const bool is_intruder;
+    const bool is_unauthorized;
     std::unique_ptr<Participant> joined;
     std::vector<tm_link*> links;
     std::vector<std::unique_ptr<tm_link>> retired; // links that leave with the node

@@ -25,7 +25,7 @@ struct End {
 
     const Settings settings;
     const bool is_leader;
-    const bool is_secured; // an intruder may do without
+    const bool is_secured; // an unauthorized peer may do without
     const bool has_fellows; // one of several followers, or their leader
     const uint32_t follower_count;
     const uint32_t follower_index;

@@ -33,7 +33,7 @@ int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error
         }
         limits->max_payload_bytes = settings.max_payload_bytes();
         limits->packet_bytes = 0;
-        limits->intruders = 0;
+        limits->unauthorized_peers = 0;
         return TM_OK;
     });
 }

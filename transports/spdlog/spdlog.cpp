@@ -160,7 +160,7 @@ int32_t probe(const tm_node_options* options, tm_limits* limits, tm_error* error
     return guarded(error, [&] {
         limits->max_payload_bytes = kMostPayloadBytes;
         limits->packet_bytes = 0;
-        limits->intruders = 0;
+        limits->unauthorized_peers = 0;
         const Settings understood(*options);
         return TM_OK;
     });

@@ -107,15 +107,15 @@ extern "C" {
 #define TM_BROKER (1u << 9)       /* with path tcp: messages go through a third process, with which both sides are connected
                                    * at the same address; the host looks who it is */
 
-/* Intruders (bits): who else must not be let in, as `tm_limits.intruders` declares it. After the true pair has connected,
- * and while both of its ends are up, the host starts one more process for each of the first two bits: it gets the same
- * options, with `tm_node_options.intruder` set, and the link address of the true peer that it comes to. The proof of the
- * path holds only if its node_open or link_connect fails with TM_FAILED or TM_CLOSED, of its own accord or after the
+/* Unauthorized peers (bits): who must not be let in, as `tm_limits.unauthorized_peers` declares. After the true pair has
+ * connected, and while both of its ends are up, the host starts one more process for each of the first two bits: it gets the same
+ * options, with `tm_node_options.unauthorized_peer` set, and the link address of the true peer that it comes to. The
+ * proof of the path holds only if its node_open or link_connect fails with TM_FAILED or TM_CLOSED, of its own accord or after the
  * time-out, which is at least 2 s and three times what the true pair needed. With any other status, or if that process
  * crashes or hangs, nothing is proven. The true pair must not be disturbed; it gets no call meanwhile. */
-#define TM_INTRUDER_PLAIN 1u   /* a peer without security */
-#define TM_INTRUDER_FOREIGN 2u /* a peer whose credentials another authority issued */
-#define TM_INTRUDER_LEADS 4u   /* the intruder plays the leader's role, towards the true follower; else the follower's */
+#define TM_UNAUTHORIZED_PLAIN 1u   /* a peer without security */
+#define TM_UNAUTHORIZED_FOREIGN 2u /* a peer whose credentials another authority issued */
+#define TM_UNAUTHORIZED_LEADS 4u   /* it plays the leader, towards the true follower; else the follower */
 
 /* What the payload travels through: the claim that the host checks against the operating system. */
 #define TM_PATH_OTHER 0u
@@ -204,9 +204,9 @@ typedef struct tm_node_options {
     uint32_t link_count;
     uint32_t follower_count;
     uint32_t follower_index; /* 0-based; 0 for the leader */
-    /* 0, or TM_INTRUDER_PLAIN or TM_INTRUDER_FOREIGN: this node behaves as that intruder, against the domain, topic and
+    /* 0, or TM_UNAUTHORIZED_PLAIN or TM_UNAUTHORIZED_FOREIGN: this node behaves as that peer, against the domain, topic and
      * addresses that a true one would use. It must change nothing in scratch_dir that the true pair uses. */
-    uint32_t intruder;
+    uint32_t unauthorized_peer;
     /* Links of the leader that publish on one topic, all of which the follower's only link takes from; 1 but under channel
      * with TM_PUBLISHERS. Above 1, link_count is as much at the leader and 1 at the follower, whose link_connect gets the
      * address of each of the leader's links, by their index; each of the leader's links gets that of the follower's. The
@@ -220,7 +220,7 @@ typedef struct tm_node_options {
 /* What a variant can carry here and now with the settings given. */
 typedef struct tm_limits {
     uint32_t struct_size;
-    uint32_t intruders;         /* TM_INTRUDER_* of a secured transport; 0: not secured with these settings */
+    uint32_t unauthorized_peers;         /* TM_UNAUTHORIZED_* of a secured transport; 0: not secured with these settings */
     uint64_t max_payload_bytes; /* largest message */
     uint64_t packet_bytes;      /* most bytes per system send; a larger message is split. 0: never split */
 } tm_limits;

@@ -115,7 +115,7 @@ words! {
 
 words! {
     /// Somebody who must not be let in by a secured transport.
-    Intruder {
+    UnauthorizedPeer {
         /// A peer without security.
         Plain = 1 => "plain",
         /// A peer whose credentials another authority issued.

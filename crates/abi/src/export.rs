@@ -4,8 +4,8 @@
 
 use crate::raw::*;
 use crate::{
-    Callback, Description, Error, Intruder, Link, LinkOptions, Node, NodeOptions, Pattern, Result, Role, Status,
-    System, Wait,
+    Callback, Description, Error, Link, LinkOptions, Node, NodeOptions, Pattern, Result, Role, Status, System,
+    UnauthorizedPeer, Wait,
 };
 use std::ffi::{OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -199,9 +199,9 @@ unsafe fn read_options(options: *const tm_node_options) -> Result<NodeOptions> {
         follower_index: raw.follower_index,
         // A host that is older than this field has no such flag, and asks for none.
         publisher_count: if knows_publishers(raw) { raw.publisher_count.max(1) } else { 1 },
-        intruder: match raw.intruder {
+        unauthorized_peer: match raw.unauthorized_peer {
             0 => None,
-            kind => Some(Intruder::from_code(kind).ok_or_else(|| invalid("intruder"))?),
+            kind => Some(UnauthorizedPeer::from_code(kind).ok_or_else(|| invalid("unauthorized_peer"))?),
         },
     })
 }
@@ -217,7 +217,7 @@ unsafe extern "C" fn probe<S: System + Default>(
         // SAFETY: as above.
         let limits = unsafe { &mut *limits };
         (limits.max_payload_bytes, limits.packet_bytes) = (found.max_payload_bytes, found.packet_bytes);
-        limits.intruders = found.intruders;
+        limits.unauthorized_peers = found.unauthorized_peers;
         Ok(TM_OK)
     })
 }

@@ -24,7 +24,9 @@ mod sdk;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use describe::{Description, Intruder, Path, Pattern, Setting, Variant, Wait, kernel_version, locked_version};
+pub use describe::{
+    Description, Path, Pattern, Setting, UnauthorizedPeer, Variant, Wait, kernel_version, locked_version,
+};
 pub use error::{Cause, Error, Result, Status};
 pub use export::{Export, table};
 #[cfg(feature = "host")]

@@ -2,8 +2,8 @@
 
 use crate::raw::*;
 use crate::{
-    DaemonCommand, Description, Error, Intruder, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path,
-    Pattern, Result, Role, Setting, Status, System, Variant, Wait,
+    DaemonCommand, Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern,
+    Result, Role, Setting, Status, System, UnauthorizedPeer, Variant, Wait,
 };
 use libloading::Library;
 use std::ffi::{CStr, c_char};
@@ -301,7 +301,7 @@ fn with_options<T>(options: &NodeOptions, use_raw: impl FnOnce(&tm_node_options)
         link_count: options.link_count,
         follower_count: options.follower_count,
         follower_index: options.follower_index,
-        intruder: options.intruder.map_or(0, Intruder::code),
+        unauthorized_peer: options.unauthorized_peer.map_or(0, UnauthorizedPeer::code),
         publisher_count: options.publisher_count,
         reserved: 0,
     })
@@ -383,7 +383,7 @@ impl System for Plugin {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let mut limits = tm_limits {
             struct_size: size_of::<tm_limits>() as u32,
-            intruders: 0,
+            unauthorized_peers: 0,
             max_payload_bytes: 0,
             packet_bytes: 0,
         };
@@ -391,8 +391,8 @@ impl System for Plugin {
         // SAFETY: all blocks are valid during the call, as the header asks.
         let status = with_options(options, |raw| unsafe { (self.functions.probe)(raw, &mut limits, &mut error) });
         check("probe", status, &error)?;
-        let tm_limits { max_payload_bytes, packet_bytes, intruders, .. } = limits;
-        Ok(Limits { max_payload_bytes, packet_bytes, intruders })
+        let tm_limits { max_payload_bytes, packet_bytes, unauthorized_peers, .. } = limits;
+        Ok(Limits { max_payload_bytes, packet_bytes, unauthorized_peers })
     }
 
     fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>> {

@@ -1,6 +1,6 @@
 //! What a node and a link are told.
 
-use crate::{Callback, Error, Intruder, Pattern, Result, Status, Wait};
+use crate::{Callback, Error, Pattern, Result, Status, UnauthorizedPeer, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,9 +44,9 @@ pub struct NodeOptions {
     pub follower_count: u32,
     /// 0-based; 0 for the leader.
     pub follower_index: u32,
-    /// Behave as this intruder, against the domain, topic and addresses that a true node would use.
+    /// Behave as this unauthorized peer, against the domain, topic and addresses that a true node would use.
     #[serde(default)]
-    pub intruder: Option<Intruder>,
+    pub unauthorized_peer: Option<UnauthorizedPeer>,
 }
 
 fn one() -> u32 {

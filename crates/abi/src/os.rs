@@ -2,10 +2,10 @@
 //!
 //! Nothing here allocates, reads a clock or makes a system call of its own while messages pass; connecting may.
 
-mod bed;
+mod event_count;
 mod socket;
 
-pub use bed::{Awoken, Bed};
+pub use event_count::{EventCount, Waited};
 pub use socket::{SocketAddress, accept, bind, buffer_setting, connect, listen, local_address, peer_port};
 pub use socket::{set_socket_option, socket, socket_option};
 

@@ -30,7 +30,7 @@ pub const TM_INTERRUPT: u32 = 1 << 7;
 pub const TM_PUBLISHERS: u32 = 1 << 8;
 pub const TM_BROKER: u32 = 1 << 9;
 
-pub const TM_INTRUDER_LEADS: u32 = 4;
+pub const TM_UNAUTHORIZED_LEADS: u32 = 4;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -110,7 +110,7 @@ pub struct tm_node_options {
     pub link_count: u32,
     pub follower_count: u32,
     pub follower_index: u32,
-    pub intruder: u32,
+    pub unauthorized_peer: u32,
     pub publisher_count: u32,
     pub reserved: u32,
 }
@@ -118,7 +118,7 @@ pub struct tm_node_options {
 #[repr(C)]
 pub struct tm_limits {
     pub struct_size: u32,
-    pub intruders: u32,
+    pub unauthorized_peers: u32,
     pub max_payload_bytes: u64,
     pub packet_bytes: u64,
 }

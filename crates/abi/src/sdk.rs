@@ -11,10 +11,10 @@ pub struct Limits {
     pub max_payload_bytes: u64,
     /// Most bytes per system send; a larger message is split. 0: never split.
     pub packet_bytes: u64,
-    /// Who must not be let in: bits of [`Intruder`](crate::Intruder), and [`raw::TM_INTRUDER_LEADS`]; 0: not secured with
-    /// these settings.
+    /// Who must not be let in: bits of [`UnauthorizedPeer`](crate::UnauthorizedPeer), and
+    /// [`raw::TM_UNAUTHORIZED_LEADS`]; 0: not secured with these settings.
     #[serde(default)]
-    pub intruders: u32,
+    pub unauthorized_peers: u32,
 }
 
 /// The command line of a daemon.

@@ -96,7 +96,7 @@ pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scr
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     }
 }

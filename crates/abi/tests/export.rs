@@ -7,8 +7,8 @@ use std::ffi::CStr;
 use std::ptr;
 use tripmeter_abi::raw::*;
 use tripmeter_abi::{
-    DaemonCommand, Description, Error, Export, Intruder, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions,
-    Path, Result, Setting, Status, System, Variant, table,
+    DaemonCommand, Description, Error, Export, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path,
+    Result, Setting, Status, System, UnauthorizedPeer, Variant, table,
 };
 
 thread_local! {
@@ -87,7 +87,7 @@ impl System for Echo {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         Trouble::of(options).at("probe")?;
-        Ok(Limits { max_payload_bytes: 4096, packet_bytes: 7, intruders: 3 })
+        Ok(Limits { max_payload_bytes: 4096, packet_bytes: 7, unauthorized_peers: 3 })
     }
 
     fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>> {
@@ -96,7 +96,7 @@ impl System for Echo {
     }
 
     fn open(&self, options: &NodeOptions) -> Result<EchoNode> {
-        assert_eq!(options.intruder, Some(Intruder::Foreign));
+        assert_eq!(options.unauthorized_peer, Some(UnauthorizedPeer::Foreign));
         assert_eq!(options.publisher_count, if options.max_payload_bytes == BYTES_OF_OLD_HOST { 1 } else { 3 });
         let trouble = Trouble::of(options);
         trouble.at("node_open")?;
@@ -218,7 +218,7 @@ impl Host {
             link_count: 1,
             follower_count: 1,
             follower_index: 0,
-            intruder: 2,
+            unauthorized_peer: 2,
             publisher_count: 3,
             reserved: 0,
         }
@@ -247,7 +247,7 @@ impl Host {
     }
 
     fn begin(&mut self, options: &tm_node_options) -> i32 {
-        let mut limits = tm_limits { struct_size: 24, intruders: 0, max_payload_bytes: 0, packet_bytes: 0 };
+        let mut limits = tm_limits { struct_size: 24, unauthorized_peers: 0, max_payload_bytes: 0, packet_bytes: 0 };
         let mut command = tm_daemon_command { struct_size: 2312, reserved: 0, program: [1; 256], arguments: [1; 2048] };
         let link_options = tm_link_options { struct_size: 24, index: 0, on_message: None, context: ptr::null_mut() };
         let (mut buffer, mut length) = ([0; 16], 0);
@@ -263,7 +263,7 @@ impl Host {
             ok!(t.link_address.unwrap()(self.link, buffer.as_mut_ptr(), room, &mut length, &mut self.error));
             ok!(t.link_connect.unwrap()(self.link, peers.as_ptr(), peers.len(), 1, &mut self.error));
         }
-        assert_eq!((limits.max_payload_bytes, limits.packet_bytes, limits.intruders), (4096, 7, 3));
+        assert_eq!((limits.max_payload_bytes, limits.packet_bytes, limits.unauthorized_peers), (4096, 7, 3));
         assert_eq!(&buffer[..length], b"here");
         let list = command.arguments.map(|unit| unit as u8);
         assert!(list.starts_with(b"-c\0a b\0\0"), "{list:?}");

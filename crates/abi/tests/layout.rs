@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path as FilePath;
 use std::process::Command;
 use tripmeter_abi::raw::*;
-use tripmeter_abi::{Intruder, Path, Pattern, Wait};
+use tripmeter_abi::{Path, Pattern, UnauthorizedPeer, Wait};
 
 const HEADER: &str = include_str!("../include/tripmeter_transport.h");
 const MIRROR: &str = include_str!("../src/raw.rs");
@@ -47,9 +47,9 @@ fn rust_structs() -> Facts {
         tm_key_value { key, value }
         tm_node_options {
             struct_size, role, pattern, wait, variant, settings, setting_count, run_id, scratch_dir, max_payload_bytes,
-            link_count, follower_count, follower_index, intruder, publisher_count, reserved,
+            link_count, follower_count, follower_index, unauthorized_peer, publisher_count, reserved,
         }
-        tm_limits { struct_size, intruders, max_payload_bytes, packet_bytes }
+        tm_limits { struct_size, unauthorized_peers, max_payload_bytes, packet_bytes }
         tm_loan { data, length, token }
         tm_message { data, length, token }
         tm_link_options { struct_size, index, on_message, context }
@@ -73,7 +73,7 @@ fn rust_constants() -> Facts {
         TM_LEADER TM_FOLLOWER
         TM_ZERO_COPY TM_LOSSY TM_REMOTE TM_SECURE TM_SAME_PROCESS TM_OWN_THREADS TM_FAN_OUT TM_INTERRUPT
         TM_PUBLISHERS TM_BROKER
-        TM_INTRUDER_LEADS
+        TM_UNAUTHORIZED_LEADS
     }
     for line in MIRROR.lines().filter_map(|line| line.strip_prefix("pub const ")) {
         let name = line.split(':').next().unwrap();
@@ -85,7 +85,7 @@ fn rust_constants() -> Facts {
     Pattern::ALL.iter().for_each(|pattern| drop(words("TM_", pattern.as_str(), pattern.code())));
     Wait::ALL.iter().for_each(|wait| drop(words("TM_", wait.as_str(), wait.code())));
     Path::ALL.iter().for_each(|path| drop(words("TM_PATH_", path.as_str(), path.code())));
-    Intruder::ALL.iter().for_each(|kind| drop(words("TM_INTRUDER_", kind.as_str(), kind.code())));
+    UnauthorizedPeer::ALL.iter().for_each(|kind| drop(words("TM_UNAUTHORIZED_", kind.as_str(), kind.code())));
     facts
 }
 

@@ -52,7 +52,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
-mod intrusion;
+mod access;
 mod long_text;
 mod movement;
 mod processor_time;

@@ -8,12 +8,12 @@ use crate::proof::Evidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use tripmeter_abi::{Intruder, NodeOptions};
+use tripmeter_abi::{NodeOptions, UnauthorizedPeer};
 use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
 use tripmeter_model::channel::Used;
 use tripmeter_model::log::Lines;
-use tripmeter_model::manifest::{Cell, Counts, IntruderTrial, PathProof};
+use tripmeter_model::manifest::{Cell, Counts, PathProof, RefusalTrial};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
@@ -59,16 +59,16 @@ pub struct Job {
     pub cpus: Vec<usize>,
 }
 
-/// To an intruder: where it is to try to get in.
+/// To an unauthorized peer: where it is to try to get in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Intrusion {
+pub struct AccessAttempt {
     /// What it is.
-    pub kind: Intruder,
+    pub kind: UnauthorizedPeer,
     /// The system.
     pub system: String,
     /// Where its transport is, if it is not built in.
     pub plugin: Option<PathBuf>,
-    /// For its node: those of the true one, but for [`NodeOptions::intruder`].
+    /// For its node: those of the true one, but for [`NodeOptions::unauthorized_peer`].
     pub options: NodeOptions,
     /// Address of the true node that it comes to.
     pub peer: Vec<u8>,
@@ -92,10 +92,10 @@ pub enum ToWorker {
     Lead(Box<Job>),
     /// To a follower, first.
     Follow(Follow),
-    /// To an intruder, first; it answers with an [`IntruderTrial`].
-    Intrude(Box<Intrusion>),
-    /// To a leader: what came of the intrusions that it asked for.
-    Intruded(Vec<IntruderTrial>),
+    /// To an unauthorized peer, first; it answers with an [`RefusalTrial`].
+    AttemptAccess(Box<AccessAttempt>),
+    /// To a leader: what came of the attempts that it asked for.
+    AccessAttempted(Vec<RefusalTrial>),
     /// To a leader: its finished cell has been noted.
     Continue,
     /// End early and keep what was measured.
@@ -120,8 +120,8 @@ pub enum FromLeader {
     },
     /// Nothing more is measured, as this has failed; what is open is closed now.
     Broken(String),
-    /// These are to be tried now, one after the other; answered with [`ToWorker::Intruded`].
-    Intrude(Vec<Intrusion>),
+    /// These are to be tried now, one after the other; answered with [`ToWorker::AccessAttempted`].
+    AttemptAccess(Vec<AccessAttempt>),
     /// The path was checked.
     Proof(PathProof),
     /// A payload begins.

@@ -4,10 +4,10 @@
 use std::ptr;
 use tripmeter_abi::{Link, Loan, Message, Result};
 use tripmeter_engine::clock::{Clock, Timebase};
+use tripmeter_engine::delivery::{Tally, Topic};
 use tripmeter_engine::measure::publish::{Publisher, Rest, Schedule, Sending};
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap};
 use tripmeter_engine::message::TouchNone;
-use tripmeter_engine::passage::{Tally, Topic};
 use tripmeter_engine::wire::Arrived;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
@@ -116,8 +116,10 @@ fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outc
 /// Response and service time of each message.
 fn times(topic: &Topic) -> Vec<(u64, u64)> {
     let ns = |arrived: Option<u64>, since: u64| arrived.map_or(0, |arrived| arrived - since);
-    let passages = topic.passages(u64::MAX);
-    passages.map(|passage| (ns(passage.arrived, passage.intended), ns(passage.arrived, passage.actual))).collect()
+    let deliveries = topic.deliveries(u64::MAX);
+    deliveries
+        .map(|delivery| (ns(delivery.arrived, delivery.intended), ns(delivery.arrived, delivery.actual)))
+        .collect()
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn with_fault(name: &str, value: &str) -> Counts {
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     };
     let mut node = Inmem.open(&options).unwrap();

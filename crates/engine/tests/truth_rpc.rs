@@ -6,6 +6,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Error, Link, Loan, Message, Result, Status, Wait};
 use tripmeter_engine::clock::{Clock, Timebase};
+use tripmeter_engine::delivery::{Tally, Topic};
 use tripmeter_engine::measure::answers::Answers;
 use tripmeter_engine::measure::calls::{Client, Made};
 use tripmeter_engine::measure::notes::{DAMAGED, NEVER};
@@ -13,7 +14,6 @@ use tripmeter_engine::measure::publish::{Rest, Schedule, Sending};
 use tripmeter_engine::measure::trips::Trips;
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchFull};
-use tripmeter_engine::passage::{Tally, Topic};
 use tripmeter_engine::wire::Arrived;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::rpc::CallCounts;
@@ -115,11 +115,11 @@ struct Outcome {
 impl Outcome {
     /// Response and service time of each call that succeeded, by its index.
     fn times(&self) -> Vec<(usize, u64, u64)> {
-        let passages = self.topic.passages(u64::MAX).enumerate();
-        passages
-            .filter_map(|(index, passage)| {
-                let arrived = passage.arrived?;
-                Some((index, arrived - passage.intended, arrived - passage.actual))
+        let deliveries = self.topic.deliveries(u64::MAX).enumerate();
+        deliveries
+            .filter_map(|(index, delivery)| {
+                let arrived = delivery.arrived?;
+                Some((index, arrived - delivery.intended, arrived - delivery.actual))
             })
             .collect()
     }

@@ -248,7 +248,7 @@ impl std::ops::AddAssign for Used {
 
 /// What became of one message, as `channel_<name>.csv` has it, or of one call, as `rpc_<name>.csv` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum DeliveryStatus {
     /// Came in time and intact.
     Ok,
     /// The same, after a later one.
@@ -263,31 +263,31 @@ pub enum Fate {
     Lost,
 }
 
-impl Fate {
+impl DeliveryStatus {
     /// The word in the file.
     pub fn as_str(self) -> &'static str {
         match self {
-            Fate::Ok => "ok",
-            Fate::Reordered => "reordered",
-            Fate::Duplicated => "duplicated",
-            Fate::Late => "late",
-            Fate::Damaged => "damaged",
-            Fate::Lost => "lost",
+            DeliveryStatus::Ok => "ok",
+            DeliveryStatus::Reordered => "reordered",
+            DeliveryStatus::Duplicated => "duplicated",
+            DeliveryStatus::Late => "late",
+            DeliveryStatus::Damaged => "damaged",
+            DeliveryStatus::Lost => "lost",
         }
     }
 
     /// The word in the file of calls, which fail where messages come damaged, and time out where messages get lost.
     pub fn of_call(self) -> &'static str {
         match self {
-            Fate::Damaged => "failed",
-            Fate::Lost | Fate::Late => "timed_out",
+            DeliveryStatus::Damaged => "failed",
+            DeliveryStatus::Lost | DeliveryStatus::Late => "timed_out",
             other => other.as_str(),
         }
     }
 
     /// It came in time and intact, so that its latencies count.
     pub fn is_received(self) -> bool {
-        matches!(self, Fate::Ok | Fate::Reordered | Fate::Duplicated)
+        matches!(self, DeliveryStatus::Ok | DeliveryStatus::Reordered | DeliveryStatus::Duplicated)
     }
 }
 

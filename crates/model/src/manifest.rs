@@ -13,7 +13,7 @@ use crate::throughput::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-pub use tripmeter_abi::Intruder;
+pub use tripmeter_abi::UnauthorizedPeer;
 
 /// Version of the manifest's format; raised when a reader must know.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -281,21 +281,21 @@ pub struct PathProof {
     pub damaged: u64,
     /// Who tried to get into a secured transport, after the true pair had; empty if it is not secured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub intruders: Vec<IntruderTrial>,
+    pub unauthorized_peers: Vec<RefusalTrial>,
 }
 
 impl PathProof {
     /// One without damage, of a transport that nobody else tried to get into.
     pub fn new(claim: tripmeter_abi::Path, verdict: Verdict, evidence: String) -> Self {
-        Self { claim, verdict, evidence, damaged: 0, intruders: Vec::new() }
+        Self { claim, verdict, evidence, damaged: 0, unauthorized_peers: Vec::new() }
     }
 }
 
 /// Somebody who must not be let in by a secured transport, and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct IntruderTrial {
+pub struct RefusalTrial {
     /// Who it was.
-    pub kind: Intruder,
+    pub kind: UnauthorizedPeer,
     /// False if it was let in; null if it could not try, e.g. because it crashed.
     pub refused: Option<bool>,
     /// How long it tried, in nanoseconds.

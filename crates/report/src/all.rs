@@ -163,7 +163,7 @@ fn notes(
 mod tests {
     use super::*;
     use crate::fixture::{self, add, result, rows_of};
-    use tripmeter_model::manifest::{Intruder, IntruderTrial, PathProof, Verdict};
+    use tripmeter_model::manifest::{PathProof, RefusalTrial, UnauthorizedPeer, Verdict};
 
     #[test]
     fn nothing_measured_is_said() {
@@ -223,13 +223,13 @@ NOT RUN: pipe, round 2
     }
 
     #[test]
-    fn a_secured_transport_says_whether_intruders_were_refused() {
+    fn a_secured_transport_says_whether_unauthorized_peers_were_refused() {
         let mut manifest = fixture::manifest();
         for (name, refused) in [("tcp", Some(true)), ("udp", Some(false)), ("mq", None)] {
             add(&mut manifest, name, &format!("{name}/loopback"), &[1024]);
             let proof = result(&mut manifest, name, 1, &[(1024, 1000.0)]).path_proof.as_mut().unwrap();
             let (waited_ns, why) = (2_000_000_000, "it crashed".to_owned());
-            proof.intruders = vec![IntruderTrial { kind: Intruder::Plain, refused, waited_ns, why }];
+            proof.unauthorized_peers = vec![RefusalTrial { kind: UnauthorizedPeer::Plain, refused, waited_ns, why }];
             (proof.verdict, proof.evidence) = match refused {
                 Some(true) => (Verdict::Proven, "secured: a peer without security refused".to_owned()),
                 Some(false) => (Verdict::Failed, "a peer without security was let in".to_owned()),

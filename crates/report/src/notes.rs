@@ -8,7 +8,7 @@ use tripmeter_model::payload::display_size;
 
 /// The outcome of a proof, in a word or two.
 pub fn proof(sub: &Merged<'_>) -> &'static str {
-    match sub.proof().map(|(_, proof)| (proof.verdict, proof.intruders.is_empty())) {
+    match sub.proof().map(|(_, proof)| (proof.verdict, proof.unauthorized_peers.is_empty())) {
         Some((Verdict::Failed, _)) => "FAILED",
         _ if damaged(sub) > 0 => "damaged",
         Some((Verdict::Proven, true)) => "ok",
@@ -38,7 +38,7 @@ fn damaged_proof(sub: &Merged<'_>) -> Option<String> {
 pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::Failed)?;
     let planned = sub.planned;
-    let let_in = proof.intruders.iter().any(|trial| trial.refused == Some(false));
+    let let_in = proof.unauthorized_peers.iter().any(|trial| trial.refused == Some(false));
     let meaning = if let_in { "not those of a secured transport" } else { "of something else" };
     Some(format!(
         "PATH PROOF FAILED: {} ({}){}: claimed {}, seen: {}; its figures are {meaning}",
@@ -50,10 +50,10 @@ pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
     ))
 }
 
-/// A line if it was to be shown that intruders are refused, and could not be.
+/// A line if it was to be shown that unauthorized peers are refused, and could not be.
 fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::NotVisible)?;
-    let is_secured = !proof.intruders.is_empty();
+    let is_secured = !proof.unauthorized_peers.is_empty();
     let Merged { planned, .. } = sub;
     let place = in_round(sub, round);
     is_secured.then(|| format!("NOT PROVEN: {} ({}){place}: {}", planned.name, planned.transport, proof.evidence))

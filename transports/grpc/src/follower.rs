@@ -17,8 +17,8 @@ use tonic::server::Grpc;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tripmeter_abi::{Error, Result, os};
-use tripmeter_web::door::{self, Door};
-use tripmeter_web::host::Tray;
+use tripmeter_web::acceptor::{self, Acceptor};
+use tripmeter_web::host::RequestSink;
 use tripmeter_web::loopback;
 use tripmeter_web::order::Arrived;
 use tripmeter_web::reason::reason;
@@ -30,32 +30,32 @@ pub(crate) struct Opened {
     pub answers: Sender<std::result::Result<Payload, Status>>,
 }
 
-/// Where the service puts what comes; at the door there is none: greetings are answered, and streams are empty.
+/// Where the service puts what comes; for those that the acceptor takes there is none: greetings are answered, and streams are empty.
 #[derive(Clone)]
-pub(crate) struct Desk {
+pub(crate) struct Service {
     /// Takes messages with the number of their call; of a run with a stream there is none.
-    pub tray: Option<Tray<Bytes>>,
+    pub requests: Option<RequestSink<Bytes>>,
     pub opened: UnboundedSender<Opened>,
     pub greeted: Arc<Notify>,
     pub queued: usize,
     pub next: Arc<AtomicU64>,
 }
 
-impl Desk {
+impl Service {
     async fn unary(
-        desk: Option<Self>,
+        service: Option<Self>,
         number: u64,
         request: Request<Payload>,
     ) -> std::result::Result<Response<Payload>, Status> {
         let data = request.into_inner().data;
-        match desk {
-            Some(desk) if data.is_empty() => desk.greeted.notify_one(),
+        match service {
+            Some(service) if data.is_empty() => service.greeted.notify_one(),
             None if data.is_empty() => {}
             None => return Err(Status::permission_denied("this run has its leader")),
-            Some(desk) => {
+            Some(service) => {
                 let (answer, answered) = oneshot::channel();
-                if let Some(tray) = desk.tray {
-                    tray.put(number, Arrived { body: data, answer });
+                if let Some(requests) = service.requests {
+                    requests.put(number, Arrived { body: data, answer });
                 }
                 let data = answered.await.unwrap_or_default();
                 return Ok(Response::new(Payload { data }));
@@ -65,39 +65,39 @@ impl Desk {
     }
 
     async fn stream(
-        desk: Option<Self>,
+        service: Option<Self>,
         request: Request<Streaming<Payload>>,
     ) -> std::result::Result<Response<ReceiverStream<std::result::Result<Payload, Status>>>, Status> {
-        let (answers, out) = channel(desk.as_ref().map_or(1, |desk| desk.queued));
-        // At the door, whoever has been accepted gets a stream that ends at once.
-        if let Some(desk) = desk {
-            let _ = desk.opened.send(Opened { messages: request.into_inner(), answers });
+        let (answers, out) = channel(service.as_ref().map_or(1, |service| service.queued));
+        // Whoever comes to the acceptor gets a stream that ends at once.
+        if let Some(service) = service {
+            let _ = service.opened.send(Opened { messages: request.into_inner(), answers });
         }
         Ok(Response::new(ReceiverStream::new(out)))
     }
 }
 
-async fn dispatch(desk: Option<Desk>, number: u64, request: http::Request<Body>) -> http::Response<Body> {
+async fn dispatch(service: Option<Service>, number: u64, request: http::Request<Body>) -> http::Response<Body> {
     let mut server = Grpc::new(Codec::default()).max_decoding_message_size(usize::MAX);
     match request.uri().path() {
-        UNARY => server.unary(tower::service_fn(|request| Desk::unary(desk.clone(), number, request)), request).await,
-        STREAM => server.streaming(tower::service_fn(|request| Desk::stream(desk.clone(), request)), request).await,
+        UNARY => server.unary(tower::service_fn(|request| Service::unary(service.clone(), number, request)), request).await,
+        STREAM => server.streaming(tower::service_fn(|request| Service::stream(service.clone(), request)), request).await,
         _ => Status::unimplemented("no such method").into_http(),
     }
 }
 
 /// Serves one connection, with TLS around it if there is an acceptor; returns once calls may come.
-async fn serve(stream: TcpStream, tls: Option<&TlsAcceptor>, settings: &Settings, desk: Option<Desk>) -> Result<()> {
+async fn serve(stream: TcpStream, tls: Option<&TlsAcceptor>, settings: &Settings, service: Option<Service>) -> Result<()> {
     stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
     let stream = match tls {
         None => Stream::new(stream),
         Some(tls) => Stream::new(accept(tls, stream).await?),
     };
     let service = tower::service_fn(move |request| {
-        let desk = desk.clone();
+        let service = service.clone();
         // Before anything of the call is awaited.
-        let number = desk.as_ref().map_or(0, |desk| desk.next.fetch_add(1, Relaxed));
-        async move { Ok::<_, Infallible>(dispatch(desk, number, request).await) }
+        let number = service.as_ref().map_or(0, |service| service.next.fetch_add(1, Relaxed));
+        async move { Ok::<_, Infallible>(dispatch(service, number, request).await) }
     });
     let served = Server::builder()
         .initial_stream_window_size(settings.stream_window)
@@ -127,15 +127,15 @@ impl Called {
         Ok(address.port().to_be_bytes().to_vec())
     }
 
-    /// Serves the leader, which has greeted. With TLS, the door stays open to whoever else may come.
-    pub(crate) async fn connect(self, peer: &[u8], desk: Desk) -> Result<Option<Door>> {
+    /// Serves the leader, which has greeted. With TLS, an acceptor goes on for whoever else may come.
+    pub(crate) async fn connect(self, peer: &[u8], service: Service) -> Result<Option<Acceptor>> {
         let port = os::peer_port(peer)?;
         let failed = |error| Error::os("accepting the leader", error);
         let after = self.listener.try_clone().map_err(failed)?;
         let listener = TcpListener::from_std(self.listener).map_err(failed)?;
-        let stream = door::accept(&listener, port).await?;
-        let greeted = desk.greeted.clone();
-        serve(stream, self.tls.as_ref(), &self.settings, Some(desk)).await?;
+        let stream = acceptor::accept(&listener, port).await?;
+        let greeted = service.greeted.clone();
+        serve(stream, self.tls.as_ref(), &self.settings, Some(service)).await?;
         greeted.notified().await;
         let (tls, settings) = (self.tls, self.settings);
         // Answers the greetings of whoever has been accepted.
@@ -143,6 +143,6 @@ impl Called {
             let tls = tls.clone();
             async move { drop(serve(stream, tls.as_ref(), &settings, None).await) }
         };
-        settings.tls.then(|| Door::open(after, "grpc-door", greet)).transpose()
+        settings.tls.then(|| Acceptor::start(after, "grpc-accept", greet)).transpose()
     }
 }

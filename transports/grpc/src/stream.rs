@@ -1,6 +1,6 @@
 //! Variant `stream`: one call for all messages. Both ends are alike once it is open.
 
-use crate::follower::{Called, Desk};
+use crate::follower::{Called, Service};
 use crate::leader::{Caller, gone, stream};
 use crate::settings::Settings;
 use crate::wire::Payload;
@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, Result};
-use tripmeter_web::door::Door;
+use tripmeter_web::acceptor::Acceptor;
 use tripmeter_web::driver::{Driver, is_in_task};
 use tripmeter_web::host::{message, untakable};
 
@@ -38,7 +38,7 @@ struct Open {
     messages: Option<Streaming<Payload>>,
     /// The leader's; without it the connection would end.
     _channel: Option<Channel>,
-    _door: Option<Door>,
+    _acceptor: Option<Acceptor>,
 }
 
 /// One end of the stream.
@@ -72,16 +72,16 @@ async fn lead(caller: Caller, peer: &[u8], queued: usize) -> Result<Open> {
     let connection = caller.connect(peer).await?;
     let (out, requests) = channel(queued);
     let messages = stream(connection.clone(), requests).await?;
-    Ok(Open { out: Out::Requests(out), messages: Some(messages), _channel: Some(connection), _door: None })
+    Ok(Open { out: Out::Requests(out), messages: Some(messages), _channel: Some(connection), _acceptor: None })
 }
 
 async fn follow(called: Called, peer: &[u8], queued: usize) -> Result<Open> {
     let (opened, mut streams) = unbounded_channel();
-    let desk = Desk { tray: None, opened, greeted: Arc::new(Notify::new()), queued, next: Arc::default() };
-    let door = called.connect(peer, desk).await?;
+    let service = Service { requests: None, opened, greeted: Arc::new(Notify::new()), queued, next: Arc::default() };
+    let acceptor = called.connect(peer, service).await?;
     let opened = streams.recv().await.ok_or_else(|| Error::failed("the leader opened no stream"))?;
     let (out, messages) = (Out::Responses(opened.answers), Some(opened.messages));
-    Ok(Open { out, messages, _channel: None, _door: door })
+    Ok(Open { out, messages, _channel: None, _acceptor: acceptor })
 }
 
 /// Puts what is sent into the queue of the library; `false` after the time-out, or, within a task, at once; `None` if there

@@ -1,6 +1,6 @@
 //! Variant `unary`: a call per message.
 
-use crate::follower::{Called, Desk};
+use crate::follower::{Called, Service};
 use crate::leader::{Caller, call};
 use crate::settings::Settings;
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use tokio::sync::{Notify, oneshot};
 use tonic::transport::Channel;
 use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, Result};
-use tripmeter_web::door::Door;
+use tripmeter_web::acceptor::Acceptor;
 use tripmeter_web::driver::Driver;
-use tripmeter_web::errands::{self, Connection, Errands, poll_waiting};
-use tripmeter_web::host::{Host, Tray, message, untakable};
+use tripmeter_web::call_task::{self, Connection, CallTask, poll_waiting};
+use tripmeter_web::host::{Host, RequestSink, message, untakable};
 use tripmeter_web::order::{Arrived, Ordered};
 
-type Call = errands::Call<Bytes>;
+type Call = call_task::Call<Bytes>;
 
 /// The leader: calls.
 pub(crate) struct Client {
@@ -31,7 +31,7 @@ pub(crate) struct Client {
     held: Bytes,
     /// Under wait `callback` the host handles answers.
     callback: Option<Callback>,
-    errands: Option<Errands>,
+    calls: Option<CallTask>,
     caller: Option<Caller>,
     settings: Settings,
     blocks: Blocks,
@@ -53,7 +53,7 @@ impl Client {
             channel: None,
             held: Bytes::new(),
             callback,
-            errands: None,
+            calls: None,
             caller: Some(caller),
             settings,
             blocks: Blocks::new(options.max_payload_bytes),
@@ -96,7 +96,7 @@ impl Link for Client {
         match self.callback {
             Some(callback) => {
                 let most = self.settings.in_flight;
-                self.errands = Some(Errands::start(&self.driver, Calls(channel), most, callback));
+                self.calls = Some(CallTask::start(&self.driver, Calls(channel), most, callback));
             }
             None => self.channel = Some(channel),
         }
@@ -109,8 +109,8 @@ impl Link for Client {
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
         let data = Bytes::from_owner(self.blocks.give()?);
-        if let Some(errands) = &self.errands {
-            return errands.send(&self.driver, data, timeout_ns);
+        if let Some(calls) = &self.calls {
+            return calls.send(&self.driver, data, timeout_ns);
         }
         let (waiting, early, most) = (&mut self.waiting, &mut self.early, self.settings.in_flight);
         if waiting.len() >= most {
@@ -169,7 +169,7 @@ pub(crate) struct Service {
     host: Option<Arc<Host<Bytes>>>,
     held: Option<(Bytes, Option<oneshot::Sender<Bytes>>)>,
     called: Option<Called>,
-    door: Option<Door>,
+    acceptor: Option<Acceptor>,
     settings: Settings,
     blocks: Blocks,
     driver: Driver,
@@ -185,7 +185,7 @@ impl Service {
     ) -> Self {
         let blocks = Blocks::new(most_bytes);
         let host = callback.map(|callback| Arc::new(Host::new(callback, FIRST)));
-        Self { arrived: None, host, held: None, called: Some(called), door: None, settings, blocks, driver }
+        Self { arrived: None, host, held: None, called: Some(called), acceptor: None, settings, blocks, driver }
     }
 }
 
@@ -197,23 +197,23 @@ impl Link for Service {
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
         let called = self.called.take().ok_or_else(unconnected)?;
         let peer = peers.first().map_or(&[][..], Vec::as_slice);
-        let tray = match &self.host {
-            Some(host) => Tray::Host(host.clone()),
+        let requests = match &self.host {
+            Some(host) => RequestSink::Host(host.clone()),
             None => {
                 let (queue, arrived) = unbounded_channel();
                 self.arrived = Some(Ordered::new(arrived, FIRST));
-                Tray::Queue(queue)
+                RequestSink::Queue(queue)
             }
         };
         let (opened, _) = unbounded_channel();
-        let desk = Desk {
-            tray: Some(tray),
+        let service = Service {
+            requests: Some(requests),
             opened,
             greeted: Arc::new(Notify::new()),
             queued: self.settings.in_flight,
             next: Arc::default(),
         };
-        self.door = self.driver.finish(timeout_ns, "a connection from the leader", called.connect(peer, desk))?;
+        self.acceptor = self.driver.finish(timeout_ns, "a connection from the leader", called.connect(peer, service))?;
         Ok(())
     }
 

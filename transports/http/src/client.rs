@@ -1,7 +1,7 @@
 //! The leader's end: sends requests and waits for their responses.
 
 use crate::connection::{Answer, Requests};
-use crate::rooms::{Arrival, Rooms};
+use crate::buffer_pool::{Arrival, BufferPool};
 use crate::settings::Settings;
 use bytes::Bytes;
 use hyper::Method;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, Result, os};
 use tripmeter_web::driver::Driver;
-use tripmeter_web::errands::{Connection, Errands, poll_waiting};
+use tripmeter_web::call_task::{Connection, CallTask, poll_waiting};
 use tripmeter_web::host::{Body, untakable};
 use tripmeter_web::loopback;
 
@@ -26,12 +26,12 @@ pub(crate) struct Client {
     held: Option<Arrival>,
     /// Under wait `callback` the host handles answers, and `requests` are the task's.
     callback: Option<Callback>,
-    errands: Option<Errands>,
+    calls: Option<CallTask>,
     socket: Option<TcpSocket>,
     tls: Option<TlsConnector>,
     settings: Settings,
     blocks: Blocks,
-    rooms: Rooms,
+    buffers: BufferPool,
     is_one_way: bool,
     driver: Driver,
 }
@@ -54,12 +54,12 @@ impl Client {
             requests: None,
             held: None,
             callback,
-            errands: None,
+            calls: None,
             socket: Some(socket),
             tls,
             settings,
             blocks: Blocks::new(options.max_payload_bytes),
-            rooms: Rooms::new(most_bytes),
+            buffers: BufferPool::new(most_bytes),
             is_one_way: matches!(options.pattern, Pattern::Channel | Pattern::Throughput),
             driver,
         })
@@ -85,7 +85,7 @@ impl Client {
 /// A connection that the task of wait `callback` has.
 struct Posts {
     requests: Requests,
-    rooms: Rooms,
+    buffers: BufferPool,
 }
 
 impl Connection for Posts {
@@ -96,7 +96,7 @@ impl Connection for Posts {
     }
 
     fn call(&mut self, body: Bytes) -> Answer {
-        self.requests.send(Method::POST, body, self.rooms.clone())
+        self.requests.send(Method::POST, body, self.buffers.clone())
     }
 }
 
@@ -115,20 +115,20 @@ impl Link for Client {
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
         let to = loopback(os::peer_port(peers.first().map_or(&[], Vec::as_slice))?);
         let socket = self.socket.take().ok_or_else(unconnected)?;
-        let (tls, settings, rooms) = (self.tls.take(), self.settings, self.rooms.clone());
+        let (tls, settings, buffers) = (self.tls.take(), self.settings, self.buffers.clone());
         let requests = self.driver.finish(timeout_ns, "a connection to the follower", async move {
             let stream = socket.connect(to).await;
             let stream = stream.map_err(|error| Error::os(&format!("connecting to the follower at {to}"), error))?;
             let mut requests = Requests::over(stream, tls, &settings).await?;
             // Only its answer says that the follower has accepted this end's certificate.
-            let greeted = requests.send(Method::GET, Bytes::new(), rooms).await;
+            let greeted = requests.send(Method::GET, Bytes::new(), buffers).await;
             greeted.map_err(|error| requests.refused(to, &error))?;
             Ok(requests)
         })?;
         match self.callback {
             Some(callback) => {
-                let posts = Posts { requests, rooms: self.rooms.clone() };
-                self.errands = Some(Errands::start(&self.driver, posts, settings.in_flight, callback));
+                let posts = Posts { requests, buffers: self.buffers.clone() };
+                self.calls = Some(CallTask::start(&self.driver, posts, settings.in_flight, callback));
             }
             None => self.requests = Some(requests),
         }
@@ -141,8 +141,8 @@ impl Link for Client {
 
     fn publish(&mut self, _loan: Loan, timeout_ns: u64) -> Result<bool> {
         let body = Bytes::from_owner(self.blocks.give()?);
-        if let Some(errands) = &self.errands {
-            return errands.send(&self.driver, body, timeout_ns);
+        if let Some(calls) = &self.calls {
+            return calls.send(&self.driver, body, timeout_ns);
         }
         if !self.make_room(timeout_ns)? {
             return Ok(false);
@@ -151,8 +151,8 @@ impl Link for Client {
             self.early.drain(..).try_for_each(|answer| answer.map(drop))?;
         }
         let requests = self.requests.as_mut().ok_or_else(unconnected)?;
-        let rooms = self.rooms.clone();
-        self.driver.turn(async { self.waiting.push(requests.send(Method::POST, body, rooms)) });
+        let buffers = self.buffers.clone();
+        self.driver.turn(async { self.waiting.push(requests.send(Method::POST, body, buffers)) });
         Ok(true)
     }
 

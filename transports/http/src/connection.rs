@@ -1,6 +1,6 @@
 //! A connection of either kind of HTTP, in the clear or not.
 
-use crate::rooms::{Arrival, Rooms};
+use crate::buffer_pool::{Arrival, BufferPool};
 use crate::settings::Settings;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, Result};
-use tripmeter_web::errands::Call;
+use tripmeter_web::call_task::Call;
 use tripmeter_web::reason::{reason, refused};
 use tripmeter_web::tls::{HOST, accept};
 
@@ -97,8 +97,8 @@ impl Requests {
         refused(to, error, self.ended.get())
     }
 
-    /// Begins a request; what comes back is an answer, put together in one of `rooms`.
-    pub(crate) fn send(&mut self, method: Method, body: Bytes, rooms: Rooms) -> Answer {
+    /// Begins a request; what comes back is an answer, put together in one of `buffers`.
+    pub(crate) fn send(&mut self, method: Method, body: Bytes, buffers: BufferPool) -> Answer {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
@@ -106,8 +106,8 @@ impl Requests {
             request.headers_mut().insert(HOST_HEADER, host.clone());
         }
         match &mut self.sender {
-            Sender::Http1(sender) => Box::pin(answer(sender.send_request(request), rooms)),
-            Sender::Http2(sender) => Box::pin(answer(sender.send_request(request), rooms)),
+            Sender::Http1(sender) => Box::pin(answer(sender.send_request(request), buffers)),
+            Sender::Http2(sender) => Box::pin(answer(sender.send_request(request), buffers)),
         }
     }
 
@@ -146,11 +146,11 @@ async fn keep(connection: impl Future<Output = hyper::Result<()>>, ended: Arc<On
 
 async fn answer(
     sent: impl Future<Output = hyper::Result<Response<Incoming>>>,
-    rooms: Rooms,
+    buffers: BufferPool,
 ) -> Result<Option<Arrival>> {
     let response = sent.await.map_err(|error| gone(&error))?;
     match response.status() {
-        StatusCode::OK => rooms.gather(response.into_body()).await.map(Some),
+        StatusCode::OK => buffers.gather(response.into_body()).await.map(Some),
         StatusCode::NO_CONTENT => Ok(None),
         other => Err(Error::failed(format!("the follower answers {other}"))),
     }

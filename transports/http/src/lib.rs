@@ -15,7 +15,7 @@
 
 mod client;
 mod connection;
-mod rooms;
+mod buffer_pool;
 mod server;
 mod settings;
 
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tripmeter_abi::os;
 use tripmeter_abi::{
-    Description, Intruder, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
+    Description, UnauthorizedPeer, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
     Variant, Wait, export_transport, locked_version, raw,
 };
 use tripmeter_web::driver::{self, Driver};
@@ -90,9 +90,9 @@ impl System for Http {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(&self.description(), options)?;
-        let refused = Intruder::Plain.code() | Intruder::Foreign.code() | raw::TM_INTRUDER_LEADS;
-        let intruders = if settings.tls { refused } else { 0 };
-        Ok(Limits { max_payload_bytes: MOST_BYTES, packet_bytes: 0, intruders })
+        let refused = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | raw::TM_UNAUTHORIZED_LEADS;
+        let unauthorized_peers = if settings.tls { refused } else { 0 };
+        Ok(Limits { max_payload_bytes: MOST_BYTES, packet_bytes: 0, unauthorized_peers })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<HttpNode> {

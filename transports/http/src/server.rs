@@ -1,7 +1,7 @@
 //! The follower's end: requests are handed to the host one by one, and answered when it says so.
 
 use crate::connection::{Content, serve};
-use crate::rooms::{Arrival, Rooms};
+use crate::buffer_pool::{Arrival, BufferPool};
 use crate::settings::Settings;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -16,9 +16,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio_rustls::TlsAcceptor;
 use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, os};
-use tripmeter_web::door::{Door, accept};
+use tripmeter_web::acceptor::{Acceptor, accept};
 use tripmeter_web::driver::Driver;
-use tripmeter_web::host::{Body, Host, Tray, untakable};
+use tripmeter_web::host::{Body, Host, RequestSink, untakable};
 use tripmeter_web::loopback;
 use tripmeter_web::order::{Arrived, Ordered};
 
@@ -35,9 +35,9 @@ pub(crate) struct Server {
     host: Option<Arc<Host<Brought>>>,
     held: Option<(Arrival, Option<oneshot::Sender<Bytes>>)>,
     blocks: Blocks,
-    rooms: Rooms,
+    buffers: BufferPool,
     /// With TLS, stays open to whoever else may come.
-    door: Option<Door>,
+    acceptor: Option<Acceptor>,
     driver: Driver,
 }
 
@@ -61,25 +61,25 @@ impl Server {
             host: callback.map(|callback| Arc::new(Host::new(callback, 0))),
             held: None,
             blocks: Blocks::new(options.max_payload_bytes),
-            rooms: Rooms::new(most_bytes),
-            door: None,
+            buffers: BufferPool::new(most_bytes),
+            acceptor: None,
             driver,
         })
     }
 }
 
 /// What answers the requests of the leader.
-struct Desk {
-    tray: Tray<Brought>,
-    rooms: Rooms,
+struct Service {
+    requests: RequestSink<Brought>,
+    buffers: BufferPool,
     greeted: Arc<Notify>,
     next: Cell<u64>,
 }
 
-impl Desk {
+impl Service {
     /// The response to a request; those with a message are numbered before anything of them is awaited.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Content>> + Send + use<> {
-        let (tray, rooms, greeted) = (self.tray.clone(), self.rooms.clone(), self.greeted.clone());
+        let (requests, buffers, greeted) = (self.requests.clone(), self.buffers.clone(), self.greeted.clone());
         let number = self.next.get();
         let is_greeting = request.method() == Method::GET;
         self.next.set(number + u64::from(!is_greeting));
@@ -89,8 +89,8 @@ impl Desk {
                 return empty();
             }
             let (answer, answered) = oneshot::channel();
-            let body = rooms.gather(request.into_body()).await;
-            tray.put(number, Arrived { body, answer });
+            let body = buffers.gather(request.into_body()).await;
+            requests.put(number, Arrived { body, answer });
             answered.await.map_or_else(|_| empty(), |body| Response::new(Full::new(body)))
         }
     }
@@ -115,20 +115,20 @@ impl Link for Server {
         let failed = |error| Error::os("preparing the listener", error);
         listener.set_nonblocking(true).map_err(failed)?;
         let after = listener.try_clone().map_err(failed)?;
-        let tray = match &self.host {
-            Some(host) => Tray::Host(host.clone()),
+        let requests = match &self.host {
+            Some(host) => RequestSink::Host(host.clone()),
             None => {
                 let (queue, arrived) = unbounded_channel();
                 self.arrived = Some(Ordered::new(arrived, 0));
-                Tray::Queue(queue)
+                RequestSink::Queue(queue)
             }
         };
         let greeted = Arc::new(Notify::new());
-        let desk = Desk { tray, rooms: self.rooms.clone(), greeted: greeted.clone(), next: Cell::new(0) };
+        let service = Service { requests, buffers: self.buffers.clone(), greeted: greeted.clone(), next: Cell::new(0) };
         self.driver.finish(timeout_ns, "a connection from the leader", async {
             let listener = TcpListener::from_std(listener).map_err(failed)?;
             let stream = accept(&listener, port).await?;
-            serve(stream, self.tls.as_ref(), &self.settings, move |request| desk.answer(request)).await?;
+            serve(stream, self.tls.as_ref(), &self.settings, move |request| service.answer(request)).await?;
             greeted.notified().await;
             Ok(())
         })?;
@@ -139,7 +139,7 @@ impl Link for Server {
                 let tls = tls.clone();
                 async move { drop(serve(stream, tls.as_ref(), &settings, |_| async { empty() }).await) }
             };
-            self.door = Some(Door::open(after, "http-door", greet)?);
+            self.acceptor = Some(Acceptor::start(after, "http-accept", greet)?);
         }
         Ok(())
     }

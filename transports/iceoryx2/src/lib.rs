@@ -63,7 +63,7 @@ impl System for Iceoryx2 {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         check(options)?;
-        Ok(Limits { max_payload_bytes: largest_payload_bytes(options)?, packet_bytes: 0, intruders: 0 })
+        Ok(Limits { max_payload_bytes: largest_payload_bytes(options)?, packet_bytes: 0, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<Iceoryx2Node> {

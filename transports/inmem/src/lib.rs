@@ -16,7 +16,7 @@ pub use log::LogLink;
 pub use scripted::{FakeClock, Script, ScriptedLink, scripted};
 
 use faults::{Faults, FaultsAt};
-use queue::{Bed, Line};
+use queue::{EventCount, Line};
 use std::sync::Arc;
 use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern, Result, Role,
@@ -68,7 +68,7 @@ impl System for Inmem {
             let text = format!("a payload of {} bytes is over {MAX_PAYLOAD_BYTES} bytes", options.max_payload_bytes);
             return Err(Error::new(Status::Limit, text));
         }
-        Ok(Limits { max_payload_bytes: MAX_PAYLOAD_BYTES, packet_bytes: 0, intruders: 0 })
+        Ok(Limits { max_payload_bytes: MAX_PAYLOAD_BYTES, packet_bytes: 0, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<InmemNode> {
@@ -82,7 +82,7 @@ impl System for Inmem {
             return Err(Error::new(Status::Invalid, text));
         }
         let (depth, faults) = check(options)?;
-        Ok(InmemNode { options: options.clone(), depth, faults, beds: Vec::new() })
+        Ok(InmemNode { options: options.clone(), depth, faults, event_counts: Vec::new() })
     }
 }
 
@@ -105,7 +105,7 @@ pub struct InmemNode {
     depth: usize,
     faults: FaultsAt,
     /// Where followers sleep whose links take from several of the leader's.
-    beds: Vec<Arc<Line<Bed>>>,
+    event_counts: Vec<Arc<Line<EventCount>>>,
 }
 
 impl Node for InmemNode {
@@ -115,11 +115,11 @@ impl Node for InmemNode {
         if self.options.pattern == Pattern::Log {
             return Ok(InmemLink::Log(Box::new(LogLink::open(&self.options, self.faults.directions.clone())?)));
         }
-        if self.beds.is_empty() || !self.options.has_publishers() {
-            self.beds = link::beds(&self.options);
+        if self.event_counts.is_empty() || !self.options.has_publishers() {
+            self.event_counts = link::event_counts(&self.options);
         }
         let (callback, depth, faults) = (options.callback, self.depth, self.faults.clone());
-        let queue = QueueLink::open(&self.options, options.index, callback, depth, faults, &self.beds)?;
+        let queue = QueueLink::open(&self.options, options.index, callback, depth, faults, &self.event_counts)?;
         Ok(InmemLink::Queue(Box::new(queue)))
     }
 }

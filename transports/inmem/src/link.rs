@@ -1,7 +1,7 @@
 //! A link between two nodes of one process.
 
 use crate::faults::{Faults, FaultsAt, direction_of};
-use crate::queue::{Bed, Direction, Line, Receiver, Sender, now_ns};
+use crate::queue::{Direction, EventCount, Line, Receiver, Sender, now_ns};
 use crate::stage::{Next, Parcel, Source, Stage};
 use std::collections::BTreeMap;
 use std::ptr;
@@ -31,18 +31,25 @@ pub(crate) struct Shared {
 }
 
 /// Where each follower sleeps.
-pub(crate) fn beds(options: &NodeOptions) -> Vec<Arc<Line<Bed>>> {
+pub(crate) fn event_counts(options: &NodeOptions) -> Vec<Arc<Line<EventCount>>> {
     (0..options.follower_count.max(1)).map(|_| Arc::default()).collect()
 }
 
 impl Shared {
-    fn new(options: &NodeOptions, index: u32, depth: usize, faults: FaultsAt, beds: &[Arc<Line<Bed>>]) -> Result<Self> {
+    fn new(
+        options: &NodeOptions,
+        index: u32,
+        depth: usize,
+        faults: FaultsAt,
+        event_counts: &[Arc<Line<EventCount>>],
+    ) -> Result<Self> {
         let payload_bytes = usize::try_from(options.max_payload_bytes).unwrap_or(usize::MAX);
-        let (followers, publisher) = (beds.len(), if options.has_publishers() { index as usize } else { 0 });
+        let (followers, publisher) = (event_counts.len(), if options.has_publishers() { index as usize } else { 0 });
         let leaders_bed = [Arc::default()];
-        let direction = |beds: &[_]| Ok::<_, Error>(Arc::new(Direction::new(depth, payload_bytes, beds)?));
+        let direction =
+            |event_counts: &[_]| Ok::<_, Error>(Arc::new(Direction::new(depth, payload_bytes, event_counts)?));
         Ok(Self {
-            out: direction(beds)?,
+            out: direction(event_counts)?,
             back: (0..followers).map(|_| direction(&leaders_bed)).collect::<Result<_>>()?,
             faults,
             publisher,
@@ -92,11 +99,17 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(options: &NodeOptions, index: u32, depth: usize, faults: FaultsAt, beds: &[Arc<Line<Bed>>]) -> Result<Self> {
+    fn new(
+        options: &NodeOptions,
+        index: u32,
+        depth: usize,
+        faults: FaultsAt,
+        event_counts: &[Arc<Line<EventCount>>],
+    ) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let address = format!("{}-{index}-{}-{count}", options.run_id, std::process::id()).into_bytes();
-        let shared = Arc::new(Shared::new(options, index, depth, faults, beds)?);
+        let shared = Arc::new(Shared::new(options, index, depth, faults, event_counts)?);
         shared.announce_leader(options.wait);
         leaders().insert(address.clone(), shared.clone());
         Ok(Self { address, shared })
@@ -114,15 +127,15 @@ struct Intake {
     sources: Vec<(Stage, Receiver)>,
     /// Whose message came last; the one behind it is looked at first.
     latest: usize,
-    bed: Arc<Line<Bed>>,
+    event_count: Arc<Line<EventCount>>,
     sleeps: bool,
 }
 
 impl Intake {
     fn new(sources: Vec<(Stage, Receiver)>) -> Self {
         let receiver = &sources[0].1;
-        let (bed, sleeps) = (receiver.bed(), receiver.sleeps());
-        Self { sources, latest: 0, bed, sleeps }
+        let (event_count, sleeps) = (receiver.event_count(), receiver.sleeps());
+        Self { sources, latest: 0, event_count, sleeps }
     }
 
     #[inline]
@@ -157,13 +170,13 @@ impl Intake {
     }
 
     fn sleep(&mut self, timeout_ns: u64) -> Result<Option<Message>> {
-        self.bed.0.lie_down();
+        self.event_count.0.prepare_wait();
         let mut next = self.next();
         let is_nothing = matches!(next, Next::Nothing | Next::NotBefore(_));
         if is_nothing {
-            self.bed.0.sleep(timeout_ns);
+            self.event_count.0.wait(timeout_ns);
         }
-        self.bed.0.get_up();
+        self.event_count.0.cancel();
         if is_nothing {
             next = self.next();
         }
@@ -258,11 +271,11 @@ impl QueueLink {
         callback: Option<Callback>,
         depth: usize,
         faults: FaultsAt,
-        beds: &[Arc<Line<Bed>>],
+        event_counts: &[Arc<Line<EventCount>>],
     ) -> Result<Self> {
         let sent_by = faults.clone();
         let entry = match options.role {
-            Role::Leader => Some(Entry::new(options, index, depth, faults, beds)?),
+            Role::Leader => Some(Entry::new(options, index, depth, faults, event_counts)?),
             Role::Follower => None,
         };
         let (role, follower, wait) = (options.role, options.follower_index as usize, options.wait);

@@ -5,11 +5,11 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tripmeter_abi::os::{self, Awoken};
+use tripmeter_abi::os::{self, Waited};
 use tripmeter_abi::{Error, Result, Status};
 
 /// Of a thread.
-pub(crate) type Bed = os::Bed<false>;
+pub(crate) type EventCount = os::EventCount<false>;
 
 const CACHE_LINE: usize = 64;
 /// Spins between two looks at the clock.
@@ -76,7 +76,7 @@ pub(crate) struct Direction {
     stride: usize,
     ready: Queue,
     receivers: Box<[Reader]>,
-    sender: Line<Bed>,
+    sender: Line<EventCount>,
     /// How the sender waits; known before both ends are connected.
     pub(crate) sender_sleeps: AtomicBool,
     sender_has_gone: AtomicBool,
@@ -87,7 +87,7 @@ struct Reader {
     /// Buffers that it is done with.
     free: Queue,
     /// One for all directions that it receives from.
-    bed: Arc<Line<Bed>>,
+    event_count: Arc<Line<EventCount>>,
     sleeps: AtomicBool,
     has_gone: AtomicBool,
 }
@@ -98,8 +98,8 @@ unsafe impl Sync for Direction {}
 unsafe impl Send for Direction {}
 
 impl Direction {
-    /// `depth` messages on their way, and one buffer more for the loan; a receiver for each bed.
-    pub(crate) fn new(depth: usize, payload_bytes: usize, beds: &[Arc<Line<Bed>>]) -> Result<Self> {
+    /// `depth` messages on their way, and one buffer more for the loan; a receiver for each event count.
+    pub(crate) fn new(depth: usize, payload_bytes: usize, event_counts: &[Arc<Line<EventCount>>]) -> Result<Self> {
         let stride = payload_bytes.div_ceil(CACHE_LINE).max(1);
         let count = stride.checked_mul(depth + 1);
         let mut blocks = Vec::new();
@@ -116,7 +116,7 @@ impl Direction {
             blocks: blocks.into_boxed_slice(),
             stride,
             ready: Queue::new(depth + 1),
-            receivers: beds.iter().map(|bed| Reader::new(depth, bed)).collect(),
+            receivers: event_counts.iter().map(|event_count| Reader::new(depth, event_count)).collect(),
             sender: Line::default(),
             sender_sleeps: AtomicBool::new(false),
             sender_has_gone: AtomicBool::new(false),
@@ -135,7 +135,7 @@ impl Direction {
 
     /// Wakes receivers that sleep without a message.
     pub(crate) fn rouse_receivers(&self) {
-        self.receivers.iter().for_each(|receiver| receiver.bed.0.wake());
+        self.receivers.iter().for_each(|receiver| receiver.event_count.0.notify());
     }
 
     /// Says how a receiver waits; to be called before anything is sent.
@@ -145,9 +145,9 @@ impl Direction {
 }
 
 impl Reader {
-    fn new(depth: usize, bed: &Arc<Line<Bed>>) -> Self {
+    fn new(depth: usize, event_count: &Arc<Line<EventCount>>) -> Self {
         let [sleeps, has_gone] = [false; 2].map(AtomicBool::new);
-        Self { free: Queue::new(depth + 1), bed: bed.clone(), sleeps, has_gone }
+        Self { free: Queue::new(depth + 1), event_count: event_count.clone(), sleeps, has_gone }
     }
 }
 
@@ -196,7 +196,7 @@ impl Sender {
         let due_ns = if self.stamps { now_ns() } else { 0 };
         self.direction.ready.push(Parcel { buffer, length, due_ns });
         for receiver in self.direction.receivers.iter().filter(|receiver| receiver.sleeps.load(Ordering::Relaxed)) {
-            receiver.bed.0.wake();
+            receiver.event_count.0.notify();
         }
         Ok(true)
     }
@@ -241,14 +241,14 @@ impl Sender {
     }
 
     fn sleep_for_free(&mut self, left: Duration) -> (Option<u32>, bool) {
-        self.direction.sender.0.lie_down();
+        self.direction.sender.0.prepare_wait();
         let mut found = self.find_free();
         let mut interrupted = false;
         if found.is_none() {
             let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-            interrupted = self.direction.sender.0.sleep(left_ns) == Awoken::Not;
+            interrupted = self.direction.sender.0.wait(left_ns) == Waited::Not;
         }
-        self.direction.sender.0.get_up();
+        self.direction.sender.0.cancel();
         found = found.or_else(|| self.find_free());
         (found, interrupted)
     }
@@ -286,8 +286,8 @@ impl Receiver {
     }
 
     /// Where it sleeps.
-    pub(crate) fn bed(&self) -> Arc<Line<Bed>> {
-        self.reader().bed.clone()
+    pub(crate) fn event_count(&self) -> Arc<Line<EventCount>> {
+        self.reader().event_count.clone()
     }
 
     pub(crate) fn data(&self, parcel: &Parcel) -> *const u8 {
@@ -317,7 +317,7 @@ impl Source for Receiver {
         if *shares == 0 {
             self.reader().free.push(Parcel { buffer, length: 0, due_ns: 0 });
             if self.direction.sender_sleeps.load(Ordering::Relaxed) {
-                self.direction.sender.0.wake();
+                self.direction.sender.0.notify();
             }
         }
     }

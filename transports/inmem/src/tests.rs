@@ -28,7 +28,7 @@ fn options(wait: Wait, settings: &[(&str, &str)]) -> NodeOptions {
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     }
 }

@@ -49,7 +49,7 @@ impl System for Mq {
         os::check(&self.description(), options)?;
         let shape = Shape::find(options)?;
         queue::try_shape(options, &shape)?;
-        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: shape.packet as u64, intruders: 0 })
+        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: shape.packet as u64, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<MqNode> {

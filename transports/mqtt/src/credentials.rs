@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tripmeter_abi::{Error, Intruder, Result, Status};
+use tripmeter_abi::{Error, UnauthorizedPeer, Result, Status};
 
 /// Files in the folder of a run.
 pub(crate) const AUTHORITY: &str = "authority.pem";
@@ -28,7 +28,7 @@ pub(crate) fn folder(scratch: &Path) -> PathBuf {
     scratch.join("mqtt")
 }
 
-/// Not of the class by which an intruder is known to be refused.
+/// Not of the class by which an unauthorized peer is known to be refused.
 fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::new(Status::Unavailable, format!("{what}: {error}"))
 }
@@ -104,16 +104,16 @@ pub(crate) fn write(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a client shows, and what it believes; an intruder of another authority knows the run's, but has nothing of it.
+/// What a client shows, and what it believes; an unauthorized peer of another authority knows the run's, but has nothing of it.
 ///
 /// # Errors
 /// If the leader's files are not there.
-pub(crate) fn client(folder: &Path, intruder: Option<Intruder>) -> Result<Arc<ClientConfig>> {
+pub(crate) fn client(folder: &Path, unauthorized_peer: Option<UnauthorizedPeer>) -> Result<Arc<ClientConfig>> {
     let read = |name: &str| {
         let file = folder.join(name);
         fs::read_to_string(&file).map_err(failed(&file.display().to_string()))
     };
-    let identity = match intruder {
+    let identity = match unauthorized_peer {
         Some(_) => Authority::new()
             .and_then(|authority| authority.issue("tripmeter"))
             .map_err(failed("making certificates"))?,

@@ -18,7 +18,7 @@ use broker::Broker;
 use link::MqttLink;
 use settings::Settings;
 use tripmeter_abi::{
-    Description, Intruder, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, System, Variant, Wait,
+    Description, UnauthorizedPeer, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, System, Variant, Wait,
     export_transport, os,
 };
 
@@ -61,8 +61,8 @@ impl System for Mqtt {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(options)?;
         broker::check(&settings)?;
-        let intruders = if settings.is_secured { Intruder::Plain.code() | Intruder::Foreign.code() } else { 0 };
-        Ok(Limits { max_payload_bytes: settings::most_payload_bytes()?, packet_bytes: 0, intruders })
+        let unauthorized_peers = if settings.is_secured { UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() } else { 0 };
+        Ok(Limits { max_payload_bytes: settings::most_payload_bytes()?, packet_bytes: 0, unauthorized_peers })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<MqttNode> {

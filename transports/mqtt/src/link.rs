@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::os::Deadline;
 use tripmeter_abi::{
-    Callback, Error, Intruder, Link, LinkOptions, Loan, Message, NodeOptions, Pattern, Result, Role, Wait,
+    Callback, Error, UnauthorizedPeer, Link, LinkOptions, Loan, Message, NodeOptions, Pattern, Result, Role, Wait,
 };
 
 /// A link of either way, chosen when it connects.
@@ -70,16 +70,16 @@ impl MqttLink {
     }
 
     fn identity(&self, at: Address) -> Result<Identity> {
-        let NodeOptions { run_id, role, follower_index, intruder, .. } = &self.options;
-        let who = match (intruder, role) {
+        let NodeOptions { run_id, role, follower_index, unauthorized_peer, .. } = &self.options;
+        let who = match (unauthorized_peer, role) {
             // A client of the same name would take the true one's place.
-            (Some(intruder), _) => format!("{intruder}"),
+            (Some(unauthorized_peer), _) => format!("{unauthorized_peer}"),
             (None, Role::Leader) => "leader".to_owned(),
             (None, Role::Follower) => format!("follower-{follower_index}"),
         };
-        let is_encrypted = self.settings.is_secured && *intruder != Some(Intruder::Plain);
+        let is_encrypted = self.settings.is_secured && *unauthorized_peer != Some(UnauthorizedPeer::Plain);
         let folder = credentials::folder(&self.options.scratch_dir);
-        let tls = is_encrypted.then(|| credentials::client(&folder, *intruder)).transpose()?;
+        let tls = is_encrypted.then(|| credentials::client(&folder, *unauthorized_peer)).transpose()?;
         let password = if self.settings.is_running { None } else { credentials::password(&folder) };
         Ok(Identity { name: format!("{run_id}-{who}-{}", self.index), settings: self.settings, at, password, tls })
     }

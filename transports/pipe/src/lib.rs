@@ -43,7 +43,11 @@ impl System for Pipe {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let (packet, buffer) = settings(options)?;
         fifo::try_buffer(buffer)?;
-        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: packet.unwrap_or(0) as u64, intruders: 0 })
+        Ok(Limits {
+            max_payload_bytes: MOST_PAYLOAD_BYTES,
+            packet_bytes: packet.unwrap_or(0) as u64,
+            unauthorized_peers: 0,
+        })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<PipeNode> {

@@ -51,7 +51,7 @@ fn options(role: Role, payload: usize, wait: Wait, depth: String) -> NodeOptions
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     }
 }

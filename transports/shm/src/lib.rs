@@ -62,7 +62,7 @@ impl System for Shm {
         let largest = Geometry::largest_payload(free_bytes / links, sizes.depth, sizes.directions, sizes.followers);
         let payload = options.max_payload_bytes;
         if payload <= largest && largest > 0 {
-            return Ok(Limits { max_payload_bytes: largest, packet_bytes: 0, intruders: 0 });
+            return Ok(Limits { max_payload_bytes: largest, packet_bytes: 0, unauthorized_peers: 0 });
         }
         let needed = sizes.geometry(payload)?.bytes().saturating_mul(links);
         Err(Error::new(

@@ -6,11 +6,11 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tripmeter_abi::os::{self, Awoken};
+use tripmeter_abi::os::{self, Waited};
 use tripmeter_abi::{Loan, Message};
 
 /// Of a process.
-pub(crate) type Bed = os::Bed<true>;
+pub(crate) type EventCount = os::EventCount<true>;
 
 /// Bytes of a chunk in front of its message.
 pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
@@ -35,13 +35,13 @@ struct Head {
 pub(crate) struct Control {
     /// Messages given back; written by the consumer.
     released: Line<AtomicU64>,
-    consumer: Line<Bed>,
-    producer: Line<Bed>,
+    consumer: Line<EventCount>,
+    producer: Line<EventCount>,
 }
 
 impl Control {
     /// Where the consumer sleeps.
-    pub(crate) fn bed(&self) -> *const Bed {
+    pub(crate) fn event_count(&self) -> *const EventCount {
         &raw const self.consumer.0
     }
 }
@@ -50,8 +50,8 @@ impl Control {
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) control: *const Control,
-    /// Where the consumer sleeps: its own bed, or one for all rings that it reads.
-    pub(crate) bed: *const Bed,
+    /// Where the consumer sleeps: its own event count, or one for all rings that it reads.
+    pub(crate) event_count: *const EventCount,
     /// The first chunk.
     pub(crate) chunks: *mut u8,
     pub(crate) stride: usize,
@@ -106,7 +106,7 @@ impl Cursor {
 pub(crate) struct Producer {
     cursor: Cursor,
     control: *const Control,
-    bed: *const Bed,
+    event_count: *const EventCount,
     depth: u64,
     /// Messages known to be given back.
     released: u64,
@@ -122,7 +122,7 @@ impl Producer {
             // SAFETY: the caller's contract.
             cursor: unsafe { Cursor::new(&place) },
             control: place.control,
-            bed: place.bed,
+            event_count: place.event_count,
             depth: place.depth as u64,
             released: 0,
             sleeps: place.sleeps,
@@ -150,7 +150,7 @@ impl Producer {
         self.hand_over(length);
         if self.peer_sleeps {
             // SAFETY: mapped as long as the producer lives, by the contract of `new`.
-            unsafe { &*self.bed }.wake();
+            unsafe { &*self.event_count }.notify();
         }
         true
     }
@@ -179,7 +179,7 @@ impl Producer {
         self.cursor.advance();
         if self.peer_sleeps {
             // SAFETY: as in `publish`.
-            unsafe { &*self.bed }.wake();
+            unsafe { &*self.event_count }.notify();
         }
     }
 
@@ -211,15 +211,15 @@ impl Producer {
 
     /// `None` after a signal or the time-out.
     fn sleep_for_room(&mut self, left: Duration) -> Option<bool> {
-        self.control().producer.0.lie_down();
+        self.control().producer.0.prepare_wait();
         if self.look_for_room() {
-            self.control().producer.0.get_up();
+            self.control().producer.0.cancel();
             return Some(true);
         }
-        let awoken = self.control().producer.0.sleep(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
-        self.control().producer.0.get_up();
+        let waited = self.control().producer.0.wait(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+        self.control().producer.0.cancel();
         let found = self.look_for_room();
-        (found || awoken == Awoken::Changed).then_some(found)
+        (found || waited == Waited::Changed).then_some(found)
     }
 }
 
@@ -227,7 +227,7 @@ impl Producer {
 pub(crate) struct Consumer {
     cursor: Cursor,
     control: *const Control,
-    bed: *const Bed,
+    event_count: *const EventCount,
     /// Messages given back.
     released: u64,
     sleeps: bool,
@@ -242,7 +242,7 @@ impl Consumer {
             // SAFETY: the caller's contract.
             cursor: unsafe { Cursor::new(&place) },
             control: place.control,
-            bed: place.bed,
+            event_count: place.event_count,
             released: 0,
             sleeps: place.sleeps,
             peer_sleeps: place.peer_sleeps,
@@ -254,9 +254,9 @@ impl Consumer {
         unsafe { &*self.control }
     }
 
-    fn bed(&self) -> &Bed {
+    fn event_count(&self) -> &EventCount {
         // SAFETY: as above.
-        unsafe { &*self.bed }
+        unsafe { &*self.event_count }
     }
 
     #[inline(always)]
@@ -302,17 +302,17 @@ impl Consumer {
         self.is_ready()
     }
 
-    /// Sleeps in the consumer's bed until woken, unless there is something.
+    /// Sleeps in the consumer's event count until woken, unless there is something.
     fn sleep_unless(&self, timeout_ns: u64, is_ready: impl FnOnce() -> bool) {
-        let bed = self.bed();
-        bed.lie_down();
+        let event_count = self.event_count();
+        event_count.prepare_wait();
         if !is_ready() && timeout_ns > 0 {
-            bed.sleep(timeout_ns);
+            event_count.wait(timeout_ns);
         }
-        bed.get_up();
+        event_count.cancel();
     }
 
-    /// Sleeps until one of several rings, whose consumers have one bed, has a message.
+    /// Sleeps until one of several rings, whose consumers have one event count, has a message.
     pub(crate) fn sleep_for_any(consumers: &[Consumer], timeout_ns: u64) {
         if let Some(first) = consumers.first().filter(|first| first.sleeps) {
             first.sleep_unless(timeout_ns, || consumers.iter().any(Consumer::is_ready));
@@ -327,7 +327,7 @@ impl Consumer {
         self.released += 1;
         self.control().released.0.store(self.released, Ordering::Release);
         if self.peer_sleeps {
-            self.control().producer.0.wake();
+            self.control().producer.0.notify();
         }
     }
 }

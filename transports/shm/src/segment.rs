@@ -1,6 +1,6 @@
 //! The shared segment of one link: a front page, then the chunks of both directions.
 
-use crate::ring::{Bed, Control, HEAD_BYTES, Place};
+use crate::ring::{Control, EventCount, HEAD_BYTES, Place};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -170,10 +170,10 @@ impl Segment {
             Role::Leader => (sleepers[0], sleepers[1]),
             Role::Follower => (sleepers[1], sleepers[0]),
         };
-        let place = |control: &Control, bed: *const Bed, direction: u64| {
+        let place = |control: &Control, event_count: *const EventCount, direction: u64| {
             (direction < self.geometry.directions).then(|| Place {
                 control,
-                bed,
+                event_count,
                 // SAFETY: the geometry was checked against the size of the mapping.
                 chunks: unsafe { self.memory.add(self.geometry.direction_offset(direction)) },
                 stride: self.geometry.stride as usize,
@@ -183,9 +183,9 @@ impl Segment {
             })
         };
         let controls = self.controls(follower);
-        // The leader sleeps in one bed, whoever of its followers is to wake it.
-        let leaders_bed = front.controls.to_leader.bed();
-        let out = place(&controls.to_follower, controls.to_follower.bed(), 0);
+        // The leader sleeps in one event count, whoever of its followers is to wake it.
+        let leaders_bed = front.controls.to_leader.event_count();
+        let out = place(&controls.to_follower, controls.to_follower.event_count(), 0);
         let back = place(&controls.to_leader, leaders_bed, 1 + u64::from(follower));
         match role {
             Role::Leader => (out, back),

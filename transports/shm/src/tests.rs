@@ -44,7 +44,7 @@ fn options(pattern: Pattern, wait: Wait, payload: u64, depth: u64) -> NodeOption
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     }
 }

@@ -46,7 +46,7 @@ impl System for Tcp {
         let settings = Settings::read(options)?;
         os::buffer_setting(options, &os::socket(libc::AF_INET, libc::SOCK_STREAM)?)?;
         let packet_bytes = settings.packet.unwrap_or(0) as u64;
-        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes, intruders: 0 })
+        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<TcpNode> {

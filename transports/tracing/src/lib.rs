@@ -38,7 +38,7 @@ impl System for Tracing {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         Settings::of(options)?;
-        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: 0, intruders: 0 })
+        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: 0, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<TracingNode> {

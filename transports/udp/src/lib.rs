@@ -50,7 +50,7 @@ impl System for Udp {
         let packet = packet_bytes(options)?;
         let room = Room::find(options, packet)?;
         let most = room.max_payload_bytes().min(packets::largest_message(options, packet));
-        Ok(Limits { max_payload_bytes: most, packet_bytes: packet as u64, intruders: 0 })
+        Ok(Limits { max_payload_bytes: most, packet_bytes: packet as u64, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<UdpNode> {

@@ -57,7 +57,7 @@ impl System for Uds {
         os::check(&self.description(), options)?;
         let packet = packet_bytes(options)?;
         let most = packet.map_or(MOST_PAYLOAD_BYTES, |packet| packets::largest_message(options, packet));
-        Ok(Limits { max_payload_bytes: most, packet_bytes: packet.unwrap_or(0) as u64, intruders: 0 })
+        Ok(Limits { max_payload_bytes: most, packet_bytes: packet.unwrap_or(0) as u64, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<UdsNode> {

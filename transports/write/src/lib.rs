@@ -39,7 +39,7 @@ impl System for Write {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         os::check(&self.description(), options)?;
-        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: 0, intruders: 0 })
+        Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes: 0, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<WriteNode> {
@@ -142,7 +142,7 @@ mod tests {
             link_count: 1,
             follower_count: 1,
             follower_index: 0,
-            intruder: None,
+            unauthorized_peer: None,
             publisher_count: 1,
         }
     }

@@ -85,7 +85,7 @@ impl System for Zenoh {
             "shm" => memory::largest_payload_bytes(options)?.min(MOST_BYTES),
             other => return Err(Error::new(Status::Invalid, format!("zenoh has no variant '{other}'"))),
         };
-        Ok(Limits { max_payload_bytes, packet_bytes: 0, intruders: 0 })
+        Ok(Limits { max_payload_bytes, packet_bytes: 0, unauthorized_peers: 0 })
     }
 
     fn open(&self, options: &NodeOptions) -> Result<ZenohNode> {

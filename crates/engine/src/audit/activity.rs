@@ -4,7 +4,7 @@ use super::counters::control_groups;
 use super::kernel::is_guest;
 use super::parse::TICK_NS;
 use super::root::Hidden;
-use super::{Check, Reading, Scene, percent, share};
+use super::{Check, Observations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Interrupts};
 
 /// Time counted in ticks may be wrong by one at each end.
@@ -60,15 +60,15 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn steal(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let stolen: Option<Vec<u64>> = scene.activity.cpus.iter().map(|cpu| cpu.steal_ns).collect();
+fn steal(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let stolen: Option<Vec<u64>> = observed.activity.cpus.iter().map(|cpu| cpu.steal_ns).collect();
     let most_ns = stolen.ok_or("/proc/stat does not show the processors")?.into_iter().max().unwrap_or(0);
-    let never = || scene.root.parsed("proc/stat", steal_since_boot).is_ok_and(|ticks| ticks == 0);
-    if is_guest(scene.root).unwrap_or(false) && never() {
+    let never = || observed.root.parsed("proc/stat", steal_since_boot).is_ok_and(|ticks| ticks == 0);
+    if is_guest(observed.root).unwrap_or(false) && never() {
         return Err("the hypervisor has told none since the start, and may not tell any".to_owned());
     }
-    let value = format!("{} of the time", percent(most_ns, scene.activity.duration_ns));
-    let share = if most_ns > BLUR_NS { share(most_ns, scene.activity.duration_ns) } else { 0.0 };
+    let value = format!("{} of the time", percent(most_ns, observed.activity.duration_ns));
+    let share = if most_ns > BLUR_NS { share(most_ns, observed.activity.duration_ns) } else { 0.0 };
     Ok(Reading::by_limits(share, 0.01, 0.1, value))
 }
 
@@ -80,8 +80,8 @@ fn steal_since_boot(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().nth(7)?.parse().ok()
 }
 
-fn pressure(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let (pressure, duration_ns) = (&scene.activity.pressure, scene.activity.duration_ns);
+fn pressure(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let (pressure, duration_ns) = (&observed.activity.pressure, observed.activity.duration_ns);
     let cpu_ns = pressure.cpu_ns.ok_or("/proc/pressure/cpu cannot be read; boot with psi=1 to have it")?;
     let shown = |ns: Option<u64>| ns.map_or("not visible here".to_owned(), |ns| percent(ns, duration_ns));
     let value = format!(
@@ -94,45 +94,45 @@ fn pressure(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(share(cpu_ns, duration_ns) <= 0.1 && for_memory <= 0.01, value))
 }
 
-fn throttling(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let groups = control_groups(scene.root);
+fn throttling(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let groups = control_groups(observed.root);
     if groups.is_empty() {
         return Err("no control group of this process shows its limits".to_owned());
     }
     let quotas = groups.iter().filter_map(|group| Some((group.quota?, group.name.as_str())));
     let least = quotas.min_by(|one, other| one.0.total_cmp(&other.0));
     // The uppermost group of all has no such file.
-    let is_inside = scene.root.text("sys/fs/cgroup/cgroup.events").is_ok();
+    let is_inside = observed.root.text("sys/fs/cgroup/cgroup.events").is_ok();
     let none =
         if is_inside { "no quota; those of groups outside of the container are not visible here" } else { "no quota" };
     let quota = least.map_or(none.to_owned(), |(cpus, name)| format!("quota of {cpus:.2} processors ({name})"));
-    let throttled = scene.activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
+    let throttled = observed.activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
     let (periods, time_ns) = (throttled.periods, throttled.time_ns);
     if periods > 0 {
-        let share = percent(time_ns, scene.activity.duration_ns);
+        let share = percent(time_ns, observed.activity.duration_ns);
         return Ok(Reading::fail(format!("throttled {periods} times, for {share} of the time; {quota}")));
     }
     let is_enough = least.is_none_or(|(cpus, _)| cpus >= NEEDED_CPUS);
     Ok(Reading::good_if(is_enough, format!("not throttled; {quota}")))
 }
 
-fn interrupts(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let counts: Option<Vec<_>> = scene.activity.cpus.iter().map(|cpu| cpu.interrupts).collect();
+fn interrupts(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let counts: Option<Vec<_>> = observed.activity.cpus.iter().map(|cpu| cpu.interrupts).collect();
     let counts = counts.ok_or("/proc/interrupts does not show the processors")?;
-    let seconds = scene.activity.duration_ns.max(1) as f64 / 1e9;
+    let seconds = observed.activity.duration_ns.max(1) as f64 / 1e9;
     let most = |of: fn(&Interrupts) -> u64| counts.iter().map(of).max().unwrap_or(0) as f64 / seconds;
     let (device, timer, other) = (most(|count| count.device), most(|count| count.timer), most(|count| count.other));
     let value = format!("up to {device:.0}/s by devices, {timer:.0}/s by the timer, {other:.0}/s others");
     Ok(Reading::good_if(device <= 100.0, value))
 }
 
-fn load(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    if scene.by_hand {
+fn load(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    if observed.by_hand {
         return Err("a follower that is started by hand cannot be told from others".to_owned());
     }
-    let duration_ns = scene.activity.duration_ns;
-    let others_ns = scene.activity.others_ns.ok_or("/proc/stat does not show the processors")?;
-    let busiest = scene.activity.busiest.iter();
+    let duration_ns = observed.activity.duration_ns;
+    let others_ns = observed.activity.others_ns.ok_or("/proc/stat does not show the processors")?;
+    let busiest = observed.activity.busiest.iter();
     let busiest = busiest
         .map(|process| format!("{} ({}) {}", process.name, process.pid, percent(process.cpu_time_ns, duration_ns)));
     let busiest = busiest.collect::<Vec<_>>().join(", ");

@@ -1,7 +1,7 @@
 //! The clock, and the noise that it sees.
 
 use super::root::Hidden;
-use super::{Check, Reading, Scene, percent, share};
+use super::{Check, Observations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Level};
 
 /// Name of the check that needs a spin.
@@ -49,29 +49,29 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn source(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let kernel = scene.root.text(SOURCE)?;
-    let value = match &scene.clock.reason {
-        Some(reason) => format!("kernel {kernel}, ours {}: {reason}", scene.clock.source),
-        None => format!("kernel {kernel}, ours {}", scene.clock.source),
+fn source(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let kernel = observed.root.text(SOURCE)?;
+    let value = match &observed.clock.reason {
+        Some(reason) => format!("kernel {kernel}, ours {}: {reason}", observed.clock.source),
+        None => format!("kernel {kernel}, ours {}", observed.clock.source),
     };
-    let is_counter = scene.clock.source == "tsc" || kernel == "arch_sys_counter";
+    let is_counter = observed.clock.source == "tsc" || kernel == "arch_sys_counter";
     Ok(if SLOW_SOURCES.contains(&kernel.as_str()) { Reading::fail(value) } else { Reading::good_if(is_counter, value) })
 }
 
-fn cost(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let ns = scene.clock.read_cost_ns;
+fn cost(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let ns = observed.clock.read_cost_ns;
     Ok(Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns")))
 }
 
-fn granularity(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let ns = scene.clock.granularity_ns;
+fn granularity(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let ns = observed.clock.granularity_ns;
     Ok(Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns")))
 }
 
-fn hiccups(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let hiccups = scene.hiccups.unwrap_or_default();
-    if hiccups.len() < scene.cpus.len() {
+fn hiccups(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let hiccups = observed.hiccups.unwrap_or_default();
+    if hiccups.len() < observed.cpus.len() {
         return Err("a thread for each of the processors could not be started".to_owned());
     }
     if let Some(not) = hiccups.iter().find_map(|one| Some((one.cpu, one.not_bound.as_ref()?))) {

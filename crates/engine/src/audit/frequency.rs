@@ -1,7 +1,7 @@
 //! How fast the processors run.
 
 use super::root::{Hidden, cpu_folder};
-use super::{Check, Reading, Scene, of_each};
+use super::{Check, Observations, Reading, of_each};
 use tripmeter_model::audit::CheckInfo;
 
 const NO_TURBO: &str = "sys/devices/system/cpu/intel_pstate/no_turbo";
@@ -37,23 +37,23 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn governor(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let read = |cpu| scene.root.text(&(cpu_folder(cpu) + "/cpufreq/scaling_governor"));
-    let (governors, text) = of_each(scene.cpus, read, String::clone)?;
+fn governor(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let read = |cpu| observed.root.text(&(cpu_folder(cpu) + "/cpufreq/scaling_governor"));
+    let (governors, text) = of_each(observed.cpus, read, String::clone)?;
     Ok(Reading::good_if(governors.iter().all(|governor| governor == "performance"), text))
 }
 
-fn turbo(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    if let Ok(off) = scene.root.number(NO_TURBO) {
+fn turbo(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    if let Ok(off) = observed.root.number(NO_TURBO) {
         let fix = format!("echo 1 | sudo tee /{NO_TURBO}");
         return Ok(if off == 1 { Reading::good("off") } else { Reading::warn("on").mended_by(fix) });
     }
-    let on = scene.root.number(BOOST)?;
+    let on = observed.root.number(BOOST)?;
     Ok(if on == 0 { Reading::good("off") } else { Reading::warn("on") })
 }
 
-fn thermal(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let counts: Option<Vec<u64>> = scene.activity.cpus.iter().map(|cpu| cpu.thermal_throttles).collect();
+fn thermal(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let counts: Option<Vec<u64>> = observed.activity.cpus.iter().map(|cpu| cpu.thermal_throttles).collect();
     let times = counts.ok_or("no counts in cpu*/thermal_throttle")?.iter().sum::<u64>();
     Ok(if times == 0 { Reading::good("0 times") } else { Reading::fail(format!("{times} times")) })
 }

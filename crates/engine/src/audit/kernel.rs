@@ -1,7 +1,7 @@
 //! The kernel, and what it runs on.
 
 use super::root::{Hidden, Root};
-use super::{Check, Reading, Scene, parse};
+use super::{Check, Observations, Reading, parse};
 use tripmeter_model::audit::CheckInfo;
 
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage";
@@ -81,17 +81,17 @@ pub(super) fn is_guest(root: &Root) -> Result<bool, Hidden> {
     })
 }
 
-fn hypervisor(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let flags = is_guest(scene.root);
+fn hypervisor(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let flags = is_guest(observed.root);
     let names = ["sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name", "sys/hypervisor/type"];
-    let names = names.iter().filter_map(|file| scene.root.text(file).ok()).filter(|name| !name.is_empty());
+    let names = names.iter().filter_map(|file| observed.root.text(file).ok()).filter(|name| !name.is_empty());
     let names = names.collect::<Vec<_>>().join(", ");
     let named = if names.is_empty() { "its name is not visible here".to_owned() } else { names };
     Ok(if flags? { Reading::warn(format!("yes; {named}")) } else { Reading::good(format!("none; {named}")) })
 }
 
-fn command_line(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let text = scene.root.text("proc/cmdline")?;
+fn command_line(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let text = observed.root.text("proc/cmdline")?;
     let is_named = |word: &&str| {
         let key = word.split('=').next().unwrap_or_default();
         PARAMETERS.iter().any(|name| key == *name || name.ends_with('.') && key.starts_with(name))
@@ -100,9 +100,9 @@ fn command_line(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good(if found.is_empty() { "none of them".to_owned() } else { found.join(" ") }))
 }
 
-fn mitigations(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let names = scene.root.names(WEAKNESSES);
-    let state = |name: &String| scene.root.text(&format!("{WEAKNESSES}/{name}"));
+fn mitigations(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let names = observed.root.names(WEAKNESSES);
+    let state = |name: &String| observed.root.text(&format!("{WEAKNESSES}/{name}"));
     let states = names.iter().map(state).collect::<Result<Vec<_>, _>>()?;
     if states.is_empty() {
         return Err(format!("/{WEAKNESSES} is not there"));
@@ -118,9 +118,9 @@ fn mitigations(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     })
 }
 
-fn huge_pages(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let enabled = scene.root.parsed(&format!("{HUGE_PAGES}/enabled"), parse::chosen)?;
-    let defrag = scene.root.parsed(&format!("{HUGE_PAGES}/defrag"), parse::chosen);
+fn huge_pages(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let enabled = observed.root.parsed(&format!("{HUGE_PAGES}/enabled"), parse::chosen)?;
+    let defrag = observed.root.parsed(&format!("{HUGE_PAGES}/defrag"), parse::chosen);
     let value = format!("{enabled}; defrag {}", defrag.as_deref().unwrap_or("not visible here"));
     Ok(Reading::good_if(enabled != "always", value))
 }

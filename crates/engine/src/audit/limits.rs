@@ -1,7 +1,7 @@
 //! What this process may use at most.
 
 use super::root::Hidden;
-use super::{Check, Reading, Scene, parse};
+use super::{Check, Observations, Reading, parse};
 use crate::os;
 use tripmeter_model::audit::CheckInfo;
 use tripmeter_model::payload::display_size;
@@ -70,51 +70,51 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// A soft limit; `None` is unlimited.
-fn soft(scene: &Scene<'_>, name: &str) -> Result<Option<u64>, Hidden> {
-    scene.root.parsed("proc/self/limits", |text| parse::limit(text, name))
+fn soft(observed: &Observations<'_>, name: &str) -> Result<Option<u64>, Hidden> {
+    observed.root.parsed("proc/self/limits", |text| parse::limit(text, name))
 }
 
-fn locked(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let capabilities = scene.root.parsed("proc/self/status", |text| {
+fn locked(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let capabilities = observed.root.parsed("proc/self/status", |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
         u64::from_str_radix(line.trim(), 16).ok()
     });
     if capabilities.is_ok_and(|bits| bits & (1 << CAP_IPC_LOCK) != 0) {
         return Ok(Reading::good("unlimited, by the capability CAP_IPC_LOCK"));
     }
-    Ok(match soft(scene, "Max locked memory")? {
+    Ok(match soft(observed, "Max locked memory")? {
         None => Reading::good("unlimited"),
         Some(bytes) => Reading::good_if(bytes >= LEAST_LOCKED, display_size(bytes)),
     })
 }
 
-fn priority(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    Ok(match soft(scene, "Max realtime priority")? {
+fn priority(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    Ok(match soft(observed, "Max realtime priority")? {
         None => Reading::good("unlimited"),
         Some(0) => Reading::note("0: no real-time priority"),
         Some(most) => Reading::good(most.to_string()),
     })
 }
 
-fn queues(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let all = soft(scene, "Max msgqueue size")?.unwrap_or(u64::MAX);
-    let messages = scene.root.number("proc/sys/fs/mqueue/msg_max")?;
-    let bytes = scene.root.number("proc/sys/fs/mqueue/msgsize_max")?;
+fn queues(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let all = soft(observed, "Max msgqueue size")?.unwrap_or(u64::MAX);
+    let messages = observed.root.number("proc/sys/fs/mqueue/msg_max")?;
+    let bytes = observed.root.number("proc/sys/fs/mqueue/msgsize_max")?;
     let total = if all == u64::MAX { "unlimited".to_owned() } else { format!("{all} bytes") };
     let value = format!("{total} in all; {messages} messages of {bytes} bytes per queue");
     let is_good = all >= LEAST_QUEUES && messages >= LEAST_MESSAGES && bytes >= LEAST_MESSAGE_BYTES;
     Ok(Reading::good_if(is_good, value))
 }
 
-fn shared(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let (size_bytes, free_bytes) = os::space(&scene.root.path("dev/shm")).ok_or("/dev/shm is not there")?;
+fn shared(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let (size_bytes, free_bytes) = os::space(&observed.root.path("dev/shm")).ok_or("/dev/shm is not there")?;
     let value = format!("{} MiB, of which {} are free", size_bytes / MIB, free_bytes / MIB);
     Ok(Reading::good_if(free_bytes >= LEAST_SHARED, value))
 }
 
-fn sockets(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let receive = scene.root.number("proc/sys/net/core/rmem_max")?;
-    let send = scene.root.number("proc/sys/net/core/wmem_max")?;
+fn sockets(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let receive = observed.root.number("proc/sys/net/core/rmem_max")?;
+    let send = observed.root.number("proc/sys/net/core/wmem_max")?;
     let value = format!("{} to receive, {} to send", display_size(receive), display_size(send));
     Ok(match receive.min(send) {
         least if least < LEAST_SOCKET_BYTES => Reading::warn(value),

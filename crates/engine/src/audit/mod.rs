@@ -43,11 +43,11 @@ const GROUPS: [&[Check]; 7] = [
 /// A check.
 struct Check {
     info: CheckInfo,
-    read: fn(&Scene<'_>) -> Result<Reading, Hidden>,
+    read: fn(&Observations<'_>) -> Result<Reading, Hidden>,
 }
 
 /// All that checks look at.
-struct Scene<'a> {
+struct Observations<'a> {
     root: &'a Root,
     cpus: &'a [usize],
     clock: &'a ClockInfo,
@@ -126,7 +126,7 @@ pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Du
     let start = Snapshot::take(root, cpus);
     let (hiccups, processes) = spin::spin(cpus, length, &calibration.timebase, &clock);
     let activity = start.until(&Snapshot::take(root, cpus), cpus);
-    let scene = Scene {
+    let observed = Observations {
         root,
         cpus,
         clock: &clock,
@@ -135,7 +135,7 @@ pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Du
         processes: &processes,
         by_hand: false,
     };
-    let findings = findings(&scene);
+    let findings = findings(&observed);
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes }
 }
 
@@ -160,26 +160,27 @@ pub fn after(
     let (hiccups, spun) =
         if spin && SPINS.contains(&length) { spin::spin(cpus, length, timebase, clock) } else { Default::default() };
     let seen = Some(hiccups.as_slice()).filter(|hiccups| !hiccups.is_empty());
-    let findings = findings(&Scene { root, cpus, clock, activity: &activity, hiccups: seen, processes, by_hand });
+    let findings =
+        findings(&Observations { root, cpus, clock, activity: &activity, hiccups: seen, processes, by_hand });
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes: spun }
 }
 
-fn findings(scene: &Scene<'_>) -> Vec<Finding> {
+fn findings(observed: &Observations<'_>) -> Vec<Finding> {
     let checks = GROUPS.into_iter().flatten();
-    let checks = checks.filter(|check| check.info.name != clock::HICCUPS || scene.hiccups.is_some());
-    checks.map(|check| finding(check, scene)).collect()
+    let checks = checks.filter(|check| check.info.name != clock::HICCUPS || observed.hiccups.is_some());
+    checks.map(|check| finding(check, observed)).collect()
 }
 
-fn finding(check: &Check, scene: &Scene<'_>) -> Finding {
+fn finding(check: &Check, observed: &Observations<'_>) -> Finding {
     let CheckInfo { name, limit, fix, .. } = check.info;
-    let (visible, reading) = match (check.read)(scene) {
+    let (visible, reading) = match (check.read)(observed) {
         Ok(reading) => (true, reading),
         Err(why) => (false, Reading::good(format!("{NOT_VISIBLE}: {why}"))),
     };
     let fix = match reading.fix {
         Fix::None => None,
-        Fix::Usual => Some(for_processors(fix, scene.cpus)),
-        Fix::This(fix) => Some(for_processors(&fix, scene.cpus)),
+        Fix::Usual => Some(for_processors(fix, observed.cpus)),
+        Fix::This(fix) => Some(for_processors(&fix, observed.cpus)),
     };
     let (level, value) = (reading.level, reading.value);
     Finding { check: name.to_owned(), level, visible, value, limit: limit.to_owned(), fix }

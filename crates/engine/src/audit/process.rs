@@ -1,7 +1,7 @@
 //! The processes that measure: where they run, and how often they were disturbed.
 
 use super::root::{Hidden, Root};
-use super::{Check, Reading, Scene, parse};
+use super::{Check, Observations, Reading, parse};
 use crate::os::{self, Whose};
 use std::collections::BTreeSet;
 use tripmeter_model::audit::{CheckInfo, ProcessActivity};
@@ -110,33 +110,33 @@ fn scheduling(root: &Root, folder: &str) -> Result<(String, bool), Hidden> {
     })
 }
 
-fn affinity(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let fix = || format!("tripmeter run --leader-cpu N --follower-cpu M with two of {}", parse::written(scene.cpus));
+fn affinity(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let fix = || format!("tripmeter run --leader-cpu N --follower-cpu M with two of {}", parse::written(observed.cpus));
     let elsewhere = |process: &&ProcessActivity| {
-        let own = process.planned_cpus.as_deref().unwrap_or(scene.cpus);
+        let own = process.planned_cpus.as_deref().unwrap_or(observed.cpus);
         process.cpus.iter().flatten().any(|cpu| !own.contains(cpu))
     };
-    if let Some(process) = scene.processes.iter().find(elsewhere) {
+    if let Some(process) = observed.processes.iter().find(elsewhere) {
         let cpus = parse::written(process.cpus.as_deref().unwrap_or_default());
         let planned =
             process.planned_cpus.as_deref().map_or(String::new(), |own| format!(", not {}", parse::written(own)));
         let value = format!("{} could run on processors {cpus}{planned}", process.who);
         return Ok(Reading::fail(value).mended_by(fix()));
     }
-    let allowed = allowed(scene.root, "proc/self")?;
-    let value = format!("processors {} allowed, {} used", parse::written(&allowed), parse::written(scene.cpus));
+    let allowed = allowed(observed.root, "proc/self")?;
+    let value = format!("processors {} allowed, {} used", parse::written(&allowed), parse::written(observed.cpus));
     let is_free = |process: &&ProcessActivity| {
         process.planned_cpus.is_none() && process.cpus.as_ref().is_some_and(|cpus| cpus.len() > 1)
     };
-    if let Some(process) = scene.processes.iter().find(is_free) {
+    if let Some(process) = observed.processes.iter().find(is_free) {
         return Ok(Reading::good_if(false, format!("{value}; the kernel could move {}", process.who)).mended_by(fix()));
     }
     Ok(Reading::good_if(allowed.len() > 1, value))
 }
 
-fn policy(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let (own, is_usual) = scheduling(scene.root, "proc/self")?;
-    let other = scene.processes.iter().find(|process| process.policy.as_ref().is_some_and(|policy| *policy != own));
+fn policy(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let (own, is_usual) = scheduling(observed.root, "proc/self")?;
+    let other = observed.processes.iter().find(|process| process.policy.as_ref().is_some_and(|policy| *policy != own));
     let value = match other {
         Some(process) => format!("{own}; {}: {}", process.who, process.policy.as_deref().unwrap_or_default()),
         None => own,
@@ -150,11 +150,11 @@ fn rate(process: &ProcessActivity) -> f64 {
     process.involuntary_switches as f64 / (process.cpu_time_ns as f64 / 1e9).max(0.1)
 }
 
-fn switches(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let worst = scene.processes.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)));
+fn switches(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let worst = observed.processes.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)));
     let worst = worst.ok_or("no process or thread said how it went")?;
-    let voluntary: u64 = scene.processes.iter().map(|process| process.voluntary_switches).sum();
-    let involuntary: u64 = scene.processes.iter().map(|process| process.involuntary_switches).sum();
+    let voluntary: u64 = observed.processes.iter().map(|process| process.voluntary_switches).sum();
+    let involuntary: u64 = observed.processes.iter().map(|process| process.involuntary_switches).sum();
     let value = format!(
         "{involuntary} involuntary, {voluntary} voluntary; most: {}, {:.0} involuntary per second",
         worst.who,
@@ -163,11 +163,11 @@ fn switches(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(rate(worst) <= MOST_SWITCHES_PER_S, value))
 }
 
-fn faults(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    if scene.processes.is_empty() {
+fn faults(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    if observed.processes.is_empty() {
         return Err("no process or thread said how it went".to_owned());
     }
-    let sum = |of: fn(&ProcessActivity) -> u64| scene.processes.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&ProcessActivity) -> u64| observed.processes.iter().map(of).sum::<u64>();
     let (minor, major) = (sum(|process| process.minor_faults), sum(|process| process.major_faults));
     Ok(Reading::good_if(major == 0, format!("{major} waited for a disk, {minor} did not")))
 }

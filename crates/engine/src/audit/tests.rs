@@ -63,7 +63,7 @@ fn clock() -> ClockInfo {
 fn audited(files: &[(&str, &str)], cpus: &[usize], activity: &Activity) -> Vec<Finding> {
     let (_folder, root) = tree(files);
     let (clock, hiccups, processes) = (clock(), None, &[]);
-    findings(&Scene { root: &root, cpus, clock: &clock, activity, hiccups, processes, by_hand: false })
+    findings(&Observations { root: &root, cpus, clock: &clock, activity, hiccups, processes, by_hand: false })
 }
 
 fn quiet(cpus: &[usize]) -> Activity {
@@ -242,7 +242,15 @@ fn processes_that_left_their_processors_or_were_disturbed_are_named() {
     let audited = |processes: &[ProcessActivity]| {
         let (clock, activity) = (clock(), quiet(&[0, 1]));
         let (root, activity) = (&root, &activity);
-        findings(&Scene { root, cpus: &[0, 1], clock: &clock, activity, hiccups: None, processes, by_hand: false })
+        findings(&Observations {
+            root,
+            cpus: &[0, 1],
+            clock: &clock,
+            activity,
+            hiccups: None,
+            processes,
+            by_hand: false,
+        })
     };
     let good = audited(&[process("leader of uds", &[0], 10, 0), process("follower of uds", &[1], 0, 0)]);
     for check in ["affinity", "context-switches", "page-faults"] {
@@ -287,8 +295,8 @@ fn hiccups_count_by_their_longest_and_their_sum() {
         let (activity, clock) = (Activity::default(), clock());
         let one = [one];
         let (root, activity, clock, hiccups) = (&root, &activity, &clock, Some(&one[..]));
-        let scene = Scene { root, cpus: &[0], clock, activity, hiccups, processes: &[], by_hand: false };
-        of(&findings(&scene), "hiccups").level
+        let observed = Observations { root, cpus: &[0], clock, activity, hiccups, processes: &[], by_hand: false };
+        of(&findings(&observed), "hiccups").level
     };
     assert_eq!(hiccups(900_000, 9_000_000), Level::Info);
     assert_eq!(hiccups(1_100_000, 9_000_000), Level::Warn);

@@ -2,7 +2,7 @@
 
 use super::kernel::is_guest;
 use super::root::{Hidden, cpu_folder};
-use super::{Check, Reading, Scene, of_each, parse, percent, share};
+use super::{Check, Observations, Reading, of_each, parse, percent, share};
 use tripmeter_model::audit::CheckInfo;
 
 /// Waking from deeper states costs more than many a round trip.
@@ -48,26 +48,26 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn siblings(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+fn siblings(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     let read = |cpu: usize| {
-        let mut list = scene.root.list(&(cpu_folder(cpu) + "/topology/thread_siblings_list"))?;
+        let mut list = observed.root.list(&(cpu_folder(cpu) + "/topology/thread_siblings_list"))?;
         list.retain(|other| *other != cpu);
         Ok::<_, Hidden>(list)
     };
-    let lists = scene.cpus.iter().map(|&cpu| read(cpu)).collect::<Result<Vec<_>, _>>()?;
-    let among = |list: &Vec<usize>| list.iter().any(|sibling| scene.cpus.contains(sibling));
+    let lists = observed.cpus.iter().map(|&cpu| read(cpu)).collect::<Result<Vec<_>, _>>()?;
+    let among = |list: &Vec<usize>| list.iter().any(|sibling| observed.cpus.contains(sibling));
     if lists.iter().any(among) {
-        return Ok(Reading::warn(format!("processors {} share a core", parse::written(scene.cpus))));
+        return Ok(Reading::warn(format!("processors {} share a core", parse::written(observed.cpus))));
     }
     let siblings: Vec<usize> = lists.into_iter().flatten().collect();
     if siblings.is_empty() {
-        return of_host(scene, "which of its processors share a core")?.map_or(Ok(Reading::good("none")), Err);
+        return of_host(observed, "which of its processors share a core")?.map_or(Ok(Reading::good("none")), Err);
     }
-    let busy_ns = scene.activity.cpus.iter().filter_map(|cpu| cpu.sibling_busy_ns).max();
+    let busy_ns = observed.activity.cpus.iter().filter_map(|cpu| cpu.sibling_busy_ns).max();
     let files = siblings.iter().map(|cpu| format!("/{}/online", cpu_folder(*cpu))).collect::<Vec<_>>().join(" ");
     let fix = format!("echo 0 | sudo tee {files}");
     let value = format!("siblings {} share their cores", parse::written(&siblings));
-    let duration_ns = scene.activity.duration_ns;
+    let duration_ns = observed.activity.duration_ns;
     let reading = match busy_ns {
         None => Reading::warn(format!("{value}; how busy they are is not visible here")),
         Some(ns) if share(ns, duration_ns) > BUSY_SIBLING => {
@@ -78,29 +78,29 @@ fn siblings(scene: &Scene<'_>) -> Result<Reading, Hidden> {
     Ok(reading.mended_by(fix))
 }
 
-fn idle_states(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+fn idle_states(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     let deepest = |cpu: usize| {
         let folder = cpu_folder(cpu) + "/cpuidle";
-        let states = scene.root.names(&folder).into_iter().filter(|name| name.starts_with("state"));
+        let states = observed.root.names(&folder).into_iter().filter(|name| name.starts_with("state"));
         let read = |state: String| {
             let file = |name: &str| format!("{folder}/{state}/{name}");
-            let disabled = scene.root.number(&file("disable")).unwrap_or(0) != 0;
-            let latency = scene.root.number(&file("latency")).ok().filter(|_| !disabled)?;
-            Some((latency, scene.root.text(&file("name")).unwrap_or(state)))
+            let disabled = observed.root.number(&file("disable")).unwrap_or(0) != 0;
+            let latency = observed.root.number(&file("latency")).ok().filter(|_| !disabled)?;
+            Some((latency, observed.root.text(&file("name")).unwrap_or(state)))
         };
         states.filter_map(read).max().ok_or_else(|| format!("/{folder} has no states"))
     };
     let (states, text) =
-        of_each(scene.cpus, deepest, |(latency, name)| format!("deepest {name}, {latency} µs to wake"))?;
+        of_each(observed.cpus, deepest, |(latency, name)| format!("deepest {name}, {latency} µs to wake"))?;
     Ok(Reading::good_if(states.iter().all(|(latency, _)| *latency <= LONGEST_WAKING_US), text))
 }
 
-fn isolation(scene: &Scene<'_>) -> Result<Reading, Hidden> {
-    let isolated = scene.root.list("sys/devices/system/cpu/isolated")?;
+fn isolation(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+    let isolated = observed.root.list("sys/devices/system/cpu/isolated")?;
     // Says `(null)` where there are none.
-    let quiet = scene.root.list("sys/devices/system/cpu/nohz_full").unwrap_or_default();
+    let quiet = observed.root.list("sys/devices/system/cpu/nohz_full").unwrap_or_default();
     let state = |cpu: usize| Ok((isolated.contains(&cpu), quiet.contains(&cpu)));
-    let (states, text) = of_each(scene.cpus, state, |(isolated, quiet)| {
+    let (states, text) = of_each(observed.cpus, state, |(isolated, quiet)| {
         let not = |is: &bool| if *is { "" } else { "not " };
         format!("{}isolated, {}without tick", not(isolated), not(quiet))
     })?;
@@ -109,33 +109,33 @@ fn isolation(scene: &Scene<'_>) -> Result<Reading, Hidden> {
 }
 
 /// What a virtual machine does not show of its host: what it shows may be made up.
-fn of_host(scene: &Scene<'_>, what: &str) -> Result<Option<Hidden>, Hidden> {
-    Ok(is_guest(scene.root)?.then(|| format!("a virtual machine does not show {what}")))
+fn of_host(observed: &Observations<'_>, what: &str) -> Result<Option<Hidden>, Hidden> {
+    Ok(is_guest(observed.root)?.then(|| format!("a virtual machine does not show {what}")))
 }
 
-fn numa(scene: &Scene<'_>) -> Result<Reading, Hidden> {
+fn numa(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     let folder = "sys/devices/system/node";
-    let names = scene.root.names(folder);
+    let names = observed.root.names(folder);
     let numbered = |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
     let nodes: Vec<String> = names.into_iter().filter(|name| numbered(name)).collect();
     let mut used = Vec::new();
     for node in &nodes {
-        let cpus = scene.root.list(&format!("{folder}/{node}/cpulist"))?;
-        if scene.cpus.iter().any(|cpu| cpus.contains(cpu)) {
+        let cpus = observed.root.list(&format!("{folder}/{node}/cpulist"))?;
+        if observed.cpus.iter().any(|cpu| cpus.contains(cpu)) {
             used.push(node.as_str());
         }
     }
     if used.is_empty() {
         return Err(format!("/{folder} shows no node of the processors"));
     }
-    let balancing = match scene.root.number("proc/sys/kernel/numa_balancing") {
+    let balancing = match observed.root.number("proc/sys/kernel/numa_balancing") {
         Ok(0) => "off",
         Ok(_) => "on",
         Err(_) => "not visible here",
     };
     let value = format!("{} of {} nodes; balancing {balancing}", used.join(", "), nodes.len());
     if nodes.len() == 1
-        && let Some(hidden) = of_host(scene, "on which nodes of its host it is")?
+        && let Some(hidden) = of_host(observed, "on which nodes of its host it is")?
     {
         return Err(hidden);
     }

@@ -108,14 +108,14 @@ mod tests {
         let mut file = create(&path).unwrap();
         create(&folder.path().join("measurements_y_x.csv")).unwrap();
         writeln!(file, "head").unwrap();
-        let mut aside = Discarded::of(folder.path(), "x").unwrap();
-        assert_eq!(aside.files.len(), 1);
+        let mut discarded = Discarded::of(folder.path(), "x").unwrap();
+        assert_eq!(discarded.files.len(), 1);
         let told = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         for (payload, attempts) in [("one", 2), ("two", 3)] {
-            aside.begin().unwrap();
+            discarded.begin().unwrap();
             for attempt in 1..=attempts {
                 if attempt > 1 {
-                    aside.discard(attempt - 1).unwrap();
+                    discarded.discard(attempt - 1).unwrap();
                 }
                 writeln!(file, "{payload} {attempt}").unwrap();
             }
@@ -131,11 +131,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [path, private] = ["measurements_x.csv", "private"].map(|name| folder.path().join(name));
         create(&path).unwrap();
-        let aside = Discarded::of(folder.path(), "x").unwrap();
+        let discarded = Discarded::of(folder.path(), "x").unwrap();
         fs::write(&private, "private").unwrap();
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&private, &path).unwrap();
-        assert!(aside.discard(1).is_err());
+        assert!(discarded.discard(1).is_err());
         assert_eq!(fs::read_to_string(&private).unwrap(), "private");
     }
 }

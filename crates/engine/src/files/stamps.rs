@@ -2,12 +2,12 @@
 
 use super::{HistogramLog, ROWS_AT_ONCE, length};
 use crate::clock::Timebase;
-use crate::passage::{Passage, Tally};
+use crate::delivery::{Delivery, Tally};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
-use tripmeter_model::channel::Fate;
+use tripmeter_model::channel::DeliveryStatus;
 use tripmeter_model::plan::SubExperiment;
 
 /// Whose stamps they are.
@@ -44,10 +44,10 @@ impl Kind {
         format!("payload_bytes,rate_hz,{link},sequence,status,intended_send_ns,actual_send_ns,recv_ns")
     }
 
-    fn status(self, fate: Fate) -> &'static str {
+    fn status(self, status: DeliveryStatus) -> &'static str {
         match self {
-            Kind::Channel | Kind::Publishers => fate.as_str(),
-            Kind::Rpc => fate.of_call(),
+            Kind::Channel | Kind::Publishers => status.as_str(),
+            Kind::Rpc => status.of_call(),
         }
     }
 }
@@ -156,16 +156,16 @@ impl StampFiles {
 
 impl Rows<'_> {
     /// Adds a row; `link` and `index` are counted from 0.
-    pub(crate) fn add(&mut self, link: usize, index: usize, passage: &Passage) {
+    pub(crate) fn add(&mut self, link: usize, index: usize, delivery: &Delivery) {
         if self.csv.is_none() {
             return;
         }
         let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
-        let Passage { intended, actual, arrived, fate } = *passage;
+        let Delivery { intended, actual, arrived, status } = *delivery;
         let (payload, rate, sequence) = (self.payload_bytes, &self.rate_hz, index + 1);
         let (intended, actual) = (ns(intended), ns(actual));
         let received = arrived.map_or_else(String::new, |arrived| ns(arrived).to_string());
-        let status = self.kind.status(fate);
+        let status = self.kind.status(status);
         let row = writeln!(self.text, "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}");
         self.count += 1;
         if row.is_err() || self.count.is_multiple_of(ROWS_AT_ONCE) {
@@ -203,8 +203,8 @@ mod tests {
         let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, true).unwrap();
         let begun = files.lengths().unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, Some(1000.0), 5000);
-        rows.add(0, 0, &Passage { intended: 5000, actual: 5001, arrived: Some(5100), fate: Fate::Ok });
-        rows.add(1, 7, &Passage { intended: 5500, actual: 5600, arrived: None, fate: Fate::Lost });
+        rows.add(0, 0, &Delivery { intended: 5000, actual: 5001, arrived: Some(5100), status: DeliveryStatus::Ok });
+        rows.add(1, 7, &Delivery { intended: 5500, actual: 5600, arrived: None, status: DeliveryStatus::Lost });
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("channel_x.csv")).unwrap();
         let header = Kind::Channel.header();
@@ -219,7 +219,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, false).unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, Some(1000.0), 0);
-        rows.add(0, 0, &Passage { intended: 0, actual: 1, arrived: None, fate: Fate::Lost });
+        rows.add(0, 0, &Delivery { intended: 0, actual: 1, arrived: None, status: DeliveryStatus::Lost });
         rows.finish().unwrap();
         assert!(!folder.path().join("channel_x.csv").exists());
     }
@@ -229,8 +229,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc, true).unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, None, 5000);
-        for (index, fate) in [Fate::Damaged, Fate::Lost, Fate::Late].into_iter().enumerate() {
-            rows.add(1, index, &Passage { intended: 5001, actual: 5001, arrived: None, fate });
+        for (index, status) in
+            [DeliveryStatus::Damaged, DeliveryStatus::Lost, DeliveryStatus::Late].into_iter().enumerate()
+        {
+            rows.add(1, index, &Delivery { intended: 5001, actual: 5001, arrived: None, status });
         }
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("rpc_x.csv")).unwrap();

@@ -61,7 +61,7 @@ pub use evidence::Evidence;
 pub use followers::of_all;
 pub use judge::judge;
 pub use observer::{Baseline, Observer};
-pub use refusal::with_intruders;
+pub use refusal::with_unauthorized_peers;
 
 use tripmeter_abi::Path;
 

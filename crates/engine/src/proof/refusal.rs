@@ -1,11 +1,11 @@
 //! The verdict over a secured transport: nobody gets in who must not.
 
-use tripmeter_abi::Intruder;
-use tripmeter_model::manifest::{IntruderTrial, PathProof, Verdict};
+use tripmeter_abi::UnauthorizedPeer;
+use tripmeter_model::manifest::{PathProof, RefusalTrial, Verdict};
 
-/// A proof of the path, with what came of the intruders. Whoever was let in makes it fail; a trial that came to nothing
-/// leaves it open.
-pub fn with_intruders(mut proof: PathProof, trials: Vec<IntruderTrial>) -> PathProof {
+/// A proof of the path, with what came of the unauthorized peers. Whoever was let in makes it fail; a trial that
+/// came to nothing leaves it open.
+pub fn with_unauthorized_peers(mut proof: PathProof, trials: Vec<RefusalTrial>) -> PathProof {
     let finding =
         trials.iter().min_by_key(|trial| badness(trial)).map(|worst| (badness(worst), finding(worst, &trials)));
     let Some((badness, finding)) = finding else { return proof };
@@ -15,7 +15,7 @@ pub fn with_intruders(mut proof: PathProof, trials: Vec<IntruderTrial>) -> PathP
         (_, verdict) => verdict,
     };
     proof.evidence = format!("{finding}; {}", proof.evidence);
-    proof.intruders = trials;
+    proof.unauthorized_peers = trials;
     proof
 }
 
@@ -26,7 +26,7 @@ enum Badness {
     Refused,
 }
 
-fn badness(trial: &IntruderTrial) -> Badness {
+fn badness(trial: &RefusalTrial) -> Badness {
     match trial.refused {
         Some(false) => Badness::LetIn,
         None => Badness::Open,
@@ -34,7 +34,7 @@ fn badness(trial: &IntruderTrial) -> Badness {
     }
 }
 
-fn finding(worst: &IntruderTrial, trials: &[IntruderTrial]) -> String {
+fn finding(worst: &RefusalTrial, trials: &[RefusalTrial]) -> String {
     match worst.refused {
         Some(false) => format!("{} was let in", who(worst.kind)),
         None => format!("that {} is refused is not proven: {}", who(worst.kind), worst.why),
@@ -45,10 +45,10 @@ fn finding(worst: &IntruderTrial, trials: &[IntruderTrial]) -> String {
     }
 }
 
-fn who(kind: Intruder) -> &'static str {
+fn who(kind: UnauthorizedPeer) -> &'static str {
     match kind {
-        Intruder::Plain => "a peer without security",
-        Intruder::Foreign => "a peer of another authority",
+        UnauthorizedPeer::Plain => "a peer without security",
+        UnauthorizedPeer::Foreign => "a peer of another authority",
     }
 }
 
@@ -59,17 +59,17 @@ mod tests {
 
     fn judged(verdict: Verdict, refused: &[Option<bool>]) -> PathProof {
         let proof = PathProof::new(Path::Udp, verdict, "datagrams".to_owned());
-        let trial = |(kind, refused): (&Intruder, &Option<bool>)| IntruderTrial {
+        let trial = |(kind, refused): (&UnauthorizedPeer, &Option<bool>)| RefusalTrial {
             kind: *kind,
             refused: *refused,
             waited_ns: 2_000_000_000,
             why: "it crashed".to_owned(),
         };
-        with_intruders(proof, Intruder::ALL.iter().zip(refused).map(trial).collect())
+        with_unauthorized_peers(proof, UnauthorizedPeer::ALL.iter().zip(refused).map(trial).collect())
     }
 
     #[test]
-    fn without_intruders_nothing_is_said() {
+    fn without_unauthorized_peers_nothing_is_said() {
         let proof = judged(Verdict::Proven, &[]);
         assert_eq!((proof.verdict, proof.evidence.as_str()), (Verdict::Proven, "datagrams"));
     }
@@ -79,7 +79,7 @@ mod tests {
         let proof = judged(Verdict::Proven, &[Some(true), Some(true)]);
         let evidence = "secured: a peer without security and a peer of another authority refused; datagrams";
         assert_eq!((proof.verdict, proof.evidence.as_str()), (Verdict::Proven, evidence));
-        assert_eq!(proof.intruders.len(), 2);
+        assert_eq!(proof.unauthorized_peers.len(), 2);
         let proof = judged(Verdict::Proven, &[None, Some(false)]);
         assert_eq!(
             (proof.verdict, proof.evidence.as_str()),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crashed_intruder_proves_nothing_and_hides_no_failure() {
+    fn a_crashed_unauthorized_peer_proves_nothing_and_hides_no_failure() {
         let proof = judged(Verdict::Proven, &[None, Some(true)]);
         let evidence = "that a peer without security is refused is not proven: it crashed; datagrams";
         assert_eq!((proof.verdict, proof.evidence.as_str()), (Verdict::NotVisible, evidence));

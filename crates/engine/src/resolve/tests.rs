@@ -29,7 +29,7 @@ impl System for Planned {
         assert_eq!(options.settings.len(), self.description.settings.len(), "defaults are filled in");
         match self.refusal {
             Some(status) => Err(Error::new(status, "not today")),
-            None => Ok(Limits { max_payload_bytes: self.limit, packet_bytes: 0, intruders: 0 }),
+            None => Ok(Limits { max_payload_bytes: self.limit, packet_bytes: 0, unauthorized_peers: 0 }),
         }
     }
 

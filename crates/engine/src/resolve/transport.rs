@@ -104,7 +104,7 @@ impl Planner<'_> {
             publisher_count: task.publishers(),
             follower_count: task.followers,
             follower_index: 0,
-            intruder: None,
+            unauthorized_peer: None,
         };
         match candidate.entry.probe(&options) {
             Ok(limits) if limits.max_payload_bytes < largest => {

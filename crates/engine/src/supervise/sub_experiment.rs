@@ -2,7 +2,7 @@
 
 use super::movement::Movement;
 use super::processor_time::ProcessorTime;
-use super::{Event, Run, intrusion};
+use super::{Event, Run, access};
 use crate::channel::{Heard, Incoming};
 use crate::files::append_log_row;
 use crate::last_line::last_line;
@@ -36,8 +36,8 @@ const LOOKING_TIME: Duration = Duration::from_millis(100);
 const STOPPING_TIME: Duration = Duration::from_secs(5);
 /// How long a transport may take to open and connect, whatever the watchdog says of measuring.
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
-/// Most processes that try to intrude; there are two kinds of them.
-const MOST_INTRUSIONS: usize = 8;
+/// Most processes that try to get in; there are two kinds of them.
+const MOST_ACCESS_ATTEMPTS: usize = 8;
 /// How long a payload may take to be probed, and its samples to be sorted and written: at least, and each sample.
 const LEAST_WRITING_TIME: Duration = Duration::from_secs(60);
 const SAMPLE_WRITING_TIME: Duration = Duration::from_micros(6);
@@ -95,7 +95,7 @@ fn ensure_daemon(
         link_count: most_with_daemon(run, name, SubExperiment::links).max(plan.links()),
         follower_count: most_with_daemon(run, name, |plan| plan.followers).max(plan.followers),
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: most_with_daemon(run, name, SubExperiment::publishers).max(plan.publishers()),
     };
     let stop = &run.options.stop;
@@ -152,8 +152,8 @@ struct ProcessGroup {
     logged: (u64, u64),
     /// The leader has told what it used.
     has_used: bool,
-    /// Intruders have tried.
-    has_intruded: bool,
+    /// Unauthorized peers have tried.
+    has_attempted_access: bool,
     /// Why it measures nothing more, if it has said so.
     broken: Option<String>,
     movement: Movement,
@@ -234,7 +234,7 @@ impl ProcessGroup {
             is_growing: false,
             logged: (0, 0),
             has_used: false,
-            has_intruded: false,
+            has_attempted_access: false,
             broken: None,
             movement: Movement::new(cells, Instant::now()),
         })
@@ -382,17 +382,17 @@ impl ProcessGroup {
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
             }
             FromLeader::Broken(why) => self.broken = Some(why),
-            FromLeader::Intrude(_) if std::mem::replace(&mut self.has_intruded, true) => {
-                return Some(Outcome::Killed("the leader asks twice for intruders".to_owned()));
+            FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
+                return Some(Outcome::Killed("the leader asks twice for unauthorized peers".to_owned()));
             }
-            FromLeader::Intrude(intrusions) => {
+            FromLeader::AttemptAccess(attempts) => {
                 let (environment, log) = (&self.plan.environment, &self.log);
-                let trials = intrusions
+                let trials = attempts
                     .iter()
-                    .take(MOST_INTRUSIONS)
-                    .map(|one| intrusion::attempt(run, one, environment, log))
+                    .take(MOST_ACCESS_ATTEMPTS)
+                    .map(|one| access::attempt(run, one, environment, log))
                     .collect();
-                if self.leader.send(&ToWorker::Intruded(trials)).is_err() {
+                if self.leader.send(&ToWorker::AccessAttempted(trials)).is_err() {
                     return Some(Outcome::Vanished);
                 }
             }

@@ -2,10 +2,10 @@
 //! or for each publisher of the one topic.
 
 use super::leader::{Leader, Session};
-use super::programme::{Played, Programme, TopicPlan};
 use super::trials::{Batch, Sent, Tallied};
+use super::workload::{PublishedTopics, TopicPlan, Workload};
 use super::{Error, Result};
-use crate::passage::Kept;
+use crate::delivery::Kept;
 use crate::replay::Times;
 use tripmeter_model::channel::ChannelTrial;
 
@@ -34,9 +34,9 @@ impl Leader {
         };
         let times = move |begin, index| Times::Even(batch.schedule(begin, index, count));
         let topics = (0..count as u32).map(topic).collect();
-        let programme = Programme { topics, times: &times, capped: batch.capped };
-        let played = self.play(session, &programme)?;
-        let Played { topics, arrived, refused, end, broken, begin, until, own, others } = played;
+        let workload = Workload { topics, times: &times, capped: batch.capped };
+        let published = self.publish_all(session, &workload)?;
+        let PublishedTopics { topics, arrived, refused, end, broken, begin, until, own, others } = published;
         Ok(Sent { topics, arrived, late: 0, refused, end, broken, begin, until, own, others })
     }
 }

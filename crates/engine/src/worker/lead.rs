@@ -1,9 +1,9 @@
 //! The process that drives and records: from its job to its end.
 
+use super::access::TruePair;
 use super::attempts::Attempts;
 use super::controls::Controls;
 use super::follower::Follower;
-use super::intruder::TruePair;
 use super::leader::{Leader, Session};
 use super::output::{Output, is_one_way};
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
@@ -159,11 +159,11 @@ impl Leader {
         drop(for_this_user);
         self.pin(self.variant.own_threads)?;
         let pair = TruePair { leader, follower, took: begin.elapsed() };
-        let trials = self.prove_refusal(limits.intruders, &pair)?;
+        let trials = self.prove_refusal(limits.unauthorized_peers, &pair)?;
         let mut session = Session { lanes, inboxes: &inboxes, page, packet_bytes: limits.packet_bytes, sequence: 0 };
         let variant = self.variant.clone();
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
-        self.controls.report(&FromLeader::Proof(proof::with_intruders(proof, trials)));
+        self.controls.report(&FromLeader::Proof(proof::with_unauthorized_peers(proof, trials)));
         if let Err(error) = self.payloads(&mut session) {
             if let Error::Failed(why) = &error {
                 self.controls.report(&FromLeader::Broken(why.clone()));

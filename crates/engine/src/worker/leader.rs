@@ -124,7 +124,7 @@ impl Leader {
             publisher_count: plan.publishers(),
             follower_count: plan.followers,
             follower_index: follower,
-            intruder: None,
+            unauthorized_peer: None,
         }
     }
 

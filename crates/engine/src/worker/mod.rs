@@ -1,11 +1,11 @@
-//! The two measuring processes, and those that try to intrude. Everything they do is told to them over their standard input, which is a socket.
+//! The two measuring processes, and those that try to get in. Everything they do is told to them over their standard input, which is a socket.
 
+pub mod access;
 mod attempts;
 mod cell;
 mod channel;
 mod controls;
 mod follower;
-pub mod intruder;
 mod lead;
 mod leader;
 mod load;
@@ -15,7 +15,6 @@ mod parallel;
 mod patience;
 mod pool;
 mod probe;
-mod programme;
 mod read_log;
 mod receive;
 mod replay;
@@ -23,6 +22,7 @@ mod rpc;
 pub(crate) mod search;
 mod serve;
 mod trials;
+mod workload;
 
 use crate::audit;
 use crate::channel::{NoMessage, receive, send};
@@ -92,16 +92,16 @@ pub type BuiltIn<'a> = &'a [Arc<dyn AnySystem>];
 pub fn main(built_in: BuiltIn<'_>) -> u8 {
     os::become_worker();
     let stream = os::stdin_socket();
-    // Unbuffered: what follows the first message is for the part that is played.
+    // Unbuffered: what follows the first message is for the part that is published.
     let part = receive::<ToWorker>(&mut BufReader::with_capacity(1, &stream));
-    let played = match part {
+    let published = match part {
         Ok(Some(ToWorker::Lead(job))) => lead::lead(*job, stream, built_in),
         Ok(Some(ToWorker::Follow(part))) => follow(&part, stream, built_in),
-        Ok(Some(ToWorker::Intrude(intrusion))) => intruder::intrude(&intrusion, stream, built_in),
-        Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::Intruded(_)) | None) => Ok(()),
+        Ok(Some(ToWorker::AttemptAccess(attempt))) => access::attempt_access(&attempt, stream, built_in),
+        Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::AccessAttempted(_)) | None) => Ok(()),
         Err(error) => Err(Error::of("no part to play", error)),
     };
-    match played {
+    match published {
         Ok(()) => exit::GOOD,
         Err(error) => {
             // It may quote the other side, and this may be a terminal.

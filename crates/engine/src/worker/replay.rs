@@ -1,12 +1,12 @@
-//! A recording that is played, measured by the leader: every message as it was recorded, with a publishing thread for each
+//! A recording that is published, measured by the leader: every message as it was recorded, with a publishing thread for each
 //! topic.
 
 use super::leader::{Leader, Session};
-use super::programme::{Played, Programme, TopicPlan};
 use super::trials::{Trials, cut_short, damaged_of};
+use super::workload::{PublishedTopics, TopicPlan, Workload};
 use super::{Error, Result};
+use crate::delivery::{Kept, Tally};
 use crate::measure::publish::{Schedule, Timetable};
-use crate::passage::{Kept, Tally};
 use crate::replay::{Replay, Times};
 use crate::wire::{FromLeader, WRITING};
 use std::slice::from_ref;
@@ -53,7 +53,7 @@ impl Leader {
                 Times::Even(Schedule { first, period })
             };
             let topics = recorded.iter().map(|recorded| topic(recorded, messages)).collect();
-            let sent = self.play(session, &Programme { topics, times: &times, capped })?;
+            let sent = self.publish_all(session, &Workload { topics, times: &times, capped })?;
             damaged = damaged_of(&sent.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
@@ -61,7 +61,7 @@ impl Leader {
         if !self.shared.stop.load(Relaxed) {
             let times = |begin, index| Times::Recorded(replay.times(index, begin));
             let topics = recorded.iter().map(|recorded| topic(recorded, recorded.messages)).collect();
-            let mut sent = self.play(session, &Programme { topics, times: &times, capped })?;
+            let mut sent = self.publish_all(session, &Workload { topics, times: &times, capped })?;
             if sent.topics.iter().all(|topic| topic.sent.is_empty()) {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
@@ -83,7 +83,12 @@ impl Leader {
     }
 
     /// What came of its messages, topic by topic, which is written, too.
-    fn trial_of_recording(&mut self, replay: &Replay, sent: &Played<'_>, payload_bytes: u64) -> Result<ChannelTrial> {
+    fn trial_of_recording(
+        &mut self,
+        replay: &Replay,
+        sent: &PublishedTopics<'_>,
+        payload_bytes: u64,
+    ) -> Result<ChannelTrial> {
         let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
         let tally = |period, audited| Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
         // Of this one only what does not depend on a period is used.
@@ -97,9 +102,9 @@ impl Leader {
                 let mut one = tally(schedule.period(), 1);
                 let offered_hz = 1e9 / replay.recording.period_ns(recorded);
                 let mut rows = files.rows(base, payload_bytes, Some(offered_hz), sent.begin);
-                one.add(from_ref(topic), from_ref(arrived), |_, at, passage| {
+                one.add(from_ref(topic), from_ref(arrived), |_, at, delivery| {
                     rows.payload_bytes = schedule.length(at, 0) as u64;
-                    rows.add(index, at, passage);
+                    rows.add(index, at, delivery);
                 });
                 rows.finish().inspect_err(|_| files.cut(lengths))?;
                 let tag = format!("topic_{index}");

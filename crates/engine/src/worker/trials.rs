@@ -4,10 +4,10 @@ use super::cell::MANY_SAMPLES;
 use super::leader::{Leader, Session};
 use super::output::Output;
 use super::{Error, Result};
+use crate::delivery::{Tally, Topic};
 use crate::files::StampFiles;
 use crate::measure::End;
 use crate::measure::publish::Schedule;
-use crate::passage::{Tally, Topic};
 use crate::replay::Times;
 use crate::wire::{Arrived, FromLeader, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
@@ -225,7 +225,7 @@ impl Leader {
             }
             self.stamp_files(|files| {
                 let mut rows = files.rows(base, payload_bytes, rate_hz, sent.begin);
-                tally.add(&sent.topics, &sent.arrived, |link, index, passage| rows.add(link, index, passage));
+                tally.add(&sent.topics, &sent.arrived, |link, index, delivery| rows.add(link, index, delivery));
                 rows.finish().inspect_err(|_| files.cut(lengths))
             })?;
         }

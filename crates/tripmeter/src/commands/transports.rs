@@ -125,7 +125,7 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     });
     let no_daemon = matches!(&probed, Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon);

@@ -6,7 +6,9 @@ use crate::common::{Tripmeter, alone, built, folder, is_nightly, manifest, trans
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tripmeter_abi::{Intruder, Link, LinkOptions, Node, NodeOptions, Pattern, Plugin, Role, Status, System, Wait};
+use tripmeter_abi::{
+    Link, LinkOptions, Node, NodeOptions, Pattern, Plugin, Role, Status, System, UnauthorizedPeer, Wait,
+};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Verdict;
 
@@ -35,7 +37,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     }
 }
@@ -49,8 +51,13 @@ fn join(plugin: &Plugin, options: &NodeOptions, time: Duration, done: impl FnOnc
     Ok(())
 }
 
-/// What comes of an intruder that comes to a true pair with this security.
-fn intrude(plugin: &Plugin, security: &str, kind: Intruder, time: Duration) -> tripmeter_abi::Result<()> {
+/// What comes of an unauthorized peer that comes to a true pair with this security.
+fn attempt_access(
+    plugin: &Plugin,
+    security: &str,
+    kind: UnauthorizedPeer,
+    time: Duration,
+) -> tripmeter_abi::Result<()> {
     let scratch = folder();
     let of = |role| options(plugin, scratch.path(), role, &[("security", security)]);
     let connected = std::sync::Barrier::new(3);
@@ -69,8 +76,8 @@ fn intrude(plugin: &Plugin, security: &str, kind: Intruder, time: Duration) -> t
         let names = std::fs::read_dir(scratch.path().join("fastdds")).unwrap().flatten();
         let keys: Vec<_> =
             names.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().contains("key")).collect();
-        let intruder = NodeOptions { intruder: Some(kind), ..of(Role::Follower) };
-        let result = join(plugin, &intruder, time, || {});
+        let unauthorized_peer = NodeOptions { unauthorized_peer: Some(kind), ..of(Role::Follower) };
+        let result = join(plugin, &unauthorized_peer, time, || {});
         tried.wait();
         assert!(keys.is_empty(), "{keys:?}");
         result
@@ -78,19 +85,19 @@ fn intrude(plugin: &Plugin, security: &str, kind: Intruder, time: Duration) -> t
 }
 
 #[test]
-fn an_intruder_is_refused_because_of_security_and_let_in_without() {
+fn an_unauthorized_peer_is_refused_because_of_security_and_let_in_without() {
     let _alone = alone();
     let Some(file) = plugin() else { return };
     let plugin = Plugin::load(&file).unwrap();
-    intrude(&plugin, "off", Intruder::Plain, LONG).expect("without security, everybody is let in");
-    for kind in [Intruder::Plain, Intruder::Foreign] {
-        let refused = intrude(&plugin, "on", kind, Duration::from_secs(4)).expect_err("it is refused");
+    attempt_access(&plugin, "off", UnauthorizedPeer::Plain, LONG).expect("without security, everybody is let in");
+    for kind in [UnauthorizedPeer::Plain, UnauthorizedPeer::Foreign] {
+        let refused = attempt_access(&plugin, "on", kind, Duration::from_secs(4)).expect_err("it is refused");
         assert_eq!(refused.status, Status::Failed, "{kind:?}: {refused}");
     }
 }
 
 #[test]
-fn a_secured_run_proves_that_intruders_are_refused() {
+fn a_secured_run_proves_that_unauthorized_peers_are_refused() {
     let _alone = alone();
     if plugin().is_none() {
         return;
@@ -105,7 +112,7 @@ fn a_secured_run_proves_that_intruders_are_refused() {
         let proof = manifest(folder.path()).sub_experiments[0].path_proof.clone().unwrap();
         // Not visible where others use the loopback at the same time.
         assert_ne!(proof.verdict, Verdict::Failed, "{proof:?}");
-        let refused: Vec<_> = proof.intruders.iter().map(|trial| trial.refused).collect();
+        let refused: Vec<_> = proof.unauthorized_peers.iter().map(|trial| trial.refused).collect();
         assert_eq!(refused, [Some(true); 2], "{proof:?}");
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Counts, IntruderTrial, Status, Verdict};
+use tripmeter_model::manifest::{Counts, RefusalTrial, Status, Verdict};
 
 /// The variants that can run here.
 fn variants() -> Vec<String> {
@@ -162,11 +162,11 @@ fn a_secured_broker_lets_nobody_else_in() {
             run(&transport, wait, &more, folder.path()).run().with(exit::GOOD).clean();
             let proof = manifest(folder.path()).sub_experiments[0].path_proof.clone().unwrap();
             assert_eq!(proof.verdict, Verdict::Proven, "{proof:?}");
-            let refused: Vec<_> = proof.intruders.iter().map(|trial| trial.refused).collect();
+            let refused: Vec<_> = proof.unauthorized_peers.iter().map(|trial| trial.refused).collect();
             assert_eq!(refused, [Some(true); 2], "{proof:?}");
             // By the broker, and not only after the time-out, unless a busy machine kept one waiting so long.
-            let at = |trial: &IntruderTrial| trial.why.contains("broker '") && !trial.why.contains("time-out");
-            proof.intruders.iter().zip(&mut by_broker).for_each(|(trial, found)| *found |= at(trial));
+            let at = |trial: &RefusalTrial| trial.why.contains("broker '") && !trial.why.contains("time-out");
+            proof.unauthorized_peers.iter().zip(&mut by_broker).for_each(|(trial, found)| *found |= at(trial));
         }
         assert_eq!(by_broker, [true; 2], "{transport}");
     }

@@ -3,7 +3,7 @@
 use crate::common::{LONGEST, Tripmeter, alone, folder, manifest, plugin};
 use std::path::Path;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Intruder, Manifest, PathProof, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Manifest, PathProof, Status, SubExperimentResult, UnauthorizedPeer, Verdict};
 use tripmeter_model::plan::SubExperiment;
 
 fn run(transports: &str, wait: &str, results: &Path) -> crate::common::Finished {
@@ -70,8 +70,8 @@ fn one_lie_alone_is_exit_code_75_and_marked_in_the_table() {
     finished.clean();
 }
 
-/// What came of the intruders of a variant, and what the run printed.
-fn intruders(variant: &str, wait: &str, code: u8) -> (PathProof, crate::common::Finished) {
+/// What came of the unauthorized peers of a variant, and what the run printed.
+fn unauthorized_peers(variant: &str, wait: &str, code: u8) -> (PathProof, crate::common::Finished) {
     let folder = folder();
     let finished = run(&format!("liar/{variant}"), wait, folder.path()).with(code);
     let result = &manifest(folder.path()).sub_experiments[0];
@@ -85,33 +85,40 @@ fn intruders(variant: &str, wait: &str, code: u8) -> (PathProof, crate::common::
 #[test]
 fn who_must_not_be_let_in_is_refused_and_that_is_recorded() {
     let _alone = alone();
-    let (proof, finished) = intruders("honest-secured", "poll", exit::GOOD);
-    let kinds: Vec<_> = proof.intruders.iter().map(|trial| (trial.kind, trial.refused)).collect();
-    assert_eq!(kinds, [(Intruder::Plain, Some(true)), (Intruder::Foreign, Some(true))]);
-    assert!(proof.intruders.iter().all(|trial| trial.why.contains("connect failed")), "{proof:?}");
+    let (proof, finished) = unauthorized_peers("honest-secured", "poll", exit::GOOD);
+    let kinds: Vec<_> = proof.unauthorized_peers.iter().map(|trial| (trial.kind, trial.refused)).collect();
+    assert_eq!(kinds, [(UnauthorizedPeer::Plain, Some(true)), (UnauthorizedPeer::Foreign, Some(true))]);
+    assert!(proof.unauthorized_peers.iter().all(|trial| trial.why.contains("connect failed")), "{proof:?}");
     assert!(finished.stdout.contains("ok, secured"), "{}", finished.stdout);
 
-    let (proof, _) = intruders("honest-secured-leads", "block", exit::GOOD);
-    let [trial] = &proof.intruders[..] else { panic!("{proof:?}") };
-    assert_eq!((trial.kind, trial.refused), (Intruder::Foreign, Some(true)));
+    let (proof, _) = unauthorized_peers("honest-secured-leads", "block", exit::GOOD);
+    let [trial] = &proof.unauthorized_peers[..] else { panic!("{proof:?}") };
+    assert_eq!((trial.kind, trial.refused), (UnauthorizedPeer::Foreign, Some(true)));
     assert!(trial.waited_ns >= 2_000_000_000 && trial.why.contains("no follower within"), "{trial:?}");
 }
 
 #[test]
-fn an_intruder_that_is_let_in_fails_the_proof() {
+fn an_unauthorized_peer_that_is_let_in_fails_the_proof() {
     let _alone = alone();
-    let (proof, finished) = intruders("secured-lets-in", "poll", exit::PARTIAL);
-    assert!(proof.intruders.iter().all(|trial| trial.refused == Some(false)), "{proof:?}");
+    let (proof, finished) = unauthorized_peers("secured-lets-in", "poll", exit::PARTIAL);
+    assert!(proof.unauthorized_peers.iter().all(|trial| trial.refused == Some(false)), "{proof:?}");
     assert!(finished.stdout.contains("a peer without security was let in"), "{}", finished.stdout);
 }
 
 #[test]
-fn an_intruder_that_crashes_proves_nothing() {
+fn an_unauthorized_peer_that_crashes_proves_nothing() {
     let _alone = alone();
-    let (proof, finished) = intruders("doubtful-secured", "poll", exit::GOOD);
+    let (proof, finished) = unauthorized_peers("doubtful-secured", "poll", exit::GOOD);
     assert_eq!(proof.verdict, Verdict::NotVisible);
-    assert!(proof.intruders.iter().all(|trial| trial.refused.is_none() && trial.why.contains("abort")), "{proof:?}");
-    assert!(finished.stdout.contains("not proven: the intruder process was ended by signal 6"), "{}", finished.stdout);
+    assert!(
+        proof.unauthorized_peers.iter().all(|trial| trial.refused.is_none() && trial.why.contains("abort")),
+        "{proof:?}"
+    );
+    assert!(
+        finished.stdout.contains("not proven: the unauthorized peer process was ended by signal 6"),
+        "{}",
+        finished.stdout
+    );
 }
 
 /// The queues of System V that this process's namespace has.

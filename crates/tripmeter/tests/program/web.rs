@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 use tripmeter_abi::{Error, Wait};
 use tripmeter_abi::{
-    Intruder, Link, LinkOptions, Node, NodeOptions, Pattern, Plugin, PluginLink, Role, Status, System,
+    Link, LinkOptions, Node, NodeOptions, Pattern, Plugin, PluginLink, Role, Status, System, UnauthorizedPeer,
 };
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Verdict;
@@ -46,7 +46,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, variant: &str, settings:
         link_count: 1,
         follower_count: 1,
         follower_index: 0,
-        intruder: None,
+        unauthorized_peer: None,
         publisher_count: 1,
     }
 }
@@ -93,20 +93,20 @@ fn pair(
 }
 
 #[test]
-fn an_intruder_is_refused_because_of_tls_and_the_true_pair_goes_on() {
+fn an_unauthorized_peer_is_refused_because_of_tls_and_the_true_pair_goes_on() {
     for (plugin, system, variant) in here() {
         let scratch = folder();
         let of = |role| options(&plugin, scratch.path(), role, variant, &[("tls", "on")]);
         let (leader, follower) = (of(Role::Leader), of(Role::Follower));
-        let intrude = |kind, peer: &[u8]| {
-            let intruder = NodeOptions { intruder: Some(kind), ..of(Role::Leader) };
-            let error = connected(&plugin, &intruder, peer, |_| ()).expect_err("it is refused");
+        let attempt_access = |kind, peer: &[u8]| {
+            let unauthorized_peer = NodeOptions { unauthorized_peer: Some(kind), ..of(Role::Leader) };
+            let error = connected(&plugin, &unauthorized_peer, peer, |_| ()).expect_err("it is refused");
             assert_eq!(error.status, Status::Failed, "{system}/{variant}, {kind:?}: {error}");
             error.message.clone()
         };
         let lead = |link: &mut PluginLink, peer: &[u8]| {
-            intrude(Intruder::Plain, peer);
-            let why = intrude(Intruder::Foreign, peer);
+            attempt_access(UnauthorizedPeer::Plain, peer);
+            let why = attempt_access(UnauthorizedPeer::Foreign, peer);
             assert!(why.contains("refused the leader's certificate") && why.contains("fatal alert"), "{why}");
             let loan = link.loan(100, None).unwrap();
             assert!(link.publish(loan, LONG.as_nanos() as u64).unwrap());
@@ -153,7 +153,7 @@ fn a_port_where_nobody_listens_is_named() {
 }
 
 #[test]
-fn a_run_over_tls_proves_that_intruders_are_refused() {
+fn a_run_over_tls_proves_that_unauthorized_peers_are_refused() {
     let _alone = alone();
     let transports: Vec<_> = here().iter().map(|(_, system, variant)| format!("{system}/{variant}?tls=on")).collect();
     if transports.is_empty() {
@@ -169,7 +169,7 @@ fn a_run_over_tls_proves_that_intruders_are_refused() {
         for result in &manifest(folder.path()).sub_experiments {
             let proof = result.path_proof.clone().unwrap();
             assert_eq!(proof.verdict, Verdict::Proven, "{proof:?}");
-            let refused: Vec<_> = proof.intruders.iter().map(|trial| trial.refused).collect();
+            let refused: Vec<_> = proof.unauthorized_peers.iter().map(|trial| trial.refused).collect();
             assert_eq!(refused, [Some(true); 2], "{proof:?}");
         }
     }

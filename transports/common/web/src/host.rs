@@ -47,14 +47,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Where a server puts requests that have come.
-pub enum Tray<B> {
+pub enum RequestSink<B> {
     /// Where they wait to be taken, with their numbers.
     Queue(UnboundedSender<(u64, Arrived<B>)>),
     /// To the host.
     Host(Arc<Host<B>>),
 }
 
-impl<B> Clone for Tray<B> {
+impl<B> Clone for RequestSink<B> {
     fn clone(&self) -> Self {
         match self {
             Self::Queue(queue) => Self::Queue(queue.clone()),
@@ -63,7 +63,7 @@ impl<B> Clone for Tray<B> {
     }
 }
 
-impl<B: Body> Tray<B> {
+impl<B: Body> RequestSink<B> {
     /// The request of that number has come.
     pub fn put(&self, number: u64, arrived: Arrived<B>) {
         match self {

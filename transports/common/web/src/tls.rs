@@ -17,7 +17,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use tripmeter_abi::{Error, Intruder, NodeOptions, Result};
+use tripmeter_abi::{Error, UnauthorizedPeer, NodeOptions, Result};
 
 /// The only address that a certificate is good for.
 pub const HOST: &str = "127.0.0.1";
@@ -55,15 +55,15 @@ pub struct Credentials {
     key: Vec<u8>,
 }
 
-/// The credentials of the run, made by the end that comes first, in a folder named after the system; an intruder's own, or
+/// The credentials of the run, made by the end that comes first, in a folder named after the system; an unauthorized peer's own, or
 /// `None` for one without security.
 pub fn credentials(options: &NodeOptions, system: &str) -> Result<Option<Credentials>> {
     let folder = options.scratch_dir.join(system);
-    match options.intruder {
+    match options.unauthorized_peer {
         None => Credentials::of_run(&folder).map(Some),
-        Some(Intruder::Plain) => Ok(None),
+        Some(UnauthorizedPeer::Plain) => Ok(None),
         // It trusts the true follower, so that it is the follower who must refuse.
-        Some(Intruder::Foreign) => {
+        Some(UnauthorizedPeer::Foreign) => {
             Ok(Some(Credentials { authority: read(&folder.join(AUTHORITY))?, ..Credentials::make()? }))
         }
     }

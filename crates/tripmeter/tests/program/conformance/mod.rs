@@ -10,7 +10,9 @@ mod log;
 mod one_way;
 mod round_trips;
 
-use crate::common::{Known, KnownVariant, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, transports};
+use crate::common::{
+    Known, KnownVariant, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, transports,
+};
 use std::path::Path;
 use std::time::Duration;
 use tripmeter_abi::{Path as Claim, Pattern, Wait};

@@ -4,14 +4,14 @@ use super::leader::Leader;
 use super::{BuiltIn, Error, OPEN_TIMEOUT, Result, find};
 use crate::channel::send;
 use crate::lanes::AnySystem;
-use crate::wire::{FromLeader, Intrusion, ToWorker};
+use crate::wire::{AccessAttempt, FromLeader, ToWorker};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use tripmeter_abi::raw::TM_INTRUDER_LEADS;
-use tripmeter_abi::{Intruder, Role, Status};
-use tripmeter_model::manifest::IntruderTrial;
+use tripmeter_abi::raw::TM_UNAUTHORIZED_LEADS;
+use tripmeter_abi::{Role, Status, UnauthorizedPeer};
+use tripmeter_model::manifest::RefusalTrial;
 
-/// An intruder is given at least so long.
+/// An unauthorized peer is given at least so long.
 const LEAST_TIME: Duration = Duration::from_secs(2);
 /// And so many times as long as the true pair needed.
 const PATIENCE: u32 = 3;
@@ -19,37 +19,37 @@ const PATIENCE: u32 = 3;
 const PROCESS_TIME: Duration = Duration::from_secs(10);
 
 /// Longest that one trial lasts: joining, and then connecting.
-pub fn longest(intrusion: &Intrusion) -> Duration {
-    OPEN_TIMEOUT + PROCESS_TIME + Duration::from_nanos(intrusion.timeout_ns).min(OPEN_TIMEOUT * PATIENCE)
+pub fn longest(attempt: &AccessAttempt) -> Duration {
+    OPEN_TIMEOUT + PROCESS_TIME + Duration::from_nanos(attempt.timeout_ns).min(OPEN_TIMEOUT * PATIENCE)
 }
 
-/// Plays an intruder; the supervisor, at the other end of `stream`, is told what came of it.
+/// Plays an unauthorized peer; the supervisor, at the other end of `stream`, is told what came of it.
 ///
 /// # Errors
 /// If the system cannot be loaded, or the supervisor cannot be told.
-pub fn intrude(intrusion: &Intrusion, mut stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
-    let system = find(&intrusion.system, intrusion.plugin.as_deref(), built_in)?;
-    let trial = attempt(&*system, intrusion);
+pub fn attempt_access(attempt: &AccessAttempt, mut stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
+    let system = find(&attempt.system, attempt.plugin.as_deref(), built_in)?;
+    let trial = attempted(&*system, attempt);
     send(&mut stream, &trial).map_err(|error| Error::of("supervisor's channel", error))
 }
 
-/// Joins and connects as an intruder.
-fn attempt(system: &dyn AnySystem, intrusion: &Intrusion) -> IntruderTrial {
+/// Joins and connects as an unauthorized peer.
+fn attempted(system: &dyn AnySystem, attempt: &AccessAttempt) -> RefusalTrial {
     let begin = Instant::now();
-    let result = connect(system, intrusion);
+    let result = connect(system, attempt);
     let (refused, why) = match result {
         Ok(()) => (Some(false), String::new()),
         Err(error) => (matches!(error.status, Status::Failed | Status::Closed).then_some(true), error.message.clone()),
     };
-    IntruderTrial { kind: intrusion.kind, refused, waited_ns: begin.elapsed().as_nanos() as u64, why }
+    RefusalTrial { kind: attempt.kind, refused, waited_ns: begin.elapsed().as_nanos() as u64, why }
 }
 
-fn connect(system: &dyn AnySystem, intrusion: &Intrusion) -> tripmeter_abi::Result<()> {
+fn connect(system: &dyn AnySystem, attempt: &AccessAttempt) -> tripmeter_abi::Result<()> {
     let inbox = [Box::default()];
-    let mut endpoint = system.open(&intrusion.options, &inbox)?;
+    let mut endpoint = system.open(&attempt.options, &inbox)?;
     for lane in endpoint.lanes() {
         lane.link().address()?;
-        lane.link().connect(std::slice::from_ref(&intrusion.peer), intrusion.timeout_ns)?;
+        lane.link().connect(std::slice::from_ref(&attempt.peer), attempt.timeout_ns)?;
     }
     Ok(())
 }
@@ -64,27 +64,27 @@ pub(super) struct TruePair {
 
 impl Leader {
     /// Has everybody try who must not be let in, by the transport's own word. The true pair is left alone meanwhile.
-    pub(super) fn prove_refusal(&mut self, intruders: u32, pair: &TruePair) -> Result<Vec<IntruderTrial>> {
-        let kinds = Intruder::from_bits(intruders);
+    pub(super) fn prove_refusal(&mut self, unauthorized_peers: u32, pair: &TruePair) -> Result<Vec<RefusalTrial>> {
+        let kinds = UnauthorizedPeer::from_bits(unauthorized_peers);
         if kinds.is_empty() {
             return Ok(Vec::new());
         }
-        self.controls.set_phase("prove that intruders are refused");
-        let leads = intruders & TM_INTRUDER_LEADS != 0;
+        self.controls.set_phase("prove that unauthorized peers are refused");
+        let leads = unauthorized_peers & TM_UNAUTHORIZED_LEADS != 0;
         let (role, peer) = if leads { (Role::Leader, &pair.follower) } else { (Role::Follower, &pair.leader) };
-        let intrusion = |kind| Intrusion {
+        let attempt = |kind| AccessAttempt {
             kind,
             system: self.job.sub_experiment.transport.system.clone(),
             plugin: self.job.plugin.clone(),
-            options: tripmeter_abi::NodeOptions { intruder: Some(kind), ..self.node_options(role, 0) },
+            options: tripmeter_abi::NodeOptions { unauthorized_peer: Some(kind), ..self.node_options(role, 0) },
             peer: peer.clone(),
             timeout_ns: LEAST_TIME.max(pair.took * PATIENCE).as_nanos() as u64,
         };
-        let intrusions: Vec<Intrusion> = kinds.into_iter().map(intrusion).collect();
-        let time = intrusions.iter().map(longest).sum::<Duration>() + PROCESS_TIME;
-        self.controls.report(&FromLeader::Intrude(intrusions));
+        let attempts: Vec<AccessAttempt> = kinds.into_iter().map(attempt).collect();
+        let time = attempts.iter().map(longest).sum::<Duration>() + PROCESS_TIME;
+        self.controls.report(&FromLeader::AttemptAccess(attempts));
         match self.controls.recv_supervisor(time)? {
-            ToWorker::Intruded(trials) => Ok(trials),
+            ToWorker::AccessAttempted(trials) => Ok(trials),
             _ => Err(Error::Failed("the supervisor's messages are out of order".to_owned())),
         }
     }

@@ -38,14 +38,14 @@ pub trait Connection: Send + 'static {
 }
 
 /// The task of a client, which calls, and hands the answers to the host.
-pub struct Errands {
+pub struct CallTask {
     queue: UnboundedSender<Bytes>,
     /// A permit for each call that may begin: with one, a place in the queue is sure.
     room: Arc<Semaphore>,
     failure: Arc<OnceLock<Error>>,
 }
 
-impl Errands {
+impl CallTask {
     /// Starts the task, with so many calls at a time. It ends with the driver's runtime, if not before.
     pub fn start<C: Connection>(driver: &Driver, connection: C, most: usize, callback: Callback) -> Self {
         let (queue, bodies) = unbounded_channel();

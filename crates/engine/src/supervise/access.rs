@@ -3,26 +3,26 @@
 use super::Run;
 use crate::channel::{Heard, Incoming};
 use crate::spawn::Worker;
-use crate::wire::{Intrusion, ToWorker};
-use crate::worker::intruder;
+use crate::wire::{AccessAttempt, ToWorker};
+use crate::worker::access;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::{Duration, Instant};
-use tripmeter_model::manifest::IntruderTrial;
+use tripmeter_model::manifest::RefusalTrial;
 
-/// How long an intruder may take to end after its last word.
+/// How long an unauthorized peer may take to end after its last word.
 const ENDING_TIME: Duration = Duration::from_secs(2);
 
 /// Lets one process try; one that crashes or hangs has not tried.
 pub(super) fn attempt(
     run: &Run<'_>,
-    intrusion: &Intrusion,
+    attempt: &AccessAttempt,
     environment: &BTreeMap<String, String>,
     log: &File,
-) -> IntruderTrial {
+) -> RefusalTrial {
     let begin = Instant::now();
-    observe(run, intrusion, environment, log).unwrap_or_else(|why| IntruderTrial {
-        kind: intrusion.kind,
+    observe(run, attempt, environment, log).unwrap_or_else(|why| RefusalTrial {
+        kind: attempt.kind,
         refused: None,
         waited_ns: begin.elapsed().as_nanos() as u64,
         why,
@@ -31,17 +31,17 @@ pub(super) fn attempt(
 
 fn observe(
     run: &Run<'_>,
-    intrusion: &Intrusion,
+    attempt: &AccessAttempt,
     environment: &BTreeMap<String, String>,
     log: &File,
-) -> Result<IntruderTrial, String> {
-    let failed = |error: std::io::Error| format!("the intruder cannot be started: {error}");
+) -> Result<RefusalTrial, String> {
+    let failed = |error: std::io::Error| format!("the unauthorized peer cannot be started: {error}");
     let mut worker = Worker::spawn(&run.options.tripmeter, environment, Some(log)).map_err(failed)?;
-    worker.send(&ToWorker::Intrude(Box::new(intrusion.clone()))).map_err(failed)?;
-    let (begin, limit) = (Instant::now(), intruder::longest(intrusion));
+    worker.send(&ToWorker::AttemptAccess(Box::new(attempt.clone()))).map_err(failed)?;
+    let (begin, limit) = (Instant::now(), access::longest(attempt));
     let mut said = Incoming::new(worker.stream.try_clone().map_err(failed)?);
     let said = loop {
-        match said.next::<IntruderTrial>(Duration::from_millis(200)) {
+        match said.next::<RefusalTrial>(Duration::from_millis(200)) {
             Ok(Heard::Message(trial)) => break Some(trial),
             Ok(Heard::Nothing) => {}
             Ok(Heard::End) | Err(_) => break None,
@@ -50,12 +50,12 @@ fn observe(
             return Err("interrupted".to_owned());
         }
         if begin.elapsed() > limit {
-            return Err(format!("the intruder hung for {} s and was killed", limit.as_secs()));
+            return Err(format!("the unauthorized peer hung for {} s and was killed", limit.as_secs()));
         }
     };
     worker.end(ENDING_TIME);
     said.ok_or_else(|| {
         let how = worker.crash().unwrap_or_else(|| "ended without a word".to_owned());
-        format!("the intruder process {how}")
+        format!("the unauthorized peer process {how}")
     })
 }

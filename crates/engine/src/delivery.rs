@@ -5,15 +5,15 @@ use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::record::Distribution;
 use crate::wire::Arrived;
-use tripmeter_model::channel::{Fate, PublisherTrial};
+use tripmeter_model::channel::{DeliveryStatus, PublisherTrial};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::rpc::CallCounts;
 use tripmeter_model::series::Series;
 use tripmeter_stats::series::Thinned;
 
-/// The stamps of one topic, publisher or client, in ticks and in the order of the numbers. A call arrives when its answer does; one
-/// that fails is damaged, and one that times out is lost.
+/// The stamps of one topic, publisher or client, in ticks and in the order of the numbers. A call arrives when its answer does;
+/// one that fails is damaged, and one that times out is lost.
 pub struct Topic<S = Schedule> {
     /// When messages were to be sent; `None`: when they were.
     pub schedule: Option<S>,
@@ -27,7 +27,7 @@ pub struct Topic<S = Schedule> {
 
 /// One message, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct Delivery {
     /// When it was to be sent.
     pub intended: u64,
     /// When it was.
@@ -35,17 +35,17 @@ pub struct Passage {
     /// When it came, if it did.
     pub arrived: Option<u64>,
     /// What became of it.
-    pub fate: Fate,
+    pub status: DeliveryStatus,
 }
 
 impl<S: Timetable> Topic<S> {
     /// Every message that was sent. Those that came more than `patience` ticks after their sending are late.
-    pub fn passages(&self, patience: u64) -> impl Iterator<Item = Passage> {
+    pub fn deliveries(&self, patience: u64) -> impl Iterator<Item = Delivery> {
         let stamps = self.sent.iter().zip(&self.arrived).zip(&self.marks).enumerate();
         stamps.map(move |(index, ((&actual, &arrived), &marks))| {
             let intended = self.schedule.as_ref().map_or(actual, |schedule| schedule.due(index));
             let arrived = (arrived != NEVER).then_some(arrived);
-            Passage { intended, actual, arrived, fate: fate(actual, arrived, marks, patience) }
+            Delivery { intended, actual, arrived, status: status(actual, arrived, marks, patience) }
         })
     }
 
@@ -58,14 +58,14 @@ impl<S: Timetable> Topic<S> {
     }
 }
 
-fn fate(actual: u64, arrived: Option<u64>, marks: u8, patience: u64) -> Fate {
+fn status(actual: u64, arrived: Option<u64>, marks: u8, patience: u64) -> DeliveryStatus {
     match arrived {
-        None if marks & DAMAGED != 0 => Fate::Damaged,
-        None => Fate::Lost,
-        Some(arrived) if arrived.saturating_sub(actual) > patience => Fate::Late,
-        Some(_) if marks & OVERTAKEN != 0 => Fate::Reordered,
-        Some(_) if marks & AGAIN != 0 => Fate::Duplicated,
-        Some(_) => Fate::Ok,
+        None if marks & DAMAGED != 0 => DeliveryStatus::Damaged,
+        None => DeliveryStatus::Lost,
+        Some(arrived) if arrived.saturating_sub(actual) > patience => DeliveryStatus::Late,
+        Some(_) if marks & OVERTAKEN != 0 => DeliveryStatus::Reordered,
+        Some(_) if marks & AGAIN != 0 => DeliveryStatus::Duplicated,
+        Some(_) => DeliveryStatus::Ok,
     }
 }
 
@@ -137,15 +137,15 @@ impl Tally {
         &mut self,
         topics: &[Topic<S>],
         arrived: &[Arrived],
-        mut row: impl FnMut(usize, usize, &Passage),
+        mut row: impl FnMut(usize, usize, &Delivery),
     ) {
         self.pieces += 1;
         for (at, topic) in topics.iter().enumerate() {
             let pace = &mut self.paces[at];
             (pace.0, pace.1) = (pace.0 + topic.sent.len() as u64, pace.1 + topic.elapsed());
-            for (index, passage) in topic.passages(self.patience).enumerate() {
-                self.count(&passage, at);
-                row(at, index, &passage);
+            for (index, delivery) in topic.deliveries(self.patience).enumerate() {
+                self.count(&delivery, at);
+                row(at, index, &delivery);
             }
         }
         self.arrived.resize(self.arrived.len().max(arrived.len()), Arrived::default());
@@ -154,13 +154,13 @@ impl Tally {
         }
     }
 
-    fn count(&mut self, passage: &Passage, topic: usize) {
-        let Passage { intended, actual, arrived, fate } = *passage;
+    fn count(&mut self, delivery: &Delivery, topic: usize) {
+        let Delivery { intended, actual, arrived, status } = *delivery;
         let lateness = actual.saturating_sub(intended);
         self.lateness.record(self.timebase.to_ns(lateness));
         self.behind += u64::from(lateness as f64 > self.period);
-        self.late[topic] += u64::from(fate == Fate::Late);
-        let Some(arrived) = arrived.filter(|_| fate.is_received()) else { return };
+        self.late[topic] += u64::from(status == DeliveryStatus::Late);
+        let Some(arrived) = arrived.filter(|_| status.is_received()) else { return };
         if arrived < actual {
             self.before_sent += 1;
             return;
@@ -284,9 +284,19 @@ mod tests {
         let topic = topic(&sent, &arrived, &[0, OVERTAKEN | AGAIN, 0, 0, DAMAGED, AGAIN]);
         let counted = Arrived { received: 4, duplicated: 2, reordered: 1, damaged: 1, ..Arrived::default() };
         let (mut tally, mut rows) = (tally(Raw::Csv), Vec::new());
-        tally.add(&[topic], &[counted], |topic, index, passage| rows.push((topic, index, passage.fate)));
-        let fates = [Fate::Ok, Fate::Reordered, Fate::Late, Fate::Lost, Fate::Damaged, Fate::Duplicated];
-        assert_eq!(rows, fates.into_iter().enumerate().map(|(index, fate)| (0, index, fate)).collect::<Vec<_>>());
+        tally.add(&[topic], &[counted], |topic, index, delivery| rows.push((topic, index, delivery.status)));
+        let statuses = [
+            DeliveryStatus::Ok,
+            DeliveryStatus::Reordered,
+            DeliveryStatus::Late,
+            DeliveryStatus::Lost,
+            DeliveryStatus::Damaged,
+            DeliveryStatus::Duplicated,
+        ];
+        assert_eq!(
+            rows,
+            statuses.into_iter().enumerate().map(|(index, status)| (0, index, status)).collect::<Vec<_>>()
+        );
         let counts = Counts { sent: 6, received: 3, lost: 1, late: 1, duplicated: 2, reordered: 1, damaged: 1 };
         assert_eq!((tally.counts(), tally.behind, tally.before_sent), (counts, 0, 0));
         let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());

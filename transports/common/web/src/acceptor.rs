@@ -23,17 +23,17 @@ pub async fn accept(listener: &TcpListener, port: u16) -> Result<TcpStream> {
 
 /// A thread that goes on accepting, on the terms on which the leader was accepted, so that whoever must not be let in can
 /// be seen to be refused. It sleeps while nobody comes.
-pub struct Door {
+pub struct Acceptor {
     closing: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Door {
+impl Acceptor {
     /// Has `serve` serve whoever comes, in a thread of that name, until this is dropped.
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn open<F>(listener: Listener, name: &str, serve: impl Fn(TcpStream) -> F + Send + 'static) -> Result<Self>
+    pub fn start<F>(listener: Listener, name: &str, serve: impl Fn(TcpStream) -> F + Send + 'static) -> Result<Self>
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -53,7 +53,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for Acceptor {
     fn drop(&mut self) {
         self.closing.notify_one();
         if let Some(thread) = self.thread.take() {

@@ -12,16 +12,16 @@
 #include <mutex>
 #include <thread>
 
-class Courier {
+class SendThread {
 public:
-    // `send` is called in the courier's thread, once per submission.
-    explicit Courier(std::function<void()> send)
+    // `send` is called in the send_thread's thread, once per submission.
+    explicit SendThread(std::function<void()> send)
         : send_(std::move(send))
         , thread_([this] { run(); })
     {
     }
 
-    ~Courier()
+    ~SendThread()
     {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
@@ -31,8 +31,8 @@ public:
         thread_.join();
     }
 
-    Courier(const Courier&) = delete;
-    Courier& operator=(const Courier&) = delete;
+    SendThread(const SendThread&) = delete;
+    SendThread& operator=(const SendThread&) = delete;
 
     // Calls `prepare` and has what it prepared sent; false if the one before was not taken over within the time-out.
     template <typename Prepare>

@@ -5,18 +5,18 @@ use super::parallel::{FollowerSide, Parallel};
 use super::pool::{ThreadPool, look_ns};
 use super::trials::end_of;
 use super::{Error, Result};
+use crate::delivery::Topic;
 use crate::lanes::{Publication, Published};
 use crate::measure::End;
 use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::publish::{Sending, Sleep};
 use crate::memory::{filled, reserved};
-use crate::passage::Topic;
 use crate::replay::Times;
 use crate::wire::{Arrived, Begin, Task};
 use tripmeter_model::channel::Used;
 
 /// What is published, on every topic.
-pub(super) struct Programme<'p, 'r> {
+pub(super) struct Workload<'p, 'r> {
     /// Of each topic.
     pub topics: Vec<TopicPlan>,
     /// When the messages of one of so many topics are due, if the first of all is due at that tick.
@@ -35,8 +35,8 @@ pub(super) struct TopicPlan {
     pub publisher: u32,
 }
 
-/// What came of a programme.
-pub(super) struct Played<'r> {
+/// What came of a workload.
+pub(super) struct PublishedTopics<'r> {
     pub topics: Vec<Topic<Times<'r>>>,
     pub arrived: Vec<Arrived>,
     /// How often the transport was full.
@@ -56,22 +56,26 @@ pub(super) struct Played<'r> {
 
 impl Leader {
     /// Publishes on all topics; the follower notes what comes.
-    pub(super) fn play<'r>(&mut self, session: &mut Session<'_>, programme: &Programme<'_, 'r>) -> Result<Played<'r>> {
+    pub(super) fn publish_all<'r>(
+        &mut self,
+        session: &mut Session<'_>,
+        workload: &Workload<'_, 'r>,
+    ) -> Result<PublishedTopics<'r>> {
         let topics = session.lanes.len();
         let (pool, sending) = (&ThreadPool::new(topics), Sending::of(topics));
-        let messages: Vec<u64> = programme.topics.iter().map(|topic| topic.messages).collect();
+        let messages: Vec<u64> = workload.topics.iter().map(|topic| topic.messages).collect();
         let sent = messages.iter().map(|count| filled(u64::MAX, *count, "times of sending"));
         let mut sent = sent.collect::<std::result::Result<Vec<_>, _>>()?;
         let sequence = session.sequence;
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(topics) };
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
-        let places = settings.zip(&sending).zip(&programme.topics);
+        let places = settings.zip(&sending).zip(&workload.topics);
         let works = session.lanes.iter_mut().zip(&mut sent).zip(places).enumerate();
         let works = works.map(|(index, ((lane, sent), ((setting, sending), topic)))| {
             move |begin: u64| {
-                let times = (programme.times)(begin, index);
+                let times = (workload.times)(begin, index);
                 let TopicPlan { length, publisher, .. } = *topic;
-                let deadline = programme.capped;
+                let deadline = workload.capped;
                 let plan = Publication { times, rest, length, sequence, publisher, deadline, sending };
                 lane.publish_due(setting, plan, sent)
             }
@@ -95,13 +99,13 @@ impl Leader {
         let arrived = arrived.unwrap_or_else(|| logs.iter().map(ArrivalLog::arrived).collect());
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
         let topics = sent.into_iter().zip(logs).enumerate().map(|(topic, (sent, log))| Topic {
-            schedule: Some((programme.times)(begin, topic)),
+            schedule: Some((workload.times)(begin, topic)),
             sent,
             arrived: log.ticks.to_vec(),
             marks: log.marks.to_vec(),
         });
         let (topics, refused) = (topics.collect(), ended.iter().map(|published| published.refused).sum());
         let end = end_of(ended.iter().map(|published| published.end));
-        Ok(Played { topics, arrived, refused, end, broken, begin, until, own, others })
+        Ok(PublishedTopics { topics, arrived, refused, end, broken, begin, until, own, others })
     }
 }

@@ -9,14 +9,14 @@ use tripmeter_abi::{Error, Message, Result};
 use tripmeter_web::host::Body;
 use tripmeter_web::reason::reason;
 
-/// Rooms for messages that arrive in pieces, each used again once its message is released.
+/// Buffers for messages that arrive in pieces, each used again once its message is released.
 #[derive(Clone)]
-pub(crate) struct Rooms {
+pub(crate) struct BufferPool {
     free: Arc<Mutex<Vec<Vec<u8>>>>,
     most_bytes: usize,
 }
 
-impl Rooms {
+impl BufferPool {
     /// For messages of at most so many bytes.
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self { free: Arc::default(), most_bytes }
@@ -26,9 +26,9 @@ impl Rooms {
         work(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn take(&self) -> Room {
+    fn take(&self) -> Buffer {
         let bytes = self.with_free(Vec::pop).unwrap_or_else(|| Vec::with_capacity(self.most_bytes));
-        Room { bytes, rooms: self.clone() }
+        Buffer { bytes, buffers: self.clone() }
     }
 
     /// The whole of a body.
@@ -37,7 +37,7 @@ impl Rooms {
     /// If it breaks off, or is too long.
     pub(crate) async fn gather(&self, mut body: Incoming) -> Result<Arrival> {
         let mut whole = Bytes::new();
-        let mut room: Option<Room> = None;
+        let mut gathered: Option<Buffer> = None;
         let mut length = 0;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Error::closed(format!("a message broke off: {}", reason(&error))))?;
@@ -46,13 +46,13 @@ impl Rooms {
             if length > self.most_bytes {
                 return Err(Error::failed(format!("message of over {} bytes, the most expected", self.most_bytes)));
             }
-            match &mut room {
+            match &mut gathered {
                 None if whole.is_empty() => whole = piece,
                 None => {
                     let mut joined = self.take();
                     joined.bytes.extend_from_slice(&whole);
                     joined.bytes.extend_from_slice(&piece);
-                    room = Some(joined);
+                    gathered = Some(joined);
                 }
                 Some(joined) => joined.bytes.extend_from_slice(&piece),
             }
@@ -60,21 +60,21 @@ impl Rooms {
                 break;
             }
         }
-        Ok(room.map_or(Arrival::Whole(whole), Arrival::Joined))
+        Ok(gathered.map_or(Arrival::Whole(whole), Arrival::Joined))
     }
 }
 
-/// A room that is used; it goes back when dropped.
-pub(crate) struct Room {
+/// A buffer in use; it goes back when dropped.
+pub(crate) struct Buffer {
     bytes: Vec<u8>,
-    rooms: Rooms,
+    buffers: BufferPool,
 }
 
-impl Drop for Room {
+impl Drop for Buffer {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        self.rooms.with_free(|free| free.push(bytes));
+        self.buffers.with_free(|free| free.push(bytes));
     }
 }
 
@@ -83,14 +83,14 @@ pub(crate) enum Arrival {
     /// In one piece, where hyper has read it to.
     Whole(Bytes),
     /// In several.
-    Joined(Room),
+    Joined(Buffer),
 }
 
 impl Body for Arrival {
     fn message(&self) -> Result<Message> {
         let bytes: &[u8] = match self {
             Self::Whole(bytes) => bytes,
-            Self::Joined(room) => &room.bytes,
+            Self::Joined(buffer) => &buffer.bytes,
         };
         Ok(Message { data: bytes.as_ptr(), length: bytes.len(), token: null_mut() })
     }
