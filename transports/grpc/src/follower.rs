@@ -32,7 +32,7 @@ pub(crate) struct Opened {
 
 /// Where the service puts what comes; for those that the acceptor takes there is none: greetings are answered, and streams are empty.
 #[derive(Clone)]
-pub(crate) struct Service {
+pub(crate) struct Handler {
     /// Takes messages with the number of their call; of a run with a stream there is none.
     pub requests: Option<RequestSink<Bytes>>,
     pub opened: UnboundedSender<Opened>,
@@ -41,20 +41,20 @@ pub(crate) struct Service {
     pub next: Arc<AtomicU64>,
 }
 
-impl Service {
+impl Handler {
     async fn unary(
-        service: Option<Self>,
+        handler: Option<Self>,
         number: u64,
         request: Request<Payload>,
     ) -> std::result::Result<Response<Payload>, Status> {
         let data = request.into_inner().data;
-        match service {
-            Some(service) if data.is_empty() => service.greeted.notify_one(),
+        match handler {
+            Some(handler) if data.is_empty() => handler.greeted.notify_one(),
             None if data.is_empty() => {}
             None => return Err(Status::permission_denied("this run has its leader")),
-            Some(service) => {
+            Some(handler) => {
                 let (answer, answered) = oneshot::channel();
-                if let Some(requests) = service.requests {
+                if let Some(requests) = handler.requests {
                     requests.put(number, Arrived { body: data, answer });
                 }
                 let data = answered.await.unwrap_or_default();
@@ -65,39 +65,48 @@ impl Service {
     }
 
     async fn stream(
-        service: Option<Self>,
+        handler: Option<Self>,
         request: Request<Streaming<Payload>>,
     ) -> std::result::Result<Response<ReceiverStream<std::result::Result<Payload, Status>>>, Status> {
-        let (answers, out) = channel(service.as_ref().map_or(1, |service| service.queued));
+        let (answers, out) = channel(handler.as_ref().map_or(1, |handler| handler.queued));
         // Whoever comes to the acceptor gets a stream that ends at once.
-        if let Some(service) = service {
-            let _ = service.opened.send(Opened { messages: request.into_inner(), answers });
+        if let Some(handler) = handler {
+            let _ = handler.opened.send(Opened { messages: request.into_inner(), answers });
         }
         Ok(Response::new(ReceiverStream::new(out)))
     }
 }
 
-async fn dispatch(service: Option<Service>, number: u64, request: http::Request<Body>) -> http::Response<Body> {
+async fn dispatch(handler: Option<Handler>, number: u64, request: http::Request<Body>) -> http::Response<Body> {
     let mut server = Grpc::new(Codec::default()).max_decoding_message_size(usize::MAX);
     match request.uri().path() {
-        UNARY => server.unary(tower::service_fn(|request| Service::unary(service.clone(), number, request)), request).await,
-        STREAM => server.streaming(tower::service_fn(|request| Service::stream(service.clone(), request)), request).await,
+        UNARY => {
+            server.unary(tower::service_fn(|request| Handler::unary(handler.clone(), number, request)), request).await
+        }
+        STREAM => {
+            server.streaming(tower::service_fn(|request| Handler::stream(handler.clone(), request)), request).await
+        }
         _ => Status::unimplemented("no such method").into_http(),
     }
 }
 
 /// Serves one connection, with TLS around it if there is an acceptor; returns once calls may come.
-async fn serve(stream: TcpStream, tls: Option<&TlsAcceptor>, settings: &Settings, service: Option<Service>) -> Result<()> {
+async fn serve(
+    stream: TcpStream,
+    tls: Option<&TlsAcceptor>,
+    settings: &Settings,
+    handler: Option<Handler>,
+) -> Result<()> {
     stream.set_nodelay(settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;
     let stream = match tls {
         None => Stream::new(stream),
         Some(tls) => Stream::new(accept(tls, stream).await?),
     };
     let service = tower::service_fn(move |request| {
-        let service = service.clone();
+        let handler = handler.clone();
         // Before anything of the call is awaited.
-        let number = service.as_ref().map_or(0, |service| service.next.fetch_add(1, Relaxed));
-        async move { Ok::<_, Infallible>(dispatch(service, number, request).await) }
+        let number = handler.as_ref().map_or(0, |handler| handler.next.fetch_add(1, Relaxed));
+        async move { Ok::<_, Infallible>(dispatch(handler, number, request).await) }
     });
     let served = Server::builder()
         .initial_stream_window_size(settings.stream_window)
@@ -128,14 +137,14 @@ impl Called {
     }
 
     /// Serves the leader, which has greeted. With TLS, an acceptor goes on for whoever else may come.
-    pub(crate) async fn connect(self, peer: &[u8], service: Service) -> Result<Option<Acceptor>> {
+    pub(crate) async fn connect(self, peer: &[u8], handler: Handler) -> Result<Option<Acceptor>> {
         let port = os::peer_port(peer)?;
         let failed = |error| Error::os("accepting the leader", error);
         let after = self.listener.try_clone().map_err(failed)?;
         let listener = TcpListener::from_std(self.listener).map_err(failed)?;
         let stream = acceptor::accept(&listener, port).await?;
-        let greeted = service.greeted.clone();
-        serve(stream, self.tls.as_ref(), &self.settings, Some(service)).await?;
+        let greeted = handler.greeted.clone();
+        serve(stream, self.tls.as_ref(), &self.settings, Some(handler)).await?;
         greeted.notified().await;
         let (tls, settings) = (self.tls, self.settings);
         // Answers the greetings of whoever has been accepted.

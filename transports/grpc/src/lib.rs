@@ -25,8 +25,8 @@ use stream::{Opening, StreamEnd};
 use tokio::runtime::Runtime;
 use tripmeter_abi::os;
 use tripmeter_abi::{
-    Description, UnauthorizedPeer, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
-    Variant, Wait, export_transport, locked_version, raw,
+    Description, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
+    UnauthorizedPeer, Variant, Wait, export_transport, locked_version, raw,
 };
 use tripmeter_web::driver::{self, Driver};
 use tripmeter_web::tls;

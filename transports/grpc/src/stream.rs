@@ -1,6 +1,6 @@
 //! Variant `stream`: one call for all messages. Both ends are alike once it is open.
 
-use crate::follower::{Called, Service};
+use crate::follower::{Called, Handler};
 use crate::leader::{Caller, gone, stream};
 use crate::settings::Settings;
 use crate::wire::Payload;
@@ -77,8 +77,8 @@ async fn lead(caller: Caller, peer: &[u8], queued: usize) -> Result<Open> {
 
 async fn follow(called: Called, peer: &[u8], queued: usize) -> Result<Open> {
     let (opened, mut streams) = unbounded_channel();
-    let service = Service { requests: None, opened, greeted: Arc::new(Notify::new()), queued, next: Arc::default() };
-    let acceptor = called.connect(peer, service).await?;
+    let handler = Handler { requests: None, opened, greeted: Arc::new(Notify::new()), queued, next: Arc::default() };
+    let acceptor = called.connect(peer, handler).await?;
     let opened = streams.recv().await.ok_or_else(|| Error::failed("the leader opened no stream"))?;
     let (out, messages) = (Out::Responses(opened.answers), Some(opened.messages));
     Ok(Open { out, messages, _channel: None, _acceptor: acceptor })

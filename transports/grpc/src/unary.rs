@@ -1,6 +1,6 @@
 //! Variant `unary`: a call per message.
 
-use crate::follower::{Called, Service};
+use crate::follower::{Called, Handler};
 use crate::leader::{Caller, call};
 use crate::settings::Settings;
 use bytes::Bytes;
@@ -14,8 +14,8 @@ use tonic::transport::Channel;
 use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, Result};
 use tripmeter_web::acceptor::Acceptor;
+use tripmeter_web::call_task::{self, CallTask, Connection, poll_waiting};
 use tripmeter_web::driver::Driver;
-use tripmeter_web::call_task::{self, Connection, CallTask, poll_waiting};
 use tripmeter_web::host::{Host, RequestSink, message, untakable};
 use tripmeter_web::order::{Arrived, Ordered};
 
@@ -206,14 +206,15 @@ impl Link for Service {
             }
         };
         let (opened, _) = unbounded_channel();
-        let service = Service {
+        let handler = Handler {
             requests: Some(requests),
             opened,
             greeted: Arc::new(Notify::new()),
             queued: self.settings.in_flight,
             next: Arc::default(),
         };
-        self.acceptor = self.driver.finish(timeout_ns, "a connection from the leader", called.connect(peer, service))?;
+        self.acceptor =
+            self.driver.finish(timeout_ns, "a connection from the leader", called.connect(peer, handler))?;
         Ok(())
     }
 

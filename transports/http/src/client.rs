@@ -1,7 +1,7 @@
 //! The leader's end: sends requests and waits for their responses.
 
-use crate::connection::{Answer, Requests};
 use crate::buffer_pool::{Arrival, BufferPool};
+use crate::connection::{Answer, Requests};
 use crate::settings::Settings;
 use bytes::Bytes;
 use hyper::Method;
@@ -11,8 +11,8 @@ use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, Result, os};
+use tripmeter_web::call_task::{CallTask, Connection, poll_waiting};
 use tripmeter_web::driver::Driver;
-use tripmeter_web::call_task::{Connection, CallTask, poll_waiting};
 use tripmeter_web::host::{Body, untakable};
 use tripmeter_web::loopback;
 

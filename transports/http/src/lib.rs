@@ -13,9 +13,9 @@
 //! each link has a runtime that runs in a thread of its own, and the host handles a message there, within the task that
 //! has received it.
 
+mod buffer_pool;
 mod client;
 mod connection;
-mod buffer_pool;
 mod server;
 mod settings;
 
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tripmeter_abi::os;
 use tripmeter_abi::{
-    Description, UnauthorizedPeer, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
-    Variant, Wait, export_transport, locked_version, raw,
+    Description, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
+    UnauthorizedPeer, Variant, Wait, export_transport, locked_version, raw,
 };
 use tripmeter_web::driver::{self, Driver};
 use tripmeter_web::tls;

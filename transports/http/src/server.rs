@@ -1,7 +1,7 @@
 //! The follower's end: requests are handed to the host one by one, and answered when it says so.
 
-use crate::connection::{Content, serve};
 use crate::buffer_pool::{Arrival, BufferPool};
+use crate::connection::{Content, serve};
 use crate::settings::Settings;
 use bytes::Bytes;
 use http_body_util::Full;
@@ -69,14 +69,14 @@ impl Server {
 }
 
 /// What answers the requests of the leader.
-struct Service {
+struct Handler {
     requests: RequestSink<Brought>,
     buffers: BufferPool,
     greeted: Arc<Notify>,
     next: Cell<u64>,
 }
 
-impl Service {
+impl Handler {
     /// The response to a request; those with a message are numbered before anything of them is awaited.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Content>> + Send + use<> {
         let (requests, buffers, greeted) = (self.requests.clone(), self.buffers.clone(), self.greeted.clone());
@@ -124,11 +124,11 @@ impl Link for Server {
             }
         };
         let greeted = Arc::new(Notify::new());
-        let service = Service { requests, buffers: self.buffers.clone(), greeted: greeted.clone(), next: Cell::new(0) };
+        let handler = Handler { requests, buffers: self.buffers.clone(), greeted: greeted.clone(), next: Cell::new(0) };
         self.driver.finish(timeout_ns, "a connection from the leader", async {
             let listener = TcpListener::from_std(listener).map_err(failed)?;
             let stream = accept(&listener, port).await?;
-            serve(stream, self.tls.as_ref(), &self.settings, move |request| service.answer(request)).await?;
+            serve(stream, self.tls.as_ref(), &self.settings, move |request| handler.answer(request)).await?;
             greeted.notified().await;
             Ok(())
         })?;

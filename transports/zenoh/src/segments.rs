@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Error, Result};
@@ -37,30 +38,26 @@ impl Turn {
     }
 }
 
-/// A turn in which something is made. What zenoh could only make in part, which it tells by an error or by a panic, has a
-/// name, and nobody maps it: dropped before it is finished, this makes zenoh remove it.
-struct Making {
-    turn: Turn,
-    is_finished: bool,
-}
-
-impl Drop for Making {
-    fn drop(&mut self) {
-        // Out of turn it could be what another process is about to lock.
-        if !self.is_finished && self.turn.0.is_some() {
-            zenoh::shm::cleanup_orphaned_shm_segments();
-        }
-    }
-}
-
-/// What `work` makes, in a turn; noted before the peers have connected, which they may never do.
+/// What `work` makes, in a turn; noted before the peers have connected, which they may never do. What zenoh could only make
+/// in part has a name, and nobody maps it: zenoh removes it.
+///
+/// # Errors
+/// If it fails; also if zenoh panics, as it does without space for its tables.
 pub(crate) fn make<T>(scratch: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let mut making = Making { turn: Turn::wait(), is_finished: false };
-    let made = work()?;
-    making.is_finished = true;
+    let turn = Turn::wait();
+    let made = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let free = crate::memory::free_bytes().map_or_else(|_| "?".to_owned(), |bytes| bytes.to_string());
+        Err(Error::failed(format!(
+            "zenoh panicked while it made shared memory: {free} bytes are free in {PLACE}; free some"
+        )))
+    });
+    // Out of turn it could be what another process is about to lock.
+    if made.is_err() && turn.0.is_some() {
+        zenoh::shm::cleanup_orphaned_shm_segments();
+    }
     // What another process has removed is found when the peers have connected.
     let _ = note(scratch);
-    Ok(made)
+    made
 }
 
 /// What `line` of maps maps of zenoh's, and whether its name is gone.
