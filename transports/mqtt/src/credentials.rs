@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tripmeter_abi::{Error, UnauthorizedPeer, Result, Status};
+use tripmeter_abi::{Error, Result, Status, UnauthorizedPeer};
 
 /// Files in the folder of a run.
 pub(crate) const AUTHORITY: &str = "authority.pem";

@@ -18,8 +18,8 @@ use broker::Broker;
 use link::MqttLink;
 use settings::Settings;
 use tripmeter_abi::{
-    Description, UnauthorizedPeer, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, System, Variant, Wait,
-    export_transport, os,
+    Description, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, System, UnauthorizedPeer,
+    Variant, Wait, export_transport, os,
 };
 
 /// The system `mqtt`.
@@ -61,7 +61,8 @@ impl System for Mqtt {
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(options)?;
         broker::check(&settings)?;
-        let unauthorized_peers = if settings.is_secured { UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() } else { 0 };
+        let unauthorized_peers =
+            if settings.is_secured { UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() } else { 0 };
         Ok(Limits { max_payload_bytes: settings::most_payload_bytes()?, packet_bytes: 0, unauthorized_peers })
     }
 

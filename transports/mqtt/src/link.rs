@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 use tripmeter_abi::blocks::Blocks;
 use tripmeter_abi::os::Deadline;
 use tripmeter_abi::{
-    Callback, Error, UnauthorizedPeer, Link, LinkOptions, Loan, Message, NodeOptions, Pattern, Result, Role, Wait,
+    Callback, Error, Link, LinkOptions, Loan, Message, NodeOptions, Pattern, Result, Role, UnauthorizedPeer, Wait,
 };
 
 /// A link of either way, chosen when it connects.

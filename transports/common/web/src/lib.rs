@@ -1,8 +1,8 @@
 //! What the transports over HTTP share: who runs tokio, which call is answered when, and TLS. No transport by itself.
 
 pub mod acceptor;
-pub mod driver;
 pub mod call_task;
+pub mod driver;
 pub mod host;
 pub mod order;
 pub mod reason;

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
-use tripmeter_abi::{Error, UnauthorizedPeer, NodeOptions, Result};
+use tripmeter_abi::{Error, NodeOptions, Result, UnauthorizedPeer};
 
 /// The only address that a certificate is good for.
 pub const HOST: &str = "127.0.0.1";
