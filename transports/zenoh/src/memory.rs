@@ -139,20 +139,6 @@ fn lockable_bytes() -> Option<u64> {
     (!may_lock_more).then_some(limit.rlim_cur)
 }
 
-/// Bytes that are free for shared memory.
-///
-/// # Errors
-/// If the system does not tell.
-pub(crate) fn free_bytes() -> Result<u64> {
-    // SAFETY: all fields of the block are numbers, for which zero is a value.
-    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path is NUL-terminated and the block is writable.
-    if unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &raw mut found) } != 0 {
-        return Err(Error::last_os("asking for the free space of /dev/shm"));
-    }
-    Ok(found.f_bavail * found.f_frsize)
-}
-
 /// The largest message for which all chunks of both directions fit into the shared memory that is free now, and into what
 /// this process may lock, since zenoh locks all of it, in bytes.
 ///
@@ -163,5 +149,5 @@ pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
     // Those of the sender, and of all that answer it.
     let mapped = chunks / 2 * (1 + u64::from(options.follower_count.max(1)));
     let lockable = lockable_bytes().map_or(u64::MAX, |bytes| bytes.saturating_sub(TABLES_BYTES) / mapped);
-    Ok((free_bytes()?.saturating_sub(TABLES_BYTES) / chunks).min(lockable) / 4096 * 4096)
+    Ok((segments::free_bytes()?.saturating_sub(TABLES_BYTES) / chunks).min(lockable) / 4096 * 4096)
 }

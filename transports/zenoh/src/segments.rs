@@ -38,6 +38,20 @@ impl Turn {
     }
 }
 
+/// Bytes that are free for shared memory.
+///
+/// # Errors
+/// If the system does not tell.
+pub(crate) fn free_bytes() -> Result<u64> {
+    // SAFETY: all fields of the block are numbers, for which zero is a value.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is NUL-terminated and the block is writable.
+    if unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &raw mut found) } != 0 {
+        return Err(Error::last_os("asking for the free space of /dev/shm"));
+    }
+    Ok(found.f_bavail * found.f_frsize)
+}
+
 /// What `work` makes, in a turn; noted before the peers have connected, which they may never do. What zenoh could only make
 /// in part has a name, and nobody maps it: zenoh removes it.
 ///
@@ -46,7 +60,7 @@ impl Turn {
 pub(crate) fn make<T>(scratch: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let turn = Turn::wait();
     let made = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let free = crate::memory::free_bytes().map_or_else(|_| "?".to_owned(), |bytes| bytes.to_string());
+        let free = free_bytes().map_or_else(|_| "?".to_owned(), |bytes| bytes.to_string());
         Err(Error::failed(format!(
             "zenoh panicked while it made shared memory: {free} bytes are free in {PLACE}; free some"
         )))
