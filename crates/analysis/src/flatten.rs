@@ -247,15 +247,7 @@ fn of_counts(trial: &mut Trial, stream: &Stream, counts: &Counts) {
 
 fn of_process(trial: &mut Trial, process: Process, used: &Used) {
     let stream = Stream::process(process);
-    for (figure, value) in [
-        (Figure::Window, used.window_ns),
-        (Figure::CpuTime, used.cpu_time_ns),
-        (Figure::VoluntarySwitches, used.voluntary_switches),
-        (Figure::InvoluntarySwitches, used.involuntary_switches),
-        (Figure::PeakMemory, used.peak_memory_bytes),
-    ] {
-        trial.put(&stream, figure, value as f64);
-    }
+    used.figures().for_each(|(figure, value)| trial.put(&stream, figure, value));
 }
 
 fn interval(bounds: Bounds) -> Interval {

@@ -1,5 +1,6 @@
 //! Pattern `channel`: messages published at a fixed rate, or as they were recorded, and when they arrived.
 
+use crate::figure::Figure;
 use crate::manifest::{Bounds, Counts};
 use crate::series::Series;
 use schemars::JsonSchema;
@@ -228,6 +229,19 @@ impl Used {
     /// Processor time in per cent of one core.
     pub fn cpu_percent(&self) -> f64 {
         self.cpu_time_ns as f64 * 100.0 / self.window_ns.max(1) as f64
+    }
+
+    /// Its figures, of one trial.
+    pub fn figures(&self) -> impl Iterator<Item = (Figure, f64)> {
+        [
+            (Figure::Window, self.window_ns),
+            (Figure::CpuTime, self.cpu_time_ns),
+            (Figure::VoluntarySwitches, self.voluntary_switches),
+            (Figure::InvoluntarySwitches, self.involuntary_switches),
+            (Figure::PeakMemory, self.peak_memory_bytes),
+        ]
+        .map(|(figure, value)| (figure, value as f64))
+        .into_iter()
     }
 
     /// Context switches of either kind per second.
