@@ -221,6 +221,9 @@ pub struct Used {
     pub voluntary_switches: u64,
     /// How often a processor was taken away.
     pub involuntary_switches: u64,
+    /// Page faults, served from memory or from a disk.
+    #[serde(default)]
+    pub page_faults: u64,
     /// Most memory that the process has had so far (`VmHWM`), in bytes: with our own buffers of samples.
     pub peak_memory_bytes: u64,
 }
@@ -238,6 +241,7 @@ impl Used {
             (Figure::CpuTime, self.cpu_time_ns),
             (Figure::VoluntarySwitches, self.voluntary_switches),
             (Figure::InvoluntarySwitches, self.involuntary_switches),
+            (Figure::PageFaults, self.page_faults),
             (Figure::PeakMemory, self.peak_memory_bytes),
         ]
         .map(|(figure, value)| (figure, value as f64))
@@ -256,6 +260,7 @@ impl std::ops::AddAssign for Used {
         self.cpu_time_ns += other.cpu_time_ns;
         self.voluntary_switches += other.voluntary_switches;
         self.involuntary_switches += other.involuntary_switches;
+        self.page_faults += other.page_faults;
         self.peak_memory_bytes = self.peak_memory_bytes.max(other.peak_memory_bytes);
     }
 }

@@ -137,6 +137,7 @@ figures! {
     CpuPeak = "cpu_peak_share", Share, Lower, Max, "most CPU time in 100 ms, as a share of one CPU";
     VoluntarySwitches = "voluntary_switches", Count, Lower, Median, "times that a process gave up its CPU";
     InvoluntarySwitches = "involuntary_switches", Count, Lower, Median, "times that a process lost its CPU";
+    PageFaults = "page_faults", Count, Lower, Median, "page faults of a process, from memory or a disk";
     PeakMemory = "peak_memory_bytes", Bytes, Lower, Max, "most memory of a process so far, our samples included";
     LinesWritten = "lines", Count, Neither, Sum, "lines that a logger wrote, damaged ones included";
     LinesBytes = "lines_bytes", Bytes, Neither, Sum, "bytes of these lines, line breaks included";

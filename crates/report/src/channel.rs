@@ -221,6 +221,7 @@ pub mod tests {
             cpu_time_ns,
             voluntary_switches: 4000,
             involuntary_switches: 2,
+            page_faults: 25,
             peak_memory_bytes,
         };
         let trial = |offered_hz: &f64| ChannelTrial {

@@ -121,6 +121,7 @@ impl Window {
             cpu_time_ns: after.cpu_time_ns - self.before.cpu_time_ns,
             voluntary_switches: after.voluntary_switches - self.before.voluntary_switches,
             involuntary_switches: after.involuntary_switches - self.before.involuntary_switches,
+            page_faults: after.minor_faults + after.major_faults - self.before.minor_faults - self.before.major_faults,
             peak_memory_bytes: os::peak_memory_bytes(),
         }
     }
