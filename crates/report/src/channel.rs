@@ -9,7 +9,7 @@ use tripmeter_model::manifest::Counts;
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::losses::{Losses, gone};
 
-const HEADER: [&str; 21] = [
+const HEADER: [&str; 22] = [
     "transport",
     "wait",
     "touch",
@@ -29,6 +29,7 @@ const HEADER: [&str; 21] = [
     "late/dup.\n[n]",
     "CPU\n[%]",
     "switches\n[/s]",
+    "faults\n[/msg]",
     "memory\n[MB]",
     "path\nproof",
 ];
@@ -41,9 +42,9 @@ time: response = from when a message was to be sent until it came, service = fro
 readings of one clock. publishers: of each topic. offered, achieved: messages per second of each of them, to be sent and
 sent; !: the rate was missed.
 loss: messages lost, late or damaged, of those sent; late/dup.: those that came after the loss time-out, and those that came
-more than once. CPU: user and system, in per cent of one core; switches: context switches; memory: the most that was resident,
-our buffers of samples included, MB = 1000000 bytes. These three are of the publishing process in the line of response, and of
-the subscribing one in the line of service.
+more than once. CPU: user and system, in per cent of one core; switches: context switches; faults: page faults per message;
+memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These four are of the publishing
+process in the line of response, and of the subscribing one in the line of service.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
 a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
@@ -104,8 +105,8 @@ impl Row<'_> {
         ];
         response[..NAMING].clone_from_slice(&naming);
         let counts = self.counts();
-        response[HEADER.len() - 6] = share(&self.lost());
-        response[HEADER.len() - 5] = format!("{}/{}", counts.late, counts.duplicated);
+        response[HEADER.len() - 7] = share(&self.lost());
+        response[HEADER.len() - 6] = format!("{}/{}", counts.late, counts.duplicated);
         response[HEADER.len() - 1] = proof(self.sub).to_owned();
         [
             response,
@@ -126,12 +127,13 @@ impl Row<'_> {
         used: fn(&ChannelTrial) -> Option<Used>,
     ) -> [String; HEADER.len()] {
         let latencies: Vec<Latency> = self.trials.iter().filter_map(|trial| latency(trial)).collect();
-        let used: Vec<Used> = self.trials.iter().filter_map(|trial| used(trial)).collect();
+        let used: Vec<(Used, u64)> =
+            self.trials.iter().filter_map(|trial| Some((used(trial)?, trial.counts.sent))).collect();
         let [mean, p50, p90, p99, p999, max] =
             latency_columns(&latencies, self.sub.rounds, self.trials.first().and_then(|trial| within(trial)));
-        let [cpu, switches, memory] = used_columns(&used, self.sub.rounds);
+        let [cpu, switches, faults, memory] = used_columns(&used, self.sub.rounds);
         let (loss, odd) = (String::new(), String::new());
-        let figures = [time.to_owned(), mean, p50, p90, p99, p999, max, loss, odd, cpu, switches, memory];
+        let figures = [time.to_owned(), mean, p50, p90, p99, p999, max, loss, odd, cpu, switches, faults, memory];
         let mut line = [const { String::new() }; HEADER.len()];
         line[NAMING..HEADER.len() - 1].clone_from_slice(&figures);
         line
@@ -265,9 +267,9 @@ pub mod tests {
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern channel\n"), "{text}");
         for line in [
-            "uds/stream poll none 1k 4 1 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 3.1 4002 12.3 ok",
-            "uds/stream poll none 1k 4 1 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 3.1 4002 12.3 ok",
-            "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 4002 9.0",
+            "uds/stream poll none 1k 4 1 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 3.1 4002 0.025 12.3 ok",
+            "uds/stream poll none 1k 4 1 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 3.1 4002 0.025 12.3 ok",
+            "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 4002 0.025 9.0",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
@@ -291,7 +293,7 @@ pub mod tests {
             "* uds_channel at 1k, 1000 /s: time cap",
             "* uds_channel at 1k: time cap: 1 of 2 rates",
             "uds_channel at 1k, 1000 /s: 4 lost, 2 duplicated",
-            "service 11.000 10.000 15.000 20.000 30.000 100.000 - - -",
+            "service 11.000 10.000 15.000 20.000 30.000 100.000 - - - -",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }

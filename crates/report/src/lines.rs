@@ -87,13 +87,17 @@ pub fn latency_columns(latencies: &[Latency], rounds: u32, within: Option<Latenc
     ]
 }
 
-/// CPU, context switches per second and memory: medians over the rounds, with their intervals.
-pub fn used_columns(used: &[Used], rounds: u32) -> [String; 3] {
-    let each = |figure: fn(&Used) -> f64| used.iter().map(figure).collect::<Vec<_>>();
+/// CPU, context switches per second, page faults per message and memory: medians over the rounds, with their intervals. With
+/// what was used stands the number of messages.
+pub fn used_columns(used: &[(Used, u64)], rounds: u32) -> [String; 4] {
+    let each = |figure: fn(&Used) -> f64| used.iter().map(|(used, _)| figure(used)).collect::<Vec<_>>();
+    let faults: Vec<f64> =
+        used.iter().map(|(used, messages)| used.page_faults as f64 / (*messages).max(1) as f64).collect();
     let of = |values: &[f64], text: fn(f64) -> String| interval::figure(values, rounds, None, text);
     [
         of(&each(Used::cpu_percent), |percent| format!("{percent:.1}")),
         of(&each(Used::switches_hz), count),
+        of(&faults, |faults| format!("{faults:.3}")),
         of(&each(|used| used.peak_memory_bytes as f64 / 1e6), |mb| format!("{mb:.1}")),
     ]
 }

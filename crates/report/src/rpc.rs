@@ -10,7 +10,7 @@ use tripmeter_model::rpc::{CallCounts, Mode, Pace, RpcTrial};
 use tripmeter_stats::losses::Losses;
 use tripmeter_stats::median;
 
-const HEADER: [&str; 22] = [
+const HEADER: [&str; 23] = [
     "transport",
     "wait",
     "touch",
@@ -31,6 +31,7 @@ const HEADER: [&str; 22] = [
     "failed\n[n]",
     "CPU\n[%]",
     "switches\n[/s]",
+    "faults\n[/msg]",
     "memory\n[MB]",
     "path\nproof",
 ];
@@ -45,8 +46,8 @@ rtt: whole round trips of calls that succeeded, not halved; response = from when
 when it was made; in mode bench each is made when the one before has ended, and there is no response time. offered,
 achieved: calls per second of each client, to be made and made; !: the rate was missed. QPS: calls that succeeded, per
 second, of all clients. timed out: not answered in time; failed: ended by an error, or damaged. CPU: user and system, in
-per cent of one core; switches: context switches; memory: the most that was resident, our buffers of samples included,
-MB = 1000000 bytes. These three are of the clients' process in the first line, and of the server's in the second.
+per cent of one core; switches: context switches; faults: page faults per call; memory: the most that was resident, our
+buffers of samples included, MB = 1000000 bytes. These four are of the clients' process in the first line, and of the server's in the second.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; n too small = fewer than 6 rounds, or
 calls too few; of timed out and failed in per cent of the calls, from the least to the most of a round, of one round or
 without any by Clopper and Pearson as if calls failed one by one.
@@ -114,8 +115,8 @@ impl Row<'_> {
         let named = |line: [String; HEADER.len()]| {
             let mut line = line;
             line[..NAMING].clone_from_slice(&naming);
-            line[HEADER.len() - 6] = number(&self.of_calls(|counts| counts.timed_out));
-            line[HEADER.len() - 5] = number(&self.of_calls(|counts| counts.failed));
+            line[HEADER.len() - 7] = number(&self.of_calls(|counts| counts.timed_out));
+            line[HEADER.len() - 6] = number(&self.of_calls(|counts| counts.failed));
             line[HEADER.len() - 1] = proof(self.sub).to_owned();
             line
         };
@@ -147,14 +148,15 @@ impl Row<'_> {
         used: fn(&RpcTrial) -> Option<Used>,
     ) -> [String; HEADER.len()] {
         let latencies: Vec<Latency> = self.trials().filter_map(latency).collect();
-        let used: Vec<Used> = self.trials().filter_map(used).collect();
+        let used: Vec<(Used, u64)> =
+            self.trials().filter_map(|trial| Some((used(trial)?, trial.counts.made))).collect();
         let mut line = [const { String::new() }; HEADER.len()];
         line[NAMING] = time.to_owned();
         if !time.is_empty() {
             let within = self.trials().next().and_then(within);
             line[NAMING + 1..NAMING + 7].clone_from_slice(&latency_columns(&latencies, self.sub.rounds, within));
         }
-        line[HEADER.len() - 4..HEADER.len() - 1].clone_from_slice(&used_columns(&used, self.sub.rounds));
+        line[HEADER.len() - 5..HEADER.len() - 1].clone_from_slice(&used_columns(&used, self.sub.rounds));
         line
     }
 
@@ -268,11 +270,11 @@ pub mod tests {
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern rpc\n"), "{text}");
         for line in [
-            "uds/stream poll none 1k 1 bench - - 9877 service 11.000 10.000 15.000 20.000 30.000 100.000 0 0 3.1 4002 12.3 ok",
-            "1.2 4002 9.0",
+            "uds/stream poll none 1k 1 bench - - 9877 service 11.000 10.000 15.000 20.000 30.000 100.000 0 0 3.1 4002 0.025 12.3 ok",
+            "1.2 4002 0.025 9.0",
             "uds/stream poll none 1k 4 fixed-freq 1000 1000 9877 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0 3.1 \
-             4002 12.3 ok",
-            "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 4002 9.0",
+             4002 0.025 12.3 ok",
+            "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 4002 0.025 9.0",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
