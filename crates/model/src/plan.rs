@@ -130,6 +130,11 @@ impl SubExperiment {
         self.links() / self.publishers()
     }
 
+    /// The pattern whose figures its cells hold: round trips at a rate are calls of one client.
+    pub fn measured_as(&self) -> Pattern {
+        if self.rpc.is_some() { Pattern::Rpc } else { self.pattern }
+    }
+
     /// Every message goes to several followers.
     pub fn is_fan_out(&self) -> bool {
         self.followers > 1
