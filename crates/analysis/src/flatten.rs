@@ -14,7 +14,7 @@ use tripmeter_model::trial::Trial;
 /// What was measured in a cell, one trial for each offered load. The figures that belong to the payload, such as those of
 /// its probes, are in each.
 pub fn trials(plan: &SubExperiment, cell: &Cell) -> Vec<Trial> {
-    let mut trials: Vec<Trial> = match plan.pattern {
+    let mut trials: Vec<Trial> = match plan.measured_as() {
         Pattern::PingPong => vec![of_trips(cell)],
         Pattern::Log => cell.log.iter().map(|log| of_log(cell, log)).collect(),
         _ => Vec::new(),

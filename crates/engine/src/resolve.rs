@@ -228,7 +228,7 @@ impl Task {
         let samples = common.samples.unwrap_or(default_samples);
         let warmup = match throughput {
             Some(_) => common.warmup.unwrap_or(load::DEFAULT_WARMUP),
-            None => common.warmup.unwrap_or_else(|| Plan::default_warmup(samples)),
+            None => common.warmup.unwrap_or_else(|| rpc::default_warmup(rpc.as_ref(), pattern, samples)),
         };
         let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
         let followers = followers(common, pattern, raw)?;

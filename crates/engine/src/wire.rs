@@ -279,7 +279,7 @@ pub enum FromFollower {
 pub struct Report {
     /// Counts of each stream; empty where messages were answered, which the leader counts. Arrivals are in the leader's memory.
     pub arrived: Vec<Arrived>,
-    /// What its process used until the last message was sent; zero where one thread does everything.
+    /// What its process used until the last message was sent; zero where one thread counts.
     pub used: Used,
     /// Calls and lines of a log.
     pub log: Option<(Counts, Lines)>,

@@ -392,8 +392,8 @@ pub struct Cell {
     /// trips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogCalls>,
-    /// Under pattern `rpc`: one trial under `bench`, else one for each rate, in order. `samples` are then the calls that
-    /// succeeded.
+    /// Under pattern `rpc`, and of round trips at a rate: one trial under `bench`, else one for each rate, in order. `samples`
+    /// are then the calls that succeeded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rpc: Vec<RpcTrial>,
 }

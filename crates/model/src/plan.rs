@@ -63,7 +63,7 @@ pub struct SubExperiment {
     /// Payloads in bytes, in order.
     pub payloads: Vec<u64>,
     /// Round trips per payload; under `throughput` 0, under `channel` messages per topic and rate,
-    /// under `rpc` calls per client and trial.
+    /// under `rpc` calls per client and trial; at a rate, round trips per trial.
     pub samples: u64,
     /// Other numbers for payloads above some sizes, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -87,7 +87,7 @@ pub struct SubExperiment {
     /// Under pattern `channel`: what is published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Flow>,
-    /// Under pattern `rpc`: what is called.
+    /// Under pattern `rpc`: what is called. Under `pingpong` at a rate: its round trips, as the calls of one client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rpc: Option<Calls>,
     /// What its processes have in their environment besides tripmeter's own.
@@ -128,6 +128,11 @@ impl SubExperiment {
     /// Links of a follower: one, if several publishers have one topic.
     pub fn follower_links(&self) -> u32 {
         self.links() / self.publishers()
+    }
+
+    /// The pattern whose figures its cells hold: round trips at a rate are calls of one client.
+    pub fn measured_as(&self) -> Pattern {
+        if self.rpc.is_some() { Pattern::Rpc } else { self.pattern }
     }
 
     /// Every message goes to several followers.

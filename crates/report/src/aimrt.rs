@@ -8,6 +8,7 @@ use crate::throughput::count;
 use crate::{log, notes};
 use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
 use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{OfferedLoad, Process, Stream};
@@ -69,7 +70,7 @@ pub fn aimrt(manifest: &Manifest) -> Document {
 fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     let is_of = |sub: &&Merged<'_>| {
         let plan = sub.planned;
-        is_topic(plan) || plan.rpc.is_some() || log::is_of(sub)
+        is_topic(plan) || is_call(plan) || log::is_of(sub)
     };
     let note = |text| Note { severity: Severity::Error, kind: "failed or not run", anchor: None, text };
     notes::outcomes(subs.iter().filter(is_of)).into_iter().map(note).collect()
@@ -130,6 +131,11 @@ fn is_topic(plan: &SubExperiment) -> bool {
     plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_none()) && plan.publishers() == 1
 }
 
+/// There, only calls have a rate, not round trips.
+fn is_call(plan: &SubExperiment) -> bool {
+    plan.pattern == Pattern::Rpc
+}
+
 struct Page<'a> {
     manifest: &'a Manifest,
     subs: &'a [Merged<'a>],
@@ -178,7 +184,7 @@ impl Page<'_> {
             let figures = self.figures(*row, Figure::ServiceRtt);
             [figures, vec![Cell::of(qps.filter(|_| is_closed)), Cell::lost(&lost)], self.others(*row)].concat()
         };
-        numbered(columns, self.rows(|plan| plan.rpc.is_some()).iter().map(cells))
+        numbered(columns, self.rows(is_call).iter().map(cells))
     }
 
     /// The columns up to the largest latency.

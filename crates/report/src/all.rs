@@ -30,7 +30,8 @@ pub fn all(manifest: &Manifest) -> String {
     let subs = Merged::of(manifest);
     let rows = trips::rows(&subs);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
-    let (calls, logs) = (rpc::rows(&subs), log::rows(&subs));
+    let (mut calls, logs) = (rpc::rows(&subs), log::rows(&subs));
+    calls.sort_by_key(|row| row.sub.planned.pattern == Pattern::Rpc);
     let plays = recording::plays(&subs);
     let mut parts = Vec::new();
     let others = [fans.len(), loads.len(), flows.len(), calls.len(), logs.len(), plays.len()];
@@ -50,8 +51,11 @@ pub fn all(manifest: &Manifest) -> String {
     if !flows.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Channel, "") + "\n" + &channel::table(&flows));
     }
-    if !calls.is_empty() {
-        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Rpc, "") + "\n" + &rpc::table(&calls));
+    for calls in calls.chunk_by(|a, b| a.sub.planned.pattern == b.sub.planned.pattern) {
+        let pattern = calls[0].sub.planned.pattern;
+        let what = if pattern == Pattern::Rpc { "" } else { ", at a rate" };
+        let is_of = |sub: &SubExperiment| sub.pattern == pattern && sub.rpc.is_some();
+        parts.push(caption(manifest, is_of, what) + "\n" + &rpc::table(calls));
     }
     if !logs.is_empty() {
         parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
@@ -99,7 +103,7 @@ fn legend(
     parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
 }
 
-fn caption(manifest: &Manifest, is_of: fn(&SubExperiment) -> bool, what: &str) -> String {
+fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &str) -> String {
     let used =
         |pattern: &&Pattern| manifest.plan.sub_experiments.iter().any(|sub| is_of(sub) && sub.pattern == **pattern);
     let patterns: Vec<_> = Pattern::ALL.iter().filter(used).map(|pattern| pattern.as_str()).collect();

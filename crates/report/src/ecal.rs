@@ -33,7 +33,7 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> String {
         subs.map(move |sub| Column { sub, mark: mark(index) })
     });
     let (columns, one_way): (Vec<Column>, Vec<Column>) =
-        all.partition(|column| column.sub.planned.pattern == Pattern::PingPong);
+        all.partition(|column| column.sub.planned.measured_as() == Pattern::PingPong);
     let mut text: Vec<String> = platforms(experiments, mark);
     text.extend(match columns.is_empty() {
         true => vec!["Nothing of this table was to be measured.\n".to_owned()],

@@ -30,8 +30,10 @@ struct View {
     figure: fn(OfferedLoad) -> Figure,
 }
 
-const LATENCIES: [View; 4] = [
+const LATENCIES: [View; 6] = [
     View { pattern: Pattern::PingPong, what: "half a round trip", figure: |_| Figure::RttHalf },
+    View { pattern: Pattern::PingPong, what: "round trip, since due", figure: |_| Figure::ResponseRtt },
+    View { pattern: Pattern::PingPong, what: "round trip, since sent", figure: |_| Figure::ServiceRtt },
     View { pattern: Pattern::Channel, what: "one way, since due", figure: |_| Figure::Response },
     View { pattern: Pattern::Rpc, what: "calls", figure: of_calls },
     View { pattern: Pattern::Log, what: "calls of loggers", figure: |_| Figure::Call },
@@ -116,7 +118,7 @@ impl<'a> Page<'a> {
         lines.sort_by(|a, b| level(a).total_cmp(&level(b)));
         let has_floor = view.pattern == Pattern::PingPong;
         let distances: Vec<Option<f64>> =
-            lines.iter().map(|line| self.distance(*line, &payloads).filter(|_| has_floor)).collect();
+            lines.iter().map(|line| self.distance(*line, &payloads, view.figure).filter(|_| has_floor)).collect();
         let farthest = distances.iter().flatten().fold(1.0, |most: f64, distance| most.max(*distance));
         let mut columns = vec![Column::words("transport", &format!("µs, {}", view.what), "")];
         for payload in payloads.iter().map(|payload| display_size(*payload)) {
@@ -146,7 +148,14 @@ impl<'a> Page<'a> {
             }
             (None, cells)
         });
-        Some(Table { title: self.title(view.pattern, payloads.len(), count), columns, rows: rows.collect() })
+        let mut title = self.title(view.pattern, payloads.len(), count);
+        if let OfferedLoad::Rate { hz } = self.load(lines[0])
+            && view.pattern == Pattern::PingPong
+            && lines.iter().all(|line| self.load(*line) == self.load(lines[0]))
+        {
+            title += &format!(", {}", load_text(OfferedLoad::Rate { hz }));
+        }
+        Some(Table { title, columns, rows: rows.collect() })
     }
 
     /// Median and 99th percentile.
@@ -222,7 +231,7 @@ impl<'a> Page<'a> {
         let fits = |sub: &Merged<'_>| {
             let planned = sub.planned;
             planned.transport.system == FLOOR
-                && planned.pattern == own.pattern
+                && (planned.pattern, &planned.rpc) == (own.pattern, &own.rpc)
                 && (planned.wait, planned.touch) == (own.wait, own.touch)
                 && !planned.is_fan_out()
                 && !sub.same_process()
@@ -235,12 +244,12 @@ impl<'a> Page<'a> {
     }
 
     /// How many times the floor, by the median over rounds at each payload, and the geometric mean over payloads.
-    fn distance(&self, line: Line, payloads: &[u64]) -> Option<f64> {
+    fn distance(&self, line: Line, payloads: &[u64], figure: fn(OfferedLoad) -> Figure) -> Option<f64> {
         let floor = self.floor(line)?;
         let ratio = |payload_bytes: &u64| {
             let of = |line: Line| {
                 let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
-                self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50)
+                self.metrics.get(row, &Stream::all(), figure(self.load(line)), Statistic::P50)
             };
             let pairs = of(line)?.paired(&of(floor)?);
             median(&pairs.iter().filter(|pair| pair.1 > 0.0).map(|pair| pair.0 / pair.1).collect::<Vec<_>>())
@@ -428,6 +437,7 @@ mod tests {
     use crate::fixture::{self, add, result};
     use crate::render::Text;
     use tripmeter_model::Wait;
+    use tripmeter_model::rpc::Mode;
 
     fn text(manifest: &Manifest) -> String {
         Text::default().render(&screen(manifest, false))
@@ -496,5 +506,23 @@ uds at 64k: 2 lost
     #[test]
     fn nothing_measured_is_said() {
         assert_eq!(text(&fixture::manifest()), "Nothing was measured.\n");
+    }
+    #[test]
+    fn round_trips_at_a_rate_have_a_table_of_each_time_apart_from_the_others() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "plain", "uds/stream", &[1024]);
+        result(&mut manifest, "plain", 1, &[(1024, 1000.0)]);
+        rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
+        let text = text(&manifest);
+        let titles: Vec<&str> = text.lines().filter(|line| line.starts_with("pingpong")).collect();
+        assert_eq!(titles, ["pingpong", "pingpong, 1000 /s", "pingpong, 1000 /s"], "{text}");
+        for what in ["half a round trip", "round trip, since due", "round trip, since sent"] {
+            assert_eq!(text.matches(what).count(), 1, "{text}");
+        }
+        assert_eq!(text.matches("uds/stream").count(), 3, "{text}");
+        let all = crate::all::all(&manifest);
+        let captions: Vec<&str> = all.lines().filter(|line| line.starts_with("All transports")).collect();
+        assert_eq!(captions, ["All transports, pattern pingpong", "All transports, pattern pingpong, at a rate"]);
     }
 }

@@ -91,7 +91,7 @@ pub struct Row<'a> {
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &SubExperiment) -> bool {
-    sub.pattern == Pattern::PingPong && !sub.is_fan_out()
+    sub.measured_as() == Pattern::PingPong && !sub.is_fan_out()
 }
 
 /// Every line, by payload; in the order of the plan within one.
@@ -262,7 +262,8 @@ fn label(sub: &Merged<'_>, subs: &[Merged<'_>]) -> String {
         text = text.replace('?', "\n?").replace('&', "\n&");
     }
     let like = |other: &SubExperiment| {
-        other.transport == sub.planned.transport && other.pattern == sub.planned.pattern && same_factors(other, sub)
+        let is_like = other.measured_as() == sub.planned.measured_as() && same_factors(other, sub);
+        other.transport == sub.planned.transport && is_like
     };
     if subs.iter().filter(|other| like(other.planned)).count() > 1 {
         text += &format!("\n({})", sub.planned.name);
@@ -301,7 +302,7 @@ fn distance(row: &Row<'_>, subs: &[Merged<'_>]) -> String {
 fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<&'a Merged<'a>> {
     let fits = |sub: &&Merged<'_>| {
         sub.planned.transport.system == FLOOR
-            && sub.planned.pattern == row.sub.planned.pattern
+            && sub.planned.measured_as() == row.sub.planned.measured_as()
             && same_factors(sub.planned, row.sub)
             && !fan_out::is_of(sub)
             && !sub.same_process()

@@ -78,6 +78,7 @@ pub enum Command {
   tripmeter run -t fastdds/udp --profile mine.xml
   tripmeter run experiment.toml --rounds 5
   tripmeter run -t shm --followers 3 --payloads 1k,64k
+  tripmeter run -t uds,tcp --payloads 1k --rate 10,1000 -n 200
   tripmeter run -t uds,shm --pattern throughput --payloads 1k,64k
   tripmeter run -t udp --pattern throughput --loss-bound 0.5% --duration 2
   tripmeter run -t tcp --pattern throughput --demand 100,1000 --recovery 5,10
@@ -184,7 +185,8 @@ pub struct ExperimentArgs {
     pub duration: Option<f64>,
     /// Under `throughput`: messages per second, or max; several make a trial of each [default: max]; under
     /// `channel`: messages per second on each topic; under `rpc` with `--mode fixed-freq`: calls per second of each
-    /// client [default: 1000]
+    /// client [default: 1000]; under `pingpong`: round trips per second, timed from when each was to be sent (response
+    /// time) and from when it was (service time) [default: one after the other]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub rate: Option<String>,
     /// Under `throughput`: search for the highest rate with no more loss than this: 0, 0.5%

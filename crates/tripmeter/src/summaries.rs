@@ -341,7 +341,7 @@ pub fn other_kind<'a, 'b, I: Iterator<Item = &'b str>>(
 /// What latencies of that pattern are the duration of.
 pub fn kind_of(plan: &SubExperiment) -> Option<LatencyKind> {
     use tripmeter_model::Pattern;
-    match plan.pattern {
+    match plan.measured_as() {
         Pattern::PingPong if plan.is_fan_out() => Some(LatencyKind::RttHalfOfLast),
         Pattern::PingPong => Some(LatencyKind::RttHalf),
         Pattern::Rpc => Some(LatencyKind::Rtt),

@@ -62,13 +62,16 @@ pub trait Rest {
 pub struct Sleep {
     /// Of the measuring clock.
     pub ticks_per_ns: f64,
-    /// Longest sleep: flags are looked at in between.
+    /// Longest sleep: flags are looked at in between. 0: it spins, and keeps its CPU.
     pub longest_ns: u64,
 }
 
 impl Rest for Sleep {
     #[inline]
     fn rest(&self, ticks: u64) {
+        if self.longest_ns == 0 {
+            return std::hint::spin_loop();
+        }
         let left_ns = (ticks as f64 / self.ticks_per_ns).ceil() as u64;
         crate::os::sleep_until(monotonic_ns() + left_ns.min(self.longest_ns));
     }

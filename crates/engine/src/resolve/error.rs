@@ -117,8 +117,8 @@ pub enum Problem {
     #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error(
-        "'--rate' belongs to patterns 'throughput', 'channel' and 'rpc', not to '{0}'; add --pattern throughput, --pattern \
-         channel, or --pattern rpc --mode fixed-freq, or leave it out"
+        "'--rate' belongs to patterns 'pingpong', 'throughput', 'channel' and 'rpc', not to '{0}'; add --pattern pingpong, \
+         --pattern throughput, --pattern channel, or --pattern rpc --mode fixed-freq, or leave it out"
     )]
     RateOf(Pattern),
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
@@ -150,6 +150,10 @@ pub enum Problem {
     RateOfBench,
     #[error("calls are timed as round trips; leave 'one_way' (--one-way) out")]
     OneWayCalls,
+    #[error("round trips at a rate have 1 follower, {0} were asked for; leave --followers or --rate out")]
+    FollowersAtRate(u32),
+    #[error("round trips at a rate are timed whole, not one way; leave 'one_way' (--one-way) or --rate out")]
+    OneWayAtRate,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
     #[error("{publishers} publishers were asked for; ask for 1 to {most} (--publishers)")]

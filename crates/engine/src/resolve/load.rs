@@ -34,7 +34,7 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Load>, Prob
     ];
     let given: Vec<&'static str> = given.iter().filter(|(_, value)| value.is_some()).map(|(flag, _)| *flag).collect();
     if pattern != Pattern::Throughput {
-        let has = |flag: &&&str| matches!(pattern, Pattern::Channel | Pattern::Rpc) && **flag == "--rate";
+        let has = |flag: &&&str| pattern != Pattern::Log && **flag == "--rate";
         return given.iter().find(|flag| !has(flag)).map_or(Ok(None), |flag| {
             Err(if *flag == "--rate" { Problem::RateOf(pattern) } else { Problem::NotThroughput { flag, pattern } })
         });
@@ -184,11 +184,11 @@ mod tests {
     #[test]
     fn a_rate_names_all_patterns_that_have_one() {
         let rate = common(|common| common.rate = Some("1000".to_owned()));
-        let error = of(&rate, Pattern::PingPong).unwrap_err().to_string();
-        for part in ["'pingpong'", "--pattern throughput", "channel", "rpc", "--mode fixed-freq"] {
+        let error = of(&rate, Pattern::Log).unwrap_err().to_string();
+        for part in ["'log'", "--pattern throughput", "pingpong", "channel", "rpc", "--mode fixed-freq"] {
             assert!(error.contains(part), "no {part} in {error}");
         }
-        for pattern in [Pattern::Channel, Pattern::Rpc] {
+        for pattern in [Pattern::PingPong, Pattern::Channel, Pattern::Rpc] {
             assert_eq!(of(&rate, pattern).unwrap(), None, "{pattern}");
         }
     }

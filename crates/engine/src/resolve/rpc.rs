@@ -1,10 +1,11 @@
-//! What is called under pattern `rpc`.
+//! What is called under pattern `rpc`, and round trips at a rate, which are the calls of one client.
 
-use super::Problem;
 use super::channel::rates;
 use super::load::{MOST_OFFERS, list};
+use super::{DEFAULT_LOSS_TIMEOUT_S, Problem};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
+use tripmeter_model::plan::Plan;
 use tripmeter_model::rpc::{Calls, Mode};
 
 /// Each client has a thread on both sides.
@@ -33,12 +34,16 @@ fn number(text: &str) -> Result<u32, Problem> {
     found.ok_or_else(|| Problem::Clients { text: text.to_owned(), most: MOST_CLIENTS })
 }
 
-/// What is asked for, with one number of clients; `None` under other patterns, where nothing of it may be asked for.
+/// What is asked for, with one number of clients; `None` under other patterns, where nothing of it may be asked for, and of
+/// round trips that follow each other without a rate.
 pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Option<Calls>, Problem> {
     if pattern != Pattern::Rpc {
         let given = [("--mode", common.mode.is_some()), ("--clients", common.clients.is_some())];
-        let given = given.into_iter().find(|given| given.1);
-        return given.map_or(Ok(None), |(flag, _)| Err(Problem::NotRpc { flag, pattern }));
+        if let Some((flag, _)) = given.into_iter().find(|given| given.1) {
+            return Err(Problem::NotRpc { flag, pattern });
+        }
+        let rate = common.rate.as_deref().filter(|_| pattern == Pattern::PingPong);
+        return rate.map(|rate| round_trips(common, rate, timeout_ns)).transpose();
     }
     let mode = common.mode.unwrap_or(Mode::Bench);
     let rates_hz = match (mode, &common.rate) {
@@ -48,6 +53,25 @@ pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> 
     };
     let clients = common.clients.as_deref().map_or(Ok(1), number)?;
     Ok(Some(Calls { mode, clients, rates_hz, timeout_ns: timeout_ns.unwrap_or(DEFAULT_TIMEOUT_NS) }))
+}
+
+/// The warm-up if none is asked for; of round trips at a rate no more than a second has at the slowest, but one.
+pub(super) fn default_warmup(calls: Option<&Calls>, pattern: Pattern, samples: u64) -> u64 {
+    let usual = Plan::default_warmup(samples);
+    let Some(calls) = calls.filter(|_| pattern == Pattern::PingPong) else { return usual };
+    let slowest_hz = calls.rates_hz.iter().copied().fold(f64::INFINITY, f64::min);
+    usual.min((slowest_hz as u64).max(1))
+}
+
+fn round_trips(common: &Common, rate: &str, timeout_ns: Option<u64>) -> Result<Calls, Problem> {
+    if let Some(followers) = common.followers.filter(|followers| *followers > 1) {
+        return Err(Problem::FollowersAtRate(followers));
+    }
+    if common.one_way == Some(true) {
+        return Err(Problem::OneWayAtRate);
+    }
+    let timeout_ns = timeout_ns.unwrap_or((DEFAULT_LOSS_TIMEOUT_S * 1e9) as u64);
+    Ok(Calls { mode: Mode::FixedFreq, clients: 1, rates_hz: rates(Some(rate))?, timeout_ns })
 }
 
 #[cfg(test)]
@@ -90,5 +114,33 @@ mod tests {
             assert!(error.contains(flag) && error.contains("--pattern rpc"), "{error}");
         }
         assert_eq!(of(&Common::default(), Pattern::PingPong, None).unwrap(), None);
+    }
+    #[test]
+    fn round_trips_at_a_rate_are_calls_of_one_client_that_are_lost_as_round_trips_are() {
+        let rate = |text: &str| Common { rate: Some(text.to_owned()), ..Common::default() };
+        let of = |common: &Common, timeout_ns| of(common, Pattern::PingPong, timeout_ns);
+        let sweep = Calls { mode: Mode::FixedFreq, clients: 1, rates_hz: vec![1.0, 1e5], timeout_ns: 1_000_000_000 };
+        assert_eq!(of(&rate("1,100000"), None).unwrap(), Some(sweep.clone()));
+        assert_eq!(of(&rate("1,1e5"), Some(7)).unwrap(), Some(Calls { timeout_ns: 7, ..sweep }));
+        for (rates, samples, warmup) in
+            [("0.1,9", 10_000, 1), ("20.5", 10_000, 20), ("20", 50, 5), ("1e5", 50_000, 1000)]
+        {
+            let calls = of(&rate(rates), None).unwrap();
+            assert_eq!(default_warmup(calls.as_ref(), Pattern::PingPong, samples), warmup, "{rates}");
+            assert_eq!(default_warmup(calls.as_ref(), Pattern::Rpc, samples), samples.min(10_000) / 10, "{rates}");
+        }
+        for (flag, common) in [
+            ("--followers", Common { followers: Some(2), ..rate("1") }),
+            ("--one-way", Common { one_way: Some(true), ..rate("1") }),
+            ("--mode", Common { mode: Some(Mode::FixedFreq), ..rate("1") }),
+            ("--clients", Common { clients: Some("2".to_owned()), ..rate("1") }),
+            ("--rate", rate("max")),
+            ("--rate", rate("0")),
+            ("--rate", rate("1e7")),
+            ("--rate", rate("10,10.0")),
+        ] {
+            let error = of(&common, None).unwrap_err().to_string();
+            assert!(error.contains(flag), "{error}");
+        }
     }
 }

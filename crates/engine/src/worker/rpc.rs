@@ -1,4 +1,5 @@
 //! One payload under pattern `rpc`: the leader's clients, each a thread with a link of its own, and the follower's answers.
+//! Round trips at a rate are the calls of one client, which the follower answers as under `pingpong`.
 
 use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
@@ -17,7 +18,7 @@ use crate::memory::reserved;
 use crate::replay::Times;
 use crate::wire::{Arrived, Begin, Task};
 use std::sync::atomic::Ordering::Release;
-use tripmeter_abi::Wait;
+use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::rpc::{CallCounts, ClientSeries, Pace, RpcTrial};
 
@@ -45,7 +46,11 @@ impl Leader {
         drop(reserved::<u64>(batch.messages.saturating_mul(6 * clients as u64), "values of latencies")?);
         let mut made = (0..clients).map(|_| Made::new(batch.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
         let (sequence, length) = (session.sequence, batch.payload_bytes as usize);
-        let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(clients) };
+        let plan = &self.job.sub_experiment;
+        // A wake-up takes about 50 us: five periods at 100 kHz.
+        let spins = plan.pattern == Pattern::PingPong && plan.wait == Wait::Poll;
+        let longest_ns = if spins { 0 } else { look_ns(clients) };
+        let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns };
         let draining = || pool.wake_main();
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
         let works = session.lanes.iter_mut().zip(&mut made).zip(settings.zip(&sending)).enumerate();

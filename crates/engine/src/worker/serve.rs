@@ -1,6 +1,7 @@
 //! The process that answers: from its first message to its end.
 
 use super::follower::{Follower, IDLE_TIMEOUT};
+use super::pool::Window;
 use super::{BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, find, probe};
 use crate::handover::Page;
 use crate::lanes::{Answering, AnySystem, Endpoint, Lane};
@@ -133,7 +134,8 @@ impl Follower {
             delay_ns: self.setup().answer_delay_ns,
         };
         self.ready()?;
+        let window = Window::open();
         self.answer(endpoint, inboxes, answers, None)?;
-        self.report(Report::default())
+        self.report(Report { used: window.close(), ..Report::default() })
     }
 }

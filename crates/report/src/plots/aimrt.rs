@@ -15,6 +15,7 @@ use crate::lines::Row;
 use crate::merged::Merged;
 use crate::throughput::count as rate;
 use crate::{channel, log, rpc};
+use tripmeter_model::Pattern;
 use tripmeter_model::channel::Latency;
 use tripmeter_model::manifest::{Manifest, Verdict};
 use tripmeter_model::rpc::Mode;
@@ -54,8 +55,10 @@ pub fn drawings(results: &[Results<'_>], options: &Options) -> Vec<Drawing> {
     for (folder, one) in results.iter().enumerate() {
         let subs = Merged::of(one.manifest);
         figures[0].extend(channel::rows(&subs).iter().map(|row| of_channel(folder, row)));
-        figures[1].extend(rpc::rows(&subs).iter().map(|row| of_rpc(folder, row)));
-        figures[2].extend(rpc::rows(&subs).iter().filter_map(|row| queries(folder, row)));
+        let calls = rpc::rows(&subs);
+        let calls = || calls.iter().filter(|row| row.sub.planned.pattern == Pattern::Rpc);
+        figures[1].extend(calls().map(|row| of_rpc(folder, row)));
+        figures[2].extend(calls().filter_map(|row| queries(folder, row)));
         figures[3].extend(log::rows(&subs).iter().map(|row| of_log(folder, row)));
     }
     let [channel, rpc, queries, log] = figures.map(|figures| {

@@ -344,3 +344,25 @@ fn a_reader_that_goes_away_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
 }
+
+#[test]
+fn round_trips_at_a_rate_that_make_no_sense_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results").display().to_string();
+    let of_file = |keys: &str| {
+        let text = format!("{keys}\n[[sub_experiment]]\ntransport = \"inmem\"\npayloads = \"64\"\n");
+        file(&folder, "paced.toml", &text)
+    };
+    for (words, keys, parts) in [
+        (&["--rate", "max"][..], "rate = \"max\"", &["'max'", "0.001 to 1e6", "--rate"][..]),
+        (&["--rate", "10,10"], "rate = \"10,10\"", &["trial 2", "--rate"]),
+        (&["--rate", "10", "--followers", "2"], "rate = \"10\"\nfollowers = 2", &["1 follower", "--rate"]),
+        (&["--rate", "10", "--one-way"], "rate = \"10\"\none_way = true", &["one way", "--rate"]),
+        (&["--rate", "10", "--clients", "2"], "rate = \"10\"\nclients = \"2\"", &["--clients", "'pingpong'"]),
+        (&["--rate", "10", "--mode", "fixed-freq"], "rate = \"10\"\nmode = \"fixed-freq\"", &["--mode", "'pingpong'"]),
+    ] {
+        let flags = ["run", "-t", "inmem", "--payloads", "64", "-o", &results];
+        fails(&[&flags, words].concat(), 64, parts);
+        fails(&["run", &of_file(keys), "-o", &results], 65, parts);
+    }
+}

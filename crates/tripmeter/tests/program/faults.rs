@@ -75,30 +75,41 @@ fn check(settings: &str, wait: &str, expected: Counts) -> String {
 
 const WAITS: [&str; 3] = ["poll", "block", "callback"];
 
+/// The flags of a pattern, or of round trips at a rate.
+fn pattern_words(pattern: &'static str) -> &'static [&'static str] {
+    match pattern {
+        "pingpong" => &["--pattern", "pingpong"],
+        "rpc" => &["--pattern", "rpc"],
+        _ => &PACED,
+    }
+}
+
 /// Ten messages in a row without an answer end a sub-experiment; what was measured before is kept, to the last sample.
 #[test]
 fn a_payload_that_breaks_off_keeps_its_samples() {
     let _alone = alone();
     let (transport, payload) = (format!("inmem?lose={}", numbers(HIT..HIT + 10)), PAYLOAD.to_string());
-    let cases: Vec<_> = WAITS.into_iter().flat_map(|wait| [(wait, "pingpong"), (wait, "rpc")]).collect();
+    let cases: Vec<_> =
+        WAITS.into_iter().flat_map(|wait| ["pingpong", "rpc", "paced"].map(|kind| (wait, kind))).collect();
     at_once(&cases, |(wait, pattern)| {
         let folder = folder();
         let output = folder.path().display().to_string();
         let words = ["run", "-q", "--wide", "--no-floor", "-t", &transport, "--wait", wait, "--loss-timeout", "0.5"];
-        let rest = ["-n", "100", "--warmup", "10", "--payloads", &payload, "--pattern", pattern, "-o", &output];
-        Tripmeter::new(words.iter().chain(&rest)).run().with(exit::PARTIAL).says(&["no answer to 10 messages"]).clean();
+        let rest = ["-n", "100", "--warmup", "10", "--payloads", &payload, "-o", &output];
+        let words = words.iter().chain(&rest).chain(pattern_words(pattern));
+        Tripmeter::new(words).run().with(exit::PARTIAL).says(&["no answer to 10 messages"]).clean();
         let manifest = manifest(folder.path());
         let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
         let [cell] = &result.cells[..] else { panic!("{pattern} {wait}: {result:?}") };
         let why = cell.cut_short.clone().unwrap();
         assert!(why.contains("no answer to 10 messages"), "{why}");
         let Counts { sent, received, lost, late, .. } = cell.counts;
-        let (warmup, failed) = if *pattern == "rpc" { (0, lost + late) } else { (WARMUP, 0) };
+        let (warmup, failed) = if *pattern == "pingpong" { (WARMUP, 0) } else { (0, lost + late) };
         // On a busy machine others are late, too, and those that are lost have higher numbers or are fewer.
         assert!(lost + late >= 10 && (late > 0 || lost == 10), "{pattern} {wait}: {:?}", cell.counts);
         assert_eq!((sent, cell.samples), (received + lost + late, received - warmup), "{pattern} {wait}");
         assert!((1..HIT - PROOF - WARMUP).contains(&cell.samples), "{pattern} {wait}: {:?}", cell.counts);
-        let kind = if *pattern == "rpc" { "rpc" } else { "measurements" };
+        let kind = if *pattern == "pingpong" { "measurements" } else { "rpc" };
         let text = std::fs::read_to_string(folder.path().join(format!("{kind}_{}.csv", result.name))).unwrap();
         // A header, and of calls those that failed, too.
         assert_eq!(text.lines().count() as u64, 1 + cell.samples + failed, "{pattern} {wait}");
@@ -109,15 +120,17 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
 #[test]
 fn ten_damaged_messages_in_a_row_end_a_sub_experiment() {
     let _alone = alone();
-    let cases: Vec<_> = WAITS.into_iter().flat_map(|wait| [(wait, "pingpong"), (wait, "rpc")]).collect();
+    let cases: Vec<_> =
+        WAITS.into_iter().flat_map(|wait| ["pingpong", "rpc", "paced"].map(|kind| (wait, kind))).collect();
     at_once(&cases, |(wait, pattern)| {
         let folder = folder();
         let output = folder.path().display().to_string();
         let transport = format!("inmem?side=leader&damage_body={}", numbers(HIT..HIT + 10));
         let words =
             ["run", "-q", "--wide", "--no-floor", "-t", &transport, "--wait", wait, "--touch", "full", "-n", "100"];
-        let rest = ["--warmup", "10", "--payloads", "1k", "--pattern", pattern, "-o", &output];
-        let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::PARTIAL);
+        let rest = ["--warmup", "10", "--payloads", "1k", "-o", &output];
+        let words = words.iter().chain(&rest).chain(pattern_words(pattern));
+        let finished = Tripmeter::new(words).run().with(exit::PARTIAL);
         finished.says(&["10 messages in a row came damaged"]).clean();
         let cells = &manifest(folder.path()).sub_experiments[0].cells;
         assert!(cells[0].samples > 0, "what was measured before is kept");
@@ -598,27 +611,22 @@ const FIXED: [&str; 4] = ["--mode", "fixed-freq", "--rate", "1000"];
 
 /// The one trial of a run of calls, which is good whatever became of them, and the rows of its first client.
 fn called(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (RpcTrial, Vec<Row>) {
+    let clients_asked = clients.to_string();
+    answered(settings, wait, clients, &[&["--pattern", "rpc", "--clients", &clients_asked], more].concat())
+}
+
+/// Round trips at a rate.
+const PACED: [&str; 4] = ["--pattern", "pingpong", "--rate", "1000"];
+
+/// The same of what is asked for by `more`.
+fn answered(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (RpcTrial, Vec<Row>) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
-    let [samples, warmup, payload, clients_asked, timeout] =
-        [SAMPLES, WARMUP, PAYLOAD, clients, LOSS_TIMEOUT_S].map(|number| number.to_string());
-    let words = [
-        "run",
-        "-q",
-        "--wide",
-        "-t",
-        &transport,
-        "--wait",
-        wait,
-        "--pattern",
-        "rpc",
-        "--attempts",
-        "1",
-        "-n",
-        &samples,
-    ];
+    let [samples, warmup, payload, timeout] =
+        [SAMPLES, WARMUP, PAYLOAD, LOSS_TIMEOUT_S].map(|number| number.to_string());
+    let words = ["run", "-q", "--wide", "-t", &transport, "--wait", wait, "--attempts", "1", "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
-    let asked = ["--clients", &clients_asked, "--loss-timeout", &timeout, "--allow-damage"];
+    let asked = ["--loss-timeout", &timeout, "--allow-damage"];
     let words = words.iter().chain(&rest).chain(&asked).chain(more);
     let finished = Tripmeter::new(words).run().with(exit::GOOD).clean();
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
@@ -673,8 +681,10 @@ fn calls_that_do_not_succeed_are_counted_exactly_and_are_no_queries_per_second()
 fn a_stalled_call_shows_in_the_response_of_all_that_waited_and_in_its_own_service_only() {
     let _alone = alone();
     const STALL_NS: u64 = 50_000_000;
-    at_once(&WAITS, |wait| {
-        let (trial, rows) = called(&format!("stall={HIT}:50ms"), wait, 1, &FIXED);
+    let cases: Vec<_> = WAITS.into_iter().flat_map(|wait| [(wait, true), (wait, false)]).collect();
+    at_once(&cases, |(wait, is_call)| {
+        let stall = format!("stall={HIT}:50ms");
+        let (trial, rows) = if *is_call { called(&stall, wait, 1, &FIXED) } else { answered(&stall, wait, 1, &PACED) };
         let stalled = (HIT - PROOF - WARMUP) as usize - 1;
         assert!(rows[stalled].service_ns() >= STALL_NS, "{wait}: {:?}", rows[stalled]);
         let end_ns = rows[stalled].received_ns.unwrap();
@@ -683,10 +693,40 @@ fn a_stalled_call_shows_in_the_response_of_all_that_waited_and_in_its_own_servic
         for row in &waited {
             assert!(row.actual_ns >= end_ns && row.response_ns() >= end_ns - row.intended_ns, "{wait}: {row:?}");
         }
+        let spans = |row: &&Row| row.actual_ns < end_ns && row.received_ns >= Some(end_ns);
+        assert_eq!(rows.iter().filter(spans).count(), 1, "{wait}: {rows:?}");
         let (response, service) = (trial.response_rtt_ns.unwrap(), trial.service_rtt_ns.unwrap());
         assert!(is_mean(response.mean, &rows, Row::response_ns), "{wait}: {response:?}, {rows:?}");
         assert!(is_mean(service.mean, &rows, Row::service_ns), "{wait}: {service:?}, {rows:?}");
         assert!(response.max >= STALL_NS as f64 && trial.pace.unwrap().behind >= 40, "{trial:?}");
         assert_eq!(trial.counts.succeeded, SAMPLES, "{wait}");
+    });
+}
+
+#[test]
+fn a_message_that_is_lost_is_counted_and_the_pace_goes_on_from_when_each_was_to_be_sent() {
+    let _alone = alone();
+    let cases = [
+        ("poll", format!("lose={HIT}"), [1, 0, 0]),
+        ("block", format!("side=follower&lose={HIT}&duplicate={}", HIT - 2), [1, 0, 1]),
+        ("callback", format!("lose={HIT}&damage={}", HIT - 2), [1, 1, 0]),
+    ];
+    at_once(&cases, |(wait, settings, expected)| {
+        let [timed_out, failed, duplicated] = *expected;
+        let (trial, rows) = answered(settings, wait, 1, &PACED);
+        let (made, succeeded) = (SAMPLES, SAMPLES - timed_out - failed);
+        let counts = CallCounts { made, succeeded, timed_out, failed, late: 0, duplicated };
+        assert_eq!(trial.counts, counts, "{wait}, {settings}");
+        for (index, row) in (0..).zip(&rows) {
+            assert!(row.intended_ns.abs_diff(index * 1_000_000) <= 1000, "{wait}: {index}, {row:?}");
+        }
+        let (before, after) = rows.split_at((HIT - PROOF - WARMUP) as usize);
+        let lost = before.last().unwrap();
+        assert_eq!((lost.status.as_str(), lost.received_ns), ("timed_out", None), "{wait}");
+        let until_ns = lost.actual_ns + LOSS_TIMEOUT_S * 1_000_000_000;
+        for row in after {
+            assert!(row.actual_ns >= until_ns && row.response_ns() >= until_ns - row.intended_ns, "{wait}: {row:?}");
+        }
+        assert!(trial.pace.unwrap().rate_missed, "{trial:?}");
     });
 }

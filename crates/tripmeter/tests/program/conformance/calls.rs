@@ -1,4 +1,4 @@
-//! Calls by several clients: in a closed loop by every wait, and at a fixed rate.
+//! Calls by several clients: in a closed loop by every wait, and at a fixed rate. Round trips at a rate.
 
 use crate::conformance::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::Pattern;
@@ -11,22 +11,27 @@ const CLIENTS: u64 = 3;
 const CALLS: u64 = 40;
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
-    if !variant.can(Pattern::Rpc) {
-        return Vec::new();
-    }
     let payloads = variant.payloads(&[16, 4097]);
+    let round_trips = format!("rate = \"500\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
+    let waits = if variant.can(Pattern::PingPong) { variant.waits(true) } else { &[] };
+    let round_trips: Vec<Entry> =
+        waits.iter().map(|wait| Entry::new(variant, "paced-trips", *wait, &round_trips, check)).collect();
+    if !variant.can(Pattern::Rpc) {
+        return round_trips;
+    }
     let keys = format!(
         "pattern = \"rpc\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n"
     );
     let paced = format!("{keys}mode = \"fixed-freq\"\nrate = \"500\"\n");
     let closed = variant.waits(true).iter().map(|wait| Entry::new(variant, "rpc", *wait, &keys, check));
-    closed.chain(variant.waits(false).iter().map(|wait| Entry::new(variant, "paced", *wait, &paced, check))).collect()
+    let paced = variant.waits(false).iter().map(|wait| Entry::new(variant, "paced", *wait, &paced, check));
+    round_trips.into_iter().chain(closed).chain(paced).collect()
 }
 
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
     let rows = outcome.file("rpc").lines().count() as u64;
-    let expected = 1 + plan.payloads.len() as u64 * CLIENTS * CALLS;
+    let expected = 1 + plan.payloads.len() as u64 * u64::from(plan.links()) * CALLS;
     faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
     outcome.result.cells.iter().for_each(|cell| check_calls(faults, outcome, cell));
 }
@@ -37,7 +42,8 @@ fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
     let [trial] = &cell.rpc[..] else {
         return faults.check(false, || format!("{place}: {} trials", cell.rpc.len()));
     };
-    let all = CLIENTS * CALLS;
+    let clients = u64::from(outcome.plan.links());
+    let all = clients * CALLS;
     let timed_out = if outcome.loses_when_starved() { trial.counts.timed_out } else { 0 };
     let succeeded = all - timed_out;
     let good = CallCounts { made: all, succeeded, timed_out, ..CallCounts::default() };
@@ -55,7 +61,7 @@ fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
     faults.check(longer, || format!("{place}: {trial:?}"));
     // No client makes a call before the one before has ended.
     let calling_ns = service.mean * succeeded as f64;
-    faults.check(calling_ns <= (trial.duration_ns * CLIENTS) as f64 * 1.01, || format!("{place}: {trial:?}"));
+    faults.check(calling_ns <= (trial.duration_ns * clients) as f64 * 1.01, || format!("{place}: {trial:?}"));
     let used = trial.client.cpu_time_ns > 0 && trial.client.peak_memory_bytes > 0;
     let is_followed = trial.server.is_none() == outcome.result.same_process;
     faults.check(used && is_followed, || format!("{place}: {trial:?}"));

@@ -69,6 +69,33 @@ fn ctrl_c_in_the_middle_of_a_long_payload_keeps_its_samples() {
     }
 }
 
+#[test]
+fn ctrl_c_keeps_round_trips_at_a_rate() {
+    let _alone = alone();
+    for (transport, wait) in [("uds/stream", "block"), ("shm", "poll"), ("inmem", "callback")] {
+        let folder = folder();
+        let output = folder.path().display().to_string();
+        let words = ["run", "-t", transport, "--wait", wait, "-n", "50000000", "--raw", "none", "--warmup", "10"];
+        let more = ["--rate", "20000", "--payloads", "64k", "--loss-timeout", "15", "--no-floor", "-o", &output];
+        let mut run = Tripmeter::new(words.iter().chain(&more)).start();
+        run.until("its start", |run| run.said().contains("results in") && !cells_begun(folder.path()).is_empty());
+        run.until("many round trips", |run| {
+            let found = workers(run.pid());
+            let used = found.leader.into_iter().chain(found.follower).map(cpu_time).sum::<Duration>();
+            used > Duration::from_secs(1)
+        });
+        run.signal("INT");
+        run.wait(LONGEST).with(exit::INTERRUPTED).says(&["1/1", "then interrupted"]).clean();
+        let manifest = manifest(folder.path());
+        let cell = &manifest.sub_experiments[0].cells[0];
+        let [trial] = &cell.rpc[..] else { panic!("{cell:?}") };
+        assert!((1..50_000_000).contains(&trial.counts.made) && trial.response_rtt_ns.is_some(), "{trial:?}");
+        assert_eq!(trial.cut_short.as_deref(), Some("interrupted"));
+        // The message in flight counts for nothing.
+        assert_eq!((trial.counts.succeeded, cell.samples), (trial.counts.made, trial.counts.made));
+    }
+}
+
 /// The log of histograms, which is there once the transport is opened.
 fn cells_begun(results: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(results).into_iter().flatten().flatten();
