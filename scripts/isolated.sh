@@ -26,6 +26,8 @@ for name in $kept; do
     rmdir "/dev/shm/$name"
 done
 cd "$folder"
+# Of the queues of all tests of this user: the kernel has one limit for them, whatever the namespace.
+prlimit --pid $$ --msgqueue=8388608:8388608 2>/dev/null || true
 # Other tests see the same /run.
 export TMPDIR=/tmp XDG_RUNTIME_DIR=
 # Not by exec: to process 1 signals do nothing.

@@ -13,7 +13,7 @@ const SMALL: [&str; 11] =
     ["-q", "-n", "3", "--payloads", "64k", "--wait", "block", "--attempts", "1", "--loss-timeout", "15"];
 /// Each of the three messages after those of the path proof is kept back. On a busy machine one of the three without it
 /// may take as long, but not two, so that the median stays far below.
-const SLOW: &str = "inmem?stall=33:50ms,34:50ms,35:50ms";
+const SLOW: &str = "inmem?stall=33:200ms,34:200ms,35:200ms";
 
 fn ab(place: &TempDir, words: &[&str]) -> Tripmeter {
     Tripmeter::new([&["ab"], words].concat()).at(place.path())
@@ -99,7 +99,7 @@ fn what_is_slower_regressed_and_the_other_way_round_it_improved() {
         let faster = compared([SLOW, "inmem"], "faster", 0);
         (slower.join().unwrap(), faster)
     });
-    assert!(text.contains("REGRESSED") && text.contains("stall=33:50ms"), "{text}");
+    assert!(text.contains("REGRESSED") && text.contains("stall=33:200ms"), "{text}");
     assert_eq!((slower.as_str(), faster.as_str()), ("regressed", "improved"));
 }
 
@@ -196,7 +196,7 @@ fn a_failing_side_is_told_and_its_rounds_are_in_no_verdict() {
         done.stdout
     );
 
-    let damaged = ["inmem", "inmem?damage=every:100", "--rounds", "6", "--loss-timeout", "0.01", "-o", "damaged"];
+    let damaged = ["inmem", "inmem?damage=every:100", "--rounds", "6", "--loss-timeout", "1", "-o", "damaged"];
     let rest = ["-q", "-n", "300", "--payloads", "64k", "--wait", "block", "--attempts", "1"];
     let done = ab(&place, &[&damaged[..], &rest].concat()).run().with(75).clean();
     assert!(done.stdout.contains("messages came damaged") && done.stdout.contains("FAILED: B"), "{}", done.stdout);

@@ -187,8 +187,10 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
                 "-n",
                 "100",
             ];
+            // Of everything that is lost, the time-out is waited for.
+            let timeout = if allow == "--allow-damage" { "15" } else { "0.2" };
             let rest =
-                ["--warmup", warmup, "--payloads", "1k", "--loss-timeout", "0.2", "--attempts", "1", "-o", &output];
+                ["--warmup", warmup, "--payloads", "1k", "--loss-timeout", timeout, "--attempts", "1", "-o", &output];
             Tripmeter::new(words.iter().chain(&rest).chain(more)).run()
         };
         let failed = run(&[]).with(exit::PARTIAL).says(&[allow]).clean();

@@ -301,6 +301,9 @@ fn nobody_else_can_open_what_a_run_makes() {
         let here = |row: &&Known| row.system == system && row.available;
         known.iter().find(here).is_some_and(|row| row.variants.iter().any(|one| one.variant.starts_with(variant)))
     };
+    for transport in wanted.iter().filter(|name| !is_here(name)) {
+        aloud(&format!("SKIPPED: {transport} is not here"));
+    }
     for transport in wanted.iter().filter(is_here) {
         let (place, results) = (folder(), folder());
         let before = reachable(Path::new("/dev/shm"));

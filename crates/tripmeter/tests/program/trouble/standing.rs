@@ -45,7 +45,7 @@ fn messages_of_the_wrong_length_end_the_sub_experiment_and_both_lengths_are_name
 fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
     at_once(&["throughput", "channel"], |pattern| {
         let (folder, sent) =
-            (folder(), ["--payloads", "64,128", "--rate", "1000", "-n", "3000", "--loss-timeout", "1"]);
+            (folder(), ["--payloads", "64,128", "--rate", "1000", "-n", "5000", "--loss-timeout", "1"]);
         let output = folder.path().display().to_string();
         let words = ["run", "-q", "-t", "tcp", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
         let mut run = Tripmeter::new(words.iter().chain(&sent)).start();
@@ -53,7 +53,7 @@ fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
         let follower = workers(run.pid()).follower.unwrap();
         let before = sleeps(follower);
         // Fewer than there are messages, and more than are said between two payloads.
-        run.until("messages", |_| sleeps(follower) > before + 300);
+        run.until("messages", |_| sleeps(follower) > before + 100);
         signal(follower, "STOP");
         let finished = run.wait(LONGEST).with(exit::PARTIAL);
         finished.says(&["the follower stands still", "did nothing (stopped by a signal)"]).clean();
