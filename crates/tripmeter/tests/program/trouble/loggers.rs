@@ -1,7 +1,7 @@
 //! Loggers whose processes are killed in the middle: the one that logs, and the one that reads.
 
 use crate::common::traces::signal;
-use crate::common::{Known, LONGEST, alone, aloud, folder, transports};
+use crate::common::{Known, LONGEST, alone, aloud, folder, is_nightly, transports};
 use crate::trouble::killed::{check_kept_of, in_the_middle, one_complaint};
 use crate::trouble::{SAMPLES, long_and_after, run_file};
 use std::path::{Path, PathBuf};
