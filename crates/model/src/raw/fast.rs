@@ -1,16 +1,10 @@
 //! Rows as nearly all of them are, `1234,16384,12.479`, by arithmetic on eight bytes at a time.
 //!
 //! A row that looks in any way different, or is wrong, is left to [`super::row`]; so this code decides about speed
-//! only. Where a row ends is known late, so rows are found in several places at the same time.
+//! only. Where a row ends is known late; so the next one is taken to be as long as the one before, and is checked for that.
 
 /// Bytes that must be there behind the beginning of a row for it to be read here.
 const MARGIN: usize = 64;
-/// Bytes between the places where rows are found at the same time.
-const STRIDE: usize = 4 << 10;
-/// More rows than there can be in so many bytes.
-const ROWS: usize = STRIDE / 6 + MARGIN;
-/// Places where rows are found at the same time.
-const PLACES: usize = 2;
 const ZEROS: u64 = ONES * b'0' as u64;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = ONES << 7;
@@ -30,15 +24,22 @@ pub struct Shape {
     end_length: usize,
 }
 
-/// Whole lines where rows are found, one after the other.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    /// Where the next row begins.
+/// How a number of at most eight characters is written. Masks are of the eight bytes that end with it.
+struct Number {
+    /// Bytes of the row.
+    length: usize,
+    /// Where in the row those eight bytes begin.
     at: usize,
-    /// Behind the last line break.
-    end: usize,
-    /// Rows found before.
-    rows: usize,
+    /// The bytes of the number.
+    mask: u64,
+    /// Characters `0` and the point.
+    form: u64,
+    /// What added to a byte less its form makes 16 or more if it is no digit, or not the point.
+    slack: u64,
+    /// The digits before the point.
+    before_point: u64,
+    /// What the digits are divided by.
+    power: f64,
 }
 
 impl Shape {
@@ -47,12 +48,12 @@ impl Shape {
         let sample = line.iter().position(|byte| !byte.is_ascii_digit())?;
         let before = sample + line.get(sample + 1..)?.iter().position(|byte| *byte == b',')? + 2;
         let plain = line[before..].trim_ascii_end().iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-        if sample == 0 || !plain {
+        if sample == 0 || before >= 32 || !plain {
             return None;
         }
         let line_break: &[u8] = if line.ends_with(b"\r\n") { b"\r\n" } else { b"\n" };
         let (mut mask, mut value) = ([0; 32], [0; 32]);
-        mask.get_mut(..before)?.fill(0xff);
+        mask[..before].fill(0xff);
         value[..before].copy_from_slice(&line[..before]);
         mask[..sample].fill(0xf0);
         value[..sample].fill(b'0');
@@ -64,71 +65,77 @@ impl Shape {
     /// number.
     pub fn rows(&self, text: &[u8], latencies_us: &mut Vec<f64>) -> (usize, u64) {
         let before = latencies_us.len();
-        let mut at = 0;
-        while let Some((latency_us, next)) = self.row(text, at) {
+        let (mut at, mut number) = (0, None);
+        loop {
+            let from = at;
+            if let Some(number) = &number {
+                at = self.rows_alike(text, at, number, latencies_us);
+            }
+            let Some((latency_us, next)) = self.row(text, at) else { break };
             latencies_us.push(latency_us);
-            at = self.batches(text, next, latencies_us);
+            // A single number that is longer or shorter changes nothing.
+            if at == from {
+                number = self.number(&text[at..next]);
+            }
+            at = next;
         }
         (at, (latencies_us.len() - before) as u64)
     }
 
-    /// Appends the latencies of rows from `at` on; returns where the first one begins that was not read, or for which
-    /// too little is left.
-    fn batches(&self, text: &[u8], mut at: usize, latencies_us: &mut Vec<f64>) -> usize {
-        if Place::next(text, at).is_none() {
-            return at;
-        }
-        let mut found = [[0.0; ROWS]; PLACES];
-        while let Some(mut places) = Place::next(text, at) {
-            self.find(text, &mut places, &mut found);
-            for (place, found) in places.iter().zip(&found) {
-                latencies_us.extend_from_slice(&found[..place.rows]);
-                at = place.at;
-                if at < place.end {
-                    return at;
-                }
-            }
+    /// Appends the latencies of rows from `at` on with such numbers; returns where the first one begins that was not read.
+    // In a function of its own it has enough registers.
+    #[inline(never)]
+    fn rows_alike(&self, text: &[u8], mut at: usize, number: &Number, latencies_us: &mut Vec<f64>) -> usize {
+        while let Some(row) = text.get(at..).and_then(<[u8]>::first_chunk)
+            && self.begins(row)
+            && let Some(latency_us) = self.alike(row, number)
+        {
+            latencies_us.push(latency_us);
+            at += number.length;
         }
         at
     }
 
-    /// Finds rows in all places; after a row that is none, no more.
-    // In a function of its own it has enough registers.
-    #[inline(never)]
-    fn find(&self, text: &[u8], places: &mut [Place; PLACES], found: &mut [[f64; ROWS]; PLACES]) {
-        let mut at = places.map(|place| place.at);
-        let mut length = 0;
-        'all: while length < ROWS {
-            let mut next = at;
-            for place in 0..PLACES {
-                if next[place] >= places[place].end {
-                    break 'all;
-                }
-                let Some(one) = self.row(text, next[place]) else { break 'all };
-                (found[place][length], next[place]) = one;
-            }
-            at = next;
-            length += 1;
-        }
-        for (index, place) in places.iter_mut().enumerate() {
-            (place.at, place.rows) = (at[index], length);
-            while place.at < place.end && place.rows < ROWS {
-                let Some(one) = self.row(text, place.at) else { return };
-                (found[index][place.rows], place.at) = one;
-                place.rows += 1;
-            }
-        }
+    /// The latency of a row whose beginning was checked; `None` if its number is written otherwise.
+    #[inline(always)]
+    fn alike(&self, row: &[u8; MARGIN], number: &Number) -> Option<f64> {
+        // The masks change nothing; they spare checks.
+        let at = number.at & 31;
+        let values = (u64_at(row, at) ^ number.form) & number.mask;
+        let is_plain = (values.wrapping_add(number.slack) | values) & (ONES * 0xf0) == 0;
+        let ends = row[at + 8] == self.end && row[number.length.wrapping_sub(1) & 63] == b'\n';
+        let digits = (values & number.before_point) << 8 | (values & !number.before_point);
+        (is_plain && ends).then(|| eight_digits(digits) as i64 as f64 / number.power)
+    }
+
+    /// How the number of a row is written that has this shape; `None` if it is too long.
+    fn number(&self, row: &[u8]) -> Option<Number> {
+        let end = row.len() - self.end_length;
+        let width = end - self.before;
+        let at = end.checked_sub(8).filter(|_| width <= 8)?;
+        let mask = u64::MAX << (8 * (8 - width));
+        let point = equal(u64_at(row, at) & mask, b'.') >> 7;
+        let decimals = (point.leading_zeros() / 8) as usize;
+        Some(Number {
+            length: row.len(),
+            at,
+            mask,
+            form: ZEROS ^ (point * u64::from(b'0' ^ b'.')),
+            slack: ONES * 6 + point * 9,
+            before_point: point.wrapping_sub(1),
+            power: POWERS[decimals & 15],
+        })
     }
 
     /// The latency of the row that begins there, and where the next one begins.
     #[inline(always)]
     fn row(&self, text: &[u8], at: usize) -> Option<(f64, usize)> {
         let row: &[u8; MARGIN] = text.get(at..)?.first_chunk()?;
-        if (0..4).any(|word| u64_at(row, 8 * word) & self.begin[word].0 != self.begin[word].1) {
+        if !self.begins(row) {
             return None;
         }
         // The mask changes nothing; it spares checks.
-        let before = self.before & 63;
+        let before = self.before & 31;
         let (low, high) = (u64_at(row, before), u64_at(row, before + 8));
         let ends = equal(low, self.end);
         let (latency_us, length) = if ends != 0 {
@@ -141,22 +148,12 @@ impl Shape {
         let next = before + length + self.end_length;
         (row[next - 1] == b'\n').then_some((latency_us, at + next))
     }
-}
 
-impl Place {
-    /// The next places; `None` if what is left is too little.
-    fn next(text: &[u8], mut at: usize) -> Option<[Self; PLACES]> {
-        let step = STRIDE.min(text.len().checked_sub(at + 2 * MARGIN)? / PLACES);
-        if step < MARGIN {
-            return None;
-        }
-        let mut places = [Self::default(); PLACES];
-        for (place, from) in places.iter_mut().zip((at + step..).step_by(step)) {
-            let end = from + memchr::memchr(b'\n', text.get(from..)?)? + 1;
-            *place = Self { at, end, rows: 0 };
-            at = end;
-        }
-        Some(places)
+    /// Whether a row has the sample number and the payload of this shape.
+    #[inline(always)]
+    fn begins(&self, row: &[u8; MARGIN]) -> bool {
+        let is = |word: usize| u64_at(row, 8 * word) & self.begin[word].0 == self.begin[word].1;
+        is(0) && is(1) && (self.before <= 16 || is(2) && is(3))
     }
 }
 
@@ -236,20 +233,25 @@ mod tests {
         str::from_utf8(text).unwrap().split_inclusive('\n').map(latency_us).collect()
     }
 
-    /// The latency of a row `1,16,<number>`; `None` if it is left to others.
-    fn latency_us(number: &str) -> Option<f64> {
-        let text = format!("1,16,{number}\n{}", "2,16,2.5\n".repeat(8));
-        Shape::of(b"1,16,1.5\n").unwrap().row(text.as_bytes(), 0).map(|(latency_us, _)| latency_us)
+    /// The latencies of rows `1,16,<number>`, up to the first one that is left to others.
+    fn latencies_us(numbers: &[&str]) -> Vec<f64> {
+        let rows: String = numbers.iter().map(|number| format!("1,16,{number}\n")).collect();
+        let mut latencies_us = Vec::new();
+        Shape::of(b"1,16,1.5\n").unwrap().rows(format!("{rows}{}", "-".repeat(MARGIN)).as_bytes(), &mut latencies_us);
+        latencies_us
     }
 
     #[test]
     fn numbers_are_those_nearest_to_their_text() {
         let mut random = fastrand::Rng::with_seed(5);
         for _ in 0..20_000 {
-            let mut number: String = (0..random.usize(2..16)).map(|_| random.char('0'..='9')).collect();
-            let point = random.usize(0..number.len());
-            number.replace_range(point..=point, ".");
-            assert_eq!(latency_us(&number), Some(number.parse().unwrap()), "{number}");
+            let length = random.usize(2..16);
+            let point = random.usize(0..length);
+            let mut number =
+                || -> String { (0..length).map(|at| if at == point { '.' } else { random.char('0'..='9') }).collect() };
+            let numbers = [number(), number(), number()];
+            let expected = numbers.each_ref().map(|number| number.parse::<f64>().unwrap());
+            assert_eq!(latencies_us(&numbers.each_ref().map(String::as_str)), expected, "{numbers:?}");
         }
     }
 
@@ -280,7 +282,10 @@ mod tests {
             "12345678x9",
             "1x345678.9",
         ] {
-            assert_eq!(latency_us(wrong), None, "{wrong}");
+            assert!(latencies_us(&[wrong]).is_empty(), "{wrong}");
+            // Also where one of the same length is expected.
+            let plain = format!("{:.*}", wrong.len().clamp(3, 15) - 2, 1.5);
+            assert_eq!(latencies_us(&[&plain, &plain, wrong]), [1.5; 2], "{wrong}");
         }
     }
 
