@@ -26,7 +26,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-CASES = {"one": ("one file", 1, 20), "ten": ("experiment of ten files", 10, 40)}
+CASES = {"one": ("one file", 1, 20), "ten": ("experiment of ten files", 10, 15)}
 
 
 def timed(command):

@@ -22,7 +22,8 @@
 //! | [`throughput`] | how messages are offered one way, and what arrived of them |
 //! | [`table`], [`mod@file`] | CSV files, and files, whatever they hold |
 //! | [`exit`] | exit codes |
-//! | [`wide`] | work on many numbers by vector instructions |
+
+#![forbid(unsafe_code)]
 
 pub mod audit;
 pub mod bytes;
@@ -54,7 +55,6 @@ pub mod throughput;
 mod touch;
 pub mod transport;
 pub mod trial;
-pub mod wide;
 
 pub use touch::Touch;
 pub use tripmeter_abi::{Path, Pattern, Wait};

@@ -11,22 +11,16 @@
 
 mod chunks;
 mod collect;
-#[cfg(target_arch = "x86_64")]
-mod eights;
 mod fast;
-mod mapped;
 mod row;
-#[cfg(target_arch = "x86_64")]
-mod short;
 #[cfg(test)]
 mod tests;
 
 use crate::bytes::Bytes;
 use crate::file::FileError;
-use chunks::Chunks;
+use chunks::{Chunks, Rest};
 use collect::{Collected, Collector, Merged, Stopped};
 use row::Layout;
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
@@ -48,8 +42,7 @@ const UNGATED_SAMPLES: usize = 4 << 20;
 /// Reads raw files, several at once if need be, in bounded memory.
 ///
 /// Where the rows of a payload are contiguous, 8 bytes are held for each sample of the largest payload, and about 50 MiB
-/// besides; of files, up to 4 MiB of the page cache are mapped for each thread. Otherwise, and for what is no regular file,
-/// all samples of a file are held.
+/// besides. Otherwise, and for what is no regular file, all samples of a file are held.
 #[derive(Debug)]
 pub struct Reader {
     threads: usize,
@@ -123,7 +116,7 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
     }
 
     /// Everything is held to the end.
-    fn all_held(&self, chunks: Chunks<'_>) -> Result<Vec<(Bytes, T)>, FileError> {
+    fn all_held(&self, chunks: Chunks) -> Result<Vec<(Bytes, T)>, FileError> {
         let collector = Collector::new(self.finish, self.counts).holding_all();
         match self.whole(chunks, collector) {
             Ok(done) => Ok(done),
@@ -133,27 +126,27 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
     }
 
     /// By this thread alone; one payload is held at a time.
-    fn one(&self, chunks: Chunks<'_>) -> Result<Vec<(Bytes, T)>, Stopped> {
+    fn one(&self, chunks: Chunks) -> Result<Vec<(Bytes, T)>, Stopped> {
         let limit = UNGATED_SAMPLES / self.reader.threads;
         self.whole(chunks, Collector::new(self.finish, self.counts).gated(&self.reader.gate, limit))
     }
 
-    fn whole(&self, mut chunks: Chunks<'_>, collector: Collector<'_, T, F>) -> Result<Vec<(Bytes, T)>, Stopped> {
+    fn whole(&self, mut chunks: Chunks, collector: Collector<'_, T, F>) -> Result<Vec<(Bytes, T)>, Stopped> {
         let layout = Layout::of(self.file, &mut chunks)?;
         let collected = collector.read(&layout, Ok(chunks));
         collected.stop.map_or(Ok(collected.done), |stop| Err(stop.at(self.file, layout.header_lines)))
     }
 
     /// By several threads, each of which reads a range of the window that all of them are in.
-    fn windows(&self, mut chunks: Chunks<'static>, size: u64, threads: usize) -> Result<Vec<(Bytes, T)>, Stopped> {
+    fn windows(&self, mut chunks: Chunks, size: u64, threads: usize) -> Result<Vec<(Bytes, T)>, Stopped> {
         let layout = Layout::of(self.file, &mut chunks)?;
-        let (opened, rows_start) = chunks.into_file().expect("only plain files are split");
-        let mut start = rows_start;
+        let rows = chunks.into_rest().expect("only plain files are split");
+        let mut start = rows.start;
         let mut merged = Merged::new(self.finish, &self.reader.gate, UNGATED_SAMPLES / self.reader.threads);
         let mut lines = layout.header_lines;
         while start < size {
             let end = size.min(start + WINDOW_BYTES);
-            for collected in self.window((&opened, rows_start), &layout, start..end, threads) {
+            for collected in self.window(&rows, &layout, start..end, threads) {
                 if let Some(stop) = collected.stop {
                     return Err(stop.at(self.file, lines));
                 }
@@ -162,20 +155,14 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
             }
             start = end;
         }
-        // Of a file that became shorter between two windows, the rest would be missed.
-        let length = opened.metadata().map_err(|error| FileError::reading(self.file, &error))?.len();
-        if length < size {
-            return Err(FileError::reading(self.file, &mapped::changed()).into());
-        }
         merged.finished()
     }
 
-    /// `file` comes with the offset of its first row.
-    fn window(&self, file: (&File, u64), layout: &Layout, bytes: Range<u64>, threads: usize) -> Vec<Collected<T>> {
+    fn window(&self, rows: &Rest, layout: &Layout, bytes: Range<u64>, threads: usize) -> Vec<Collected<T>> {
         let step = (bytes.end - bytes.start).div_ceil(threads as u64).max(1);
         let starts: Vec<u64> = (bytes.start..bytes.end).step_by(step as usize).collect();
         let range = |start: u64| {
-            let chunks = Chunks::range(file.0, start, bytes.end.min(start + step), file.1);
+            let chunks = Chunks::range(rows, start..bytes.end.min(start + step));
             Collector::new(self.finish, self.counts).open_ended().read(layout, chunks)
         };
         thread::scope(|scope| {

@@ -1,7 +1,5 @@
 //! Sums and extremes over numbers, or pairs of numbers, in several lanes at once.
 
-use tripmeter_model::wide::{self, Wide};
-
 const LANES: usize = 8;
 /// Longest part that is added without being halved again.
 const BLOCK: usize = 128;
@@ -40,9 +38,12 @@ fn added<const EXTREMES: bool>(left: &[f64], right: &[f64], f: impl Fn(f64, f64)
     assert_eq!(left.len(), right.len(), "numbers come in pairs");
     let ((lefts, last_lefts), (rights, last_rights)) = (left.as_chunks(), right.as_chunks());
     let blocks = blocks(left.len());
-    let by_lane = ByLane::<_, EXTREMES> { lefts, rights, f: &f, blocks: &blocks };
-    let Lanes { sums, smallest, largest } = wide::run(by_lane);
-    let mut sums = wide::run(Together(&sums));
+    let Lanes { sums, smallest, largest } = by_block::<EXTREMES>(lefts, rights, &f, &blocks);
+    let together = |[one, two, three, four, five, six, seven, eight]: &[f64; LANES]| {
+        ((one + two) + (three + four)) + ((five + six) + (seven + eight))
+    };
+    // Apart from making these: the compiler would arrange the lanes for that.
+    let mut sums: Vec<f64> = sums.iter().map(together).collect();
     // These are in the last block that is not empty: the others are of whole lanes.
     let last: Vec<f64> = last_lefts.iter().zip(last_rights).map(|(left, right)| f(*left, *right)).collect();
     if let Some(its) = blocks.iter().rposition(|length| *length > 0) {
@@ -71,16 +72,7 @@ fn blocks(length: usize) -> Vec<usize> {
     blocks
 }
 
-/// The sums of blocks of pairs, as far as they are of whole lanes, and the extremes of all if they are wanted, by lane.
-struct ByLane<'a, F, const EXTREMES: bool> {
-    lefts: &'a [[f64; LANES]],
-    rights: &'a [[f64; LANES]],
-    f: F,
-    /// Their lengths.
-    blocks: &'a [usize],
-}
-
-/// What comes of it.
+/// By lane, over pairs of whole lanes.
 struct Lanes {
     /// By block.
     sums: Vec<[f64; LANES]>,
@@ -88,48 +80,32 @@ struct Lanes {
     largest: [f64; LANES],
 }
 
-impl<F: Fn(f64, f64) -> f64, const EXTREMES: bool> Wide for ByLane<'_, F, EXTREMES> {
-    type Made = Lanes;
-
-    #[inline(always)]
-    fn run(self) -> Lanes {
-        let (mut smallest, mut largest) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-        let mut sums = Vec::with_capacity(self.blocks.len());
-        let (mut lefts, mut rights) = (self.lefts, self.rights);
-        for length in self.blocks {
-            let (left, right);
-            ((left, lefts), (right, rights)) = (lefts.split_at(length / LANES), rights.split_at(length / LANES));
-            // With extremes of its own a block need not wait for the one before.
-            let (mut sum, mut least, mut most) = ([0.0; LANES], [f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-            for (left, right) in left.iter().zip(right) {
-                let numbers = by_lane(*left, *right, &self.f);
-                sum = by_lane(sum, numbers, |sum, number| sum + number);
-                if EXTREMES {
-                    least = by_lane(least, numbers, smaller);
-                    most = by_lane(most, numbers, larger);
-                }
+/// The sums of blocks of these lengths, and the extremes of all if they are wanted.
+fn by_block<const EXTREMES: bool>(
+    mut lefts: &[[f64; LANES]],
+    mut rights: &[[f64; LANES]],
+    f: impl Fn(f64, f64) -> f64,
+    blocks: &[usize],
+) -> Lanes {
+    let (mut smallest, mut largest) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
+    let mut sums = Vec::with_capacity(blocks.len());
+    for length in blocks {
+        let (left, right);
+        ((left, lefts), (right, rights)) = (lefts.split_at(length / LANES), rights.split_at(length / LANES));
+        // With extremes of its own a block need not wait for the one before.
+        let (mut sum, mut least, mut most) = ([0.0; LANES], [f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
+        for (left, right) in left.iter().zip(right) {
+            let numbers = by_lane(*left, *right, &f);
+            sum = by_lane(sum, numbers, |sum, number| sum + number);
+            if EXTREMES {
+                least = by_lane(least, numbers, smaller);
+                most = by_lane(most, numbers, larger);
             }
-            sums.push(sum);
-            (smallest, largest) = (by_lane(smallest, least, smaller), by_lane(largest, most, larger));
         }
-        Lanes { sums, smallest, largest }
+        sums.push(sum);
+        (smallest, largest) = (by_lane(smallest, least, smaller), by_lane(largest, most, larger));
     }
-}
-
-/// The sums of the blocks, from those of their lanes.
-// Apart from making these: the compiler would arrange the lanes for that.
-struct Together<'a>(&'a [[f64; LANES]]);
-
-impl Wide for Together<'_> {
-    type Made = Vec<f64>;
-
-    #[inline(always)]
-    fn run(self) -> Vec<f64> {
-        let sum = |[one, two, three, four, five, six, seven, eight]: &[f64; LANES]| {
-            ((one + two) + (three + four)) + ((five + six) + (seven + eight))
-        };
-        self.0.iter().map(sum).collect()
-    }
+    Lanes { sums, smallest, largest }
 }
 
 #[inline(always)]

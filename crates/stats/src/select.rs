@@ -2,14 +2,11 @@
 
 use crate::latency::interpolated;
 use crate::pairwise;
-use tripmeter_model::wide::{self, Wide};
 
 /// Parts that the range of the samples is divided into.
 const BUCKETS: usize = 4096;
 /// Fewer samples are sorted.
 const FEW: usize = 2048;
-/// Samples whose buckets are found together.
-const PIECE: usize = 512;
 
 /// The quantiles of samples, which are overwritten. The samples are finite and not negative, the fractions within 0 to
 /// 1.
@@ -38,46 +35,30 @@ fn ranked<const N: usize>(samples: &mut [f64], range: [f64; 2], ranks: [[usize; 
     }
     let buckets = Buckets::of(range);
     let mut counts = [0_u32; BUCKETS];
-    for piece in samples.chunks(PIECE) {
-        let placed = wide::run(Placed { buckets: &buckets, samples: piece });
-        for bucket in &placed[..piece.len()] {
-            // The mask changes nothing; it spares a check.
-            counts[usize::from(*bucket) & (BUCKETS - 1)] += 1;
-        }
+    for sample in &*samples {
+        counts[buckets.place(*sample)] += 1;
     }
-    let (mut wanted, mut all_wanted) = ([false; BUCKETS], [[0; N]; 2]);
+    let mut wanted = [false; BUCKETS];
     // Ranks among the samples of the buckets that are wanted.
     let mut among = ranks;
-    let mut order: Vec<(&mut usize, &mut u16)> =
-        among.as_flattened_mut().iter_mut().zip(all_wanted.as_flattened_mut()).collect();
+    let mut order: Vec<&mut usize> = among.as_flattened_mut().iter_mut().collect();
     order.sort_unstable();
     let mut order = order.into_iter().peekable();
     let (mut before, mut left_out) = (0, 0);
-    for (bucket, (wanted, count)) in wanted.iter_mut().zip(counts).enumerate() {
+    for (wanted, count) in wanted.iter_mut().zip(counts) {
         let after = before + count as usize;
-        while let Some((rank, its)) = order.next_if(|(rank, _)| **rank < after) {
+        while let Some(rank) = order.next_if(|rank| **rank < after) {
             *rank -= left_out;
-            (*wanted, *its) = (true, bucket as u16);
+            *wanted = true;
         }
         left_out += if *wanted { 0 } else { count as usize };
         before = after;
     }
     let mut kept = 0;
-    for start in (0..samples.len()).step_by(PIECE) {
-        let piece = &samples[start..samples.len().min(start + PIECE)];
-        let length = piece.len();
-        let placed = Placed { buckets: &buckets, samples: piece };
-        let mut is_wanted = wide::run(IsWanted { placed, wanted: all_wanted });
-        is_wanted[length..].fill(0);
-        for (group, is_wanted) in is_wanted.as_chunks().0.iter().enumerate() {
-            // Few are.
-            let mut left = u64::from_le_bytes(*is_wanted);
-            while left != 0 {
-                samples[kept] = samples[start + group * 8 + left.trailing_zeros() as usize / 8];
-                kept += 1;
-                left &= left - 1;
-            }
-        }
+    for at in 0..samples.len() {
+        // Without a branch: few are kept.
+        samples[kept] = samples[at];
+        kept += usize::from(wanted[buckets.place(samples[at])]);
     }
     let kept = &mut samples[..kept];
     kept.sort_unstable_by(f64::total_cmp);
@@ -97,45 +78,12 @@ impl Buckets {
         let width = u64::BITS - (highest - lowest).leading_zeros();
         Self { lowest, shift: width.saturating_sub(BUCKETS.ilog2()) }
     }
-}
 
-/// The buckets of at most [`PIECE`] samples.
-struct Placed<'a> {
-    buckets: &'a Buckets,
-    samples: &'a [f64],
-}
-
-impl Wide for Placed<'_> {
-    type Made = [u16; PIECE];
-
+    /// The bucket of a sample within the range.
     #[inline(always)]
-    fn run(self) -> [u16; PIECE] {
-        let mut placed = [0; PIECE];
-        for (placed, sample) in placed.iter_mut().zip(self.samples) {
-            *placed = ((sample.to_bits() - self.buckets.lowest) >> self.buckets.shift) as u16;
-        }
-        placed
-    }
-}
-
-/// Whether samples are in a bucket that is wanted: 1, or else 0.
-struct IsWanted<'a, const N: usize> {
-    placed: Placed<'a>,
-    wanted: [[u16; N]; 2],
-}
-
-impl<const N: usize> Wide for IsWanted<'_, N> {
-    type Made = [u8; PIECE];
-
-    #[inline(always)]
-    fn run(self) -> [u8; PIECE] {
-        let mut is_wanted = [0; PIECE];
-        for (is, bucket) in is_wanted.iter_mut().zip(self.placed.run()) {
-            for wanted in self.wanted.as_flattened() {
-                *is |= u8::from(bucket == *wanted);
-            }
-        }
-        is_wanted
+    fn place(&self, sample: f64) -> usize {
+        // The mask changes nothing; it spares a check.
+        ((sample.to_bits() - self.lowest) >> self.shift) as usize & (BUCKETS - 1)
     }
 }
 

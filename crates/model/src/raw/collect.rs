@@ -153,7 +153,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
     }
 
     /// Reads all rows.
-    pub fn read(mut self, layout: &Layout, chunks: Result<Chunks<'_>, ChunkError>) -> Collected<T> {
+    pub fn read(mut self, layout: &Layout, chunks: Result<Chunks, ChunkError>) -> Collected<T> {
         let stop = match chunks {
             Ok(chunks) => self.rows(layout, chunks).err(),
             Err(error) => Some(Stop::Chunk(1, error)),
@@ -165,25 +165,16 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         Collected { head: self.head, done: self.done, tail, lines: self.lines, stop }
     }
 
-    fn rows(&mut self, layout: &Layout, mut chunks: Chunks<'_>) -> Result<(), Stop> {
+    fn rows(&mut self, layout: &Layout, mut chunks: Chunks) -> Result<(), Stop> {
         let mut passed: Option<MutexGuard<'_, ()>> = None;
         let mut shape = None;
         loop {
-            let chunk = match chunks.lines() {
-                Ok(chunk) => chunk,
-                Err(error) => {
-                    // Where a file was cut off, there is no end of a line.
-                    let error = chunks.check().map_or_else(ChunkError::Io, |()| error);
-                    return Err(Stop::Chunk(self.lines + 1, error));
-                }
-            };
+            let chunk = chunks.lines().map_err(|error| Stop::Chunk(self.lines + 1, error))?;
             if chunk.is_empty() {
                 break;
             }
             let payloads = self.done.len();
-            let read = self.chunk(layout, chunk, &mut shape);
-            chunks.check().map_err(|error| Stop::Chunk(self.lines, ChunkError::Io(error)))?;
-            read?;
+            self.chunk(layout, chunk, &mut shape)?;
             if self.open.iter().map(|held| held.latencies_us.len()).sum::<usize>() > self.most {
                 return Err(Stop::TooMany(self.lines));
             }

@@ -1,31 +1,18 @@
 //! Rows as nearly all of them are, `1234,16384,12.479`, by arithmetic on eight bytes at a time.
 //!
 //! A row that looks in any way different, or is wrong, is left to [`super::row`]; so this code decides about speed
-//! only. Where a row ends is known late, so rows are found in several places at the same time. Most of them by
-//! [`super::eights`] or, those with a short latency, by [`super::short`].
-
-#[cfg(target_arch = "x86_64")]
-use super::{eights::Eights, short::Short};
+//! only. Where a row ends is known late; so the next one is taken to be as long as the one before, and is checked for that.
 
 /// Bytes that must be there behind the beginning of a row for it to be read here.
 const MARGIN: usize = 64;
-/// Bytes between the places where rows are found at the same time.
-pub const STRIDE: usize = 4 << 10;
-/// More rows than there can be in so many bytes.
-const ROWS: usize = STRIDE / 6 + MARGIN;
-/// Places where rows are found at the same time, unless they are short.
-const PLACES: usize = 2;
-/// Bytes that are read here after a row that is not short, before short ones are sought again.
-const NOT_SHORT: usize = 8 * STRIDE;
-pub const ZEROS: u64 = ONES * b'0' as u64;
-pub const ONES: u64 = 0x0101_0101_0101_0101;
-pub const HIGHS: u64 = ONES << 7;
+const ZEROS: u64 = ONES * b'0' as u64;
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = ONES << 7;
 /// Integers up to here are exact as floating point; so their quotient by a power of ten in [`POWERS`] is rounded once.
 const EXACT: u64 = 1 << 53;
 const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
 /// What consecutive rows have in common: the length of the sample number, the payload, and the line break.
-#[derive(Clone, Debug)]
 pub struct Shape {
     /// Mask and value of what comes before the latency, 8 bytes by 8. Of the digits of the sample number only the high
     /// halves are looked at: it is not used.
@@ -35,21 +22,24 @@ pub struct Shape {
     /// The first byte of the line break, and its length.
     end: u8,
     end_length: usize,
-    #[cfg(target_arch = "x86_64")]
-    eights: Option<Eights>,
-    #[cfg(target_arch = "x86_64")]
-    short: Option<Short>,
 }
 
-/// Whole lines where rows are found, one after the other.
-#[derive(Clone, Copy, Default)]
-pub struct Place {
-    /// Where the next row begins.
-    pub at: usize,
-    /// Behind the last line break.
-    pub end: usize,
-    /// Rows found before.
-    pub rows: usize,
+/// How a number of at most eight characters is written. Masks are of the eight bytes that end with it.
+struct Number {
+    /// Bytes of the row.
+    length: usize,
+    /// Where in the row those eight bytes begin.
+    at: usize,
+    /// The bytes of the number.
+    mask: u64,
+    /// Characters `0` and the point.
+    form: u64,
+    /// What added to a byte less its form makes 16 or more if it is no digit, or not the point.
+    slack: u64,
+    /// The digits before the point.
+    before_point: u64,
+    /// What the digits are divided by.
+    power: f64,
 }
 
 impl Shape {
@@ -58,108 +48,94 @@ impl Shape {
         let sample = line.iter().position(|byte| !byte.is_ascii_digit())?;
         let before = sample + line.get(sample + 1..)?.iter().position(|byte| *byte == b',')? + 2;
         let plain = line[before..].trim_ascii_end().iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-        if sample == 0 || !plain {
+        if sample == 0 || before >= 32 || !plain {
             return None;
         }
         let line_break: &[u8] = if line.ends_with(b"\r\n") { b"\r\n" } else { b"\n" };
-        let begin = |text: &[u8], from: usize| {
-            let (mut mask, mut value) = ([0; 32], [0; 32]);
-            mask.get_mut(..text.len())?.fill(0xff);
-            value[..text.len()].copy_from_slice(text);
-            mask[from..from + sample].fill(0xf0);
-            value[from..from + sample].fill(b'0');
-            Some([0, 8, 16, 24].map(|at| (u64_at(&mask, at), u64_at(&value, at))))
-        };
-        #[cfg(target_arch = "x86_64")]
-        let after_break = begin(&[line_break, &line[..before]].concat(), line_break.len());
-        Some(Self {
-            begin: begin(&line[..before], 0)?,
-            before,
-            end: line_break[0],
-            end_length: line_break.len(),
-            #[cfg(target_arch = "x86_64")]
-            eights: after_break.filter(|_| line_break == b"\n").and_then(|begin| Eights::new(begin, 1 + before)),
-            #[cfg(target_arch = "x86_64")]
-            short: after_break.and_then(|begin| Short::new(begin, line_break.len() + before, line_break)),
-        })
+        let (mut mask, mut value) = ([0; 32], [0; 32]);
+        mask[..before].fill(0xff);
+        value[..before].copy_from_slice(&line[..before]);
+        mask[..sample].fill(0xf0);
+        value[..sample].fill(b'0');
+        let begin = [0, 8, 16, 24].map(|at| (u64_at(&mask, at), u64_at(&value, at)));
+        Some(Self { begin, before, end: line_break[0], end_length: line_break.len() })
     }
 
     /// Appends the latencies of all rows at the beginning of `text` that have this shape; returns their bytes and
     /// number.
     pub fn rows(&self, text: &[u8], latencies_us: &mut Vec<f64>) -> (usize, u64) {
         let before = latencies_us.len();
-        let mut at = 0;
-        while let Some((latency_us, next)) = self.row(text, at) {
-            latencies_us.push(latency_us);
-            at = next;
-            #[cfg(target_arch = "x86_64")]
-            if let Some(eights) = &self.eights {
-                at = eights.rows(text, at, latencies_us);
-            } else if let Some(short) = &self.short {
-                at = short.rows(text, at, latencies_us);
+        let (mut at, mut number) = (0, None);
+        loop {
+            let from = at;
+            if let Some(number) = &number {
+                at = self.rows_alike(text, at, number, latencies_us);
             }
-            at = self.batches(text.get(..at + NOT_SHORT).unwrap_or(text), at, latencies_us);
+            let Some((latency_us, next)) = self.row(text, at) else { break };
+            latencies_us.push(latency_us);
+            // A single number that is longer or shorter changes nothing.
+            if at == from {
+                number = self.number(&text[at..next]);
+            }
+            at = next;
         }
         (at, (latencies_us.len() - before) as u64)
     }
 
-    /// Appends the latencies of rows from `at` on; returns where the first one begins that was not read, or for which
-    /// too little is left.
-    fn batches(&self, text: &[u8], mut at: usize, latencies_us: &mut Vec<f64>) -> usize {
-        if Place::next::<PLACES>(text, at).is_none() {
-            return at;
-        }
-        let mut found = [[0.0; ROWS]; PLACES];
-        while let Some(mut places) = Place::next(text, at) {
-            self.find(text, &mut places, &mut found);
-            for (place, found) in places.iter().zip(&found) {
-                latencies_us.extend_from_slice(&found[..place.rows]);
-                at = place.at;
-                if at < place.end {
-                    return at;
-                }
-            }
+    /// Appends the latencies of rows from `at` on with such numbers; returns where the first one begins that was not read.
+    // In a function of its own it has enough registers.
+    #[inline(never)]
+    fn rows_alike(&self, text: &[u8], mut at: usize, number: &Number, latencies_us: &mut Vec<f64>) -> usize {
+        while let Some(row) = text.get(at..).and_then(<[u8]>::first_chunk)
+            && self.begins(row)
+            && let Some(latency_us) = self.alike(row, number)
+        {
+            latencies_us.push(latency_us);
+            at += number.length;
         }
         at
     }
 
-    /// Finds rows in all places; after a row that is none, no more.
-    // In a function of its own it has enough registers.
-    #[inline(never)]
-    fn find(&self, text: &[u8], places: &mut [Place; PLACES], found: &mut [[f64; ROWS]; PLACES]) {
-        let mut at = places.map(|place| place.at);
-        let mut length = 0;
-        'all: while length < ROWS {
-            let mut next = at;
-            for place in 0..PLACES {
-                if next[place] >= places[place].end {
-                    break 'all;
-                }
-                let Some(one) = self.row(text, next[place]) else { break 'all };
-                (found[place][length], next[place]) = one;
-            }
-            at = next;
-            length += 1;
-        }
-        for (index, place) in places.iter_mut().enumerate() {
-            (place.at, place.rows) = (at[index], length);
-            while place.at < place.end && place.rows < ROWS {
-                let Some(one) = self.row(text, place.at) else { return };
-                (found[index][place.rows], place.at) = one;
-                place.rows += 1;
-            }
-        }
+    /// The latency of a row whose beginning was checked; `None` if its number is written otherwise.
+    #[inline(always)]
+    fn alike(&self, row: &[u8; MARGIN], number: &Number) -> Option<f64> {
+        // The masks change nothing; they spare checks.
+        let at = number.at & 31;
+        let values = (u64_at(row, at) ^ number.form) & number.mask;
+        let is_plain = (values.wrapping_add(number.slack) | values) & (ONES * 0xf0) == 0;
+        let ends = row[at + 8] == self.end && row[number.length.wrapping_sub(1) & 63] == b'\n';
+        let digits = (values & number.before_point) << 8 | (values & !number.before_point);
+        (is_plain && ends).then(|| eight_digits(digits) as i64 as f64 / number.power)
+    }
+
+    /// How the number of a row is written that has this shape; `None` if it is too long.
+    fn number(&self, row: &[u8]) -> Option<Number> {
+        let end = row.len() - self.end_length;
+        let width = end - self.before;
+        let at = end.checked_sub(8).filter(|_| width <= 8)?;
+        let mask = u64::MAX << (8 * (8 - width));
+        let point = equal(u64_at(row, at) & mask, b'.') >> 7;
+        let decimals = (point.leading_zeros() / 8) as usize;
+        Some(Number {
+            length: row.len(),
+            at,
+            mask,
+            form: ZEROS ^ (point * u64::from(b'0' ^ b'.')),
+            slack: ONES * 6 + point * 9,
+            before_point: point.wrapping_sub(1),
+            power: POWERS[decimals & 15],
+        })
     }
 
     /// The latency of the row that begins there, and where the next one begins.
     #[inline(always)]
     fn row(&self, text: &[u8], at: usize) -> Option<(f64, usize)> {
         let row: &[u8; MARGIN] = text.get(at..)?.first_chunk()?;
-        if (0..4).any(|word| u64_at(row, 8 * word) & self.begin[word].0 != self.begin[word].1) {
+        if !self.begins(row) {
             return None;
         }
         // The mask changes nothing; it spares checks.
-        let before = self.before & 63;
+        let before = self.before & 31;
         let (low, high) = (u64_at(row, before), u64_at(row, before + 8));
         let ends = equal(low, self.end);
         let (latency_us, length) = if ends != 0 {
@@ -172,27 +148,17 @@ impl Shape {
         let next = before + length + self.end_length;
         (row[next - 1] == b'\n').then_some((latency_us, at + next))
     }
-}
 
-impl Place {
-    /// The next places; `None` if what is left is too little.
-    pub fn next<const PLACES: usize>(text: &[u8], mut at: usize) -> Option<[Self; PLACES]> {
-        let step = STRIDE.min(text.len().checked_sub(at + 2 * MARGIN)? / PLACES);
-        if step < MARGIN {
-            return None;
-        }
-        let mut places = [Self::default(); PLACES];
-        for (place, from) in places.iter_mut().zip((at + step..).step_by(step)) {
-            let end = from + memchr::memchr(b'\n', text.get(from..)?)? + 1;
-            *place = Self { at, end, rows: 0 };
-            at = end;
-        }
-        Some(places)
+    /// Whether a row has the sample number and the payload of this shape.
+    #[inline(always)]
+    fn begins(&self, row: &[u8; MARGIN]) -> bool {
+        let is = |word: usize| u64_at(row, 8 * word) & self.begin[word].0 == self.begin[word].1;
+        is(0) && is(1) && (self.before <= 16 || is(2) && is(3))
     }
 }
 
 #[inline(always)]
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
@@ -253,7 +219,6 @@ fn many(text: u128, length: usize) -> Option<f64> {
     (plain && mantissa <= EXACT).then(|| mantissa as i64 as f64 / POWERS[(length - 1 - point) & 15])
 }
 
-#[cfg(target_arch = "x86_64")]
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,12 +233,68 @@ mod tests {
         str::from_utf8(text).unwrap().split_inclusive('\n').map(latency_us).collect()
     }
 
-    /// By whichever instructions rows are read, they are what they are.
+    /// The latencies of rows `1,16,<number>`, up to the first one that is left to others.
+    fn latencies_us(numbers: &[&str]) -> Vec<f64> {
+        let rows: String = numbers.iter().map(|number| format!("1,16,{number}\n")).collect();
+        let mut latencies_us = Vec::new();
+        Shape::of(b"1,16,1.5\n").unwrap().rows(format!("{rows}{}", "-".repeat(MARGIN)).as_bytes(), &mut latencies_us);
+        latencies_us
+    }
+
     #[test]
-    fn rows_are_read_alike_by_all_instructions() {
+    fn numbers_are_those_nearest_to_their_text() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..20_000 {
+            let length = random.usize(2..16);
+            let point = random.usize(0..length);
+            let mut number =
+                || -> String { (0..length).map(|at| if at == point { '.' } else { random.char('0'..='9') }).collect() };
+            let numbers = [number(), number(), number()];
+            let expected = numbers.each_ref().map(|number| number.parse::<f64>().unwrap());
+            assert_eq!(latencies_us(&numbers.each_ref().map(String::as_str)), expected, "{numbers:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_plain_number_is_refused() {
+        for wrong in [
+            "",
+            ".",
+            "-1.5",
+            "+1.5",
+            " 1.5",
+            "1.5 ",
+            "1,5",
+            "1.2.3",
+            "1e3",
+            "1.5e1",
+            "nan",
+            "1:2",
+            "1/2",
+            "1.5\r",
+            "\u{e9}",
+            "1234567,",
+            "12345678901234.5",
+            "1.234567.9",
+            "12345.67.8912",
+            "1.23456789.",
+            "1234567..9",
+            "12345678x9",
+            "1x345678.9",
+        ] {
+            assert!(latencies_us(&[wrong]).is_empty(), "{wrong}");
+            // Also where one of the same length is expected.
+            let plain = format!("{:.*}", wrong.len().clamp(3, 15) - 2, 1.5);
+            assert_eq!(latencies_us(&[&plain, &plain, wrong]), [1.5; 2], "{wrong}");
+        }
+    }
+
+    /// Usual rows are read here up to the first one that is damaged, with numbers nearest to their text.
+    #[test]
+    fn rows_are_read_up_to_one_that_looks_different() {
         const LETTERS: &[u8] = b"0123456789.,\n\n -+e\r\x00\x80";
         let mut random = fastrand::Rng::with_seed(13);
-        let mut read = [0; 3];
+        let mut read = 0;
         for round in 0..400 {
             let (scale, decimals) = (10_f64.powi(random.i32(0..9)), random.usize(0..7));
             let (first, end) = (10_u64.pow(random.u32(0..9)), ["\n", "\n", "\r\n"][round % 3]);
@@ -285,16 +306,12 @@ mod tests {
                 text[at] = LETTERS[random.usize(..LETTERS.len())];
             }
             let shape = Shape::of(row(1, 1.5).as_bytes()).unwrap();
-            let short = Shape { eights: None, ..shape.clone() };
-            let plain = Shape { short: None, ..short.clone() };
-            for (read, shape) in read.iter_mut().zip([shape, short, plain]) {
-                let mut latencies_us = Vec::new();
-                let (bytes, rows) = shape.rows(&text, &mut latencies_us);
-                assert_eq!(latencies_us, plainly(&text[..bytes]), "round {round}");
-                assert_eq!(latencies_us.len() as u64, rows);
-                *read += rows;
-            }
+            let mut latencies_us = Vec::new();
+            let (bytes, rows) = shape.rows(&text, &mut latencies_us);
+            assert_eq!(latencies_us, plainly(&text[..bytes]), "round {round}");
+            assert_eq!(latencies_us.len() as u64, rows);
+            read += rows;
         }
-        assert!(read[2] > 500_000 && read[1] >= read[2] && read[0] >= read[1], "{read:?}");
+        assert!(read > 500_000, "{read}");
     }
 }

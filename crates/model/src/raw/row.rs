@@ -39,7 +39,7 @@ pub struct RowError {
 
 impl Layout {
     /// Reads the header.
-    pub fn of(file: &Path, chunks: &mut Chunks<'_>) -> Result<Self, Stopped> {
+    pub fn of(file: &Path, chunks: &mut Chunks) -> Result<Self, Stopped> {
         let mut header_lines = 0;
         let mut line: &[u8];
         loop {
@@ -139,7 +139,6 @@ fn fields(line: &[u8]) -> Vec<Cow<'_, [u8]>> {
     record.iter().map(|field| Cow::Owned(field.trim_ascii().to_vec())).collect()
 }
 
-/// A copy: the file's owner may change what is mapped of it, also between a look at it and its use.
 fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8_lossy(bytes).into_owned()
 }

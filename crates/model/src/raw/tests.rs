@@ -240,16 +240,15 @@ fn damaged_files_are_read_as_a_plain_reader_reads_them() {
     assert!((100..500).contains(&refused), "{refused}");
 }
 
-/// With the reading of a file that another process cuts off meanwhile, not this process ends but the reading.
 #[test]
 fn a_file_that_becomes_shorter_meanwhile_is_an_error() {
     const ROWS: usize = 1_000_000;
-    for left in [0, 100, 4096, 9_000_001] {
+    for (left, threads) in [(0, 1), (100, 1), (4096, 3), (9_000_001, 1), (9_000_001, 3)] {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let text: String = (1..=ROWS).map(|row| format!("{row},{},5.125\n", 16 << (row * 10 / ROWS))).collect();
         file.write_all(format!("{HEADER}{text}").as_bytes()).unwrap();
         let cut = |_: &Bytes, _: &mut [f64]| file.as_file().set_len(left).unwrap();
-        let error = Reader::new(1).read(file.path(), 1, |_| true, cut).unwrap_err().to_string();
+        let error = Reader::new(threads).read(file.path(), threads, |_| true, cut).unwrap_err().to_string();
         let name = file.path().display().to_string();
         assert!(error.contains(&name) && error.contains("became shorter"), "{left}: {error}");
     }
