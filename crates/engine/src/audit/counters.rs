@@ -230,9 +230,10 @@ mod tests {
 
     #[test]
     fn what_happened_is_the_difference() {
+        // No process has this number: this test's own is left out.
         let process = |ticks| {
             format!(
-                "7 (browser) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0"
+                "9999999 (browser) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0"
             )
         };
         let at = |busy: u64, steal: u64, device: u64, browser: u64| {
@@ -241,7 +242,7 @@ mod tests {
                 ("proc/stat", &stat),
                 ("proc/interrupts", &format!(" CPU0 CPU1\n 5: {device} 0 x\nLOC: 9 9 y\n")),
                 ("proc/pressure/cpu", &format!("some avg10=0 total={busy}\n")),
-                ("proc/7/stat", &process(browser)),
+                ("proc/9999999/stat", &process(browser)),
                 ("sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,2\n"),
                 ("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "1,3\n"),
                 ("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", &device.to_string()),
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(activity.pressure, Pressure { cpu_ns: Some(600_000), memory_ns: None, io_ns: None });
         // The time of this test itself is taken off.
         assert!(activity.others_ns.unwrap() <= 1200 * tick);
-        let browser = OtherProcess { pid: 7, name: "browser".to_owned(), cpu_time_ns: 50 * tick };
+        let browser = OtherProcess { pid: 9_999_999, name: "browser".to_owned(), cpu_time_ns: 50 * tick };
         assert_eq!(activity.busiest, [browser]);
     }
 
