@@ -65,8 +65,8 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t uds --pattern channel --topics 0", &["0 topics", "--topics"]);
     wrong("run -t uds --topics 2", &["'--topics'", "'pingpong'", "--pattern channel"]);
     let with_rate =
-        ["'--rate'", "'pingpong'", "--pattern throughput", "--pattern channel", "--pattern rpc --mode fixed-freq"];
-    wrong("run -t uds --rate 1000", &with_rate);
+        ["'--rate'", "'log'", "--pattern pingpong", "--pattern throughput", "--pattern channel", "--mode fixed-freq"];
+    wrong("run -t write --pattern log --rate 1000", &with_rate);
     wrong("run -t uds --pattern channel --rate max", &["'max'", "messages per second", "--rate"]);
     wrong("run -t uds --pattern channel --rate 10,10", &["--rate"]);
     wrong("run -t uds --pattern channel --demand 10", &["'--demand'", "'throughput'", "'channel'"]);
