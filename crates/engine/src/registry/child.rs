@@ -72,9 +72,10 @@ pub(super) fn library_missed_by(error: &LoadError) -> Option<String> {
 
 /// The child's half: loads the plugin `file`, answers the one request on standard input, and returns the exit code.
 pub fn answer(file: &Path) -> u8 {
-    // A parent that was killed cannot end a plugin that hangs.
+    // A parent that was killed cannot end a plugin that hangs. One that lives is to be first, and the kernel ends a wait for a
+    // socket up to an eighth late.
     std::thread::spawn(|| {
-        std::thread::sleep(PATIENCE + GRACE);
+        std::thread::sleep(PATIENCE + PATIENCE);
         std::process::abort();
     });
     match answer_on_stdin(file) {
