@@ -115,6 +115,16 @@ def is_chosen(options, cell):
         cell["wait"] in (options.waits or [cell["wait"]])
 
 
+@contextlib.contextmanager
+def surroundings(options, modules):
+    """What the references need around all runs, such as a daemon."""
+    with contextlib.ExitStack() as stack:
+        for module in modules.values():
+            if hasattr(module, "surroundings"):
+                stack.enter_context(module.surroundings(options))
+        yield
+
+
 def measure(options, modules, rng):
     """Per round every cell once, in random order. Returns the records, and how many were planned."""
     cells = [{**cell, "system": name, "payload_bytes": payload} for name, module in modules.items()
@@ -219,7 +229,8 @@ def main():
     if not modules or options.systems and len(modules) < len(set(options.systems)):
         return 69
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    records, total = measure(options, modules, random.Random(options.seed))
+    with surroundings(options, modules):
+        records, total = measure(options, modules, random.Random(options.seed))
     settings = {name: value for name, value in vars(options).items() if not isinstance(value, Path)}
     document = {"schema_version": 1, "options": settings, "summary": summarise(records), "records": records}
     print_table(document)

@@ -7,6 +7,8 @@
 - `build()`: builds what there is to build, or raises SystemExit
 - `run(options, cell, payload_bytes)`: the median of half a round trip in nanoseconds; raises RunFailed. `options` are
   the command line's.
+- `surroundings(options)`, where a system needs some: a context manager around all runs, Tripmeter's too, that starts a
+  daemon and stops it
 """
 
 import argparse
@@ -61,8 +63,8 @@ def missing_plugin(system):
 
 
 class Loop:
-    """A minimal loop in Rust: a crate in the folder `name`, whose program takes --payload, --samples, --warmup,
-    --leader-cpu and --follower-cpu and prints {"rtt_ns": {"p50": ...}} in its last line."""
+    """A minimal loop: a crate or, with a Makefile, C++ in the folder `name`. Its program takes --payload, --samples,
+    --warmup, --leader-cpu and --follower-cpu and prints {"rtt_ns": {"p50": ...}} in its last line."""
 
     def __init__(self, name):
         self.folder = Path(__file__).resolve().parent.parent / name
@@ -70,8 +72,11 @@ class Loop:
         self.program = self.target / "release" / f"native-{name}"
 
     def build(self):
-        command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(self.folder / "Cargo.toml"),
-                   "--target-dir", str(self.target)]
+        if (self.folder / "Makefile").exists():
+            command = ["make", "--silent", "-C", str(self.folder), f"OUT={self.program.parent}"]
+        else:
+            command = ["cargo", "build", "--release", "--locked", "--manifest-path", str(self.folder / "Cargo.toml"),
+                       "--target-dir", str(self.target)]
         if subprocess.run(command, stdout=sys.stderr).returncode != 0:
             sys.exit(f"{self.folder.name}: its loop does not build; see above")
 
