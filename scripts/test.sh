@@ -144,6 +144,12 @@ lints() {
     environment shellcheck scripts/shellcheck.txt
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh
     python3 scripts/circles.py
+    # A file that was renamed would silently be left without mutants.
+    python3 - <<'END'
+import pathlib, sys, tomllib
+globs = tomllib.loads(pathlib.Path(".cargo/mutants.toml").read_text())["examine_globs"]
+sys.exit("".join(f".cargo/mutants.toml: nothing is {one}\n" for one in globs if not any(pathlib.Path().glob(one))) or 0)
+END
     step clippy
     cargo clippy --workspace --all-targets --locked -- -D warnings
     step documentation of the code

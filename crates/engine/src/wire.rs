@@ -68,7 +68,7 @@ pub struct AccessAttempt {
     pub system: String,
     /// Where its transport is, if it is not built in.
     pub plugin: Option<PathBuf>,
-    /// For its node: those of the true one, but for [`NodeOptions::unauthorized_peer`].
+    /// Options of its node: as the true one has, but for [`NodeOptions::unauthorized_peer`].
     pub options: NodeOptions,
     /// Address of the true node that it comes to.
     pub peer: Vec<u8>,
@@ -92,9 +92,9 @@ pub enum ToWorker {
     Lead(Box<Job>),
     /// To a follower, first.
     Follow(Follow),
-    /// To an unauthorized peer, first; it answers with an [`RefusalTrial`].
+    /// To an unauthorized peer, first; it answers with a [`RefusalTrial`].
     AttemptAccess(Box<AccessAttempt>),
-    /// To a leader: what came of the attempts that it asked for.
+    /// To a leader: the results of the attempts that it asked for.
     AccessAttempted(Vec<RefusalTrial>),
     /// To a leader: its finished cell has been noted.
     Continue,

@@ -3,8 +3,8 @@
 use tripmeter_abi::UnauthorizedPeer;
 use tripmeter_model::manifest::{PathProof, RefusalTrial, Verdict};
 
-/// A proof of the path, with what came of the unauthorized peers. Whoever was let in makes it fail; a trial that
-/// came to nothing leaves it open.
+/// A proof of the path with the trials of unauthorized peers. It fails if one was let in; a trial without a result leaves
+/// it open.
 pub fn with_unauthorized_peers(mut proof: PathProof, trials: Vec<RefusalTrial>) -> PathProof {
     let finding =
         trials.iter().min_by_key(|trial| badness(trial)).map(|worst| (badness(worst), finding(worst, &trials)));

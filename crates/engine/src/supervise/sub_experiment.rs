@@ -579,11 +579,12 @@ fn trials(plan: &SubExperiment) -> u64 {
 
 /// How long a payload may be probed, sorted and written.
 fn writing_time(plan: &SubExperiment) -> Duration {
-    let receivers = u64::from(plan.followers.max(1)) * u64::from(plan.publishers().max(1));
-    let topics = plan.channel.as_ref().map_or(1, |flow| u64::from(flow.topics.max(1)));
-    let clients = plan.rpc.as_ref().map_or(1, |calls| u64::from(calls.clients.max(1)));
-    let streams = receivers.saturating_mul(topics).saturating_mul(clients);
-    let samples = most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams);
+    let streams = u64::from(plan.followers.max(1)).saturating_mul(u64::from(plan.links().max(1)));
+    let recorded = plan.channel.as_ref().and_then(|flow| flow.recorded.as_ref());
+    let samples = match recorded {
+        Some(recorded) => recorded.messages,
+        None => most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams),
+    };
     let each = SAMPLE_WRITING_TIME.saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));
     LEAST_WRITING_TIME.saturating_add(each)
 }

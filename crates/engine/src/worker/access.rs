@@ -23,7 +23,7 @@ pub fn longest(attempt: &AccessAttempt) -> Duration {
     OPEN_TIMEOUT + PROCESS_TIME + Duration::from_nanos(attempt.timeout_ns).min(OPEN_TIMEOUT * PATIENCE)
 }
 
-/// Plays an unauthorized peer; the supervisor, at the other end of `stream`, is told what came of it.
+/// Acts as an unauthorized peer, and sends the result to the supervisor, at the other end of `stream`.
 ///
 /// # Errors
 /// If the system cannot be loaded, or the supervisor cannot be told.

@@ -1,4 +1,4 @@
-//! The two measuring processes, and those that try to get in. Everything they do is told to them over their standard input, which is a socket.
+//! The two measuring processes, and unauthorized peers. Each reads what to do from its standard input, which is a socket.
 
 pub mod access;
 mod attempts;
@@ -88,20 +88,20 @@ impl From<NoMessage> for Error {
 /// What is linked into this program.
 pub type BuiltIn<'a> = &'a [Arc<dyn AnySystem>];
 
-/// Entry of the hidden command `worker`: reads its part from standard input and plays it. Returns the exit code.
+/// Entry of the hidden command `worker`: reads its part from standard input and does it. Returns the exit code.
 pub fn main(built_in: BuiltIn<'_>) -> u8 {
     os::become_worker();
     let stream = os::stdin_socket();
-    // Unbuffered: what follows the first message is for the part that is published.
+    // Unbuffered: what follows the first message is for the part itself.
     let part = receive::<ToWorker>(&mut BufReader::with_capacity(1, &stream));
-    let published = match part {
+    let ended = match part {
         Ok(Some(ToWorker::Lead(job))) => lead::lead(*job, stream, built_in),
         Ok(Some(ToWorker::Follow(part))) => follow(&part, stream, built_in),
         Ok(Some(ToWorker::AttemptAccess(attempt))) => access::attempt_access(&attempt, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::AccessAttempted(_)) | None) => Ok(()),
-        Err(error) => Err(Error::of("no part to play", error)),
+        Err(error) => Err(Error::of("no part was given", error)),
     };
-    match published {
+    match ended {
         Ok(()) => exit::GOOD,
         Err(error) => {
             // It may quote the other side, and this may be a terminal.

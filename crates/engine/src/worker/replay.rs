@@ -1,5 +1,4 @@
-//! A recording that is published, measured by the leader: every message as it was recorded, with a publishing thread for each
-//! topic.
+//! Replay of a recording by the leader: every message as it was recorded, with a publishing thread for each topic.
 
 use super::leader::{Leader, Session};
 use super::trials::{Trials, cut_short, damaged_of};

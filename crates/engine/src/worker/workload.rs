@@ -1,4 +1,4 @@
-//! What is published on many topics at once, and what came of it.
+//! What is published on many topics at once, and the result.
 
 use super::leader::{Leader, Session};
 use super::parallel::{FollowerSide, Parallel};
@@ -35,7 +35,7 @@ pub(super) struct TopicPlan {
     pub publisher: u32,
 }
 
-/// What came of a workload.
+/// The result of a workload.
 pub(super) struct PublishedTopics<'r> {
     pub topics: Vec<Topic<Times<'r>>>,
     pub arrived: Vec<Arrived>,

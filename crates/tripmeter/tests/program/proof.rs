@@ -70,7 +70,7 @@ fn one_lie_alone_is_exit_code_75_and_marked_in_the_table() {
     finished.clean();
 }
 
-/// What came of the unauthorized peers of a variant, and what the run printed.
+/// The proof of a variant with its unauthorized peers, and the run.
 fn unauthorized_peers(variant: &str, wait: &str, code: u8) -> (PathProof, crate::common::Finished) {
     let folder = folder();
     let finished = run(&format!("liar/{variant}"), wait, folder.path()).with(code);
