@@ -66,6 +66,8 @@ pub struct RunOptions {
     pub watchdog: Duration,
     /// Whether to start nothing where the audit warns or fails.
     pub strict: bool,
+    /// Whether the audits look for hiccups, with all processors busy.
+    pub spin: bool,
 }
 
 /// What happens, for progress bars.
@@ -215,7 +217,7 @@ pub fn run_while<'a>(
 ) -> Result<Manifest, RunError> {
     LongText::find(plan).map_or(Ok(()), Err)?;
     let (calibration, cpus) = (Calibration::new(), processors(plan));
-    let audit = audit::before(&Root::machine(), &cpus, &calibration, HICCUP_SPIN);
+    let audit = audit::before(&Root::machine(), &cpus, &calibration, options.spin.then_some(HICCUP_SPIN));
     if options.strict && !audit.refused().is_empty() {
         return Err(RunError::Unfit(audit.refused().into_iter().cloned().collect()));
     }
@@ -422,7 +424,7 @@ impl<'a> Run<'a> {
         let processes = results.flat_map(|result| result.processes.iter().map(move |process| of(result, process)));
         let processes: Vec<ProcessActivity> = processes.collect();
         let clock = (&self.manifest.environment.clock, &self.calibration.timebase);
-        let (is_by_hand, spin) = (self.meeting.is_some(), !self.options.stop.load(Relaxed));
+        let (is_by_hand, spin) = (self.meeting.is_some(), self.options.spin && !self.options.stop.load(Relaxed));
         audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, is_by_hand, spin)
     }
 

@@ -99,7 +99,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub experiment: ExperimentArgs,
     /// Start nothing where an audit as `tripmeter doctor` makes it warns or fails; the exit code is 1 then
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_spin")]
     pub strict: bool,
     #[command(flatten)]
     pub output: OutputArgs,
@@ -125,7 +125,7 @@ pub struct LeaderArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub timeout: u32,
     /// Start nothing where an audit as `tripmeter doctor` makes it warns or fails; the exit code is 1 then
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_spin")]
     pub strict: bool,
     #[command(flatten)]
     pub plugins: PluginArgs,
@@ -277,6 +277,9 @@ pub struct MeasuringArgs {
     /// Most times that a payload is measured whose hand-over probe changes: 1 to 3 [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub attempts: Option<u32>,
+    /// Do not look for hiccups before and after, which keeps all processors busy for 0.2 to 1 s
+    #[arg(long)]
+    pub no_spin: bool,
     /// Seed of the random order
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<u64>,

@@ -120,18 +120,19 @@ pub fn checks() -> impl Iterator<Item = CheckInfo> {
     GROUPS.into_iter().flatten().map(|check| check.info)
 }
 
-/// Audits before an experiment, with a hiccup spin of that length on all of the processors at once.
-pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Duration) -> Audit {
+/// Audits before an experiment, with a hiccup spin of that length, if any, on all of the processors at once.
+pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Option<Duration>) -> Audit {
     let clock = calibration.info();
     let start = Snapshot::take(root, cpus);
-    let (hiccups, processes) = spin::spin(cpus, length, &calibration.timebase, &clock);
+    let spin = |length| spin::spin(cpus, length, &calibration.timebase, &clock);
+    let (hiccups, processes) = length.map(spin).unwrap_or_default();
     let activity = start.until(&Snapshot::take(root, cpus), cpus);
     let observed = Observations {
         root,
         cpus,
         clock: &clock,
         activity: &activity,
-        hiccups: Some(&hiccups),
+        hiccups: seen(&hiccups),
         processes: &processes,
         by_hand: false,
     };
@@ -159,10 +160,15 @@ pub fn after(
     let length = (Duration::from_nanos(activity.duration_ns) / SPIN_AFTER).min(*SPINS.end());
     let (hiccups, spun) =
         if spin && SPINS.contains(&length) { spin::spin(cpus, length, timebase, clock) } else { Default::default() };
-    let seen = Some(hiccups.as_slice()).filter(|hiccups| !hiccups.is_empty());
+    let hiccups_seen = seen(&hiccups);
     let findings =
-        findings(&Observations { root, cpus, clock, activity: &activity, hiccups: seen, processes, by_hand });
+        findings(&Observations { root, cpus, clock, activity: &activity, hiccups: hiccups_seen, processes, by_hand });
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes: spun }
+}
+
+/// `None` if there was no spin.
+fn seen(hiccups: &[Hiccups]) -> Option<&[Hiccups]> {
+    Some(hiccups).filter(|hiccups| !hiccups.is_empty())
 }
 
 fn findings(observed: &Observations<'_>) -> Vec<Finding> {

@@ -308,7 +308,7 @@ fn hiccups_count_by_their_longest_and_their_sum() {
 fn this_machine_can_be_audited() {
     let cpus = os::allowed_cpus();
     let calibration = Calibration::new();
-    let audit = before(&Root::machine(), &cpus, &calibration, Duration::from_millis(20));
+    let audit = before(&Root::machine(), &cpus, &calibration, Some(Duration::from_millis(20)));
     let names: Vec<&str> = audit.findings.iter().map(|finding| finding.check.as_str()).collect();
     assert_eq!(names, checks().map(|check| check.name).collect::<Vec<_>>());
     assert_eq!(audit.hiccups.iter().map(|hiccups| hiccups.cpu).collect::<Vec<_>>(), cpus);

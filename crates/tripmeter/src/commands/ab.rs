@@ -84,6 +84,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
         tripmeter: program,
         watchdog: WATCHDOG,
         strict: false,
+        spin: !args.measuring.no_spin,
     };
     let (manifest, folder) = measure(&plan, &registries, &options, &asked, &mut pace)?;
     let found = Found::of(&manifest, &asked.question)?;

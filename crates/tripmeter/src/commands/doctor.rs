@@ -35,7 +35,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     if !args.quiet {
         output::say(&spinning(&cpus, args.seconds));
     }
-    let mut audit = audit::before(&Root::machine(), &cpus, &Calibration::new(), args.seconds);
+    let mut audit = audit::before(&Root::machine(), &cpus, &Calibration::new(), Some(args.seconds));
     let registry = experiment::program().and_then(|program| experiment::registry(&PluginArgs::default(), &program));
     let registry = registry.map_err(|error| audit.findings.push(unusable(&error))).ok();
     let open_to_others = &registry.as_ref().map_or_else(BTreeMap::new, open_to_others);

@@ -107,6 +107,8 @@ pub struct Prepared {
     stop: Arc<AtomicBool>,
     /// Whether to start nothing where the audit of the machine warns or fails.
     strict: bool,
+    /// Whether its audits look for hiccups.
+    spin: bool,
     /// What the exit code says nothing of.
     pub allowed: AllowedArgs,
     /// Keeps the schedule that the plan names.
@@ -128,7 +130,16 @@ impl Prepared {
             plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
         }
         let allowed = args.allowed;
-        Ok(Self { plan, registry, program, stop, strict: false, allowed, _recording: opened })
+        Ok(Self {
+            plan,
+            registry,
+            program,
+            stop,
+            strict: false,
+            spin: !args.measuring.no_spin,
+            allowed,
+            _recording: opened,
+        })
     }
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
@@ -151,6 +162,7 @@ impl Prepared {
             tripmeter: self.program.clone(),
             watchdog: WATCHDOG,
             strict: self.strict,
+            spin: self.spin,
         };
         let mut progress = Progress::new(&self.plan, quiet);
         let mut folder = PathBuf::new();

@@ -1,6 +1,7 @@
 //! The audit of a run, in its manifest and under its table.
 
 use crate::common::{Tripmeter, folder, manifest};
+use std::path::Path;
 use tripmeter_model::audit::Audit;
 use tripmeter_model::exit;
 
@@ -13,8 +14,8 @@ fn a_run_is_audited_before_and_after_and_its_processes_are_accounted_for() {
     let folder = folder();
     let output = folder.path().display().to_string();
     let words = ["run", "-q", "-t", "uds", "-n", "200", "--payloads", "1k", "--no-floor", "-o", &output];
-    let finished = Tripmeter::new(words).run().with(exit::GOOD).clean();
-    let manifest = manifest(folder.path());
+    let finished = Tripmeter::with_spin(words).run().with(exit::GOOD).clean();
+    let manifest = self::manifest(folder.path());
     let (before, after) = (manifest.environment.audit_before.unwrap(), manifest.environment.audit_after.unwrap());
     let (leader, follower) = (manifest.plan.leader_cpu.unwrap(), manifest.plan.follower_cpu.unwrap());
     assert!(before.cpus.contains(&leader) && before.cpus.contains(&follower), "{:?}", before.cpus);
@@ -28,6 +29,10 @@ fn a_run_is_audited_before_and_after_and_its_processes_are_accounted_for() {
         assert!(process.cpus.as_ref().is_none_or(|cpus| *cpus == [cpu]), "{process:?}");
         assert!(process.minor_faults > 0 && process.cpu_time_ns > 0, "{process:?}");
     }
+    let output = folder.path().join("without").display().to_string();
+    Tripmeter::new(words.iter().take(words.len() - 1).chain(&[output.as_str()])).run().with(exit::GOOD).clean();
+    let without = self::manifest(Path::new(&output)).environment.audit_before.unwrap();
+    assert_eq!((names(&without), without.hiccups.len()), (without_spin, 0), "--no-spin");
     let is_noted = finished.stdout.lines().any(|line| line.starts_with("environment: "));
     assert_eq!(is_noted, !(before.refused().is_empty() && after.refused().is_empty()), "{}", finished.stdout);
 }
@@ -38,7 +43,7 @@ fn a_strict_run_starts_nothing_where_the_audit_warns() {
     let output = folder.path().join("results");
     let words = ["run", "-q", "--strict", "-t", "uds", "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
     let words = words.into_iter().map(str::to_owned).chain([output.display().to_string()]);
-    let finished = Tripmeter::new(words).run().clean();
+    let finished = Tripmeter::with_spin(words).run().clean();
     if finished.code == Some(i32::from(exit::FINDING)) {
         finished.one_line(&["refused by --strict: ", "tripmeter doctor"]);
         assert!(!output.exists());

@@ -16,9 +16,9 @@ const PROOF: u64 = 256 * 1024 / PAYLOAD;
 const HIT: u64 = PROOF + WARMUP + 40;
 
 /// Longer than a busy machine keeps a thread from a CPU: only what is injected is lost or late.
-const LOSS_TIMEOUT_S: u64 = 15;
+const LOSS_TIMEOUT_S: u64 = 6;
 /// Longer than that by more than a thread is kept from a CPU.
-const LATE_MS: u64 = 20_000;
+const LATE_MS: u64 = 9000;
 
 fn numbers(messages: std::ops::Range<u64>) -> String {
     messages.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
@@ -148,8 +148,9 @@ fn messages_that_were_answered_have_a_latency_one_way_whatever_was_lost() {
         let folder = folder();
         let lost_numbers = lost.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let (transport, output) = (format!("inmem?lose={lost_numbers}"), folder.path().display().to_string());
+        let timeout = LOSS_TIMEOUT_S.to_string();
         let words = ["run", "-q", "--wide", "--one-way", "--no-floor", "-t", &transport, "--wait", wait, "-n", "100"];
-        let rest = ["--warmup", "10", "--payloads", "1k", "--loss-timeout", "15", "--attempts", "1", "-o", &output];
+        let rest = ["--warmup", "10", "--payloads", "1k", "--loss-timeout", &timeout, "--attempts", "1", "-o", &output];
         Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         let cell = &manifest(folder.path()).sub_experiments[0].cells[0];
         assert_eq!((cell.samples, cell.counts.lost, cell.one_way_missing), (SAMPLES, lost.len() as u64, 0));

@@ -106,6 +106,7 @@ fn prepared(kind: Kind) -> Result<Prepared, CliError> {
     args.measuring.payloads = Some(PAYLOAD_BYTES.to_string());
     args.measuring.samples = Some(SAMPLES);
     args.measuring.warmup = Some(WARMUP);
+    args.measuring.no_spin = true;
     args.measuring.wait = Some(tripmeter_model::Wait::Poll);
     Prepared::new(&args, &PluginArgs::default(), true)
 }

@@ -50,6 +50,7 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
     args.measuring.samples = Some(SAMPLES);
     args.measuring.warmup = Some(WARMUP);
     args.measuring.loss_timeout = Some(0.5);
+    args.measuring.no_spin = true;
     // What is injected is in the first attempt only.
     args.measuring.attempts = Some(1);
     let manifest = Prepared::new(&args, &PluginArgs::default(), true)?.run(Some(&folder), Followers::Local, true)?;

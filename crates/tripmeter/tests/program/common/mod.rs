@@ -98,23 +98,38 @@ pub struct Tripmeter {
 }
 
 impl Tripmeter {
-    /// With these arguments.
+    /// With these arguments. What measures looks for no hiccups: most of a short run's time.
     pub fn new<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
         // Whatever starts the tests in the background may have them, and so it, ignore Ctrl-C.
         Self::under(&["env", "--default-signal=INT"], arguments)
+    }
+
+    /// With just these arguments.
+    pub fn with_spin<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tripmeter"));
+        command.args(arguments);
+        Self::by(command)
     }
 
     /// Started by a wrapper, e.g. `prlimit --msgqueue=1`, that replaces itself by it.
     pub fn under<S: AsRef<std::ffi::OsStr>>(wrapper: &[&str], arguments: impl IntoIterator<Item = S>) -> Self {
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_tripmeter"));
-        Self::by(command, arguments)
+        let mut arguments = arguments.into_iter();
+        if let Some(name) = arguments.next() {
+            command.arg(&name);
+            if ["run", "leader", "job", "ab"].iter().any(|measures| name.as_ref() == *measures) {
+                command.arg("--no-spin");
+            }
+        }
+        command.args(arguments);
+        Self::by(command)
     }
 
-    fn by<S: AsRef<std::ffi::OsStr>>(mut command: Command, arguments: impl IntoIterator<Item = S>) -> Self {
+    fn by(mut command: Command) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        command.args(arguments).env(MARK, &mark).stdin(Stdio::null());
+        command.env(MARK, &mark).stdin(Stdio::null());
         // Each test's runs meet below its own temporary folder.
         command.env("XDG_RUNTIME_DIR", "");
         if std::env::var_os("TRIPMETER_TRANSPORTS").is_none() {
