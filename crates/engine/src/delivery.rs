@@ -1,11 +1,11 @@
 //! What came of the messages of pattern `channel`, by the stamps of both sides put together, and of the calls of `rpc`.
 
 use crate::clock::Timebase;
-use crate::measure::notes::{AGAIN, DAMAGED, NEVER, OVERTAKEN};
+use crate::measure::notes::{self, AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::record::Distribution;
 use crate::wire::Arrived;
-use tripmeter_model::channel::{DeliveryStatus, PublisherTrial};
+use tripmeter_model::channel::{DeliveryStatus, FollowerTrial, PublisherTrial};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::rpc::CallCounts;
@@ -14,6 +14,7 @@ use tripmeter_stats::series::Thinned;
 
 /// The stamps of one topic, publisher or client, in ticks and in the order of the numbers. A call arrives when its answer does;
 /// one that fails is damaged, and one that times out is lost.
+#[derive(Clone)]
 pub struct Topic<S = Schedule> {
     /// When messages were to be sent; `None`: when they were.
     pub schedule: Option<S>,
@@ -23,6 +24,40 @@ pub struct Topic<S = Schedule> {
     pub arrived: Vec<u64>,
     /// What else happened to them, as [`crate::measure::notes`] has it.
     pub marks: Vec<u8>,
+}
+
+/// What came to a follower, or to the last of several.
+pub struct Delivered<S = Schedule> {
+    /// Of each topic, publisher or client.
+    pub topics: Vec<Topic<S>>,
+    /// What the follower counted of each, and of what is nobody's.
+    pub arrived: Vec<Arrived>,
+}
+
+impl<S: Copy> Delivered<S> {
+    /// As the last of several followers has it: what has come to all. A message that came damaged to one is damaged.
+    pub fn at_last(each: &[Self]) -> Self {
+        let Some(first) = each.first() else { return Self { topics: Vec::new(), arrived: Vec::new() } };
+        let topics = first.topics.iter().enumerate().map(|(at, topic)| {
+            let mut last = topic.clone();
+            for other in each.iter().skip(1).map(|one| &one.topics[at]) {
+                // What never came is later than all that did.
+                last.arrived.iter_mut().zip(&other.arrived).for_each(|(last, ticks)| *last = (*last).max(*ticks));
+                last.marks.iter_mut().zip(&other.marks).for_each(|(all, marks)| *all |= marks);
+            }
+            last
+        });
+        let topics: Vec<Topic<S>> = topics.collect();
+        let arrived = topics.iter().enumerate().map(|(at, topic)| {
+            // Whose header was damaged has no mark.
+            let unmarked = |one: &Self| one.arrived[at].damaged.saturating_sub(one.topics[at].counted().damaged);
+            let mut arrived = topic.counted();
+            arrived.damaged += each.iter().map(unmarked).sum::<u64>();
+            arrived
+        });
+        let arrived = arrived.collect();
+        Self { topics, arrived }
+    }
 }
 
 /// One message, in ticks.
@@ -36,6 +71,13 @@ pub struct Delivery {
     pub arrived: Option<u64>,
     /// What became of it.
     pub status: DeliveryStatus,
+}
+
+impl<S> Topic<S> {
+    /// What has come, by its stamps.
+    fn counted(&self) -> Arrived {
+        notes::arrived(&self.arrived, &self.marks)
+    }
 }
 
 impl<S: Timetable> Topic<S> {
@@ -206,6 +248,16 @@ impl Tally {
         .collect()
     }
 
+    /// What came to a follower, if this is what was sent to it.
+    pub fn at_follower(&mut self, follower: usize) -> FollowerTrial {
+        FollowerTrial {
+            follower: follower as u32,
+            counts: self.counts(),
+            response_ns: self.response.latency(),
+            service_ns: self.service.latency(),
+        }
+    }
+
     /// What happened to the calls, of which `late` were answered after their end.
     pub fn calls(&self, late: u64) -> CallCounts {
         let Counts { sent, received, lost, late: late_answers, damaged, duplicated, .. } = self.counts();
@@ -303,6 +355,23 @@ mod tests {
         assert_eq!((response.samples, response.min, response.median, response.max), (3, 100.0, 200.0, 600.0));
         assert_eq!((service.samples, service.min, service.median, service.max), (3, 100.0, 100.0, 200.0));
         assert_eq!(tally.lateness.latency().unwrap().max, 500.0);
+    }
+
+    #[test]
+    fn the_last_of_several_followers_has_what_all_have_when_the_last_has_it() {
+        let sent = [10_000, 11_000, 12_000, 13_000];
+        let counted = |received, duplicated, damaged| Arrived { received, duplicated, damaged, ..Arrived::default() };
+        let quick = topic(&sent, &[10_100, 11_100, 12_100, 13_100], &[0, AGAIN, 0, 0]);
+        // It lacks the third, and cannot read the header of one.
+        let slow = topic(&sent, &[10_200, NEVER, NEVER, 13_050], &[0, DAMAGED, 0, OVERTAKEN]);
+        let each = [(quick, counted(4, 1, 0)), (slow, counted(2, 0, 2))];
+        let each = each.map(|(topic, arrived)| Delivered { topics: vec![topic], arrived: vec![arrived] });
+        let last = Delivered::at_last(&each);
+        assert_eq!(last.topics[0].arrived, [10_200, NEVER, NEVER, 13_100]);
+        let mut tally = tally(Raw::Csv);
+        tally.add(&last.topics, &last.arrived, |_, _, _| ());
+        let counts = Counts { sent: 4, received: 2, lost: 0, duplicated: 1, reordered: 1, damaged: 2, late: 0 };
+        assert_eq!((tally.counts(), tally.service.latency().unwrap().max), (counts, 200.0));
     }
 
     #[test]

@@ -233,7 +233,8 @@ impl Task {
         let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
         let followers = followers(common, pattern, raw)?;
         let clients = rpc.as_ref().map_or(1, |calls| calls.clients);
-        let each = followers.max(clients).max(channel.as_ref().map_or(1, Flow::links));
+        // Each link and follower keeps samples of its own.
+        let each = clients.max(channel.as_ref().map_or(1, Flow::links)).saturating_mul(followers);
         for samples in samples_above.iter().map(|above| above.samples).chain([samples]) {
             match samples {
                 0 => return Err(Problem::NoSamples),
@@ -271,7 +272,7 @@ impl Task {
             samples: if throughput.is_some() { 0 } else { samples },
             samples_above,
             warmup,
-            one_way: one_way || followers > 1,
+            one_way: one_way || (followers > 1 && pattern == Pattern::PingPong),
             followers,
             throughput,
             channel,
@@ -283,14 +284,22 @@ impl Task {
     }
 }
 
-/// How many followers; latencies to each of several need arrivals, which need samples.
+/// Most followers under pattern `channel`, where none answers; each is a process.
+const MOST_SUBSCRIBERS: u32 = 512;
+
+/// How many followers; latencies to each of several that answer need arrivals, which need samples.
 fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem> {
+    let most = if pattern == Pattern::Channel { MOST_SUBSCRIBERS } else { MOST_FOLLOWERS };
     match common.followers.unwrap_or(1) {
         1 => Ok(1),
-        followers if followers == 0 || followers > MOST_FOLLOWERS => Err(Problem::Followers(followers)),
-        followers if matches!(pattern, Pattern::Throughput | Pattern::Channel | Pattern::Rpc) => {
+        followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
+        followers if matches!(pattern, Pattern::Throughput | Pattern::Rpc) => {
             Err(Problem::FollowersOneWay { pattern, followers })
         }
+        followers if pattern == Pattern::Channel => match common.publishers.unwrap_or(1) {
+            1 => Ok(followers),
+            publishers => Err(Problem::FollowersAndPublishers { followers, publishers }),
+        },
         followers if raw == Raw::None => Err(Problem::FollowersWithoutRaw(followers)),
         followers => Ok(followers),
     }

@@ -98,7 +98,7 @@ pub struct ChannelTrial {
     pub cut_short: Option<String>,
     /// What the publishing process used meanwhile; if both sides are threads of one process, what that used.
     pub publisher: Used,
-    /// What the subscribing process used meanwhile; absent if it is the same process.
+    /// What the subscribing processes used meanwhile; absent if it is the same process.
     pub subscriber: Option<Used>,
     /// Of a recording: what came of the messages of each topic. Rates above are then means over the topics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -106,6 +106,23 @@ pub struct ChannelTrial {
     /// Of several publishers: what came of the messages of each, by its index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publishers: Vec<PublisherTrial>,
+    /// Of several followers: what came to each, by its index. A message is received, above, once the last of them has it:
+    /// its latencies are those to the last, and one that some follower lacks is lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followers: Vec<FollowerTrial>,
+}
+
+/// What came to one of several followers; the figures are those of [`ChannelTrial`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FollowerTrial {
+    /// Its index, from 0.
+    pub follower: u32,
+    /// What happened to the messages on their way to it.
+    pub counts: Counts,
+    /// From when a message was to be sent to its arrival here.
+    pub response_ns: Option<Latency>,
+    /// From when a message was sent to its arrival here.
+    pub service_ns: Option<Latency>,
 }
 
 /// What came of the messages of one of several publishers of a topic; the figures are those of [`ChannelTrial`].
@@ -311,11 +328,12 @@ impl DeliveryStatus {
 }
 
 impl ChannelTrial {
-    /// Whether nothing came of what was sent, or of what one of its topics or publishers sent.
+    /// Whether nothing came of what was sent, of what one of its topics or publishers sent, or to one of its followers.
     pub fn is_all_lost(&self) -> bool {
         let topics = self.topics.iter().map(|topic| topic.counts);
         let publishers = self.publishers.iter().map(|publisher| publisher.counts);
-        [self.counts].into_iter().chain(topics).chain(publishers).any(|counts| counts.is_all_lost())
+        let followers = self.followers.iter().map(|follower| follower.counts);
+        [self.counts].into_iter().chain(topics).chain(publishers).chain(followers).any(|counts| counts.is_all_lost())
     }
 
     /// Messages of those sent that did not come, or not in time or intact.

@@ -126,9 +126,10 @@ fn logging_cores(manifest: &Manifest) -> String {
     )
 }
 
-/// There, every topic has one publisher, and nothing is recorded.
+/// There, every topic has one publisher and one follower, and nothing is recorded.
 fn is_topic(plan: &SubExperiment) -> bool {
-    plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_none()) && plan.publishers() == 1
+    let is_recorded = plan.channel.as_ref().is_none_or(|flow| flow.recorded.is_some());
+    !is_recorded && plan.publishers() == 1 && !plan.is_fan_out()
 }
 
 /// There, only calls have a rate, not round trips.

@@ -42,7 +42,7 @@ pub fn all(manifest: &Manifest) -> String {
         parts.push(caption(manifest, trips::is_of, "") + "\n" + &trips::table(&rows, &subs));
     }
     if !fans.is_empty() {
-        let caption = caption(manifest, SubExperiment::is_fan_out, ", several followers");
+        let caption = caption(manifest, fan_out::is_of, ", several followers");
         parts.push(caption + "\n" + &fan_out::table(&fans));
     }
     if !loads.is_empty() {
@@ -146,7 +146,7 @@ fn notes(
     }
     lines.extend(subs.iter().flat_map(notes::handovers));
     lines.extend(subs.iter().flat_map(series::notes));
-    let several = subs.iter().filter(|sub| fan_out::is_of(sub));
+    let several = subs.iter().filter(|sub| sub.planned.is_fan_out());
     lines.extend(several.filter_map(|sub| {
         let shared = manifest.plan.shared_processors(sub.planned)?;
         Some(format!("{}: {shared}", sub.planned.name))

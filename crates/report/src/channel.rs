@@ -33,6 +33,8 @@ const HEADER: [&str; 22] = [
     "memory\n[MB]",
     "path\nproof",
 ];
+/// Followers that have a line of their own; all are in the manifest.
+const MOST_FOLLOWERS: usize = 16;
 /// Columns that name the row.
 const NAMING: usize = 8;
 
@@ -40,7 +42,8 @@ const NAMING: usize = 8;
 pub const LEGEND: &str = "\
 time: response = from when a message was to be sent until it came, service = from when it was sent; one way, two
 readings of one clock. publishers: of each topic. offered, achieved: messages per second of each of them, to be sent and
-sent; !: the rate was missed.
+sent; !: the rate was missed. Of several followers, response and service are those to the last that a message came to,
+and service to i is that to follower i, of which the first 16 have lines.
 loss: messages lost, late or damaged, of those sent; late/dup.: those that came after the loss time-out, and those that came
 more than once. CPU: user and system, in per cent of one core; switches: context switches; faults: page faults per message;
 memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These four are of the publishing
@@ -80,7 +83,7 @@ impl Row<'_> {
         self.trials().map(|trial| gone(&trial.counts)).collect()
     }
 
-    fn lines(&self) -> [[String; HEADER.len()]; 2] {
+    fn lines(&self) -> Vec<[String; HEADER.len()]> {
         let planned = self.sub.planned;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
         let mut response = self.line(
@@ -108,21 +111,32 @@ impl Row<'_> {
         response[HEADER.len() - 7] = share(&self.lost());
         response[HEADER.len() - 6] = format!("{}/{}", counts.late, counts.duplicated);
         response[HEADER.len() - 1] = proof(self.sub).to_owned();
-        [
-            response,
-            self.line(
-                "service",
-                |trial| trial.service_ns,
-                |trial| trial.service_within_run_ns,
-                |trial| trial.subscriber,
-            ),
-        ]
+        let service = self.line(
+            "service",
+            |trial| trial.service_ns,
+            |trial| trial.service_within_run_ns,
+            |trial| trial.subscriber,
+        );
+        let followers = self.trials.first().map_or(0, |trial| trial.followers.len());
+        let to = |follower: usize| {
+            let latency = |trial: &ChannelTrial| trial.followers.get(follower)?.service_ns;
+            let mut line = self.line(&format!("service to {follower}"), latency, |_| None, |_| None);
+            line[HEADER.len() - 7] = share(&self.lost_to(follower));
+            line[HEADER.len() - 5..HEADER.len() - 1].fill(String::new());
+            line
+        };
+        [response, service].into_iter().chain((0..followers.min(MOST_FOLLOWERS)).map(to)).collect()
+    }
+
+    /// Messages of each round that did not come to that follower in time and intact, and those that were sent.
+    fn lost_to(&self, follower: usize) -> Vec<Losses> {
+        self.trials().filter_map(|trial| Some(gone(&trial.followers.get(follower)?.counts))).collect()
     }
 
     fn line(
         &self,
         time: &str,
-        latency: fn(&ChannelTrial) -> Option<Latency>,
+        latency: impl Fn(&ChannelTrial) -> Option<Latency>,
         within: fn(&ChannelTrial) -> Option<LatencyBounds>,
         used: fn(&ChannelTrial) -> Option<Used>,
     ) -> [String; HEADER.len()] {
@@ -189,6 +203,11 @@ impl Row<'_> {
                 }
             }
         }
+        for one in self.trials.iter().flat_map(|trial| &trial.followers) {
+            if notes::odd(&one.counts) || one.counts.lost > 0 {
+                lines.push(format!("{place}, to follower {}: {}", one.follower, notes::mishaps(&one.counts)));
+            }
+        }
         let counts = self.counts();
         if counts.sent > 0 && counts.received == 0 {
             lines.push(format!("* {place}: {}", notes::ALL_LOST));
@@ -205,6 +224,7 @@ pub mod tests {
     use super::*;
     use crate::{all, fixture};
     use tripmeter_model::Pattern;
+    use tripmeter_model::channel::FollowerTrial;
     use tripmeter_model::manifest::Manifest;
 
     fn latency(us: f64) -> Latency {
@@ -249,6 +269,7 @@ pub mod tests {
             subscriber: Some(used(12_000_000, 9_000_000)),
             topics: Vec::new(),
             publishers: Vec::new(),
+            followers: Vec::new(),
         };
         let result = fixture::result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
         let cell = &mut result.cells[0];
@@ -274,6 +295,31 @@ pub mod tests {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+    }
+
+    #[test]
+    fn each_of_several_followers_has_a_line_up_to_the_sixteenth() {
+        let mut manifest = measured("zenoh/tcp", &[1000.0]);
+        manifest.plan.sub_experiments[0].followers = 20;
+        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
+        let counts = |follower| Counts { sent: 1000, received: 1000 - follower, lost: follower, ..Counts::default() };
+        let at = |follower: u32| FollowerTrial {
+            follower,
+            counts: counts(follower.into()),
+            response_ns: Some(latency(60.0)),
+            service_ns: Some(latency(f64::from(follower) + 1.0)),
+        };
+        (trial.counts, trial.followers) = (counts(19), (0..20).map(at).collect());
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        for line in [
+            "service to 0 1.100 1.000 1.500 2.000 3.000 10.000 0",
+            "service to 15 17.600 16.000 24.000 32.000 48.000 160.000 1.5",
+            "uds_channel at 1k, 1000 /s, to follower 19: 19 lost",
+        ] {
+            assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
+        }
+        assert!(!text.contains("service to 16") && !text.contains("rtt of last"), "{text}");
     }
 
     #[test]

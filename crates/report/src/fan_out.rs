@@ -6,8 +6,10 @@ use crate::notes::proof;
 use crate::number::micros;
 use crate::trips::lost_column;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{AtFollower, Bounds, Cell, Figures, WithinRun};
 use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::handover::one_way_ns;
 use tripmeter_stats::losses::Losses;
 
@@ -42,13 +44,13 @@ pub struct Rows<'a> {
 }
 
 /// True if a sub-experiment is of this table.
-pub fn is_of(sub: &Merged<'_>) -> bool {
-    sub.planned.is_fan_out()
+pub fn is_of(sub: &SubExperiment) -> bool {
+    sub.pattern == Pattern::PingPong && sub.is_fan_out()
 }
 
 /// All that there is, by payload.
 pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Rows<'a>> {
-    let several = subs.iter().filter(|sub| is_of(sub));
+    let several = subs.iter().filter(|sub| is_of(sub.planned));
     let mut rows: Vec<_> =
         several.flat_map(|sub| sub.payloads().into_iter().map(move |cell| Rows { sub, cell })).collect();
     rows.sort_by_key(|rows| rows.cell.payload_bytes);

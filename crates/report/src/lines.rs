@@ -112,7 +112,7 @@ pub fn number(rounds: &[Losses]) -> String {
 pub struct Lines<const N: usize> {
     pub payload_bytes: u64,
     pub damaged: u64,
-    pub lines: [[String; N]; 2],
+    pub lines: Vec<[String; N]>,
 }
 
 /// The table, with a gap after each payload; numbers are on the right, but for the columns of `words`. Messages that came

@@ -198,7 +198,7 @@ impl Row<'_> {
 
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
-    let lines = |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: 0, lines: row.lines() };
+    let lines = |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: 0, lines: row.lines().to_vec() };
     lines::draw(HEADER, &WORDS, &rows.iter().map(lines).collect::<Vec<_>>())
 }
 

@@ -304,7 +304,7 @@ fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<&'a Merged<'a>> {
         sub.planned.transport.system == FLOOR
             && sub.planned.measured_as() == row.sub.planned.measured_as()
             && same_factors(sub.planned, row.sub)
-            && !fan_out::is_of(sub)
+            && !fan_out::is_of(sub.planned)
             && !sub.same_process()
             && notes::failed_proof(sub).is_none()
     };

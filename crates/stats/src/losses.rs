@@ -109,6 +109,9 @@ fn of_channel(index: usize, trial: &ChannelTrial, put: &mut dyn FnMut(String, u6
     for one in &trial.publishers {
         loss(format!(".publishers[{}]", one.publisher), &one.counts);
     }
+    for one in &trial.followers {
+        loss(format!(".followers[{}]", one.follower), &one.counts);
+    }
 }
 
 /// Messages that did not come in time and intact, and those that were sent.

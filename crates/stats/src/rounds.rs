@@ -146,6 +146,11 @@ fn of_channel(cell: &Cell, put: &mut Put<'_>) {
         for one in &trial.publishers {
             put(&format!("{place}.publishers[{}]", one.publisher), &[("achieved_hz", one.achieved_hz)]);
         }
+        for one in &trial.followers {
+            let place = format!("{place}.followers[{}]", one.follower);
+            of_latency(&format!("{place}.response_ns"), one.response_ns, put);
+            of_latency(&format!("{place}.service_ns"), one.service_ns, put);
+        }
         for (topic, one) in trial.topics.iter().enumerate() {
             let place = format!("{place}.topics[{topic}]");
             put(&place, &[("achieved_hz", one.achieved_hz)]);

@@ -176,7 +176,7 @@ pub struct ExperimentArgs {
     /// Note the follower's arrivals as well, for latency one way (`one_way`, a column of its own)
     #[arg(long)]
     pub one_way: bool,
-    /// Followers that every message is sent to, up to 64; latency to each of several, and to the last (`one_way`)
+    /// Followers that every message is sent to, up to 64, under `channel` 512; latency to each of several, and to the last
     /// [default: 1]
     #[arg(long, value_name = "N")]
     pub followers: Option<u32>,

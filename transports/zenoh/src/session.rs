@@ -53,6 +53,8 @@ impl Meeting {
         let shared = is_shared.to_string();
         let endpoints = format!("[{endpoint:?}]");
         let none = "[]".to_owned();
+        // All followers may come at once.
+        let pending = self.options.follower_count.max(100).to_string();
         let (listen, connect) = if verb == "listen" { (&endpoints, &none) } else { (&none, &endpoints) };
         for (key, value) in [
             ("mode", "\"peer\""),
@@ -60,6 +62,7 @@ impl Meeting {
             ("connect/endpoints", connect),
             ("connect/timeout_ms", "10000"),
             ("connect/exit_on_failure", "true"),
+            ("transport/unicast/accept_pending", &pending),
             ("scouting/multicast/enabled", "false"),
             ("scouting/gossip/enabled", "false"),
             // Else large messages would travel in shared memory whatever the link is.

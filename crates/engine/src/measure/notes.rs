@@ -46,19 +46,24 @@ pub struct ArrivalLog<'m> {
 }
 
 impl ArrivalLog<'_> {
-    /// What has come, by what was noted of it; less than the follower counted, which knows more of what came again and what
-    /// nobody could read.
+    /// What has come, as [`arrived`] counts it.
     pub fn arrived(&self) -> Arrived {
-        let marked = |mark| self.marks.iter().filter(|marks| **marks & mark != 0).count() as u64;
-        let came = || self.ticks.iter().copied().filter(|ticks| *ticks != NEVER);
-        Arrived {
-            received: came().count() as u64,
-            duplicated: marked(AGAIN),
-            reordered: marked(OVERTAKEN),
-            damaged: marked(DAMAGED),
-            earlier: 0,
-            latest: came().max(),
-        }
+        arrived(self.ticks, self.marks)
+    }
+}
+
+/// What has come, by what was noted of it; less than the follower counted, which knows more of what came again and what
+/// nobody could read.
+pub fn arrived(ticks: &[u64], marks: &[u8]) -> Arrived {
+    let marked = |mark| marks.iter().filter(|marks| **marks & mark != 0).count() as u64;
+    let came = || ticks.iter().copied().filter(|ticks| *ticks != NEVER);
+    Arrived {
+        received: came().count() as u64,
+        duplicated: marked(AGAIN),
+        reordered: marked(OVERTAKEN),
+        damaged: marked(DAMAGED),
+        earlier: 0,
+        latest: came().max(),
     }
 }
 

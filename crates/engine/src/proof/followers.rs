@@ -2,6 +2,9 @@
 
 use tripmeter_model::manifest::{PathProof, Verdict};
 
+/// The evidence of so many followers is told, of more that of those with the worst verdict.
+const MOST_TOLD: usize = 16;
+
 /// One proof out of those of all followers, by index; that of an only follower as it is.
 ///
 /// # Panics
@@ -14,8 +17,12 @@ pub fn of_all(proofs: Vec<PathProof>) -> PathProof {
     };
     if proofs.len() > 1 {
         let worst = proofs.iter().max_by_key(|proof| badness(proof.verdict)).expect("there are several").verdict;
-        let each = proofs.iter().enumerate().map(|(index, proof)| format!("follower {index}: {}", proof.evidence));
-        let evidence = each.collect::<Vec<_>>().join("; ");
+        let told = proofs.iter().enumerate().filter(|(_, proof)| proofs.len() <= MOST_TOLD || proof.verdict == worst);
+        let each = told.take(MOST_TOLD).map(|(index, proof)| format!("follower {index}: {}", proof.evidence));
+        let mut evidence = each.collect::<Vec<_>>().join("; ");
+        if proofs.len() > MOST_TOLD {
+            evidence += &format!("; of {} followers", proofs.len());
+        }
         let damaged = proofs.iter().map(|proof| proof.damaged).sum();
         return PathProof { damaged, ..PathProof::new(proofs[0].claim, worst, evidence) };
     }
@@ -28,6 +35,15 @@ mod tests {
 
     fn proof(verdict: Verdict, evidence: &str) -> PathProof {
         PathProof::new(tripmeter_abi::Path::Udp, verdict, evidence.to_owned())
+    }
+
+    #[test]
+    fn of_many_followers_those_with_the_worst_verdict_are_told() {
+        let verdict = |follower| if follower % 100 == 99 { Verdict::Failed } else { Verdict::Proven };
+        let all = of_all((0..512).map(|follower| proof(verdict(follower), "x")).collect());
+        assert_eq!(all.verdict, Verdict::Failed);
+        assert!(all.evidence.starts_with("follower 99: x; follower 199: x;"), "{}", all.evidence);
+        assert!(all.evidence.ends_with("follower 499: x; of 512 followers"), "{}", all.evidence);
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub struct Claim {
     pub same_process: bool,
     /// Messages go through a third process.
     pub broker: bool,
+    /// Followers that each of the leader's messages goes to.
+    pub followers: u32,
     /// Messages sent, per direction.
     pub messages: u64,
     /// Bytes of every message.

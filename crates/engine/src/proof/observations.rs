@@ -137,8 +137,10 @@ impl<'a> Observations<'a> {
         let there = [sent(self.leader)?, received(self.follower)?];
         let back = [sent(self.follower)?, received(self.leader)?];
         let least = there.iter().chain(back.iter().filter(|_| self.is_answered)).min();
-        let most = there.iter().chain(&back).max();
-        Some(Flow { least: *least?, most: *most? })
+        // What the leader sent itself went to every follower, and what it received came of all of them.
+        let each = |bytes: u64| bytes / u64::from(self.claim.followers.max(1));
+        let most = each(there[0]).max(there[1]).max(back[0]).max(each(back[1]));
+        Some(Flow { least: *least?, most })
     }
 
     /// By `read` and `write`, over anything.

@@ -14,7 +14,15 @@ use tripmeter_model::manifest::Verdict;
 const PAYLOADS: [u64; 2] = [64 * 1024, 1024];
 
 fn claim(path: Path, zero_copy: bool, same_process: bool, payload_bytes: u64) -> Claim {
-    Claim { path, zero_copy, same_process, broker: false, messages: messages_for(payload_bytes), payload_bytes }
+    Claim {
+        path,
+        zero_copy,
+        same_process,
+        broker: false,
+        followers: 1,
+        messages: messages_for(payload_bytes),
+        payload_bytes,
+    }
 }
 
 /// Every claim there is.

@@ -61,10 +61,16 @@ pub enum Problem {
     LossTimeout(f64),
     #[error("a time cap of {0} s per payload is not above 0 and up to 1000000 s (--time-cap)")]
     TimeCap(f64),
-    #[error("{0} followers were asked for; ask for 1 to {most} (--followers)", most = super::MOST_FOLLOWERS)]
-    Followers(u32),
+    #[error("{followers} followers were asked for; ask for 1 to {most} (--followers)")]
+    Followers { followers: u32, most: u32 },
     #[error(
-        "pattern '{pattern}' has 1 follower, {followers} were asked for; leave --followers out, or measure pingpong"
+        "{followers} followers and {publishers} publishers were asked for, and of several one side only is measured; leave \
+         --followers or --publishers out"
+    )]
+    FollowersAndPublishers { followers: u32, publishers: u32 },
+    #[error(
+        "pattern '{pattern}' has 1 follower, {followers} were asked for; leave --followers out, or measure pingpong or \
+         channel"
     )]
     FollowersOneWay { pattern: Pattern, followers: u32 },
     #[error(

@@ -392,6 +392,9 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     refuses(&several(0, ""), 64, &["0 followers", "1 to 64", "--followers"]);
     refuses(&several(65, ""), 64, &["65 followers", "1 to 64", "--followers"]);
     refuses(&several(2, "pattern = 'throughput'\n"), 64, &["'throughput' has 1 follower", "2 were asked for"]);
+    refuses(&several(513, "pattern = 'channel'\n"), 64, &["513 followers", "1 to 512", "--followers"]);
+    let both = "pattern = 'channel'\npublishers = 2\n";
+    refuses(&several(2, both), 64, &["2 followers and 2 publishers", "--followers or --publishers"]);
     refuses(&several(2, "raw = 'none'\n"), 64, &["2 followers", "--raw none"]);
     refuses(&several(2, "samples = 60_000_000\n"), 64, &["60000000 samples", "50000000"]);
     assert!(plan(&several(1, "")).is_ok());

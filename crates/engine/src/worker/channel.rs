@@ -24,7 +24,7 @@ impl Leader {
         self.report_trials(session, payload_bytes, measured, of, |cell, trials| cell.channel = trials)
     }
 
-    /// Publishes on all topics, or by all publishers; the follower notes what comes.
+    /// Publishes on all topics, or by all publishers; the followers note what comes.
     fn publish(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Sent> {
         let count = session.lanes.len();
         let topic = |index| TopicPlan {
@@ -36,13 +36,13 @@ impl Leader {
         let topics = (0..count as u32).map(topic).collect();
         let workload = Workload { topics, times: &times, capped: batch.capped };
         let published = self.publish_all(session, &workload)?;
-        let PublishedTopics { topics, arrived, refused, end, broken, begin, until, own, others } = published;
-        Ok(Sent { topics, arrived, late: 0, refused, end, broken, begin, until, own, others })
+        let PublishedTopics { delivered, followers, refused, end, broken, begin, until, own, others } = published;
+        Ok(Sent { delivered, followers, late: 0, refused, end, broken, begin, until, own, others })
     }
 }
 
 fn trial(tallied: Tallied, rate_hz: Option<f64>) -> ChannelTrial {
-    let Tallied { mut tally, publishers, refused, duration_ns, cut_short, own, others, .. } = tallied;
+    let Tallied { mut tally, publishers, followers, refused, duration_ns, cut_short, own, others, .. } = tallied;
     let Kept { achieved_hz, slowest_hz, rate_missed } = tally.kept();
     let [response_series, service_series] = tally.series(0);
     ChannelTrial {
@@ -68,5 +68,6 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> ChannelTrial {
         subscriber: others,
         topics: Vec::new(),
         publishers: if publishers > 1 { tally.publishers() } else { Vec::new() },
+        followers,
     }
 }

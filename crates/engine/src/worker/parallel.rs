@@ -34,10 +34,11 @@ pub(super) struct Parallel<R> {
     pub failure: Option<Failure>,
 }
 
-/// What the follower says of what was sent.
+/// What the followers say of what was sent.
 pub(super) struct FollowerSide {
-    /// What has come of it; `None` if it cannot say any more.
-    pub arrived: Option<Vec<Arrived>>,
+    /// What has come of it to each; `None` if it cannot say any more.
+    pub arrived: Vec<Option<Vec<Arrived>>>,
+    /// What all of them used.
     pub used: Used,
     /// What has failed.
     pub broken: Option<Error>,
@@ -149,34 +150,38 @@ impl Leader {
         }
     }
 
-    /// Tells the follower the number of the last message over each link, and hears what has come of them. After a failure
-    /// that is what it had noted until then, if it can still tell.
+    /// Tells the followers the number of the last message over each link, and hears what has come of them. After a failure
+    /// that is what they had noted until then, where they can still tell.
     pub(super) fn recv_arrived(&mut self, last: Vec<u64>, failure: Option<Failure>) -> Result<FollowerSide> {
         let sent = ToFollower::End { last };
+        let followers = self.controls.followers();
         if failure.is_none() {
             self.controls.send_all(&sent)?;
         } else {
             // What was measured is put in safety, whoever has ended; what a follower that failed said last is still to be heard.
             self.controls.report(&FromLeader::Phase(WRITING.to_owned()));
-            let _ = self.controls.try_send(0, &sent);
+            (0..followers).for_each(|follower| drop(self.controls.try_send(follower, &sent)));
         }
         let patience = if failure.is_some() { Patience::taking_after_failure } else { Patience::taking };
-        match (self.controls.recv_report(0, patience(self.job.loss_timeout_ns)), failure) {
-            (Ok(Report { arrived, used, failed: None, .. }), None) => {
-                Ok(FollowerSide { arrived: Some(arrived), used, broken: None })
+        let mut side = FollowerSide { arrived: Vec::new(), used: Used::default(), broken: None };
+        for follower in 0..followers {
+            match self.controls.recv_report(follower, patience(self.job.loss_timeout_ns)) {
+                Ok(Report { arrived, used, failed, .. }) => {
+                    side.arrived.push(Some(arrived));
+                    side.used += used;
+                    if let Some(why) = failed.filter(|_| side.broken.is_none()) {
+                        let who = self.controls.who(follower as usize);
+                        side.broken = Some(self.controls.failed(&format!("{who} failed: {why}")));
+                    }
+                }
+                Err(_) if failure.is_some() => side.arrived.push(None),
+                Err(error) => return Err(error),
             }
-            (Ok(Report { arrived, used, failed: Some(why), .. }), _) => {
-                let broken = Some(self.controls.failed(&format!("{} failed: {why}", self.controls.who(0))));
-                Ok(FollowerSide { arrived: Some(arrived), used, broken })
-            }
-            (Ok(Report { arrived, used, .. }), Some(failure)) => {
-                Ok(FollowerSide { arrived: Some(arrived), used, broken: Some(self.controls.diagnose(failure)) })
-            }
-            (Err(_), Some(failure)) => {
-                Ok(FollowerSide { arrived: None, used: Used::default(), broken: Some(self.controls.diagnose(failure)) })
-            }
-            (Err(error), None) => Err(error),
         }
+        if let Some(failure) = failure.filter(|_| side.broken.is_none()) {
+            side.broken = Some(self.controls.diagnose(failure));
+        }
+        Ok(side)
     }
 }
 

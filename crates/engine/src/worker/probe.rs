@@ -11,6 +11,7 @@ use crate::measure::callback::Inbox;
 use crate::measure::stream::{Even, Extent};
 use crate::proof::{self, Baseline, Claim, Evidence, Observer};
 use crate::wire::{Begin, Report, Task, ToFollower};
+use std::ops::Range;
 use std::time::Duration;
 use tripmeter_abi::{Pattern, Variant};
 use tripmeter_model::manifest::{PathProof, Verdict};
@@ -61,7 +62,8 @@ pub(super) fn follow(
     follower.report(Report { arrived, evidence: Some(observer.finish()), ..Report::default() })
 }
 
-/// The leader's half: the verdict over both sides' evidence; of several followers one after the other.
+/// The leader's half: the verdict over both sides' evidence. Of several followers each answers messages of its own; one way,
+/// the same messages show the way to all.
 pub(super) fn lead(
     leader: &mut Leader,
     session: &mut Session<'_>,
@@ -69,70 +71,79 @@ pub(super) fn lead(
     variant: &Variant,
 ) -> Result<PathProof> {
     leader.controls.set_phase(PHASE);
+    let followers = leader.controls.followers();
+    let at_once = if is_one_way(leader.job.sub_experiment.pattern) { followers } else { 1 };
     let mut proofs = Vec::new();
-    for follower in 0..leader.controls.followers() {
-        let mut rest = REST;
-        let (mut proof, mut is_whole) = prove(leader, session, baseline, variant, follower, rest)?;
-        let mut tries = 1;
-        while proof.verdict == Verdict::NotVisible && tries < MOST_TRIES {
+    for first in (0..followers).step_by(at_once as usize) {
+        let group = first..first + at_once;
+        let (mut rest, mut tries, mut damaged) = (REST, 1, 0);
+        let proof = loop {
+            let (proof, is_whole) = prove(leader, session, baseline, variant, group.clone(), rest)?;
+            damaged += proof.damaged;
+            if proof.verdict != Verdict::NotVisible || tries == MOST_TRIES {
+                break proof;
+            }
             leader.controls.sign_of_life();
             std::thread::sleep(PAUSE * tries);
             // A follower that others keep from the processors may have lost messages: they come more slowly then.
             rest = if is_whole { rest } else { 2 * rest };
-            let damaged = proof.damaged;
-            (proof, is_whole) = prove(leader, session, baseline, variant, follower, rest)?;
-            proof.damaged += damaged;
             tries += 1;
-        }
+        };
         leader.controls.sign_of_life();
-        proofs.push(proof);
+        proofs.push(PathProof { damaged, ..proof });
     }
     Ok(proof::of_all(proofs))
 }
 
-/// What shows between the leader and one follower, while the others take the same messages and keep quiet, and whether all
-/// messages came. One way, they are sent over that time.
+/// What shows between the leader and these followers, while the others take the same messages and keep quiet, and whether
+/// all messages came. One way, they are sent over that time.
 fn prove(
     leader: &mut Leader,
     session: &mut Session<'_>,
     baseline: &Baseline,
     variant: &Variant,
-    follower: u32,
+    followers: Range<u32>,
     rest: Duration,
 ) -> Result<(PathProof, bool)> {
     let largest = leader.job.sub_experiment.payloads.iter().copied().max().unwrap_or(proof::MOST_PAYLOAD_BYTES);
     let payload_bytes = largest.min(proof::MOST_PAYLOAD_BYTES);
     let plan = ProbePlan { messages: proof::messages_for(payload_bytes), payload_bytes };
     let mut observer = Observer::start(baseline);
-    let others: Vec<u32> = (0..leader.controls.followers()).filter(|other| *other != follower).collect();
+    let others: Vec<u32> = (0..leader.controls.followers()).filter(|other| !followers.contains(other)).collect();
     let begin =
         |task, observe| ToFollower::Begin(Begin { observe, ..Begin::new(task, session.sequence + 1, payload_bytes) });
     for other in &others {
         leader.controls.ask(*other, &begin(Task::Count, false))?;
     }
     let task = if is_one_way(leader.job.sub_experiment.pattern) { Task::Count } else { Task::Answer };
-    leader.controls.ask(follower, &begin(task, true))?;
+    for follower in followers.clone() {
+        leader.controls.ask(follower, &begin(task, true))?;
+    }
     let (answered, mut damaged) = if task == Task::Count {
         send(leader, session, &mut observer, plan, rest)?;
         (Err(observer), 0)
     } else {
-        let damaged = exchange(leader, session, follower, &mut observer, plan)?;
+        let damaged = exchange(leader, session, followers.start, &mut observer, plan)?;
         (Ok(observer.finish()), damaged)
     };
     leader.controls.send_all(&ToFollower::End { last: vec![session.sequence] })?;
     let patience = Patience::taking(leader.job.loss_timeout_ns);
-    let report = leader.controls.recv_report(follower, patience)?;
-    damaged += report.damaged();
-    let Some(other) = report.evidence else {
-        return Err(Error::Failed("the follower sent no evidence of its path".to_owned()));
-    };
+    let mut evidence = Vec::new();
+    for follower in followers {
+        let report = leader.controls.recv_report(follower, patience)?;
+        damaged += report.damaged();
+        let other = report.evidence;
+        evidence.push(other.ok_or_else(|| Error::Failed("the follower sent no evidence of its path".to_owned()))?);
+    }
     // One way, the system's own threads may go on sending after the last call has returned, until all has arrived.
     let own = answered.unwrap_or_else(Observer::finish);
     for silent in others {
         damaged += leader.controls.recv_report(silent, patience)?.damaged();
     }
-    let proof = PathProof { damaged, ..verdict(variant, plan, &own, &other) };
-    Ok((proof, other.has_received(plan.messages)))
+    let count = leader.controls.followers();
+    let proofs = evidence.iter().map(|other| verdict(variant, plan, count, &own, other)).collect();
+    let is_whole = evidence.iter().all(|other| other.has_received(plan.messages));
+    Ok((PathProof { damaged, ..proof::of_all(proofs) }, is_whole))
 }
 
 /// Returns how many messages came damaged.
@@ -209,12 +220,13 @@ fn send(
     }
 }
 
-fn verdict(variant: &Variant, plan: ProbePlan, leader: &Evidence, follower: &Evidence) -> PathProof {
+fn verdict(variant: &Variant, plan: ProbePlan, followers: u32, leader: &Evidence, follower: &Evidence) -> PathProof {
     let claim = Claim {
         path: variant.path,
         zero_copy: variant.zero_copy,
         same_process: variant.same_process,
         broker: variant.broker,
+        followers,
         messages: plan.messages,
         payload_bytes: plan.payload_bytes,
     };

@@ -4,7 +4,7 @@ use super::leader::{Leader, Session};
 use super::trials::{Trials, cut_short, damaged_of};
 use super::workload::{PublishedTopics, TopicPlan, Workload};
 use super::{Error, Result};
-use crate::delivery::{Kept, Tally};
+use crate::delivery::{Delivered, Kept, Tally};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::replay::{Replay, Times};
 use crate::wire::{FromLeader, WRITING};
@@ -53,7 +53,7 @@ impl Leader {
             };
             let topics = recorded.iter().map(|recorded| topic(recorded, messages)).collect();
             let sent = self.publish_all(session, &Workload { topics, times: &times, capped })?;
-            damaged = damaged_of(&sent.arrived);
+            damaged = damaged_of(&sent.delivered.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
         let (mut trials, mut broken) = (Vec::new(), None);
@@ -61,7 +61,7 @@ impl Leader {
             let times = |begin, index| Times::Recorded(replay.times(index, begin));
             let topics = recorded.iter().map(|recorded| topic(recorded, recorded.messages)).collect();
             let mut sent = self.publish_all(session, &Workload { topics, times: &times, capped })?;
-            if sent.topics.iter().all(|topic| topic.sent.is_empty()) {
+            if sent.delivered.topics.iter().all(|topic| topic.sent.is_empty()) {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             self.controls.set_phase(WRITING);
@@ -92,10 +92,19 @@ impl Leader {
         let tally = |period, audited| Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
         // Of this one only what does not depend on a period is used.
         let mut all = tally(f64::INFINITY, 0);
+        let at_follower = |to: &Delivered<Times<'_>>| {
+            let mut tally = tally(f64::INFINITY, 0);
+            for (topic, arrived) in to.topics.iter().zip(&to.arrived) {
+                tally.add(from_ref(topic), from_ref(arrived), |_, _, _| ());
+            }
+            tally
+        };
+        let followers = sent.followers.iter().map(at_follower).enumerate();
+        let followers = followers.map(|(follower, mut tally)| tally.at_follower(follower)).collect();
         let (mut topics, duration_ns) = (Vec::new(), base.to_ns(sent.until.saturating_sub(sent.begin)));
         self.stamp_files(|files| {
             let lengths = files.lengths()?;
-            for (index, (topic, arrived)) in sent.topics.iter().zip(&sent.arrived).enumerate() {
+            for (index, (topic, arrived)) in sent.delivered.topics.iter().zip(&sent.delivered.arrived).enumerate() {
                 let recorded = &replay.recording.topics[index];
                 let schedule = &replay.times(index, sent.begin);
                 let mut one = tally(schedule.period(), 1);
@@ -138,6 +147,7 @@ impl Leader {
             subscriber: (!self.is_same_process()).then_some(sent.others),
             topics,
             publishers: Vec::new(),
+            followers,
         })
     }
 }

@@ -7,7 +7,7 @@ use super::parallel::Parallel;
 use super::pool::{ThreadPool, look_ns};
 use super::trials::{Batch, Sent, Tallied, end_of};
 use super::{Error, Result};
-use crate::delivery::{Kept, Topic};
+use crate::delivery::{Delivered, Kept, Topic};
 use crate::lanes::{Answering, Calls, Ended, Endpoint};
 use crate::measure::End;
 use crate::measure::callback::Inbox;
@@ -86,7 +86,19 @@ impl Leader {
         });
         let (late, end) = (ended.iter().map(|called| called.late).sum(), end_of(ended.iter().map(|called| called.end)));
         let (topics, own, others) = (topics.collect(), used, heard.used);
-        Ok(Sent { topics, arrived, late, refused: 0, end, broken: heard.broken, begin, until, own, others })
+        let delivered = Delivered { topics, arrived };
+        Ok(Sent {
+            delivered,
+            followers: Vec::new(),
+            late,
+            refused: 0,
+            end,
+            broken: heard.broken,
+            begin,
+            until,
+            own,
+            others,
+        })
     }
 }
 

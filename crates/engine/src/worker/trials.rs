@@ -4,7 +4,7 @@ use super::cell::MANY_SAMPLES;
 use super::leader::{Leader, Session};
 use super::output::Output;
 use super::{Error, Result};
-use crate::delivery::{Tally, Topic};
+use crate::delivery::{Delivered, Tally};
 use crate::files::StampFiles;
 use crate::measure::End;
 use crate::measure::publish::Schedule;
@@ -12,7 +12,7 @@ use crate::replay::Times;
 use crate::wire::{Arrived, FromLeader, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tripmeter_model::channel::Used;
+use tripmeter_model::channel::{FollowerTrial, Used};
 use tripmeter_model::manifest::{Cell, Counts, Handover, Handovers};
 use tripmeter_model::plan::Raw;
 
@@ -45,8 +45,10 @@ impl Batch {
 
 /// What came of a batch.
 pub(super) struct Sent {
-    pub topics: Vec<Topic<Times<'static>>>,
-    pub arrived: Vec<Arrived>,
+    /// What came to the follower, or to the last of several, or back from it.
+    pub delivered: Delivered<Times<'static>>,
+    /// Of several followers: what came to each.
+    pub followers: Vec<Delivered<Times<'static>>>,
     /// Answers that came after the end of their call.
     pub late: u64,
     /// How often the transport was full.
@@ -60,14 +62,14 @@ pub(super) struct Sent {
     pub until: u64,
     /// What the leader's process used.
     pub own: Used,
-    /// What the follower's used.
+    /// What the followers' used.
     pub others: Used,
 }
 
 impl Sent {
     /// Nothing was sent over any link.
     fn is_empty(&self) -> bool {
-        self.topics.iter().all(|topic| topic.sent.is_empty())
+        self.delivered.topics.iter().all(|topic| topic.sent.is_empty())
     }
 }
 
@@ -92,6 +94,8 @@ pub(super) struct Tallied {
     pub tally: Tally,
     /// Of one topic.
     pub publishers: u32,
+    /// Of several: what came to each.
+    pub followers: Vec<FollowerTrial>,
     pub late: u64,
     pub refused: u64,
     pub duration_ns: u64,
@@ -189,7 +193,7 @@ impl Leader {
     ) -> Result<Tallied> {
         if warmup > 0 {
             let sent = send(self, session, Batch { messages: warmup, ..batch })?;
-            *damaged += damaged_of(&sent.arrived);
+            *damaged += damaged_of(&sent.delivered.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
         self.trial_of(session, batch, send)
@@ -203,6 +207,10 @@ impl Leader {
         // A client's calls follow each other; of topics, the first stands for all.
         let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
         let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, batch.period, audited);
+        let followers = self.job.sub_experiment.followers;
+        let count = if followers > 1 { followers } else { 0 };
+        let at_follower = |_| Tally::new(base, raw, self.job.loss_timeout_ns, links, batch.period, 0);
+        let mut followers: Vec<Tally> = (0..count).map(at_follower).collect();
         let (mut own, mut others) = (Used::default(), Used::default());
         let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, End::Full);
         let mut broken = None;
@@ -225,9 +233,13 @@ impl Leader {
             }
             self.stamp_files(|files| {
                 let mut rows = files.rows(base, payload_bytes, rate_hz, sent.begin);
-                tally.add(&sent.topics, &sent.arrived, |link, index, delivery| rows.add(link, index, delivery));
+                tally.add(&sent.delivered.topics, &sent.delivered.arrived, |link, index, delivery| {
+                    rows.add(link, index, delivery)
+                });
                 rows.finish().inspect_err(|_| files.cut(lengths))
             })?;
+            let each = followers.iter_mut().zip(&sent.followers);
+            each.for_each(|(tally, to)| tally.add(&to.topics, &to.arrived, |_, _, _| ()));
         }
         self.stamp_files(|files| {
             let appended = files.append(payload_bytes, rate_hz, &tally, duration_ns);
@@ -236,7 +248,9 @@ impl Leader {
         let cut_short = cut_short(end, broken.as_ref());
         let others = (!self.is_same_process()).then_some(others);
         let publishers = self.job.sub_experiment.publishers();
-        Ok(Tallied { tally, publishers, late, refused, duration_ns, cut_short, own, others, broken })
+        let at = |(follower, tally): (usize, &mut Tally)| tally.at_follower(follower);
+        let followers = followers.iter_mut().enumerate().map(at).collect();
+        Ok(Tallied { tally, publishers, followers, late, refused, duration_ns, cut_short, own, others, broken })
     }
 
     pub(super) fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {

@@ -5,14 +5,14 @@ use super::parallel::{FollowerSide, Parallel};
 use super::pool::{ThreadPool, look_ns};
 use super::trials::end_of;
 use super::{Error, Result};
-use crate::delivery::Topic;
+use crate::delivery::{Delivered, Topic};
 use crate::lanes::{Publication, Published};
 use crate::measure::End;
 use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::publish::{Sending, Sleep};
 use crate::memory::{filled, reserved};
 use crate::replay::Times;
-use crate::wire::{Arrived, Begin, Task};
+use crate::wire::{Begin, Task};
 use tripmeter_model::channel::Used;
 
 /// What is published, on every topic.
@@ -37,8 +37,10 @@ pub(super) struct TopicPlan {
 
 /// The result of a workload.
 pub(super) struct PublishedTopics<'r> {
-    pub topics: Vec<Topic<Times<'r>>>,
-    pub arrived: Vec<Arrived>,
+    /// What came to the follower, or to the last of several.
+    pub delivered: Delivered<Times<'r>>,
+    /// Of several followers: what came to each.
+    pub followers: Vec<Delivered<Times<'r>>>,
     /// How often the transport was full.
     pub refused: u64,
     pub end: End,
@@ -50,12 +52,12 @@ pub(super) struct PublishedTopics<'r> {
     pub until: u64,
     /// What the leader's process used.
     pub own: Used,
-    /// What the follower's used.
+    /// What the followers' used.
     pub others: Used,
 }
 
 impl Leader {
-    /// Publishes on all topics; the follower notes what comes.
+    /// Publishes on all topics; the followers note what comes.
     pub(super) fn publish_all<'r>(
         &mut self,
         session: &mut Session<'_>,
@@ -80,9 +82,11 @@ impl Leader {
                 lane.publish_due(setting, plan, sent)
             }
         });
-        let mut memory = ArrivalMemory::create(messages.clone(), 1)?;
+        let followers = self.controls.followers();
+        let mut memory = ArrivalMemory::create(messages.clone(), followers)?;
         // What latencies are made in at the end: found to be too little now, and not then.
-        drop(reserved::<u64>(messages.iter().sum::<u64>().saturating_mul(6), "values of latencies")?);
+        let values = messages.iter().sum::<u64>().saturating_mul(6 * u64::from(followers));
+        drop(reserved::<u64>(values, "values of latencies")?);
         // Under a recording they have many sizes.
         let receive =
             Begin { most: messages, arrivals: Some(memory.place()), ..Begin::new(Task::Count, sequence + 1, 0) };
@@ -94,18 +98,24 @@ impl Leader {
         let last: Vec<u64> = ended.iter().map(|published| sequence + published.count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let FollowerSide { arrived, used: others, broken } = self.recv_arrived(last, failure)?;
-        let logs = memory.logs(0);
-        // One that was killed has noted what came until then.
-        let arrived = arrived.unwrap_or_else(|| logs.iter().map(ArrivalLog::arrived).collect());
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
-        let topics = sent.into_iter().zip(logs).enumerate().map(|(topic, (sent, log))| Topic {
-            schedule: Some((workload.times)(begin, topic)),
-            sent,
-            arrived: log.ticks.to_vec(),
-            marks: log.marks.to_vec(),
-        });
-        let (topics, refused) = (topics.collect(), ended.iter().map(|published| published.refused).sum());
+        let mut each = Vec::new();
+        for (follower, arrived) in (0..).zip(arrived) {
+            let logs = memory.logs(follower);
+            // One that was killed has noted what came until then.
+            let arrived = arrived.unwrap_or_else(|| logs.iter().map(ArrivalLog::arrived).collect());
+            let topics = sent.iter().zip(logs).enumerate().map(|(topic, (sent, log))| Topic {
+                schedule: Some((workload.times)(begin, topic)),
+                sent: sent.clone(),
+                arrived: log.ticks.to_vec(),
+                marks: log.marks.to_vec(),
+            });
+            each.push(Delivered { topics: topics.collect(), arrived });
+        }
+        let (delivered, followers) =
+            if each.len() == 1 { (each.swap_remove(0), Vec::new()) } else { (Delivered::at_last(&each), each) };
+        let refused = ended.iter().map(|published| published.refused).sum();
         let end = end_of(ended.iter().map(|published| published.end));
-        Ok(PublishedTopics { topics, arrived, refused, end, broken, begin, until, own, others })
+        Ok(PublishedTopics { delivered, followers, refused, end, broken, begin, until, own, others })
     }
 }

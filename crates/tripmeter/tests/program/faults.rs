@@ -379,6 +379,13 @@ const HIT_OF_LEADER: u64 = FOLLOWERS * PROOF + WARMUP + 40;
 
 /// The one cell of a run with several followers and these settings, and its part of the table.
 fn at_several(settings: &str, loss_timeout_s: u64) -> (Cell, String) {
+    let (cell, table) = at_several_of("pingpong", settings, loss_timeout_s);
+    assert_eq!((cell.samples, cell.followers.len() as u64), (SAMPLES, FOLLOWERS), "{settings}");
+    (cell, table)
+}
+
+/// The same under a pattern.
+fn at_several_of(pattern: &str, settings: &str, loss_timeout_s: u64) -> (Cell, String) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, payload, followers, timeout] =
@@ -399,11 +406,11 @@ fn at_several(settings: &str, loss_timeout_s: u64) -> (Cell, String) {
         &samples,
     ];
     let rest = ["--followers", &followers, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
-    let finished = Tripmeter::new(words.iter().chain(&rest)).run();
+    let warmup = WARMUP.to_string();
+    let of_pattern = ["--pattern", pattern, "--warmup", &warmup];
+    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&of_pattern)).run();
     let finished = check_end(finished, &transport);
-    let cell = manifest(folder.path()).sub_experiments[0].cells[0].clone();
-    assert_eq!((cell.samples, cell.followers.len() as u64), (SAMPLES, FOLLOWERS), "{settings}");
-    (cell, finished.stdout)
+    (manifest(folder.path()).sub_experiments[0].cells[0].clone(), finished.stdout)
 }
 
 #[test]
@@ -560,6 +567,45 @@ fn messages_at_a_fixed_rate_that_go_astray_are_counted_exactly() {
         assert_eq!((response.samples, service.samples), (counts.received, counts.received), "{settings}");
         assert!(response.mean >= service.mean && service.min > 0.0, "{trial:?}");
     });
+}
+
+/// One way, the same messages prove the path to all followers.
+#[test]
+fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
+    let _alone = alone();
+    let none = Counts::default();
+    let cases = [
+        (format!("at=1&lose={HIT}"), Counts { lost: 1, ..none }),
+        (format!("at=1&duplicate={HIT}"), Counts { duplicated: 1, ..none }),
+        (format!("at=1&reorder={HIT}"), Counts { reordered: 1, ..none }),
+    ];
+    at_once(&cases, |(settings, expected)| {
+        let (cell, table) = at_several_of("channel", settings, LOSS_TIMEOUT_S);
+        let [trial] = &cell.channel[..] else { panic!("{cell:?}") };
+        let counts = |faults: Counts| Counts { sent: SAMPLES, received: SAMPLES - faults.lost, ..faults };
+        assert_eq!(trial.counts, counts(*expected), "{settings}");
+        for at in &trial.followers {
+            let expected = if at.follower == 1 { *expected } else { none };
+            assert_eq!(at.counts, counts(expected), "{settings}, follower {}", at.follower);
+            assert_eq!(at.service_ns.unwrap().samples, at.counts.received, "{settings}");
+        }
+        assert_eq!(trial.followers.len() as u64, FOLLOWERS);
+        for of in ["response", "service", "service to 0", "service to 1", "service to 2"] {
+            assert!(table.contains(of) && !table.contains("rtt of last"), "{table}");
+        }
+    });
+}
+
+#[test]
+fn stalls_at_one_subscriber_show_there_and_at_the_last() {
+    const STALL_NS: f64 = 250e6;
+    let _alone = alone();
+    let (cell, _) = at_several_of("channel", &format!("at=1&stall={HIT}:250ms"), 20);
+    let trial = &cell.channel[0];
+    let max = |at: usize| trial.followers[at].service_ns.unwrap().max;
+    assert!(max(1) >= STALL_NS && trial.service_ns.unwrap().max >= max(1), "{trial:?}");
+    assert!(max(0) < max(1) && max(2) < max(1), "{trial:?}");
+    assert_eq!((trial.counts.received, trial.counts.late), (SAMPLES, 0));
 }
 
 /// Mean of these times of all rows.

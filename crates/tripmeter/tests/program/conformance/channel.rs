@@ -1,7 +1,7 @@
-//! Messages at a fixed rate, on several topics and of several publishers, and the same nearly at once.
+//! Messages at a fixed rate, on several topics, of several publishers and to several followers, and the same nearly at once.
 
 use crate::conformance::{Entry, Faults, Here, Outcome};
-use tripmeter_abi::Pattern;
+use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::channel::{ChannelTrial, Latency};
 use tripmeter_model::manifest::{Cell, Counts};
 
@@ -11,6 +11,8 @@ const TOPICS: u64 = 3;
 const PUBLISHED: u64 = 40;
 /// Publishers in the part for several of one topic.
 const PUBLISHERS: u64 = 2;
+/// Followers in the part for several.
+const FOLLOWERS: u64 = 3;
 /// A slow rate, and bursts: 40 messages within 2 ms.
 const RATES: &str = "500,20000,21000,22000";
 /// How long a receive sleeps at the most before it looks around. A message that is there must not wait for that.
@@ -29,6 +31,13 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     if variant.declared.publishers {
         let several = |wait| Entry::new(variant, "publishers", wait, &publishers, check_publishers);
         all.extend(variant.waits(false).iter().map(|wait| several(*wait)));
+    }
+    if variant.declared.fan_out {
+        let followers = format!("{keys}followers = {FOLLOWERS}\ntopics = 2\nrate = \"500\"");
+        // They share processors: none of them polls where it can do without.
+        let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
+        let waits = variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps);
+        all.extend(waits.map(|wait| Entry::new(variant, "subscribers", *wait, &followers, check_followers)));
     }
     all
 }
@@ -98,6 +107,25 @@ fn check_publishers(faults: &mut Faults, outcome: &Outcome<'_>) {
         let each = trial.publishers.iter().all(|one| one.counts.sent == PUBLISHED && one.achieved_hz > 0.0);
         let whole = trial.publishers.len() as u64 == PUBLISHERS && each && sum == trial.counts;
         faults.check(whole, || format!("{}: {:?} of {:?}", outcome.result.name, trial.publishers, trial.counts));
+    }
+    check(faults, outcome);
+}
+
+/// As [`check`], and no message is received that a follower lacks, or earlier than each has it.
+fn check_followers(faults: &mut Faults, outcome: &Outcome<'_>) {
+    for trial in outcome.result.cells.iter().flat_map(|cell| &cell.channel) {
+        let what = || format!("{}: {trial:?}", outcome.result.name);
+        let indices: Vec<u64> = trial.followers.iter().map(|at| at.follower.into()).collect();
+        faults.check(indices == (0..FOLLOWERS).collect::<Vec<_>>(), what);
+        for at in &trial.followers {
+            let Counts { sent, received, lost, late, damaged, .. } = at.counts;
+            let whole = sent == trial.counts.sent && received + lost + late + damaged == sent;
+            faults.check(whole && received >= trial.counts.received, what);
+            if let (Some(here), Some(last), 0) = (at.service_ns, trial.service_ns, sent - trial.counts.received) {
+                let earlier = here.min <= last.min && here.mean <= last.mean * (1.0 + 1e-9) && here.max <= last.max;
+                faults.check(earlier, what);
+            }
+        }
     }
     check(faults, outcome);
 }
