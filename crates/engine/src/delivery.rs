@@ -5,6 +5,7 @@ use crate::measure::notes::{self, AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::record::Distribution;
 use crate::wire::Arrived;
+use std::sync::Arc;
 use tripmeter_model::channel::{DeliveryStatus, FollowerTrial, PublisherTrial};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
@@ -18,8 +19,8 @@ use tripmeter_stats::series::Thinned;
 pub struct Topic<S = Schedule> {
     /// When messages were to be sent; `None`: when they were.
     pub schedule: Option<S>,
-    /// When they were.
-    pub sent: Vec<u64>,
+    /// When they were; the same to all followers.
+    pub sent: Arc<[u64]>,
     /// When they came, or [`NEVER`]; as many as were planned.
     pub arrived: Vec<u64>,
     /// What else happened to them, as [`crate::measure::notes`] has it.
@@ -35,7 +36,8 @@ pub struct Delivered<S = Schedule> {
 }
 
 impl<S: Copy> Delivered<S> {
-    /// As the last of several followers has it: what has come to all. A message that came damaged to one is damaged.
+    /// As the last of several followers has it: what has come to all. A message that came damaged to one, or twice, counts
+    /// as such once; of damaged headers, which are nobody's, the most of a follower count.
     pub fn at_last(each: &[Self]) -> Self {
         let Some(first) = each.first() else { return Self { topics: Vec::new(), arrived: Vec::new() } };
         let topics = first.topics.iter().enumerate().map(|(at, topic)| {
@@ -49,11 +51,12 @@ impl<S: Copy> Delivered<S> {
         });
         let topics: Vec<Topic<S>> = topics.collect();
         let arrived = topics.iter().enumerate().map(|(at, topic)| {
-            // Whose header was damaged has no mark.
-            let unmarked = |one: &Self| one.arrived[at].damaged.saturating_sub(one.topics[at].counted().damaged);
-            let mut arrived = topic.counted();
-            arrived.damaged += each.iter().map(unmarked).sum::<u64>();
-            arrived
+            let most = |of: &dyn Fn(&Self) -> u64| each.iter().map(of).max().unwrap_or(0);
+            // A message whose header was damaged has no mark, and one that came thrice has one.
+            let unmarked = most(&|one| one.arrived[at].damaged.saturating_sub(one.topics[at].counted().damaged));
+            let duplicated = most(&|one| one.arrived[at].duplicated);
+            let counted = topic.counted();
+            Arrived { damaged: counted.damaged + unmarked, duplicated: counted.duplicated.max(duplicated), ..counted }
         });
         let arrived = arrived.collect();
         Self { topics, arrived }
@@ -322,7 +325,7 @@ mod tests {
 
     fn topic(sent: &[u64], arrived: &[u64], marks: &[u8]) -> Topic {
         let schedule = Some(Schedule { first: 10_000, period: PERIOD });
-        Topic { schedule, sent: sent.to_vec(), arrived: arrived.to_vec(), marks: marks.to_vec() }
+        Topic { schedule, sent: sent.into(), arrived: arrived.to_vec(), marks: marks.to_vec() }
     }
 
     fn tally(raw: Raw) -> Tally {

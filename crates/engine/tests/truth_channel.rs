@@ -110,7 +110,7 @@ fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outc
     let refused = publisher.refused;
     sent.truncate(ended.as_ref().map_or(0, |ended| ended.0));
     let (arrived, marks) = (link.arrived, vec![0; COUNT]);
-    Outcome { topic: Topic { schedule: Some(schedule), sent, arrived, marks }, refused, ended }
+    Outcome { topic: Topic { schedule: Some(schedule), sent: sent.into(), arrived, marks }, refused, ended }
 }
 
 /// Response and service time of each message.
@@ -150,7 +150,7 @@ fn without_a_stall_both_times_are_the_same_and_the_rate_is_kept() {
     let outcome = publish(0, 0, u64::MAX, &Shared::default());
     assert!(times(&outcome.topic).iter().all(|time| *time == (SERVICE_NS, SERVICE_NS)));
     let due: Vec<u64> = (0..COUNT as u64).map(|index| FIRST_NS + index * PERIOD_NS).collect();
-    assert_eq!(outcome.topic.sent, due);
+    assert_eq!(*outcome.topic.sent, *due);
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Run {
         let schedule = (self.period_ns > 0).then_some(schedule);
         let counts = trips.answers.counts();
         let (late, duplicated, until) = (counts.late, counts.duplicated, made.until);
-        let topic = Topic { schedule, sent: made.sent, arrived: made.answered, marks: made.marks };
+        let topic = Topic { schedule, sent: made.sent.into(), arrived: made.answered, marks: made.marks };
         Outcome { topic, until, late, duplicated, ended }
     }
 }

@@ -98,7 +98,7 @@ pub struct ChannelTrial {
     pub cut_short: Option<String>,
     /// What the publishing process used meanwhile; if both sides are threads of one process, what that used.
     pub publisher: Used,
-    /// What the subscribing processes used meanwhile; absent if it is the same process.
+    /// What the subscribing processes used meanwhile, together; absent if it is the same process.
     pub subscriber: Option<Used>,
     /// Of a recording: what came of the messages of each topic. Rates above are then means over the topics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -111,6 +111,9 @@ pub struct ChannelTrial {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followers: Vec<FollowerTrial>,
 }
+
+/// Followers under pattern `channel` that have lines and figures of their own outside the trial.
+pub const SHOWN_FOLLOWERS: usize = 16;
 
 /// What came to one of several followers; the figures are those of [`ChannelTrial`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -268,6 +271,16 @@ impl Used {
     /// Context switches of either kind per second.
     pub fn switches_hz(&self) -> f64 {
         self.voluntary_switches.saturating_add(self.involuntary_switches) as f64 * 1e9 / self.window_ns.max(1) as f64
+    }
+}
+
+impl Used {
+    /// What two processes used at the same time; of the memory, part of which may be of both, the most of one.
+    pub fn beside(self, other: Self) -> Self {
+        let window_ns = self.window_ns.max(other.window_ns);
+        let mut both = self;
+        both += other;
+        Self { window_ns, ..both }
     }
 }
 

@@ -4,9 +4,11 @@ use crate::lines::{self, Lines, latency_columns, used_columns};
 use crate::merged::Merged;
 use crate::notes::{self, proof};
 use crate::throughput::{count, share};
-use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
+use std::cmp::Reverse;
+use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, LatencyBounds, SHOWN_FOLLOWERS, Used};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::losses::{Losses, gone};
 
 const HEADER: [&str; 22] = [
@@ -33,8 +35,6 @@ const HEADER: [&str; 22] = [
     "memory\n[MB]",
     "path\nproof",
 ];
-/// Followers that have a line of their own; all are in the manifest.
-const MOST_FOLLOWERS: usize = 16;
 /// Columns that name the row.
 const NAMING: usize = 8;
 
@@ -47,7 +47,8 @@ and service to i is that to follower i, of which the first 16 have lines.
 loss: messages lost, late or damaged, of those sent; late/dup.: those that came after the loss time-out, and those that came
 more than once. CPU: user and system, in per cent of one core; switches: context switches; faults: page faults per message;
 memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These four are of the publishing
-process in the line of response, and of the subscribing one in the line of service.
+process in the line of response, and of the subscribing one in the line of service; of several followers, of all of them,
+and the most memory of one.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
 a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
@@ -93,7 +94,7 @@ impl Row<'_> {
             |trial| Some(trial.publisher),
         );
         let naming: [String; NAMING] = [
-            format!("{}{same_process}", planned.transport),
+            format!("{}{same_process}{}", planned.transport, to_several(planned)),
             planned.wait.to_string(),
             planned.touch.to_string(),
             display_size(self.payload_bytes),
@@ -125,7 +126,7 @@ impl Row<'_> {
             line[HEADER.len() - 5..HEADER.len() - 1].fill(String::new());
             line
         };
-        [response, service].into_iter().chain((0..followers.min(MOST_FOLLOWERS)).map(to)).collect()
+        [response, service].into_iter().chain((0..followers.min(SHOWN_FOLLOWERS)).map(to)).collect()
     }
 
     /// Messages of each round that did not come to that follower in time and intact, and those that were sent.
@@ -203,11 +204,7 @@ impl Row<'_> {
                 }
             }
         }
-        for one in self.trials.iter().flat_map(|trial| &trial.followers) {
-            if notes::odd(&one.counts) || one.counts.lost > 0 {
-                lines.push(format!("{place}, to follower {}: {}", one.follower, notes::mishaps(&one.counts)));
-            }
-        }
+        lines.extend(self.trials.iter().flat_map(|trial| at_followers(&place, trial)));
         let counts = self.counts();
         if counts.sent > 0 && counts.received == 0 {
             lines.push(format!("* {place}: {}", notes::ALL_LOST));
@@ -219,12 +216,29 @@ impl Row<'_> {
     }
 }
 
+/// ` to 3 followers`.
+pub fn to_several(planned: &SubExperiment) -> String {
+    if planned.is_fan_out() { format!(" to {} followers", planned.followers) } else { String::new() }
+}
+
+/// What went wrong on the way to each of several followers, those with the most of it first.
+pub fn at_followers(place: &str, trial: &ChannelTrial) -> Vec<String> {
+    let is_odd = |one: &&FollowerTrial| notes::odd(&one.counts) || one.counts.lost > 0;
+    let mut odd: Vec<&FollowerTrial> = trial.followers.iter().filter(is_odd).collect();
+    odd.sort_by_key(|one| Reverse(gone(&one.counts).0));
+    let line = |one: &&FollowerTrial| format!("{place}, to follower {}: {}", one.follower, notes::mishaps(&one.counts));
+    let mut lines: Vec<String> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
+    if odd.len() > SHOWN_FOLLOWERS {
+        lines.push(format!("{place}: the same of {} more followers, less of it", odd.len() - SHOWN_FOLLOWERS));
+    }
+    lines
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
     use crate::{all, fixture};
     use tripmeter_model::Pattern;
-    use tripmeter_model::channel::FollowerTrial;
     use tripmeter_model::manifest::Manifest;
 
     fn latency(us: f64) -> Latency {
@@ -313,9 +327,11 @@ pub mod tests {
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [
+            "zenoh/tcp to 20 followers poll none 1k 4 1 1000 1000 response",
             "service to 0 1.100 1.000 1.500 2.000 3.000 10.000 0",
             "service to 15 17.600 16.000 24.000 32.000 48.000 160.000 1.5",
             "uds_channel at 1k, 1000 /s, to follower 19: 19 lost",
+            "uds_channel at 1k, 1000 /s: the same of 3 more followers, less of it",
         ] {
             assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }

@@ -1,12 +1,13 @@
 //! The table of a recording that was played: a row for each of its topics.
 
+use crate::channel;
 use crate::interval;
 use crate::lines::latency_columns;
 use crate::merged::Merged;
 use crate::notes::{self, proof};
 use crate::throughput::{count, share};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, TopicTrial};
+use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, LatencyBounds, SHOWN_FOLLOWERS, TopicTrial};
 use tripmeter_model::manifest::{Counts, Manifest};
 use tripmeter_model::payload::HEADER_BYTES;
 use tripmeter_model::recording::{RecordedTopic, Recording};
@@ -39,6 +40,8 @@ pub const LEGEND: &str = "\
 time: response = from when a message was to be sent, as recorded, until it came; service = from when it was sent; one way,
 two readings of one clock. offered, achieved: messages per second from the first of a topic to its last, as recorded times
 the speed, and as sent; -: all messages of a topic are of one instant; !: the rate was missed; (all): mean of the topics.
+Of several followers, response and service are those to the last that a message came to, and service to i is that to
+follower i, of which the first 16 have lines.
 loss: messages lost, late or damaged, of those sent. Sizes are as sent. What the processes used is in manifest.json.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
 a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
@@ -139,7 +142,8 @@ impl Play<'_> {
     fn lines(&self, recorded: &[RecordedTopic]) -> Vec<[String; HEADER.len()]> {
         let planned = self.sub.planned;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let (transport, wait) = (format!("{}{same_process}", planned.transport), planned.wait.to_string());
+        let several = channel::to_several(planned);
+        let (transport, wait) = (format!("{}{same_process}{several}", planned.transport), planned.wait.to_string());
         let touch = planned.touch.to_string();
         let of = |name: &str, size: f64| {
             let proof = proof(self.sub).to_owned();
@@ -158,6 +162,15 @@ impl Play<'_> {
             lines.extend(pair);
         }
         lines.extend(pair(of("(all)", self.mean_bytes()), &self.trials, self.sub.rounds));
+        let followers = self.trials.first().map_or(0, |trial| trial.followers.len()).min(SHOWN_FOLLOWERS);
+        lines.extend((0..followers).map(|follower| {
+            let at: Vec<&FollowerTrial> =
+                self.trials.iter().filter_map(|trial| trial.followers.get(follower)).collect();
+            let mut line =
+                line(&format!("service to {follower}"), &at, self.sub.rounds, |one| one.service_ns, |_| None);
+            line[HEADER.len() - 2] = share(&at.iter().map(|one| gone(&one.counts)).collect::<Vec<_>>());
+            line
+        }));
         lines
     }
 
@@ -242,6 +255,7 @@ impl Play<'_> {
                     "! {name}: RATE MISSED on {count_of} of {all} topics, most on '{topic}': {achieved} of {offered} /s"
                 ));
             }
+            lines.extend(channel::at_followers(name, trial));
             if trial.refused > 0 {
                 lines.push(format!("{name}: the transport was full {} times", trial.refused));
             }

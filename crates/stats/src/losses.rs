@@ -3,7 +3,7 @@
 use crate::binomial::rate_interval;
 use crate::order::median_interval;
 use crate::rounds::ALPHA;
-use tripmeter_model::channel::ChannelTrial;
+use tripmeter_model::channel::{ChannelTrial, SHOWN_FOLLOWERS};
 use tripmeter_model::loss::{LossFigure, LossInterval, LossMethod};
 use tripmeter_model::manifest::{Cell, Counts, Manifest};
 
@@ -109,7 +109,7 @@ fn of_channel(index: usize, trial: &ChannelTrial, put: &mut dyn FnMut(String, u6
     for one in &trial.publishers {
         loss(format!(".publishers[{}]", one.publisher), &one.counts);
     }
-    for one in &trial.followers {
+    for one in trial.followers.iter().take(SHOWN_FOLLOWERS) {
         loss(format!(".followers[{}]", one.follower), &one.counts);
     }
 }

@@ -5,7 +5,7 @@ use crate::median;
 use crate::modes::{Groups, dip_test, two_groups};
 use crate::order::{median_interval, quantile_bounds};
 use crate::series::{DRIFT_CHANGE, MODES_RATIO};
-use tripmeter_model::channel::{Latency, Used};
+use tripmeter_model::channel::{Latency, SHOWN_FOLLOWERS, Used};
 use tripmeter_model::manifest::{
     Bounds, Cell, FigureOverRounds, Figures, Manifest, OverRounds, OverRoundsFigure, WithinRun,
 };
@@ -146,7 +146,7 @@ fn of_channel(cell: &Cell, put: &mut Put<'_>) {
         for one in &trial.publishers {
             put(&format!("{place}.publishers[{}]", one.publisher), &[("achieved_hz", one.achieved_hz)]);
         }
-        for one in &trial.followers {
+        for one in trial.followers.iter().take(SHOWN_FOLLOWERS) {
             let place = format!("{place}.followers[{}]", one.follower);
             of_latency(&format!("{place}.response_ns"), one.response_ns, put);
             of_latency(&format!("{place}.service_ns"), one.service_ns, put);

@@ -137,9 +137,10 @@ impl<'a> Observations<'a> {
         let there = [sent(self.leader)?, received(self.follower)?];
         let back = [sent(self.follower)?, received(self.leader)?];
         let least = there.iter().chain(back.iter().filter(|_| self.is_answered)).min();
-        // What the leader sent itself went to every follower, and what it received came of all of them.
-        let each = |bytes: u64| bytes / u64::from(self.claim.followers.max(1));
-        let most = each(there[0]).max(there[1]).max(back[0]).max(each(back[1]));
+        // What the leader moved may be of the other followers, too, as far as each moved as much as this one.
+        let others = u64::from(self.claim.followers.saturating_sub(1));
+        let own = |leader: u64, follower: u64| leader.saturating_sub(follower.saturating_mul(others)).max(follower);
+        let most = own(there[0], there[1]).max(own(back[1], back[0]));
         Some(Flow { least: *least?, most })
     }
 

@@ -582,7 +582,7 @@ fn writing_time(plan: &SubExperiment) -> Duration {
     let streams = u64::from(plan.followers.max(1)).saturating_mul(u64::from(plan.links().max(1)));
     let recorded = plan.channel.as_ref().and_then(|flow| flow.recorded.as_ref());
     let samples = match recorded {
-        Some(recorded) => recorded.messages,
+        Some(recorded) => recorded.messages.saturating_mul(plan.followers.max(1).into()),
         None => most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams),
     };
     let each = SAMPLE_WRITING_TIME.saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));

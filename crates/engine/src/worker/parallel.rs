@@ -168,7 +168,7 @@ impl Leader {
             match self.controls.recv_report(follower, patience(self.job.loss_timeout_ns)) {
                 Ok(Report { arrived, used, failed, .. }) => {
                     side.arrived.push(Some(arrived));
-                    side.used += used;
+                    side.used = side.used.beside(used);
                     if let Some(why) = failed.filter(|_| side.broken.is_none()) {
                         let who = self.controls.who(follower as usize);
                         side.broken = Some(self.controls.failed(&format!("{who} failed: {why}")));

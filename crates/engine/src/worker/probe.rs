@@ -76,21 +76,27 @@ pub(super) fn lead(
     let mut proofs = Vec::new();
     for first in (0..followers).step_by(at_once as usize) {
         let group = first..first + at_once;
-        let (mut rest, mut tries, mut damaged) = (REST, 1, 0);
-        let proof = loop {
-            let (proof, is_whole) = prove(leader, session, baseline, variant, group.clone(), rest)?;
-            damaged += proof.damaged;
-            if proof.verdict != Verdict::NotVisible || tries == MOST_TRIES {
-                break proof;
+        let mut rest = REST;
+        let (mut found, mut is_whole) = prove(leader, session, baseline, variant, group.clone(), rest)?;
+        for tries in 1..MOST_TRIES {
+            if found.iter().all(|proof| proof.verdict != Verdict::NotVisible) {
+                break;
             }
             leader.controls.sign_of_life();
             std::thread::sleep(PAUSE * tries);
             // A follower that others keep from the processors may have lost messages: they come more slowly then.
             rest = if is_whole { rest } else { 2 * rest };
-            tries += 1;
-        };
+            let again;
+            (again, is_whole) = prove(leader, session, baseline, variant, group.clone(), rest)?;
+            for (proof, again) in found.iter_mut().zip(again) {
+                let damaged = proof.damaged + again.damaged;
+                // What was seen once stays.
+                let seen = if proof.verdict == Verdict::NotVisible { again } else { proof.clone() };
+                *proof = PathProof { damaged, ..seen };
+            }
+        }
         leader.controls.sign_of_life();
-        proofs.push(PathProof { damaged, ..proof });
+        proofs.append(&mut found);
     }
     Ok(proof::of_all(proofs))
 }
@@ -104,7 +110,7 @@ fn prove(
     variant: &Variant,
     followers: Range<u32>,
     rest: Duration,
-) -> Result<(PathProof, bool)> {
+) -> Result<(Vec<PathProof>, bool)> {
     let largest = leader.job.sub_experiment.payloads.iter().copied().max().unwrap_or(proof::MOST_PAYLOAD_BYTES);
     let payload_bytes = largest.min(proof::MOST_PAYLOAD_BYTES);
     let plan = ProbePlan { messages: proof::messages_for(payload_bytes), payload_bytes };
@@ -119,7 +125,7 @@ fn prove(
     for follower in followers.clone() {
         leader.controls.ask(follower, &begin(task, true))?;
     }
-    let (answered, mut damaged) = if task == Task::Count {
+    let (answered, damaged) = if task == Task::Count {
         send(leader, session, &mut observer, plan, rest)?;
         (Err(observer), 0)
     } else {
@@ -128,22 +134,28 @@ fn prove(
     };
     leader.controls.send_all(&ToFollower::End { last: vec![session.sequence] })?;
     let patience = Patience::taking(leader.job.loss_timeout_ns);
-    let mut evidence = Vec::new();
+    let mut reports = Vec::new();
     for follower in followers {
         let report = leader.controls.recv_report(follower, patience)?;
-        damaged += report.damaged();
+        let damaged = report.damaged();
         let other = report.evidence;
-        evidence.push(other.ok_or_else(|| Error::Failed("the follower sent no evidence of its path".to_owned()))?);
+        let other = other.ok_or_else(|| Error::Failed("the follower sent no evidence of its path".to_owned()))?;
+        reports.push((other, damaged));
     }
     // One way, the system's own threads may go on sending after the last call has returned, until all has arrived.
     let own = answered.unwrap_or_else(Observer::finish);
-    for silent in others {
-        damaged += leader.controls.recv_report(silent, patience)?.damaged();
-    }
     let count = leader.controls.followers();
-    let proofs = evidence.iter().map(|other| verdict(variant, plan, count, &own, other)).collect();
-    let is_whole = evidence.iter().all(|other| other.has_received(plan.messages));
-    Ok((PathProof { damaged, ..proof::of_all(proofs) }, is_whole))
+    let is_whole = reports.iter().all(|(other, _)| other.has_received(plan.messages));
+    let proofs = reports.iter().map(|(other, damaged)| {
+        let proof = verdict(variant, plan, count, &own, other);
+        PathProof { damaged: *damaged, ..proof }
+    });
+    let mut proofs: Vec<PathProof> = proofs.collect();
+    proofs[0].damaged += damaged;
+    for silent in others {
+        proofs[0].damaged += leader.controls.recv_report(silent, patience)?.damaged();
+    }
+    Ok((proofs, is_whole))
 }
 
 /// Returns how many messages came damaged.
@@ -195,7 +207,10 @@ fn send(
     const FORGET_PER_LINK_NS: u64 = 2_000_000;
     const LONGEST_FORGET_NS: u64 = 1_000_000_000;
     let base = leader.job.timebase;
-    let forget_ns = (FORGET_PER_LINK_NS * (session.lanes.len() as u64 - 1)).min(LONGEST_FORGET_NS);
+    // Of several followers, some wait for a CPU meanwhile.
+    let followers = u64::from(leader.controls.followers());
+    let look_ns = (LOOK_NS * followers).min(LONGEST_FORGET_NS);
+    let forget_ns = (FORGET_PER_LINK_NS * (session.lanes.len() as u64 * followers - 1)).min(LONGEST_FORGET_NS);
     let shared = leader.shared.clone();
     let setting = leader.setting(&session.inboxes[0], &shared);
     let mut flow = Flow::new(Spaced::Unspaced, plan.payload_bytes as usize, session.sequence);
@@ -204,13 +219,21 @@ fn send(
     let to = |count| Extent { burst: 1, last: session.sequence + count, deadline: u64::MAX };
     let faulting = proof::FAULTING_MESSAGES.min(plan.messages);
     let even = Even::new((base.to_ticks(rest.as_nanos() as u64) / plan.messages) as f64);
-    let result = lane.stream(setting, &mut flow, to(1), Some(&mut *observer)).and_then(|_| {
-        (flow.spaced, flow.due) = (Spaced::Even(even), base.now() + base.to_ticks(LOOK_NS));
-        lane.stream(setting, &mut flow, to(faulting), Some(&mut *observer))
+    // Followers that share a processor and poll take turns that last long: each part ends with a sign of life.
+    let mut stream = |flow: &mut Flow, extent: Extent| loop {
+        let deadline = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
+        match lane.stream(setting, flow, Extent { deadline, ..extent }, Some(&mut *observer)) {
+            Ok(End::Deadline) => leader.controls.sign_of_life(),
+            result => break result,
+        }
+    };
+    let result = stream(&mut flow, to(1)).and_then(|_| {
+        (flow.spaced, flow.due) = (Spaced::Even(even), base.now() + base.to_ticks(look_ns));
+        stream(&mut flow, to(faulting))
     });
     let result = result.and_then(|_| {
         flow.due = flow.due.max(base.now() + base.to_ticks(forget_ns));
-        lane.stream(setting, &mut flow, to(plan.messages), Some(&mut *observer))
+        stream(&mut flow, to(plan.messages))
     });
     leader.disarm();
     session.sequence = flow.sequence;

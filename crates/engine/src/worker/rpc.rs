@@ -80,7 +80,7 @@ impl Leader {
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
         let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
             schedule: batch.rate_hz.map(|_| Times::Even(batch.schedule(begin, index, clients))),
-            sent: made.sent,
+            sent: made.sent.into(),
             arrived: made.answered,
             marks: made.marks,
         });

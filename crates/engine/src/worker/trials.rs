@@ -202,8 +202,9 @@ impl Leader {
     /// One trial: all messages in one batch, or in several where only histograms are kept.
     fn trial_of(&mut self, session: &mut Session<'_>, batch: Batch, send: Send) -> Result<Tallied> {
         let links = session.lanes.len();
+        let streams = links as u64 * u64::from(self.job.sub_experiment.followers.max(1));
         let (base, raw, payload_bytes, rate_hz) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.rate_hz);
-        let most = if raw == Raw::None { (MOST_STAMPS / links as u64).max(1) } else { u64::MAX };
+        let most = if raw == Raw::None { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
         // A client's calls follow each other; of topics, the first stands for all.
         let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
         let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, batch.period, audited);
@@ -228,7 +229,7 @@ impl Leader {
             duration_ns += base.to_ns(sent.until.saturating_sub(sent.begin));
             own += sent.own;
             others += sent.others;
-            if messages * links as u64 > MANY_SAMPLES || broken.is_some() {
+            if messages * streams > MANY_SAMPLES || broken.is_some() {
                 self.controls.set_phase(WRITING);
             }
             self.stamp_files(|files| {

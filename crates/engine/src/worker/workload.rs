@@ -13,6 +13,7 @@ use crate::measure::publish::{Sending, Sleep};
 use crate::memory::{filled, reserved};
 use crate::replay::Times;
 use crate::wire::{Begin, Task};
+use std::sync::Arc;
 use tripmeter_model::channel::Used;
 
 /// What is published, on every topic.
@@ -99,6 +100,7 @@ impl Leader {
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let FollowerSide { arrived, used: others, broken } = self.recv_arrived(last, failure)?;
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
+        let sent: Vec<Arc<[u64]>> = sent.into_iter().map(Arc::from).collect();
         let mut each = Vec::new();
         for (follower, arrived) in (0..).zip(arrived) {
             let logs = memory.logs(follower);

@@ -598,9 +598,9 @@ fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
 
 #[test]
 fn stalls_at_one_subscriber_show_there_and_at_the_last() {
-    const STALL_NS: f64 = 250e6;
+    const STALL_NS: f64 = 3e9;
     let _alone = alone();
-    let (cell, _) = at_several_of("channel", &format!("at=1&stall={HIT}:250ms"), 20);
+    let (cell, _) = at_several_of("channel", &format!("at=1&stall={HIT}:3s"), 20);
     let trial = &cell.channel[0];
     let max = |at: usize| trial.followers[at].service_ns.unwrap().max;
     assert!(max(1) >= STALL_NS && trial.service_ns.unwrap().max >= max(1), "{trial:?}");

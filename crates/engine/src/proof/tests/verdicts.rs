@@ -426,19 +426,22 @@ fn a_broker_is_a_third_process_at_one_address() {
 
 #[test]
 fn what_a_leader_sent_to_many_followers_counts_for_each() {
-    let sides = |control: u64| {
+    let sides = |leader: u64, follower: u64| {
         let mut sides = both(|side| map(side, Some(all_bytes())));
         let channel = |sent_bytes, received_bytes| Channel {
             sent_bytes: Some(sent_bytes),
             received_bytes: Some(received_bytes),
             ..hold(Path::Tcp, 0)
         };
-        sides[0].channels = Some(vec![channel(64 * control, 0)]);
-        sides[1].channels = Some(vec![channel(0, control)]);
+        sides[0].channels = Some(vec![channel(leader, 0)]);
+        sides[1].channels = Some(vec![channel(0, follower)]);
         sides
     };
     let claim = |followers| Claim { followers, ..of(Path::SharedMemory) };
-    assert_verdict(&claim(64), &sides(all_bytes() / 64), Verdict::Proven, "segment");
-    assert_verdict(&claim(1), &sides(all_bytes() / 64), Verdict::Failed, "over TCP");
-    assert_verdict(&claim(64), &sides(all_bytes()), Verdict::Failed, "over TCP");
+    let (all, little) = (all_bytes(), all_bytes() / 64);
+    assert_verdict(&claim(64), &sides(64 * little, little), Verdict::Proven, "segment");
+    assert_verdict(&claim(1), &sides(64 * little, little), Verdict::Failed, "over TCP");
+    assert_verdict(&claim(64), &sides(64 * all, all), Verdict::Failed, "over TCP");
+    // Sent once, to somebody who fills the memory.
+    assert_verdict(&claim(64), &sides(all, 0), Verdict::Failed, "over TCP");
 }
