@@ -51,7 +51,7 @@ mod tests {
             ] {
                 trial.put(stream, figure, value);
             }
-            builder.add("a", round, 16, &trial);
+            builder.add("a", round, 16, trial);
         }
         let (table, row) = (builder.build(), Row { sub: 0, payload_bytes: 16, load: 0 });
         assert_eq!(losses(&table, row, &Stream::all(), &LOST_MESSAGES), [(4, 10), (1, 10)]);

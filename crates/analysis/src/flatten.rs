@@ -177,6 +177,12 @@ fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
         trial.put(&stream, Figure::AchievedRate, one.achieved_hz);
         of_counts(&mut trial, &stream, &one.counts);
     }
+    for one in &measured.followers {
+        let stream = Stream::follower(one.follower);
+        of_counts(&mut trial, &stream, &one.counts);
+        of_latency(&mut trial, &stream, Figure::Response, one.response_ns, None);
+        of_latency(&mut trial, &stream, Figure::Service, one.service_ns, None);
+    }
     of_process(&mut trial, Process::Leader, &measured.publisher);
     measured.subscriber.iter().for_each(|used| of_process(&mut trial, Process::Follower, used));
     trial

@@ -247,7 +247,7 @@ fn columns(has_qps: bool) -> Vec<Column> {
 /// A table whose rows are numbered.
 fn numbered(columns: Vec<Column>, rows: impl Iterator<Item = Vec<Cell>>) -> Table {
     let rows = rows.zip(1..).map(|(cells, id)| (None, [vec![Cell::text(id.to_string())], cells].concat()));
-    Table { title: String::new(), columns, rows: rows.collect() }
+    Table::new(String::new(), columns, rows.collect())
 }
 
 #[cfg(test)]

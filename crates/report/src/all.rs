@@ -2,6 +2,7 @@
 
 use crate::audit;
 use crate::channel;
+use crate::document::{Block, Document};
 use crate::fan_out;
 use crate::log;
 use crate::merged::{Merged, MergedCell};
@@ -26,7 +27,7 @@ a peer without the right credentials was refused.
 /// floor; below it, whatever failed, and what the columns mean.
 ///
 /// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
-pub fn all(manifest: &Manifest) -> String {
+pub fn all(manifest: &Manifest) -> Document {
     let subs = Merged::of(manifest);
     let rows = trips::rows(&subs);
     let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
@@ -80,7 +81,7 @@ pub fn all(manifest: &Manifest) -> String {
         parts.push(trips::DAMAGED_LEGEND.to_owned());
     }
     parts.retain(|part| !part.is_empty());
-    parts.join("\n")
+    Document { blocks: parts.into_iter().map(Block::Lines).collect() }
 }
 
 fn legend(
@@ -165,9 +166,8 @@ fn notes(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::fixture::{self, add, result, rows_of};
-    use tripmeter_model::manifest::{PathProof, RefusalTrial, UnauthorizedPeer, Verdict};
+    use crate::fixture::{self, add, all, result, rows_of};
+    use tripmeter_model::manifest::{PathProof, RefusalTrial, Status, UnauthorizedPeer, Verdict};
 
     #[test]
     fn nothing_measured_is_said() {

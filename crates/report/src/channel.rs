@@ -237,7 +237,7 @@ pub fn at_followers(place: &str, trial: &ChannelTrial) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{all, fixture};
+    use crate::fixture::{self, all};
     use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Manifest;
 

@@ -26,6 +26,8 @@ pub enum Block {
     Pairs(Vec<(String, String)>),
     /// A paragraph.
     Text(String),
+    /// Lines that stand as they are.
+    Lines(String),
 }
 
 /// A table. Every row has a cell for each column.
@@ -37,6 +39,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// From top to bottom, with their address where they have one.
     pub rows: Vec<(Option<Row>, Vec<Cell>)>,
+    /// In text, a blank line stands between rows of different payloads.
+    pub has_gaps: bool,
 }
 
 /// A column: how its numbers are written, and what they mean.
@@ -58,6 +62,19 @@ pub struct Column {
     pub help: &'static str,
     /// Whether cells are on the right.
     pub is_right: bool,
+    /// In text, cells are blank where the row above has the same address: they name it, or are figures of all its rows.
+    pub is_merged: bool,
+    /// When it is shown.
+    pub show: Show,
+}
+
+/// When a column is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// Always.
+    Always,
+    /// If any of its cells has something to say: a number, a share that is not 0, or words.
+    IfAny,
 }
 
 /// How numbers are written.
@@ -171,6 +188,8 @@ impl Column {
             digits: Digits::Integer,
             help,
             is_right: false,
+            is_merged: false,
+            show: Show::Always,
         }
     }
 
@@ -178,6 +197,18 @@ impl Column {
     pub fn numbers(id: &str, title: &str, unit: &'static str, digits: Digits, help: &'static str) -> Self {
         let divisor = if unit == "µs" { 1000.0 } else { 1.0 };
         Self { unit, divisor, digits, is_right: true, ..Self::words(id, title, help) }
+    }
+
+    /// Shown only if any of its cells has something to say.
+    #[must_use]
+    pub fn if_any(self) -> Self {
+        Self { show: Show::IfAny, ..self }
+    }
+
+    /// Blank in text where the row above has the same address.
+    #[must_use]
+    pub fn merged(self) -> Self {
+        Self { is_merged: true, ..self }
     }
 
     /// With something above it.
@@ -188,7 +219,46 @@ impl Column {
     }
 }
 
+impl Table {
+    /// A table of the columns that are to be shown.
+    pub fn new(title: String, columns: Vec<Column>, rows: Vec<(Option<Row>, Vec<Cell>)>) -> Self {
+        let is_shown = |index: usize| {
+            columns[index].show == Show::Always || rows.iter().any(|(_, cells)| cells[index].says_something())
+        };
+        let shown: Vec<bool> = (0..columns.len()).map(is_shown).collect();
+        let kept = |cells: Vec<Cell>| -> Vec<Cell> {
+            cells.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(cell, _)| cell).collect()
+        };
+        let rows = rows.into_iter().map(|(row, cells)| (row, kept(cells))).collect();
+        let columns = columns.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| column);
+        Self { title, columns: columns.collect(), rows, has_gaps: false }
+    }
+
+    /// With a blank line between payloads, if any of them has several rows.
+    #[must_use]
+    pub fn grouped_by_payload(mut self) -> Self {
+        let address = |row: &(Option<Row>, Vec<Cell>)| row.0;
+        let mut addresses: Vec<Row> = self.rows.iter().filter_map(address).collect();
+        addresses.dedup();
+        self.has_gaps = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
+            || self.rows.windows(2).any(|two| two[0].0.is_some() && two[0].0 == two[1].0);
+        self
+    }
+}
+
 impl Cell {
+    /// Whether a column of such cells only is worth its place.
+    fn says_something(&self) -> bool {
+        match self {
+            Cell::Number { value, .. } => *value != 0.0,
+            Cell::Share { events, .. } => *events > 0,
+            Cell::Pair(both) => both.iter().any(Cell::says_something),
+            Cell::Text(text) => !text.is_empty(),
+            Cell::Bar(_) | Cell::Missing(_) => false,
+            Cell::Ratio { .. } | Cell::Floor => true,
+        }
+    }
+
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text(text.into())

@@ -204,6 +204,6 @@ shm/ring   poll  none        1k  10000  one_way to 0      0.400  0.800   4.000  
 shm: its 2 followers share processor 1: they take turns, and their latencies show it
 
 ";
-        assert_eq!(crate::all(&manifest), expected.to_owned() + LEGEND + crate::all::PROOF_LEGEND);
+        assert_eq!(fixture::all(&manifest), expected.to_owned() + LEGEND + crate::all::PROOF_LEGEND);
     }
 }

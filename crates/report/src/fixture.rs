@@ -1,5 +1,6 @@
 //! Manifests made by hand, for tests.
 
+use crate::render::Text;
 use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
     Cell, Counts, Figures, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
@@ -139,4 +140,9 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
 pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
     let rows = text.lines().filter(|line| line.starts_with(transport));
     rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// The table of everything as it is printed.
+pub fn all(manifest: &Manifest) -> String {
+    Text { has_intervals: true, has_help: true, is_coloured: false }.render(&crate::all::all(manifest))
 }

@@ -279,8 +279,8 @@ fn slowness(topic: &TopicTrial) -> f64 {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::all;
     use crate::channel::tests::measured;
+    use crate::fixture::all;
     use tripmeter_model::channel::Recorded;
     use tripmeter_model::manifest::Manifest;
 

@@ -4,6 +4,7 @@ use crate::document::{Block, Cell, Column, Document, Note, Severity, Table};
 use crate::number::ratio;
 use comfy_table::{CellAlignment, LineStyle, presets};
 use serde_json::{Map, Value, json};
+use tripmeter_analysis::Row;
 use tripmeter_model::metric::Interval;
 
 /// Columns of a line, which bars fill as far as there is room.
@@ -29,7 +30,8 @@ impl Text {
             Block::Table(table) => self.table(table),
             Block::Notes(notes) => notes.iter().map(|note| self.note(note)).collect(),
             Block::Pairs(pairs) => pairs_text(pairs),
-            Block::Text(text) => wrapped(text.trim_end()) + "\n",
+            Block::Text(text) => text.lines().map(|line| wrapped(line) + "\n").collect(),
+            Block::Lines(lines) => lines.clone(),
         });
         blocks.filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
     }
@@ -62,8 +64,16 @@ impl Text {
         let mut drawn = comfy_table::Table::new();
         drawn.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
         drawn.set_header(heads(&table.columns));
-        for (_, cells) in &table.rows {
-            drawn.add_row(table.columns.iter().zip(cells).map(|(column, cell)| self.cell(column, cell, bar)));
+        let mut above: Option<Row> = None;
+        for (row, cells) in &table.rows {
+            let is_same = row.is_some() && *row == above;
+            if table.has_gaps && row.zip(above).is_some_and(|(row, above)| row.payload_bytes != above.payload_bytes) {
+                drawn.add_row(vec![""; table.columns.len()]);
+            }
+            drawn.add_row(table.columns.iter().zip(cells).map(|(column, cell)| {
+                if is_same && column.is_merged { String::new() } else { self.cell(column, cell, bar) }
+            }));
+            above = *row;
         }
         for (drawn, column) in drawn.column_iter_mut().zip(&table.columns) {
             drawn.set_padding((0, 0));
@@ -164,6 +174,7 @@ pub fn markdown(document: &Document) -> String {
             Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
             Block::Pairs(pairs) => text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n"))),
             Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
+            Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
         }
     }
     text
@@ -243,7 +254,7 @@ pub fn json(document: &Document) -> Value {
             let pairs: Map<String, Value> = pairs.iter().map(|(word, value)| (word.clone(), json!(value))).collect();
             json!({ "facts": pairs })
         }
-        Block::Text(text) => json!({ "text": text }),
+        Block::Text(text) | Block::Lines(text) => json!({ "text": text }),
     };
     json!({ "blocks": document.blocks.iter().map(block).collect::<Vec<_>>() })
 }
@@ -318,7 +329,7 @@ mod tests {
         let rows = vec![(None, first), (None, second)];
         let note =
             Note { severity: Severity::Error, kind: "proof", anchor: None, text: "PATH PROOF FAILED: x".to_owned() };
-        let table = Table { title: "Times".to_owned(), columns, rows };
+        let table = Table::new("Times".to_owned(), columns, rows);
         let pairs = vec![("results".to_owned(), "results/1".to_owned()), ("n".to_owned(), "3".to_owned())];
         Document { blocks: vec![Block::Table(table), Block::Notes(vec![note]), Block::Pairs(pairs)] }
     }

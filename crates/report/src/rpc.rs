@@ -210,7 +210,7 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{all, fixture};
+    use crate::fixture::{self, all};
     use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Manifest;
     use tripmeter_model::rpc::Calls;

@@ -155,7 +155,7 @@ impl<'a> Page<'a> {
         {
             title += &format!(", {}", load_text(OfferedLoad::Rate { hz }));
         }
-        Some(Table { title, columns, rows: rows.collect() })
+        Some(Table::new(title, columns, rows.collect()))
     }
 
     /// Median and 99th percentile.
@@ -204,7 +204,7 @@ impl<'a> Page<'a> {
             }
             (None, cells)
         });
-        Some(Table { title: self.title(Pattern::Throughput, payloads.len(), count), columns, rows: rows.collect() })
+        Some(Table::new(self.title(Pattern::Throughput, payloads.len(), count), columns, rows.collect()))
     }
 
     fn load(&self, line: Line) -> OfferedLoad {
@@ -521,7 +521,7 @@ uds at 64k: 2 lost
             assert_eq!(text.matches(what).count(), 1, "{text}");
         }
         assert_eq!(text.matches("uds/stream").count(), 3, "{text}");
-        let all = crate::all::all(&manifest);
+        let all = fixture::all(&manifest);
         let captions: Vec<&str> = all.lines().filter(|line| line.starts_with("All transports")).collect();
         assert_eq!(captions, ["All transports, pattern pingpong", "All transports, pattern pingpong, at a rate"]);
     }

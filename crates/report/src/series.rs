@@ -193,8 +193,9 @@ fn correlation(series: &Series) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::fixture::all;
     use crate::fixture::{self, add, result};
-    use crate::{all, iceperf, log, recording, rpc};
+    use crate::{iceperf, log, recording, rpc};
     use tripmeter_model::rpc::{ClientSeries, Mode};
     use tripmeter_model::series::{Correlation, Modes, Series, Trend, WarmUp};
 

@@ -246,7 +246,7 @@ pub fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{all, fixture};
+    use crate::fixture::{self, all};
     use tripmeter_model::manifest::Manifest;
 
     fn arrival(follower: u32, received: u64) -> Arrival {

@@ -315,7 +315,8 @@ fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<&'a Merged<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::all::{PROOF_LEGEND, all};
+    use crate::all::PROOF_LEGEND;
+    use crate::fixture::all;
     use crate::fixture::{self, add, result, rows_of};
     use tripmeter_model::manifest::{Handover, Handovers};
     use tripmeter_model::{Touch, Wait};

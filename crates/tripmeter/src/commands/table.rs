@@ -9,6 +9,7 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::file::{self, FileError};
 use tripmeter_model::manifest::{self, Manifest, SCHEMA_VERSION};
 use tripmeter_model::{exit, printable};
+use tripmeter_report::document::Document;
 use tripmeter_report::render::{Text, markdown};
 
 /// `tripmeter table`
@@ -49,17 +50,23 @@ pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Resu
             TableKind::Iceperf => output::print(&tripmeter_report::iceperf(manifest))?,
             TableKind::Ecal => output::print(&tripmeter_report::ecal(&[("", manifest)]))?,
             TableKind::Aimrt => output::print(&markdown(&tripmeter_report::aimrt(manifest)))?,
-            TableKind::Screen | TableKind::All => output::print(&tripmeter_report::all(manifest))?,
+            TableKind::Screen | TableKind::All => {
+                let text = Text { has_intervals: true, has_help: true, is_coloured: output::may_colour() };
+                print_text(text, &tripmeter_report::all(manifest))?;
+            }
         }
     }
     Ok(())
 }
 
 fn screen(manifest: &Manifest, shown: ShownArgs) -> Result<(), CliError> {
-    let is_coloured = output::may_colour();
-    let text = Text { has_intervals: shown.intervals, has_help: shown.legend, is_coloured };
-    let text = text.render(&tripmeter_report::screen(manifest, shown.notes));
-    if is_coloured { output::print_coloured(&text) } else { output::print(&text) }
+    let text = Text { has_intervals: shown.intervals, has_help: shown.legend, is_coloured: output::may_colour() };
+    print_text(text, &tripmeter_report::screen(manifest, shown.notes))
+}
+
+fn print_text(text: Text, document: &Document) -> Result<(), CliError> {
+    let rendered = text.render(document);
+    if text.is_coloured { output::print_coloured(&rendered) } else { output::print(&rendered) }
 }
 
 /// The tables of the preset that was run, or else the first screen.
