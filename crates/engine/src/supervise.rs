@@ -258,6 +258,7 @@ pub fn run_while<'a>(
         begin,
     };
     run.save()?;
+    run.results.begin_metrics(&run.manifest)?;
     run.rounds(rounds_wanted)?;
     run.finish()
 }

@@ -39,6 +39,7 @@ pub mod loss;
 pub mod magnitude;
 pub mod manifest;
 pub mod metric;
+pub mod metrics_file;
 pub mod name;
 pub mod payload;
 pub mod plan;

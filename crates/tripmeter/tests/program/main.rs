@@ -15,6 +15,7 @@ mod hostile;
 mod jobs;
 mod lies;
 mod log;
+mod metrics;
 mod mqtt;
 mod plots;
 mod process;
