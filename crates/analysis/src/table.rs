@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tripmeter_model::figure::{Figure, Fold, Statistic};
-use tripmeter_model::manifest::{Manifest, OverRoundsFigure};
+use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Interval, OfferedLoad, Stream};
 use tripmeter_model::trial::Trial;
-use tripmeter_stats::rounds::figure_over_rounds;
+use tripmeter_stats::rounds::{Estimate, figure_over_rounds};
 
 /// What is shown in one line of most tables: one sub-experiment at one payload and one offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,7 +56,7 @@ impl Rounds<'_> {
     }
 
     /// The median over the rounds, with its interval.
-    pub fn estimate(&self) -> Option<OverRoundsFigure> {
+    pub fn estimate(&self) -> Option<Estimate> {
         figure_over_rounds(self.values)
     }
 

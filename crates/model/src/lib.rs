@@ -35,7 +35,6 @@ pub mod figure;
 pub mod file;
 mod handover;
 pub mod log;
-pub mod loss;
 pub mod magnitude;
 pub mod manifest;
 pub mod metric;

@@ -43,9 +43,6 @@ pub fn manifest() -> Manifest {
         plan,
         environment: serde_json::from_value(environment).unwrap(),
         sub_experiments: Vec::new(),
-        over_rounds: Vec::new(),
-        figures_over_rounds: Vec::new(),
-        losses: Vec::new(),
         resumptions: Vec::new(),
     }
 }
