@@ -207,11 +207,10 @@ impl Leader {
         let most = if raw == Raw::None { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
         // A client's calls follow each other; of topics, the first stands for all.
         let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
-        let mut tally = Tally::new(base, raw, self.job.loss_timeout_ns, links, batch.period, audited);
-        let followers = self.job.sub_experiment.followers;
-        let count = if followers > 1 { followers } else { 0 };
-        let at_follower = |_| Tally::new(base, raw, self.job.loss_timeout_ns, links, batch.period, 0);
-        let mut followers: Vec<Tally> = (0..count).map(at_follower).collect();
+        let loss_timeout_ns = self.job.loss_timeout_ns;
+        let mut tally = Tally::new(base, raw, loss_timeout_ns, links, batch.period, audited);
+        let at_follower = || Tally::new(base, raw, loss_timeout_ns, links, batch.period, 0);
+        let mut followers: Vec<Tally> = Vec::new();
         let (mut own, mut others) = (Used::default(), Used::default());
         let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, End::Full);
         let mut broken = None;
@@ -239,6 +238,7 @@ impl Leader {
                 });
                 rows.finish().inspect_err(|_| files.cut(lengths))
             })?;
+            followers.resize_with(sent.followers.len(), at_follower);
             let each = followers.iter_mut().zip(&sent.followers);
             each.for_each(|(tally, to)| tally.add(&to.topics, &to.arrived, |_, _, _| ()));
         }
