@@ -249,6 +249,29 @@ fn limits_are_made_and_checked() {
     assert!(svg.contains("Rate [/s]") && svg.contains("Below the limit at 512, 1024 bytes."), "{svg}");
 }
 
+/// As measured: with more decimals than limits have.
+#[test]
+fn a_run_meets_limits_that_are_made_of_it_alone() {
+    let lossy = {
+        static ONCE: OnceLock<Value> = OnceLock::new();
+        // After the path proof and the warm-up; one of 30 is no number with three decimals.
+        let words = "--pattern channel -t inmem?lose=530 --payloads 512 --warmup 2 -n 30";
+        ONCE.get_or_init(|| measured(&words.split(' ').collect::<Vec<_>>()))
+    };
+    for (kind, manifest) in [("channel", &channel()), ("rpc", &rpc()), ("log", &log()), ("lossy", lossy)] {
+        let place = folder();
+        let runs = place.path().join("runs");
+        let run = write(&runs.join("run-0001"), manifest);
+        let limits = place.path().join("limits.csv");
+        for percentile in ["0", "99", "100"] {
+            let made = tripmeter(&["requirements", "--percentile", percentile], &[("-e", &runs), ("-o", &limits)]);
+            assert!(!made.with(0).stderr.contains("fail"), "{kind}");
+            let done = tripmeter(&["check", "--strict"], &[("-r", &limits), ("-e", &run)]);
+            assert!(done.code == Some(0), "{kind}, percentile {percentile}: {}", done.stdout);
+        }
+    }
+}
+
 #[test]
 fn steps_and_plots_of_the_history() {
     let place = folder();
