@@ -181,6 +181,37 @@ fn what_is_lost_of_a_topic_is_lost_there() {
     assert_eq!((trial.counts.sent, trial.counts.lost), (messages.len() as u64, 2));
 }
 
+/// One way, the same messages prove the path to all followers.
+#[test]
+fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all() {
+    let _alone = alone();
+    let (recorded, output, messages) = (folder(), folder(), drive());
+    let file = write(recorded.path(), Some(Compression::Lz4), &messages);
+    let first = PROOF + WARMUP;
+    let transport = format!("inmem?at=1&lose={},{}", first + 7, first + 100);
+    let warmup = WARMUP.to_string();
+    let flags = ["-t", &transport, "--wait", "block", "--followers", "3", "--warmup", &warmup, "--no-floor"];
+    let flags = [&flags[..], &["--attempts", "1", "--loss-timeout", "4"]].concat();
+    let finished = play(&file, output.path(), &flags).with(exit::GOOD).clean();
+    let manifest = manifest(output.path());
+    let name = &manifest.sub_experiments[0].name;
+    let trial = trial(&manifest, name);
+    let all = messages.len() as u64;
+    let counts = |lost| Counts { sent: all, received: all - lost, lost, ..Counts::default() };
+    let found: Vec<_> = trial.followers.iter().map(|at| (at.follower, at.counts)).collect();
+    assert_eq!(found, [(0, counts(0)), (1, counts(2)), (2, counts(0))]);
+    for at in &trial.followers {
+        assert_eq!(at.service_ns.unwrap().samples, at.counts.received, "{at:?}");
+    }
+    assert_eq!((trial.counts, trial.service_ns.unwrap().samples), (counts(2), all - 2));
+    assert_eq!((topic(trial, "/imu").counts.lost, topic(trial, "/switch").counts.lost), (2, 0));
+    let lost = rows(output.path(), name).into_iter().filter(|row| row.status == "lost");
+    assert_eq!(lost.map(|row| (row.topic, row.sequence)).collect::<Vec<_>>(), [(0, 7), (0, 100)]);
+    for of in ["service to 0", "service to 2", "to follower 1: 2 lost"] {
+        assert!(finished.stdout.contains(of), "{}", finished.stdout);
+    }
+}
+
 #[test]
 fn the_table_has_a_row_for_each_topic_of_each_transport_and_the_floor() {
     let _alone = alone();
