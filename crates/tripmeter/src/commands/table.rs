@@ -12,6 +12,11 @@ use tripmeter_model::{exit, printable};
 use tripmeter_report::document::Document;
 use tripmeter_report::render::{Text, markdown};
 
+/// As iceperf prints it.
+const ICEPERF: Text = Text { has_intervals: false, has_help: false, is_coloured: false, is_unwrapped: true };
+/// As eCAL's page has it, with intervals.
+const ECAL: Text = Text { has_intervals: true, ..ICEPERF };
+
 /// `tripmeter table`
 pub fn table(args: &TableArgs) -> Result<u8, CliError> {
     let manifests = args.folders.iter().map(|folder| read(folder)).collect::<Result<Vec<_>, _>>()?;
@@ -24,7 +29,7 @@ pub fn table(args: &TableArgs) -> Result<u8, CliError> {
     let together: Vec<(&str, &Manifest)> =
         named.filter(|(_, manifest)| kinds_of(manifest).iter().any(is_together)).collect();
     if !together.is_empty() {
-        output::print(&tripmeter_report::ecal(&together))?;
+        output::print(&ECAL.render(&tripmeter_report::ecal(&together)))?;
     }
     for (name, manifest) in names.iter().zip(&manifests) {
         let kinds: Vec<TableKind> = kinds_of(manifest).into_iter().filter(|kind| !is_together(kind)).collect();
@@ -47,11 +52,12 @@ pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Resu
         }
         match kind {
             TableKind::Screen if !shown.wide => screen(manifest, shown)?,
-            TableKind::Iceperf => output::print(&tripmeter_report::iceperf(manifest))?,
-            TableKind::Ecal => output::print(&tripmeter_report::ecal(&[("", manifest)]))?,
+            TableKind::Iceperf => output::print(&ICEPERF.render(&tripmeter_report::iceperf(manifest)))?,
+            TableKind::Ecal => output::print(&ECAL.render(&tripmeter_report::ecal(&[("", manifest)])))?,
             TableKind::Aimrt => output::print(&markdown(&tripmeter_report::aimrt(manifest)))?,
             TableKind::Screen | TableKind::All => {
-                let text = Text { has_intervals: true, has_help: true, is_coloured: output::may_colour() };
+                let is_coloured = output::may_colour();
+                let text = Text { has_intervals: true, has_help: true, is_coloured, is_unwrapped: false };
                 print_text(text, &tripmeter_report::all(manifest))?;
             }
         }
@@ -60,7 +66,8 @@ pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Resu
 }
 
 fn screen(manifest: &Manifest, shown: ShownArgs) -> Result<(), CliError> {
-    let text = Text { has_intervals: shown.intervals, has_help: shown.legend, is_coloured: output::may_colour() };
+    let is_coloured = output::may_colour();
+    let text = Text { has_intervals: shown.intervals, has_help: shown.legend, is_coloured, is_unwrapped: false };
     print_text(text, &tripmeter_report::screen(manifest, shown.notes))
 }
 
