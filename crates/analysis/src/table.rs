@@ -177,6 +177,13 @@ impl MetricTable {
         self.trials.keys().copied()
     }
 
+    /// The row of a payload that was measured at one offered load.
+    pub fn only_row(&self, sub: u32, payload_bytes: u64) -> Option<Row> {
+        let row = |load| Row { sub, payload_bytes, load };
+        let mut rows = self.trials.range(row(0)..=row(u32::MAX)).map(|(row, _)| *row);
+        rows.next().filter(|_| rows.next().is_none())
+    }
+
     /// The stream of a key.
     pub fn stream(&self, key: Key) -> &Stream {
         &self.streams[key.stream as usize]
@@ -268,5 +275,6 @@ mod tests {
         assert!(get(2, Stream::all(), Figure::RttHalf, Statistic::P99).is_none());
         assert_eq!(table.streams(rows[0], Figure::Lost), [&Stream::all(), &Stream::follower(1)]);
         assert_eq!(table.select(|key| key.statistic == Statistic::P50).count(), 3);
+        assert_eq!((table.only_row(0, 2048), table.only_row(1, 2048)), (Some(rows[1]), None));
     }
 }

@@ -141,5 +141,6 @@ pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
 
 /// The table of everything as it is printed.
 pub fn all(manifest: &Manifest) -> String {
-    Text { has_intervals: true, has_help: true, is_coloured: false }.render(&crate::all::all(manifest))
+    Text { has_intervals: true, has_help: true, is_coloured: false, is_unwrapped: true }
+        .render(&crate::all::all(manifest))
 }

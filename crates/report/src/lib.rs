@@ -67,7 +67,6 @@ pub use ecal::ecal;
 pub use figures::figures;
 pub use grid::counted;
 pub use iceperf::iceperf;
-pub use number::two_digits;
 pub use requirements::requirements;
 pub use runs_comparison::{RunsComparison, runs_comparison};
 pub use screen::screen;

@@ -12,6 +12,11 @@ use tripmeter_model::{exit, printable};
 use tripmeter_report::document::{Block, Document};
 use tripmeter_report::render::{Text, csv, json, markdown};
 
+/// As iceperf prints it.
+const ICEPERF: Text = Text { has_intervals: false, has_help: false, is_coloured: false, is_unwrapped: true };
+/// As eCAL's page has it, with intervals.
+const ECAL: Text = Text { has_intervals: true, ..ICEPERF };
+
 /// `tripmeter table`
 pub fn table(args: &TableArgs) -> Result<u8, CliError> {
     let manifests = args.folders.iter().map(|folder| read(folder)).collect::<Result<Vec<_>, _>>()?;
@@ -24,11 +29,7 @@ pub fn table(args: &TableArgs) -> Result<u8, CliError> {
     let together: Vec<(&str, &Manifest)> =
         named.filter(|(_, manifest)| kinds_of(manifest).iter().any(is_together)).collect();
     if !together.is_empty() {
-        print_document(
-            &lines(tripmeter_report::ecal(&together)),
-            Text::default(),
-            args.format.unwrap_or(TableFormat::Text),
-        )?;
+        print_document(&tripmeter_report::ecal(&together), ECAL, args.format.unwrap_or(TableFormat::Text))?;
     }
     for (name, manifest) in names.iter().zip(&manifests) {
         let kinds: Vec<TableKind> = kinds_of(manifest).into_iter().filter(|kind| !is_together(kind)).collect();
@@ -55,18 +56,18 @@ fn print_as(
     format: Option<TableFormat>,
 ) -> Result<(), CliError> {
     let is_coloured = output::may_colour();
-    let whole = Text { has_intervals: true, has_help: true, is_coloured };
+    let whole = Text { has_intervals: true, has_help: true, is_coloured, is_unwrapped: false };
     for (index, kind) in kinds.iter().enumerate() {
         if index > 0 {
             output::print("\n")?;
         }
         let (document, text, usual) = match kind {
             TableKind::Screen if !shown.wide => {
-                let text = Text { has_intervals: shown.intervals, has_help: shown.legend, is_coloured };
+                let text = Text { has_intervals: shown.intervals, has_help: shown.legend, ..whole };
                 (tripmeter_report::screen(manifest, shown.notes), text, TableFormat::Text)
             }
-            TableKind::Iceperf => (lines(tripmeter_report::iceperf(manifest)), whole, TableFormat::Text),
-            TableKind::Ecal => (lines(tripmeter_report::ecal(&[("", manifest)])), whole, TableFormat::Text),
+            TableKind::Iceperf => (tripmeter_report::iceperf(manifest), ICEPERF, TableFormat::Text),
+            TableKind::Ecal => (tripmeter_report::ecal(&[("", manifest)]), ECAL, TableFormat::Text),
             TableKind::Aimrt => (tripmeter_report::aimrt(manifest), whole, TableFormat::Markdown),
             TableKind::Figures => (tripmeter_report::figures(manifest), whole, TableFormat::Text),
             TableKind::Screen | TableKind::All => (tripmeter_report::all(manifest), whole, TableFormat::Text),
@@ -74,10 +75,6 @@ fn print_as(
         print_document(&document, text, format.unwrap_or(usual))?;
     }
     Ok(())
-}
-
-fn lines(text: String) -> Document {
-    Document { blocks: vec![Block::Lines(text)] }
 }
 
 fn print_document(document: &Document, text: Text, format: TableFormat) -> Result<(), CliError> {
