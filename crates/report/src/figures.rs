@@ -6,6 +6,7 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
+use tripmeter_stats::losses::Losses;
 
 /// One row for each figure: its address, its rounds put together as the figure is, and its interval, over rounds or within
 /// the only one. Numbers are in the unit of the figure.
@@ -69,7 +70,7 @@ fn shares(metrics: &MetricTable, row: Row) -> Vec<Line> {
     let streams = metrics.streams(row, Figure::Sent).into_iter();
     let losses = streams.map(|stream| (stream, losses(metrics, row, stream, lost)));
     let mut lines: Vec<Line> =
-        losses.map(|(stream, rounds)| share(stream, "loss_share", rounds.len(), Cell::lost(&rounds))).collect();
+        losses.map(|(stream, rounds)| share(stream, "loss_share", rounds.len(), lost(&rounds))).collect();
     for process in [Process::Leader, Process::Follower] {
         let rounds = cpu_share(metrics, row, process);
         if !rounds.is_empty() {
@@ -77,6 +78,16 @@ fn shares(metrics: &MetricTable, row: Row) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// The share itself, as other values of the column are no shares.
+fn lost(rounds: &[Losses]) -> Cell {
+    match Cell::lost(rounds) {
+        Cell::Share { events, of, interval } => {
+            Cell::Number { value: events as f64 / of.max(1) as f64, interval, mark: "" }
+        }
+        other => other,
+    }
 }
 
 #[cfg(test)]
