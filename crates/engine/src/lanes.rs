@@ -200,11 +200,11 @@ pub trait Lane: Send {
 
 /// Loops over all links of a node, by wait `poll`.
 pub trait Turns: Send {
-    /// Answers requests until the leader has sent all.
+    /// Answers requests until the leader has sent all. `kept` is as in [`Answering`], for each link, or empty.
     ///
     /// # Errors
     /// If the transport fails.
-    fn answer(&mut self, setting: Setting<'_>) -> std::result::Result<(), Failure>;
+    fn answer(&mut self, setting: Setting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> std::result::Result<(), Failure>;
 
     /// Keeps every arrival until the leader has sent all; something to receive for each link.
     fn receive<'a>(&mut self, setting: Setting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>>;

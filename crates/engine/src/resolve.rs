@@ -257,10 +257,8 @@ impl Task {
         if channel.is_some() && one_way {
             return Err(Problem::OneWayAlready);
         }
-        if rpc.is_some() && one_way {
-            return Err(Problem::OneWayCalls);
-        }
-        if one_way && raw == Raw::None {
+        // Calls are joined batch by batch.
+        if one_way && rpc.is_none() && raw == Raw::None {
             return Err(Problem::OneWayWithoutRaw);
         }
         if let Some(cap) = common.time_cap_s.filter(|cap| !(*cap > 0.0 && *cap <= 1e6)) {

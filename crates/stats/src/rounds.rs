@@ -171,6 +171,7 @@ fn of_rpc(cell: &Cell, put: &mut Put<'_>) {
         of_latency(&format!("{place}.response_rtt_ns"), trial.response_rtt_ns, put);
         of_latency(&format!("{place}.service_rtt_ns"), trial.service_rtt_ns, put);
         of_latency(&format!("{place}.lateness_ns"), trial.lateness_ns, put);
+        of_latency(&format!("{place}.one_way_ns"), trial.one_way_ns, put);
         of_process(&format!("{place}.client"), Some(trial.client), put);
         of_process(&format!("{place}.server"), trial.server, put);
     }

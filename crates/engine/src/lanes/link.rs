@@ -8,7 +8,7 @@ use crate::measure::answers::{self, Answers};
 use crate::measure::calls::{Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
 use crate::measure::ledger::{Ledger, Several, Single};
-use crate::measure::notes::Arrival;
+use crate::measure::notes::{Arrival, ArrivalLog};
 use crate::measure::publish::{Publisher, Timetable};
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::stamps::{Kept, NoStamps, Numbered, Requests, Row, Stamps};
@@ -346,7 +346,7 @@ impl<L: Link> Lane for L {
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
             match answers.follower {
-                _ if answers.names_request => run::<L, T, ON>(link, setting, Requests, listening),
+                _ if answers.names_request => run::<L, T, ON>(link, setting, Requests(NoStamps), listening),
                 Some(follower) => run::<L, T, ON>(link, setting, Numbered { follower, stamps: NoStamps }, listening),
                 None => run::<L, T, ON>(link, setting, NoStamps, listening),
             }
@@ -364,6 +364,7 @@ impl<L: Link> Lane for L {
             Some((first, log)) => with_clock!(setting.timebase.source, clock => {
                 let (link, stamps) = (&mut Tap::off(self), Kept { clock, first, log });
                 match answers.follower {
+                    _ if answers.names_request => run::<L, T, false>(link, setting, Requests(stamps), listening),
                     Some(follower) => run::<L, T, false>(link, setting, Numbered { follower, stamps }, listening),
                     None => run::<L, T, false>(link, setting, stamps, listening),
                 }
@@ -436,9 +437,17 @@ impl<L: Link> Lane for L {
 pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
 
 impl<L: Link> Turns for AllLinks<'_, L> {
-    fn answer(&mut self, setting: Setting<'_>) -> Result<(), Failure> {
-        with_touch!(setting.touch, T => {
-            echo::take_turns::<L, T>(self.0, setting.shared, setting.loss_timeout_ns)
+    fn answer(&mut self, setting: Setting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> Result<(), Failure> {
+        let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
+        with_touch!(setting.touch, T => if kept.is_empty() {
+            let mut stamps: Vec<_> = self.0.iter().map(|_| Requests(NoStamps)).collect();
+            echo::take_turns::<L, T, _>(self.0, shared, timeout_ns, &mut stamps)
+        } else {
+            with_clock!(setting.timebase.source, clock => {
+                let kept = kept.into_iter().map(|(first, log)| Requests(Kept { clock, first, log }));
+                let mut stamps: Vec<_> = kept.collect();
+                echo::take_turns::<L, T, _>(self.0, shared, timeout_ns, &mut stamps)
+            })
         })
     }
 

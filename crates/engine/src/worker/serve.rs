@@ -117,7 +117,7 @@ impl Follower {
                 self.report(Report { arrived, ..Report::default() })
             }
             Task::Answer if is_alone => self.answer_one(endpoint, inboxes, begin),
-            Task::Answer => self.answer_calls(endpoint, inboxes),
+            Task::Answer => self.answer_calls(endpoint, inboxes, begin),
             _ => self.receive(endpoint, inboxes, begin),
         }
     }
