@@ -30,7 +30,7 @@ struct View {
     figure: fn(OfferedLoad) -> Figure,
 }
 
-const LATENCIES: [View; 8] = [
+const LATENCIES: [View; 9] = [
     View { pattern: Pattern::PingPong, what: "half a round trip", figure: |_| Figure::RttHalf },
     View { pattern: Pattern::PingPong, what: "round trip, since due", figure: |_| Figure::ResponseRtt },
     View { pattern: Pattern::PingPong, what: "round trip, since sent", figure: |_| Figure::ServiceRtt },
@@ -38,6 +38,7 @@ const LATENCIES: [View; 8] = [
     View { pattern: Pattern::Channel, what: "one way, since due", figure: |_| Figure::Response },
     View { pattern: Pattern::Rpc, what: "calls", figure: of_calls },
     View { pattern: Pattern::Rpc, what: "one way, since sent", figure: |_| Figure::OneWay },
+    View { pattern: Pattern::Throughput, what: "one way, since sent", figure: |_| Figure::OneWay },
     View { pattern: Pattern::Log, what: "calls of loggers", figure: |_| Figure::Call },
 ];
 

@@ -129,7 +129,9 @@ fn of_load(cell: &Cell, put: &mut Put<'_>) {
         for (follower, arrival) in trial.followers.iter().enumerate() {
             let figures =
                 [("received_hz", arrival.received_hz), ("received_bytes_per_s", arrival.received_bytes_per_s)];
-            put(&format!("trials[{index}].followers[{follower}]"), &figures);
+            let place = format!("trials[{index}].followers[{follower}]");
+            put(&place, &figures);
+            of_latency(&format!("{place}.one_way_ns"), arrival.one_way_ns, put);
         }
     }
 }

@@ -183,8 +183,8 @@ pub enum Problem {
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
     OneWayAlready,
-    #[error("pattern 'throughput' has no latencies: leave 'one_way' (--one-way) and 'samples_above' out")]
-    NotOneWay,
+    #[error("pattern 'throughput' keeps no samples: leave 'samples_above' out")]
+    NoSamplesAbove,
     #[error("{0} exclude each other; give one of them")]
     OffersExclude(String),
     #[error("a recovery time was given, but no burst that it belongs to; add --demand, or leave --recovery out")]
