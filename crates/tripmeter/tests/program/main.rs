@@ -16,6 +16,7 @@ mod jobs;
 mod lies;
 mod log;
 mod mqtt;
+mod one_way;
 mod plots;
 mod process;
 mod proof;
