@@ -333,7 +333,7 @@ impl<'a> Page<'a> {
     fn notes(&self) -> Vec<Note> {
         let (manifest, subs) = (self.manifest, self.subs);
         let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
-        let kinds: [(Severity, &'static str, Vec<String>); 9] = [
+        let kinds: [(Severity, &'static str, Vec<String>); 10] = [
             (Severity::Error, "failed or not run", notes::outcomes(subs.iter())),
             (Severity::Error, "nothing came", cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell)).collect()),
             (Severity::Warning, "lost or out of order", self.mishaps()),
@@ -349,6 +349,7 @@ impl<'a> Page<'a> {
                     .collect(),
             ),
             (Severity::Warning, "trials", self.of_trials()),
+            (Severity::Info, "timed one way", throughput::timed(&throughput::rows(subs))),
             (Severity::Info, "core-to-core latency changed", subs.iter().flat_map(notes::handovers).collect()),
             (Severity::Info, "samples in their order", subs.iter().flat_map(series::notes).collect()),
             (

@@ -297,7 +297,7 @@ fn add_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memo
         for log in memory.logs(arrival.follower) {
             times.one_way(log.ticks, trial.sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
         }
-        (arrival.one_way_ns, arrival.one_way_within_run_ns) = (latencies.latency(), latencies.bounds());
+        arrival.one_way_ns = latencies.latency();
     }
 }
 
@@ -315,7 +315,6 @@ fn arrival(follower: u32, sent: u64, payload_bytes: u64, subscription_ns: u64, a
         received_hz,
         received_bytes_per_s: received_hz * payload_bytes as f64,
         one_way_ns: None,
-        one_way_within_run_ns: None,
     }
 }
 
