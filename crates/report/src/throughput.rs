@@ -111,8 +111,7 @@ impl Row<'_> {
     /// Median, 99th percentile and maximum of all rounds.
     fn one_way(&self) -> [String; 3] {
         let latencies: Vec<Latency> = self.arrivals().filter_map(|arrival| arrival.one_way_ns).collect();
-        let within = self.arrivals().next().and_then(|arrival| arrival.one_way_within_run_ns);
-        let [_, p50, _, p99, _, max] = latency_columns(&latencies, self.sub.rounds, within);
+        let [_, p50, _, p99, _, max] = latency_columns(&latencies, self.sub.rounds, None);
         [p50, p99, max]
     }
 
@@ -209,19 +208,8 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
                 lines.push(format!("{}, {offer}: {behind} of {sent} messages were sent late", place()));
             }
         }
-        let samples = || row.trials.iter().filter_map(|trial| trial.one_way_samples);
-        if row.has_one_way() {
-            let (timed, sent) =
-                (samples().map(|of| of.messages).sum::<u64>(), row.trials.iter().map(|trial| trial.sent));
-            let offer = row.trials.first().map_or(String::new(), |trial| offer(&trial.offer));
-            lines.push(format!(
-                "{}, {offer}: timed one way, which costs a clock reading a message at both sides: rates are of such a run; \
-                 one_way is of {timed} of {} messages",
-                place(),
-                sent.sum::<u64>()
-            ));
-        }
     }
+    lines.extend(timed(rows));
     for row in rows.iter().filter(|row| row.is_all_lost()) {
         lines.push(format!("* {} at {}: {}", row.sub.planned.name, display_size(row.payload_bytes), notes::ALL_LOST));
     }
@@ -236,6 +224,23 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// A line for each trial whose messages were timed: its rates are not those of others.
+pub fn timed(rows: &[Row<'_>]) -> Vec<String> {
+    let line = |row: &Row<'_>| {
+        let sent: u64 = row.trials.iter().map(|trial| trial.sent).sum();
+        let samples = row.trials.iter().filter_map(|trial| trial.one_way_samples);
+        let samples: u64 = samples.map(|samples| samples.messages).sum();
+        let offer = row.trials.first().map_or(String::new(), |trial| offer(&trial.offer));
+        format!(
+            "{} at {}, {offer}: timed one way, which costs a clock reading a message at both sides: rates are of such a run; \
+             one_way is of {samples} of {sent} messages",
+            row.sub.planned.name,
+            display_size(row.payload_bytes)
+        )
+    };
+    rows.iter().filter(|row| row.follower == 0 && row.has_one_way()).map(line).collect()
 }
 
 /// An offer for people.
@@ -301,7 +306,6 @@ mod tests {
             received_hz,
             received_bytes_per_s: received_hz * 1024.0,
             one_way_ns: None,
-            one_way_within_run_ns: None,
         }
     }
 
@@ -367,7 +371,11 @@ mod tests {
         let note = "udp_throughput at 1k, max: timed one way, which costs a clock reading a message at both sides: rates are \
                     of such a run; one_way is of 500 of 1000 messages";
         assert!(rows.iter().any(|row| row == note), "{text}");
-        assert!(!all(&measured(&[Offer::Max], vec![arrival(0, 1000)])).contains("one_way\n"));
+        let first = crate::render::Text::default().render(&crate::screen::screen(&manifest, false));
+        assert!(first.contains("µs, one way, since sent") && first.contains("2.00 4.00"), "{first}");
+        assert!(first.contains("timed one way, which costs"), "{first}");
+        let without = all(&measured(&[Offer::Max], vec![arrival(0, 1000)]));
+        assert!(!without.contains("p50 [µs]") && !without.contains("timed one way"), "{without}");
     }
 
     #[test]
