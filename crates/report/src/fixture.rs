@@ -35,7 +35,7 @@ pub fn manifest() -> Manifest {
         "before": { "load_1min": 0.0, "steal_ns": 0 },
     });
     Manifest {
-        schema_version: SCHEMA_VERSION,
+        schema_version: SCHEMA_VERSION.to_owned(),
         tripmeter_version: "0.1.0".to_owned(),
         started: "2025-01-01T00:00:00+00:00".to_owned(),
         ended: Some("2025-01-01T00:01:00+00:00".to_owned()),

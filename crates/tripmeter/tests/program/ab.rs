@@ -1,6 +1,8 @@
 //! Two sides measured in pairs, and two experiments compared run by run.
 
-use crate::common::{Finished, LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, repository, traces};
+use crate::common::{
+    Finished, LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, manifest_so_far, repository, traces,
+};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -124,7 +126,8 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
     killed.signal("KILL");
     assert_eq!(killed.wait(LONGEST).code, None);
     let file = results.join("manifest.json");
-    let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let mut manifest = crate::common::manifest(&results).whole();
+    fs::remove_file(results.join("trials.jsonl")).unwrap();
     let first: Vec<Value> = list(&manifest, "sub_experiments")[..2].to_vec();
     let rounds =
         (1..=10).flat_map(|round| first.iter().enumerate().map(move |(index, run)| (round, index, run.clone())));
@@ -145,7 +148,7 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
 
 /// What there is of a run so far.
 fn so_far(results: &Path) -> Option<Manifest> {
-    serde_json::from_str(&fs::read_to_string(results.join("manifest.json")).ok()?).ok()
+    manifest_so_far(results)
 }
 
 /// Kills the leader of a run from the second round on, once more if that one had come to its end; returns the round that
@@ -477,10 +480,13 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     compare("fast", "few", &[]).with(65).one_line(&["'few'", "3", "4 of either side", "--rounds"]);
     let manifest = place.path().join("slow/manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replacen("\"damaged\": 0", "\"damaged\": 2", 1)).unwrap();
+    let trials = manifest.with_file_name("trials.jsonl");
+    let measured = fs::read_to_string(&trials).unwrap();
+    fs::write(&trials, measured.replacen("\"damaged\":0", "\"damaged\":2", 1)).unwrap();
     let done = compare("fast", "slow", &[]).with(75);
     assert!(done.stdout.contains("it, round 1 of the results: 2 messages came damaged"), "{}", done.stdout);
     compare("fast", "slow", &["--allow-damage"]).with(1);
+    fs::write(&trials, measured).unwrap();
     fs::write(&manifest, text.replacen("\"verdict\": \"proven\"", "\"verdict\": \"failed\"", 1)).unwrap();
     let done = compare("fast", "slow", &[]).with(75);
     assert!(done.stdout.contains("FAILED: it, round 1 of the results: its path proof failed"), "{}", done.stdout);

@@ -1,7 +1,7 @@
 //! Results of patterns `channel`, `rpc` and `log` by the commands that judge and draw: `plot`, `compare`, `check`,
 //! `requirements` and `history`. What was measured is real; figures are then written over, so that verdicts are known.
 
-use crate::common::{Finished, Tripmeter, alone, folder};
+use crate::common::{Finished, Tripmeter, alone, folder, manifest};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn measured(words: &[&str]) -> Value {
     let fixed =
         ["run", "-q", "--no-floor", "--raw", "none", "--wait", "block", "--attempts", "1", "--loss-timeout", "15"];
     Tripmeter::new(fixed.iter().chain(&["-o", &output]).chain(words)).run().with(exit::GOOD);
-    serde_json::from_str(&fs::read_to_string(place.path().join("results/manifest.json")).unwrap()).unwrap()
+    manifest(&place.path().join("results")).whole()
 }
 
 /// One sub-experiment `x` under `channel` at two payloads.
@@ -198,7 +198,7 @@ fn calls_and_loggers_are_compared_too() {
     has(&done.stdout, "Mean 512 100.000 100.000 +0.0 % passed");
     assert!(lines(&done.stdout).iter().any(|line| line.starts_with("x@service_rtt ")), "{}", done.stdout);
     let rounds = [&reference, &worse].map(|side| {
-        let manifest: Value = serde_json::from_str(&fs::read_to_string(side.join("manifest.json")).unwrap()).unwrap();
+        let manifest = manifest(side).whole();
         write(&side.join("rounds"), &in_rounds(&manifest, 10))
     });
     let done = compare(&[], &rounds[0], &rounds[1]).with(1);
