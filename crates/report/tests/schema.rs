@@ -6,6 +6,7 @@ use tripmeter_model::folder::{Audits, TrialsLine};
 use tripmeter_model::manifest::Manifest;
 
 #[track_caller]
+#[allow(clippy::unwrap_used, reason = "a helper of tests")]
 fn is_committed<T: JsonSchema>(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema").join(name);
     let made = serde_json::to_value(schema_for!(T)).unwrap();
