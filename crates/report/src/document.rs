@@ -1,10 +1,11 @@
 //! What a page shows, before anyone decides how it looks: tables of typed cells, notes and facts. Views make documents,
 //! renderers ([`crate::render`]) make text of them.
 
-use crate::throughput::percent;
+use crate::throughput::{count, percent};
 use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
 use tripmeter_model::metric::Interval;
+use tripmeter_model::payload::display_size;
 use tripmeter_stats::losses::{self, Losses};
 use tripmeter_stats::rounds::figure_over_rounds;
 
@@ -39,8 +40,30 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// From top to bottom, with their address where they have one.
     pub rows: Vec<(Option<Row>, Vec<Cell>)>,
-    /// In text, a blank line stands between rows of different payloads.
-    pub has_gaps: bool,
+    /// Where a blank line stands in text.
+    pub gaps: Gaps,
+}
+
+/// Between which rows a blank line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// None.
+    Nowhere,
+    /// Those of different payloads.
+    Payloads,
+    /// Those of different sub-experiments.
+    Subs,
+}
+
+impl Gaps {
+    /// Whether one stands between these.
+    pub fn is_between(self, above: Row, row: Row) -> bool {
+        match self {
+            Gaps::Nowhere => false,
+            Gaps::Payloads => above.payload_bytes != row.payload_bytes,
+            Gaps::Subs => above.sub != row.sub,
+        }
+    }
 }
 
 /// A column: how its numbers are written, and what they mean.
@@ -62,7 +85,8 @@ pub struct Column {
     pub help: &'static str,
     /// Whether cells are on the right.
     pub is_right: bool,
-    /// In text, cells are blank where the row above has the same address: they name it, or are figures of all its rows.
+    /// In text, cells are blank where the row above has the same address and the same in all such columns: they name it, or
+    /// are figures of all its rows.
     pub is_merged: bool,
     /// When it is shown.
     pub show: Show,
@@ -88,6 +112,10 @@ pub enum Digits {
     Integer,
     /// Per cent of a share.
     Percent,
+    /// At least three digits, and no decimals that nobody reads.
+    Rate,
+    /// Bytes, as 1k and 4M where they are whole.
+    Size,
 }
 
 /// A cell. Numbers are in the unit of their figure; the column says how they are written.
@@ -139,6 +167,8 @@ pub enum Missing {
     TooFewSamples,
     /// Everything was lost.
     NothingCame,
+    /// It is in another row of the same address, or of none of them; in text the cell is blank.
+    NotOfThisRow,
 }
 
 impl Missing {
@@ -148,6 +178,7 @@ impl Missing {
             Missing::NotMeasured => "not measured",
             Missing::TooFewSamples => "too few samples",
             Missing::NothingCame => "everything was lost",
+            Missing::NotOfThisRow => "not of this row",
         }
     }
 }
@@ -205,7 +236,7 @@ impl Column {
         Self { show: Show::IfAny, ..self }
     }
 
-    /// Blank in text where the row above has the same address.
+    /// Blank in text where the row above is of the same thing.
     #[must_use]
     pub fn merged(self) -> Self {
         Self { is_merged: true, ..self }
@@ -231,7 +262,7 @@ impl Table {
         };
         let rows = rows.into_iter().map(|(row, cells)| (row, kept(cells))).collect();
         let columns = columns.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| column);
-        Self { title, columns: columns.collect(), rows, has_gaps: false }
+        Self { title, columns: columns.collect(), rows, gaps: Gaps::Nowhere }
     }
 
     /// With a blank line between payloads, if any of them has several rows.
@@ -240,9 +271,16 @@ impl Table {
         let address = |row: &(Option<Row>, Vec<Cell>)| row.0;
         let mut addresses: Vec<Row> = self.rows.iter().filter_map(address).collect();
         addresses.dedup();
-        self.has_gaps = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
+        let has_several = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
             || self.rows.windows(2).any(|two| two[0].0.is_some() && two[0].0 == two[1].0);
+        self.gaps = if has_several { Gaps::Payloads } else { Gaps::Nowhere };
         self
+    }
+
+    /// With a blank line between sub-experiments.
+    #[must_use]
+    pub fn grouped_by_sub(self) -> Self {
+        Self { gaps: Gaps::Subs, ..self }
     }
 }
 
@@ -262,6 +300,11 @@ impl Cell {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text(text.into())
+    }
+
+    /// A number without an interval.
+    pub fn number(value: f64) -> Self {
+        Cell::Number { value, interval: None, mark: "" }
     }
 
     /// The rounds of a figure put together, with the interval over rounds, or within the only one.
@@ -311,6 +354,8 @@ impl Digits {
             Digits::Fixed(decimals) => format!("{value:.*}", decimals.into()),
             Digits::Integer => format!("{value:.0}"),
             Digits::Percent => percent(value),
+            Digits::Rate => count(value),
+            Digits::Size => display_size(value as u64),
             Digits::Significant(digits) => {
                 let digits = i32::from(digits);
                 let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
