@@ -2,7 +2,7 @@
 
 use crate::audit;
 use crate::channel;
-use crate::document::{Block, Document};
+use crate::document::{Block, Document, Note};
 use crate::fan_out;
 use crate::log;
 use crate::merged::{Merged, MergedCell};
@@ -12,10 +12,17 @@ use crate::rpc;
 use crate::series;
 use crate::throughput;
 use crate::trips;
+use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Manifest, Status};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+
+/// What stands below figures of all tables.
+const INTERVALS: &str = "\
+below figures: intervals at 95 %, over rounds or of quantiles within the only one; n too small = fewer than 6 rounds, or too \
+few samples; of a loss from the least to the most of a round, of one round or without a loss by Clopper and Pearson as if \
+messages were lost one by one";
 
 /// What the column of the path proof means.
 pub const PROOF_LEGEND: &str = "\
@@ -30,74 +37,74 @@ a peer without the right credentials was refused.
 pub fn all(manifest: &Manifest) -> Document {
     let subs = Merged::of(manifest);
     let rows = trips::rows(&subs);
-    let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
+    let metrics = MetricTable::of(manifest);
+    let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs, &metrics));
     let (mut calls, logs) = (rpc::rows(&subs), log::rows(&subs));
     calls.sort_by_key(|row| row.sub.planned.pattern == Pattern::Rpc);
-    let plays = recording::plays(&subs);
+    let recording = manifest.plan.recording.as_ref();
+    let plays = recording.map_or(Vec::new(), |_| recording::plays(&subs, &metrics));
     let mut parts = Vec::new();
     let others = [fans.len(), loads.len(), flows.len(), calls.len(), logs.len(), plays.len()];
     if rows.is_empty() && others.iter().all(|count| *count == 0) {
-        parts.push("Nothing was measured.\n".to_owned());
+        parts.push(Block::Lines("Nothing was measured.\n".to_owned()));
     }
     if !rows.is_empty() {
-        parts.push(caption(manifest, trips::is_of, "") + "\n" + &trips::table(&rows, &subs));
+        parts.push(Block::Lines(caption(manifest, trips::is_of, "") + "\n" + &trips::table(&rows, &subs)));
     }
     if !fans.is_empty() {
         let caption = caption(manifest, fan_out::is_of, ", several followers");
-        parts.push(caption + "\n" + &fan_out::table(&fans));
+        parts.push(Block::Lines(caption + "\n" + &fan_out::table(&fans)));
     }
     if !loads.is_empty() {
-        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Throughput, "") + "\n" + &throughput::table(&loads));
+        parts.push(Block::Lines(
+            caption(manifest, |sub| sub.pattern == Pattern::Throughput, "") + "\n" + &throughput::table(&loads),
+        ));
     }
     if !flows.is_empty() {
-        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Channel, "") + "\n" + &channel::table(&flows));
+        let title = caption(manifest, |sub| sub.pattern == Pattern::Channel, "");
+        parts.push(Block::Table(channel::table(title.trim_end().to_owned(), &flows)));
     }
     for calls in calls.chunk_by(|a, b| a.sub.planned.pattern == b.sub.planned.pattern) {
         let pattern = calls[0].sub.planned.pattern;
         let what = if pattern == Pattern::Rpc { "" } else { ", at a rate" };
         let is_of = |sub: &SubExperiment| sub.pattern == pattern && sub.rpc.is_some();
-        parts.push(caption(manifest, is_of, what) + "\n" + &rpc::table(calls));
+        parts.push(Block::Lines(caption(manifest, is_of, what) + "\n" + &rpc::table(calls)));
     }
     if !logs.is_empty() {
-        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
+        parts.push(Block::Lines(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs)));
     }
-    if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
-        parts.push(recording::caption(recording) + "\n" + &recording::table(recording, &plays));
-    }
-    let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs)].concat();
-    let others = [others, recording::notes(&plays, manifest)].concat();
-    parts.push(notes(manifest, &subs, &rows, &fans, others));
-    parts.push(legend(&rows, &fans, &flows, &calls));
+    let recording = recording.filter(|_| !plays.is_empty());
+    parts.extend(recording.map(|recording| Block::Table(recording::table(recording, &plays))));
+    let texts = |notes: Vec<Note>| notes.into_iter().map(|note| note.text).collect::<Vec<_>>();
+    let flow_notes = texts(channel::notes(&flows));
+    let others = [throughput::notes(&loads), flow_notes, rpc::notes(&calls), log::notes(&logs)].concat();
+    let of_plays = recording.map_or(Vec::new(), |recording| recording::notes(recording, &plays));
+    parts.push(Block::Lines(notes(manifest, &subs, &rows, &fans, [others, texts(of_plays)].concat())));
+    parts.push(Block::Lines(legend(&rows, &fans, &calls)));
     if !logs.is_empty() {
-        parts.push(log::LEGEND.to_owned());
-    }
-    if !plays.is_empty() {
-        parts.push(recording::LEGEND.to_owned() + PROOF_LEGEND);
+        parts.push(Block::Lines(log::LEGEND.to_owned()));
     }
     if !loads.is_empty() {
-        parts.push(throughput::LEGEND.to_owned());
+        parts.push(Block::Lines(throughput::LEGEND.to_owned()));
     }
-    if trips::has_damage(&rows) || throughput::has_damage(&loads) || channel::has_damage(&flows) {
-        parts.push(trips::DAMAGED_LEGEND.to_owned());
+    if trips::has_damage(&rows) || throughput::has_damage(&loads) {
+        parts.push(Block::Lines(trips::DAMAGED_LEGEND.to_owned()));
     }
-    parts.retain(|part| !part.is_empty());
-    Document { blocks: parts.into_iter().map(Block::Lines).collect() }
+    if !flows.is_empty() || !plays.is_empty() {
+        parts.push(Block::Text(INTERVALS.to_owned()));
+    }
+    parts.retain(|part| !matches!(part, Block::Lines(lines) if lines.is_empty()));
+    Document { blocks: parts }
 }
 
-fn legend(
-    rows: &[trips::Row<'_>],
-    fans: &[fan_out::Rows<'_>],
-    flows: &[channel::Row<'_>],
-    calls: &[rpc::Row<'_>],
-) -> String {
-    let is_anything = !rows.is_empty() || !fans.is_empty() || !flows.is_empty() || !calls.is_empty();
+fn legend(rows: &[trips::Row<'_>], fans: &[fan_out::Rows<'_>], calls: &[rpc::Row<'_>]) -> String {
+    let is_anything = !rows.is_empty() || !fans.is_empty() || !calls.is_empty();
     let (has_rounds, has_within) =
         (fans.iter().any(|fan| fan.sub().rounds > 1), fans.iter().any(fan_out::Rows::has_within));
     let parts = [
         (trips::legend(rows, has_rounds, has_within), true),
         (trips::over_legend(rows, fans.iter().any(fan_out::Rows::has_handover)), true),
         (fan_out::LEGEND.to_owned(), !fans.is_empty()),
-        (channel::LEGEND.to_owned(), !flows.is_empty()),
         (rpc::LEGEND.to_owned(), !calls.is_empty()),
         (PROOF_LEGEND.to_owned(), is_anything),
     ];

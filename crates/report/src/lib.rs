@@ -51,6 +51,7 @@ mod runs_comparison;
 mod screen;
 mod series;
 mod throughput;
+mod times;
 mod trips;
 mod verdicts;
 
