@@ -154,6 +154,10 @@ fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
     }
     for one in &measured.topics {
         let stream = Stream::topic(&one.name);
+        trial.missed.extend(one.rate_missed.then(|| stream.clone()));
+        for (statistic, bytes) in [(Statistic::Mean, one.mean_bytes), (Statistic::Max, one.largest_bytes as f64)] {
+            trial.put_statistic(&stream, Figure::MessageBytes, statistic, bytes, None);
+        }
         for (figure, value) in [
             (Figure::OfferedRate, one.offered_hz),
             (Figure::AchievedRate, one.achieved_hz),
@@ -174,6 +178,7 @@ fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
     }
     for one in &measured.publishers {
         let stream = Stream::publisher(one.publisher);
+        trial.missed.extend(one.rate_missed.then(|| stream.clone()));
         trial.put(&stream, Figure::AchievedRate, one.achieved_hz);
         of_counts(&mut trial, &stream, &one.counts);
     }

@@ -108,6 +108,7 @@ figures! {
     Lateness = "lateness_ns", Ns, Lower, Median, "from when a message was due to when it was sent";
     Call = "call_ns", Ns, Lower, Median, "from a call of a logger to its return";
     CoreToCore = "core_to_core_ns", Ns, Neither, Median, "round trip of one cache line between the two CPUs";
+    MessageBytes = "message_bytes", Bytes, Neither, Median, "size of the messages as sent, where they differ";
     Sent = "sent", Count, Neither, Sum, "messages sent, or calls made";
     Received = "received", Count, Neither, Sum, "messages that came in time and intact, or calls that succeeded";
     Lost = "lost", Count, Lower, Sum, "messages that never came";

@@ -20,20 +20,17 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
+/// How to read the intervals below figures of all tables.
+pub const INTERVALS: &str = "\
+below figures: 95 % intervals of the median over rounds, or within the only round (runs differ by more: --rounds). n too \
+small: fewer than 6 rounds, or too few samples for an upper bound. Of losses: the least to the most of a round, in per cent of \
+those sent; of one round, or without a loss, Clopper-Pearson as if messages were lost one by one.";
+
 /// What the column of the path proof means.
 pub const PROOF_LEGEND: &str = "\
 path proof: whether the operating system shows that the payload went the way that the transport claims; secured: and
 a peer without the right credentials was refused.
 ";
-
-/// How to read the intervals below figures.
-pub const ROUNDS: &str =
-    "below figures: the interval of the median over rounds, at 95 %; n too small = fewer than 6 rounds.";
-pub const WITHIN: &str =
-    "below figures: their intervals at 95 % within this one run, by counting samples; runs differ by more (--rounds).";
-pub const SHARES: &str = "below lost: the interval of its share in per cent of those sent, at 95 %: from the least to the most of a \
-                      round; of one round, or without a loss, by Clopper and Pearson as if messages were lost one by one.";
-pub const TOO_FEW: &str = "n too small: within this run, the quantile has no upper bound at 95 %.";
 
 /// One table of everything: a line for each sub-experiment and payload, grouped by payload, with its distance from the
 /// floor; below it, whatever failed, and what the columns mean.
@@ -41,23 +38,22 @@ pub const TOO_FEW: &str = "n too small: within this run, the quantile has no upp
 /// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let (loads, flows) = (throughput::rows(&subs), channel::rows(&subs));
-    let (mut calls, logs) = (rpc::rows(&subs), log::rows(&subs));
+    let (loads, logs, mut calls) = (throughput::rows(&subs), log::rows(&subs), rpc::rows(&subs));
     calls.sort_by_key(|row| row.sub.planned.pattern == Pattern::Rpc);
-    let plays = recording::plays(&subs);
+    let flows = channel::rows(&subs, &metrics);
+    let recording = manifest.plan.recording.as_ref();
+    let plays = recording.map_or(Vec::new(), |_| recording::plays(&subs, &metrics));
+    let of_pattern = |pattern| caption(manifest, |sub| sub.pattern == pattern, "");
     let tables = [
         trips::table(caption(manifest, trips::is_of, ""), &subs, &metrics),
         fan_out::table(caption(manifest, fan_out::is_of, ", several followers"), &subs, &metrics),
+        channel::table(of_pattern(Pattern::Channel), &flows),
     ];
-    let mut blocks: Vec<Block> = tables.into_iter().filter(|table| !table.rows.is_empty()).map(Block::Table).collect();
+    let tables = tables.into_iter().chain(recording.map(|recording| recording::table(recording, &plays)));
+    let mut blocks: Vec<Block> = tables.filter(|table| !table.rows.is_empty()).map(Block::Table).collect();
     let mut parts = Vec::new();
     if !loads.is_empty() {
-        let caption = caption(manifest, |sub| sub.pattern == Pattern::Throughput, "");
-        parts.push(caption + "\n\n" + &throughput::table(&loads));
-    }
-    if !flows.is_empty() {
-        let caption = caption(manifest, |sub| sub.pattern == Pattern::Channel, "");
-        parts.push(caption + "\n\n" + &channel::table(&flows));
+        parts.push(of_pattern(Pattern::Throughput) + "\n\n" + &throughput::table(&loads));
     }
     for calls in calls.chunk_by(|a, b| a.sub.planned.pattern == b.sub.planned.pattern) {
         let pattern = calls[0].sub.planned.pattern;
@@ -66,33 +62,35 @@ pub fn all(manifest: &Manifest) -> Document {
         parts.push(caption(manifest, is_of, what) + "\n\n" + &rpc::table(calls));
     }
     if !logs.is_empty() {
-        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n\n" + &log::table(&logs));
-    }
-    if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
-        parts.push(recording::caption(recording) + "\n" + &recording::table(recording, &plays));
+        parts.push(of_pattern(Pattern::Log) + "\n\n" + &log::table(&logs));
     }
     blocks.extend(parts.drain(..).map(Block::Lines));
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
-    let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs)].concat();
-    let others = [others, recording::notes(&plays, manifest)].concat();
-    let notes = notes(manifest, &subs, &metrics, others);
+    let of_lines = |lines: Vec<String>| lines.into_iter().map(of_trial).collect::<Vec<_>>();
+    let others = [
+        of_lines(throughput::notes(&loads)),
+        channel::notes(&flows),
+        of_lines(rpc::notes(&calls)),
+        of_lines(log::notes(&logs)),
+        recording.map_or(Vec::new(), |recording| recording::notes(recording, &plays)),
+    ];
+    let notes = notes(manifest, &subs, &metrics, others.concat());
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
-    blocks.extend(intervals(&blocks, manifest.plan.rounds).map(Block::Text));
-    parts.push(legend(&flows, &calls));
+    blocks.extend(has_intervals(&blocks).then(|| Block::Text(INTERVALS.to_owned())));
+    if !calls.is_empty() {
+        parts.push(rpc::LEGEND.to_owned() + PROOF_LEGEND);
+    }
     if !logs.is_empty() {
         parts.push(log::LEGEND.to_owned());
-    }
-    if !plays.is_empty() {
-        parts.push(recording::LEGEND.to_owned() + PROOF_LEGEND);
     }
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());
     }
-    if throughput::has_damage(&loads) || channel::has_damage(&flows) {
+    if throughput::has_damage(&loads) {
         parts.push(trips::DAMAGED_LEGEND.to_owned());
     }
     parts.retain(|part| !part.is_empty());
@@ -100,33 +98,17 @@ pub fn all(manifest: &Manifest) -> Document {
     Document { blocks }
 }
 
-/// How to read the intervals of all tables, where there are any.
-fn intervals(blocks: &[Block], rounds: u32) -> Option<String> {
-    let tables = blocks.iter().filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
-    let cells: Vec<&Cell> = tables.flat_map(|table| &table.rows).flat_map(|(_, cells)| cells).collect();
-    let has = |is: fn(&Cell) -> bool| cells.iter().any(|cell| is(cell));
-    let has_any = has(|cell| matches!(cell, Cell::Number { interval: Some(_), .. }));
-    let is_unbounded = |cell: &Cell| match cell {
-        Cell::Number { interval: Some(interval), .. } => !(interval.low.is_finite() && interval.high.is_finite()),
-        cell => *cell == Cell::Missing(Missing::TooFewSamples),
-    };
-    let parts = [
-        (ROUNDS, has_any && rounds > 1),
-        (WITHIN, has_any && rounds == 1),
-        (SHARES, has(|cell| matches!(cell, Cell::Share { interval: Some(_), .. }))),
-        (TOO_FEW, rounds == 1 && has(is_unbounded)),
-    ];
-    let parts: Vec<&str> = parts.into_iter().filter(|part| part.1).map(|part| part.0).collect();
-    (!parts.is_empty()).then(|| parts.join("\n"))
+/// A note of a trial, whose mark says how grave it is.
+fn of_trial(text: String) -> Note {
+    let severity = if text.starts_with(['*', '!']) { Severity::Warning } else { Severity::Info };
+    Note { severity, kind: "trials", anchor: None, text }
 }
 
-fn legend(flows: &[channel::Row<'_>], calls: &[rpc::Row<'_>]) -> String {
-    let parts = [
-        (channel::LEGEND, !flows.is_empty()),
-        (rpc::LEGEND, !calls.is_empty()),
-        (PROOF_LEGEND, !flows.is_empty() || !calls.is_empty()),
-    ];
-    parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
+/// Whether any figure of the tables has an interval, or none as there are too few samples.
+fn has_intervals(blocks: &[Block]) -> bool {
+    let tables = blocks.iter().filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
+    let mut cells = tables.flat_map(|table| &table.rows).flat_map(|(_, cells)| cells);
+    cells.any(|cell| cell.interval().is_some() || *cell == Cell::Missing(Missing::TooFewSamples))
 }
 
 fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &str) -> String {
@@ -145,7 +127,7 @@ fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &s
 }
 
 /// Everything that is to be said, the gravest first.
-fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, others: Vec<String>) -> Vec<Note> {
+fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, trials: Vec<Note>) -> Vec<Note> {
     let mut all = Vec::new();
     let mut say = |severity, kind, anchor, text| all.push(Note { severity, kind, anchor, text });
     for line in notes::outcomes(subs.iter()) {
@@ -167,10 +149,7 @@ fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, others
             say(Severity::Info, "shared CPUs", None, format!("{}: {shared}", sub.planned.name));
         }
     }
-    for line in others {
-        let severity = if line.starts_with(['*', '!']) { Severity::Warning } else { Severity::Info };
-        say(severity, "trials", None, line);
-    }
+    trials.into_iter().for_each(|note| say(note.severity, note.kind, note.anchor, note.text));
     let cells = || subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
     if cells().any(|cell| cell.from_histogram) {
         let text = "raw samples were not kept: figures come from histograms of three digits";

@@ -3,7 +3,7 @@
 
 use crate::merged::CHANGED;
 use crate::number::{cpp, whole_or};
-use crate::throughput::percent;
+use crate::throughput::{count, percent};
 use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
@@ -43,10 +43,33 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// From top to bottom, with their address where they have one.
     pub rows: Vec<(Option<Row>, Vec<Cell>)>,
-    /// In text, a blank line stands between rows of different payloads.
-    pub has_gaps: bool,
+    /// Where a blank line stands in text.
+    pub gaps: Gaps,
     /// In text, columns stand between bars, as iceperf prints them.
     pub has_bars: bool,
+}
+
+/// Between which rows a blank line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// None.
+    Nowhere,
+    /// Those of different payloads.
+    Payloads,
+    /// Those of different payloads or sub-experiments.
+    Subs,
+}
+
+impl Gaps {
+    /// Whether one stands between these.
+    pub fn is_between(self, above: Row, row: Row) -> bool {
+        let is_other_payload = above.payload_bytes != row.payload_bytes;
+        match self {
+            Gaps::Nowhere => false,
+            Gaps::Payloads => is_other_payload,
+            Gaps::Subs => is_other_payload || above.sub != row.sub,
+        }
+    }
 }
 
 /// A column: how its numbers are written, and what they mean.
@@ -72,7 +95,8 @@ pub struct Column {
     pub most_chars: Option<usize>,
     /// Whether cells are on the right.
     pub is_right: bool,
-    /// In text, cells are blank where the row above has the same address: they name it, or are figures of all its rows.
+    /// In text, cells are blank where the row above has the same address and the same in all such columns: they name it, or
+    /// are figures of all its rows.
     pub is_merged: bool,
     /// When it is shown.
     pub show: Show,
@@ -100,6 +124,8 @@ pub enum Digits {
     Percent,
     /// Of a share, the number of events; its interval per cent.
     Events,
+    /// At least three digits, and no decimals that nobody reads.
+    Rate,
     /// Bytes in the largest unit that divides them: `1k`, `1500`.
     Size,
     /// Whole if it is, else with so many decimals.
@@ -243,7 +269,7 @@ impl Column {
         Self { show: Show::IfAny, ..self }
     }
 
-    /// Blank in text where the row above has the same address.
+    /// Blank in text where the row above is of the same thing.
     #[must_use]
     pub fn merged(self) -> Self {
         Self { is_merged: true, ..self }
@@ -275,7 +301,7 @@ impl Table {
         };
         let rows = rows.into_iter().map(|(row, cells)| (row, kept(cells))).collect();
         let columns = columns.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| column);
-        Self { title, columns: columns.collect(), rows, has_gaps: false, has_bars: false }
+        Self { title, columns: columns.collect(), rows, gaps: Gaps::Nowhere, has_bars: false }
     }
 
     /// With bars between columns.
@@ -290,9 +316,16 @@ impl Table {
         let address = |row: &(Option<Row>, Vec<Cell>)| row.0;
         let mut addresses: Vec<Row> = self.rows.iter().filter_map(address).collect();
         addresses.dedup();
-        self.has_gaps = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
+        let has_several = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
             || self.rows.windows(2).any(|two| two[0].0.is_some() && two[0].0 == two[1].0);
+        self.gaps = if has_several { Gaps::Payloads } else { Gaps::Nowhere };
         self
+    }
+
+    /// With a blank line between payloads and between sub-experiments.
+    #[must_use]
+    pub fn grouped_by_sub(self) -> Self {
+        Self { gaps: Gaps::Subs, ..self }
     }
 }
 
@@ -312,6 +345,11 @@ impl Cell {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text(text.into())
+    }
+
+    /// A number without an interval.
+    pub fn number(value: f64) -> Self {
+        Cell::Number { value, interval: None, mark: "" }
     }
 
     /// The rounds of a figure put together, with the interval over rounds, or within the only one.
@@ -372,11 +410,6 @@ impl Cell {
         value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
     }
 
-    /// A number by itself.
-    pub fn number(value: f64) -> Self {
-        Cell::Number { value, interval: None, mark: "" }
-    }
-
     /// Events of all rounds; with the interval of their share if there are any, or if `has_interval`.
     pub fn events(rounds: &[Losses], has_interval: bool) -> Self {
         let (events, of) = losses::sum(rounds);
@@ -391,6 +424,14 @@ impl Cell {
         let (events, of) = losses::sum(rounds);
         let [low, high] = bounds.interval.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         Cell::Share { events, of, interval: Some(Interval { low, high }) }
+    }
+
+    /// Its interval, if it has one.
+    pub fn interval(&self) -> Option<Interval> {
+        match self {
+            Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
+            _ => None,
+        }
     }
 
     /// With a mark before it, if it is a number.
@@ -410,6 +451,7 @@ impl Digits {
             Digits::Fixed(decimals) => format!("{value:.*}", decimals.into()),
             Digits::Integer | Digits::Events => format!("{value:.0}"),
             Digits::Percent => percent(value),
+            Digits::Rate => count(value),
             Digits::Size => display_size(value as u64),
             Digits::WholeOr(decimals) => whole_or(value, decimals.into()),
             Digits::Cpp(digits) => cpp(value, digits.into()),

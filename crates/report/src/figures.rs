@@ -70,7 +70,7 @@ fn shares(metrics: &MetricTable, row: Row) -> Vec<Line> {
     let streams = metrics.streams(row, Figure::Sent).into_iter();
     let losses = streams.map(|stream| (stream, losses(metrics, row, stream, lost)));
     let mut lines: Vec<Line> =
-        losses.map(|(stream, rounds)| share(stream, "loss_share", rounds.len(), lost(&rounds))).collect();
+        losses.map(|(stream, rounds)| share(stream, "loss_share", rounds.len(), loss(&rounds))).collect();
     for process in [Process::Leader, Process::Follower] {
         let rounds = cpu_share(metrics, row, process);
         if !rounds.is_empty() {
@@ -81,7 +81,7 @@ fn shares(metrics: &MetricTable, row: Row) -> Vec<Line> {
 }
 
 /// The share itself, as other values of the column are no shares.
-fn lost(rounds: &[Losses]) -> Cell {
+fn loss(rounds: &[Losses]) -> Cell {
     match Cell::lost(rounds) {
         Cell::Share { events, of, interval } => {
             Cell::Number { value: events as f64 / of.max(1) as f64, interval, mark: "" }

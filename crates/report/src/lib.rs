@@ -53,6 +53,7 @@ mod runs_comparison;
 mod screen;
 mod series;
 mod throughput;
+mod times;
 mod trips;
 mod verdicts;
 

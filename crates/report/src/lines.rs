@@ -10,7 +10,6 @@ use tripmeter_model::channel::{Latency, LatencyBounds, Used};
 use tripmeter_model::manifest::{Bounds, Cell};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::losses::{Losses, sum};
-use tripmeter_stats::median;
 
 /// One trial of one payload, over all rounds.
 pub struct Row<'a, T> {
@@ -56,12 +55,7 @@ impl<T> Row<'_, T> {
         self.trials.iter().copied()
     }
 
-    /// The median of a figure over the rounds.
-    pub fn of_trials(&self, figure: impl Fn(&T) -> f64) -> f64 {
-        median(&self.trials().map(figure).collect::<Vec<_>>()).unwrap_or(0.0)
-    }
-
-    /// The same of a rate, with its interval over rounds; that of one round has none.
+    /// The median of a rate over the rounds, with its interval over rounds; that of one round has none.
     pub fn rate(&self, figure: impl Fn(&T) -> f64) -> String {
         interval::figure(&self.trials().map(figure).collect::<Vec<_>>(), self.sub.rounds, None, count)
     }

@@ -81,16 +81,17 @@ impl Text {
         let mut drawn = comfy_table::Table::new();
         drawn.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
         drawn.set_header(heads(&table.columns));
-        let mut above: Option<Row> = None;
-        for (row, cells) in &table.rows {
-            let is_same = row.is_some() && *row == above;
-            if table.has_gaps && row.zip(above).is_some_and(|(row, above)| row.payload_bytes != above.payload_bytes) {
+        let mut above: Option<&(Option<Row>, Vec<Cell>)> = None;
+        for row in &table.rows {
+            let is_same = above.is_some_and(|above| is_same(&table.columns, above, row));
+            let both = above.and_then(|above| above.0).zip(row.0);
+            if both.is_some_and(|(above, row)| table.gaps.is_between(above, row)) {
                 drawn.add_row(vec![""; table.columns.len()]);
             }
-            drawn.add_row(table.columns.iter().zip(cells).map(|(column, cell)| {
+            drawn.add_row(table.columns.iter().zip(&row.1).map(|(column, cell)| {
                 if is_same && column.is_merged { String::new() } else { self.cell(column, cell, bar) }
             }));
-            above = *row;
+            above = Some(row);
         }
         for (drawn, column) in drawn.column_iter_mut().zip(&table.columns) {
             drawn.set_padding((0, 0));
@@ -146,6 +147,12 @@ fn broken(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     text.replace('?', "\n?").replace('&', "\n&").replace(" (", "\n(")
+}
+
+/// Whether two rows are of the same thing: their addresses and all that names them.
+fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row: &(Option<Row>, Vec<Cell>)) -> bool {
+    let mut cells = columns.iter().zip(above.1.iter().zip(&row.1));
+    row.0.is_some() && row.0 == above.0 && cells.all(|(column, (above, cell))| !column.is_merged || above == cell)
 }
 
 /// The heads: groups above, then titles, then units where any column of the table has one.
@@ -273,7 +280,7 @@ pub fn csv(table: &Table) -> String {
         (0..table.columns.len()).map(|index| table.rows.iter().any(|(_, cells)| is(&cells[index]))).collect()
     };
     let has_share = has(|cell| matches!(cell, Cell::Share { .. }));
-    let has_interval = has(|cell| interval_of(cell).is_some());
+    let has_interval = has(|cell| cell.interval().is_some());
     let kinds = || has_share.iter().copied().zip(has_interval.iter().copied());
     let mut writer = csv::Writer::from_writer(Vec::new());
     let heads = table.columns.iter().zip(kinds()).flat_map(|(column, (has_share, has_interval))| {
@@ -286,7 +293,7 @@ pub fn csv(table: &Table) -> String {
     for (_, cells) in &table.rows {
         let fields = cells.iter().zip(kinds()).flat_map(|(cell, (has_share, has_interval))| {
             let end = |end: Option<f64>| end.filter(|end| end.is_finite()).map_or(String::new(), |end| end.to_string());
-            let interval = interval_of(cell);
+            let interval = cell.interval();
             let of = has_share.then(|| if let Cell::Share { of, .. } = cell { of.to_string() } else { String::new() });
             let ends = has_interval
                 .then(|| [end(interval.map(|interval| interval.low)), end(interval.map(|interval| interval.high))]);
@@ -295,13 +302,6 @@ pub fn csv(table: &Table) -> String {
         let _ = writer.write_record(fields);
     }
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
-}
-
-fn interval_of(cell: &Cell) -> Option<Interval> {
-    match cell {
-        Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
-        _ => None,
-    }
 }
 
 /// A cell without format.
@@ -374,7 +374,7 @@ fn json_cell(cell: &Cell) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Digits, Missing};
+    use crate::document::Digits;
 
     fn document() -> Document {
         let number = |value, interval| Cell::Number { value, interval, mark: "" };
@@ -427,6 +427,36 @@ n        3
         assert!(text.contains("0.060..0.070") && text.contains("n too small"), "{text}");
         assert!(text.contains("\n\np50: what it is\np99: what it is\nfloor: how many times the floor\n"), "{text}");
         assert!(text.contains("\x1b[31mPATH PROOF FAILED: x\x1b[0m"), "{text}");
+    }
+
+    #[test]
+    fn what_names_several_rows_stands_in_the_first_of_them() {
+        let row = |sub| Some(Row { sub, payload_bytes: 1024, load: 0 });
+        let columns = vec![
+            Column::words("transport", "transport", "").merged(),
+            Column::words("topic", "topic", "").merged(),
+            Column::words("time", "time", ""),
+            Column::numbers("n", "n", "", Digits::Rate, ""),
+        ];
+        let cells = |transport, topic, time, n| vec![Cell::text(transport), Cell::text(topic), Cell::text(time), n];
+        let rows = vec![
+            (row(0), cells("uds", "/a", "response", Cell::number(1.0))),
+            (row(0), cells("uds", "/a", "service", Cell::Missing(Missing::NotOfThisRow))),
+            (row(0), cells("uds", "/b", "response", Cell::number(1000.0))),
+            (row(1), cells("tcp", "/b", "response", Cell::number(10.0))),
+        ];
+        let table = Table::new(String::new(), columns, rows).grouped_by_sub();
+        let expected = "\
+transport topic time        n
+-----------------------------
+uds       /a    response 1.00
+                service
+uds       /b    response 1000
+
+tcp       /b    response 10.0
+";
+        assert_eq!(Text::default().render(&Document { blocks: vec![Block::Table(table.clone())] }), expected);
+        assert_eq!(csv(&table).lines().nth(2), Some("uds,/a,service,"));
     }
 
     #[test]

@@ -375,10 +375,18 @@ impl<'a> Page<'a> {
 
     /// What keeps trials from being good; losses are among the mishaps.
     fn of_trials(&self) -> Vec<String> {
-        let (loads, flows) = (throughput::rows(self.subs), channel::rows(self.subs));
+        let (loads, flows) = (throughput::rows(self.subs), channel::rows(self.subs, self.metrics));
         let (calls, logs) = (rpc::rows(self.subs), log::rows(self.subs));
-        let plays = recording::notes(&recording::plays(self.subs), self.manifest);
-        let all = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs), plays];
+        let warnings = |notes: Vec<Note>| {
+            let grave = notes.into_iter().filter(|note| note.severity <= Severity::Warning);
+            grave.map(|note| note.text).collect::<Vec<_>>()
+        };
+        let plays =
+            self.manifest.plan.recording.as_ref().map_or(Vec::new(), |recording| {
+                recording::notes(recording, &recording::plays(self.subs, self.metrics))
+            });
+        let (flows, plays) = (warnings(channel::notes(&flows)), warnings(plays));
+        let all = [throughput::notes(&loads), flows, rpc::notes(&calls), log::notes(&logs), plays];
         let mut lines: Vec<String> = Vec::new();
         for line in all.concat() {
             if line.starts_with(['*', '!']) && !lines.contains(&line) {
