@@ -2,6 +2,7 @@
 
 use crate::table::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_stats::losses::Losses;
 
@@ -16,10 +17,30 @@ pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
     let lost: Vec<_> = lost.iter().filter_map(|figure| get(*figure)).collect();
     let of_round = |(round, sent): (&u32, &f64)| {
-        let at = |one: &crate::Rounds<'_>| one.rounds.binary_search(round).map_or(0.0, |place| one.values[place]);
+        let at = |one: &crate::Rounds<'_>| one.at(*round).unwrap_or(0.0);
         (lost.iter().map(at).sum::<f64>() as u64, *sent as u64)
     };
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
+}
+
+/// Of each round, what happened to the messages.
+pub fn counts(table: &MetricTable, row: Row, stream: &Stream) -> Vec<(u32, Counts)> {
+    let get = |figure| table.get(row, stream, figure, Statistic::Value);
+    let Some(sent) = get(Figure::Sent) else { return Vec::new() };
+    let of_round = |round: &u32| {
+        let count = |figure| get(figure).and_then(|rounds| rounds.at(*round)).unwrap_or(0.0) as u64;
+        let counts = Counts {
+            sent: count(Figure::Sent),
+            received: count(Figure::Received),
+            lost: count(Figure::Lost),
+            late: count(Figure::Late),
+            duplicated: count(Figure::Duplicated),
+            reordered: count(Figure::Reordered),
+            damaged: count(Figure::Damaged),
+        };
+        (*round, counts)
+    };
+    sent.rounds.iter().map(of_round).collect()
 }
 
 /// Of each round, the CPU time of a process as a share of one CPU.
@@ -56,6 +77,8 @@ mod tests {
         let (table, row) = (builder.build(), Row { sub: 0, payload_bytes: 16, load: 0 });
         assert_eq!(losses(&table, row, &Stream::all(), &LOST_MESSAGES), [(4, 10), (1, 10)]);
         assert!(losses(&table, row, &Stream::last(), &LOST_MESSAGES).is_empty());
+        let counts = |lost| Counts { sent: 10, lost, damaged: 1, ..Counts::default() };
+        assert_eq!(super::counts(&table, row, &Stream::all()), [(1, counts(3)), (2, counts(0))]);
         assert_eq!(cpu_share(&table, row, Process::Leader), [0.25, 0.5]);
         assert!(cpu_share(&table, row, Process::Follower).is_empty());
     }

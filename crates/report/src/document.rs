@@ -1,10 +1,11 @@
 //! What a page shows, before anyone decides how it looks: tables of typed cells, notes and facts. Views make documents,
 //! renderers ([`crate::render`]) make text of them.
 
-use crate::throughput::percent;
+use crate::number::{count, percent};
 use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
 use tripmeter_model::metric::Interval;
+use tripmeter_model::payload::display_size;
 use tripmeter_stats::losses::{self, Losses};
 use tripmeter_stats::rounds::figure_over_rounds;
 
@@ -22,12 +23,21 @@ pub enum Block {
     Table(Table),
     /// What is to be said of figures or of the run, the gravest first.
     Notes(Vec<Note>),
-    /// Facts: a word and its value each.
-    Pairs(Vec<(String, String)>),
+    /// Facts.
+    Pairs(Pairs),
     /// A paragraph.
     Text(String),
     /// Lines that stand as they are.
     Lines(String),
+}
+
+/// Facts: a word and its value each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pairs {
+    /// What they are facts of; empty if nothing stands above them.
+    pub title: String,
+    /// From top to bottom.
+    pub pairs: Vec<(String, String)>,
 }
 
 /// A table. Every row has a cell for each column.
@@ -41,6 +51,8 @@ pub struct Table {
     pub rows: Vec<(Option<Row>, Vec<Cell>)>,
     /// In text, a blank line stands between rows of different payloads.
     pub has_gaps: bool,
+    /// In text, cells are wrapped where lines would be longer than so many columns.
+    pub most_columns: Option<u16>,
 }
 
 /// A column: how its numbers are written, and what they mean.
@@ -88,6 +100,16 @@ pub enum Digits {
     Integer,
     /// Per cent of a share.
     Percent,
+    /// At least three digits, and no decimals that nobody reads.
+    Rate,
+    /// Bytes, with the suffix of a multiple of 1024.
+    Size,
+    /// The number of events of a share; its interval in per cent.
+    Events,
+    /// Per cent with its sign, e.g. of a change.
+    Change,
+    /// A p-value: three decimals, and what is less than they show.
+    PValue,
 }
 
 /// A cell. Numbers are in the unit of their figure; the column says how they are written.
@@ -124,8 +146,14 @@ pub enum Cell {
     Floor,
     /// A share of the longest bar, from 0 to 1.
     Bar(f64),
+    /// A number in a unit of its own, not that of its column.
+    InUnit(Box<Cell>, &'static str),
+    /// An interval by itself.
+    Range(Interval),
     /// Words.
     Text(String),
+    /// Words with a mark before them, as what they stand for is not good.
+    Marked(&'static str, String),
     /// No number.
     Missing(Missing),
 }
@@ -174,6 +202,13 @@ pub struct Note {
     pub anchor: Option<Row>,
     /// The whole of it: what happened, where, value against limit.
     pub text: String,
+}
+
+impl Note {
+    /// A note of a row, or of the whole.
+    pub fn new(severity: Severity, kind: &'static str, anchor: Option<Row>, text: String) -> Self {
+        Self { severity, kind, anchor, text }
+    }
 }
 
 impl Column {
@@ -231,7 +266,13 @@ impl Table {
         };
         let rows = rows.into_iter().map(|(row, cells)| (row, kept(cells))).collect();
         let columns = columns.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| column);
-        Self { title, columns: columns.collect(), rows, has_gaps: false }
+        Self { title, columns: columns.collect(), rows, has_gaps: false, most_columns: None }
+    }
+
+    /// In text, lines of at most so many columns.
+    #[must_use]
+    pub fn within(self, columns: u16) -> Self {
+        Self { most_columns: Some(columns), ..self }
     }
 
     /// With a blank line between payloads, if any of them has several rows.
@@ -253,10 +294,21 @@ impl Cell {
             Cell::Number { value, .. } => *value != 0.0,
             Cell::Share { events, .. } => *events > 0,
             Cell::Pair(both) => both.iter().any(Cell::says_something),
+            Cell::InUnit(cell, _) => cell.says_something(),
             Cell::Text(text) => !text.is_empty(),
             Cell::Bar(_) | Cell::Missing(_) => false,
-            Cell::Ratio { .. } | Cell::Floor => true,
+            Cell::Ratio { .. } | Cell::Floor | Cell::Range(_) | Cell::Marked(..) => true,
         }
+    }
+
+    /// A number without an interval.
+    pub fn number(value: f64) -> Self {
+        Cell::Number { value, interval: None, mark: "" }
+    }
+
+    /// The same of one that may be missing.
+    pub fn maybe(value: Option<f64>) -> Self {
+        value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
     }
 
     /// Words.
@@ -275,6 +327,11 @@ impl Cell {
             _ => return Cell::over(rounds.values),
         };
         Cell::Number { value: rounds.folded(), interval, mark: "" }
+    }
+
+    /// The largest of all rounds.
+    pub fn largest(rounds: Option<Rounds<'_>>) -> Self {
+        Cell::maybe(rounds.and_then(|rounds| rounds.values.iter().copied().reduce(f64::max)))
     }
 
     /// The median over rounds, with its interval if there are several.
@@ -310,7 +367,12 @@ impl Digits {
         match self {
             Digits::Fixed(decimals) => format!("{value:.*}", decimals.into()),
             Digits::Integer => format!("{value:.0}"),
-            Digits::Percent => percent(value),
+            Digits::Percent | Digits::Events => percent(value),
+            Digits::Rate => count(value),
+            Digits::Size => display_size(value as u64),
+            Digits::Change => format!("{value:+.1} %"),
+            Digits::PValue if value < 0.001 => "<0.001".to_owned(),
+            Digits::PValue => format!("{value:.3}"),
             Digits::Significant(digits) => {
                 let digits = i32::from(digits);
                 let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };

@@ -10,6 +10,31 @@ pub fn ratio(value: f64) -> String {
     if value < 99.95 { format!("x {value:.1}") } else { format!("x {value:.0}") }
 }
 
+/// At least three digits, and no decimals that nobody reads.
+pub fn count(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v if v >= 0.9995 => format!("{v:.2}"),
+        v => format!("{v:.4}"),
+    }
+}
+
+/// A share in per cent: 0 only if it is nothing at all.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0".to_owned(),
+        p if p < 0.001 => "<0.001".to_owned(),
+        p => format!("{}", (p * 1000.0).round() / 1000.0),
+    }
+}
+
+/// `1 sub-experiment`, `2 sub-experiments`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Bytes in kB of 1024 bytes: whole if they are, else with three decimals.
 pub fn kilobytes(bytes: u64) -> String {
     if bytes.is_multiple_of(1024) { (bytes / 1024).to_string() } else { format!("{:.3}", bytes as f64 / 1024.0) }
@@ -111,6 +136,13 @@ mod tests {
         for (value, text) in golden {
             assert_eq!(two_digits(value), text, "{value:?}");
         }
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_one_reads() {
+        let texts = [0.0, 0.1234, 1.234, 12.34, 99.96, 1_234_567.8].map(count);
+        assert_eq!(texts, ["0", "0.1234", "1.23", "12.3", "100", "1234568"]);
+        assert_eq!([0.0, 1e-7, 0.005, 0.123_456_7, 1.0].map(percent), ["0", "<0.001", "0.5", "12.346", "100"]);
     }
 
     #[test]
