@@ -2,7 +2,7 @@
 
 use crate::audit;
 use crate::channel;
-use crate::document::{Block, Document};
+use crate::document::{Block, Document, Note, Severity};
 use crate::fan_out;
 use crate::log;
 use crate::merged::{Merged, MergedCell};
@@ -12,10 +12,17 @@ use crate::rpc;
 use crate::series;
 use crate::throughput;
 use crate::trips;
+use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Manifest, Status};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+
+/// What stands below figures of all tables.
+const INTERVALS: &str = "\
+below figures: intervals at 95 %, over rounds or of quantiles within the only one; n too small = fewer than 6 rounds, or too \
+few samples; of a loss from the least to the most of a round, of one round or without a loss by Clopper and Pearson as if \
+messages were lost one by one";
 
 /// What the column of the path proof means.
 pub const PROOF_LEGEND: &str = "\
@@ -28,60 +35,72 @@ a peer without the right credentials was refused.
 ///
 /// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
-    let subs = Merged::of(manifest);
+    let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
     let rows = trips::rows(&subs);
-    let (fans, loads, flows) = (fan_out::rows(&subs), throughput::rows(&subs), channel::rows(&subs));
-    let (mut calls, logs) = (rpc::rows(&subs), log::rows(&subs));
+    let (fans, flows, mut calls) = (fan_out::rows(&subs), channel::rows(&subs), rpc::rows(&subs));
+    let of_pattern = |pattern: Pattern| caption(manifest, |sub| sub.pattern == pattern, "").trim_end().to_owned();
+    let loads = throughput::table(of_pattern(Pattern::Throughput), &subs, &metrics);
+    let logs = log::table(of_pattern(Pattern::Log), &subs, &metrics);
     calls.sort_by_key(|row| row.sub.planned.pattern == Pattern::Rpc);
     let plays = recording::plays(&subs);
-    let mut parts = Vec::new();
-    let others = [fans.len(), loads.len(), flows.len(), calls.len(), logs.len(), plays.len()];
-    if rows.is_empty() && others.iter().all(|count| *count == 0) {
-        parts.push("Nothing was measured.\n".to_owned());
-    }
+    let mut blocks = Vec::new();
     if !rows.is_empty() {
-        parts.push(caption(manifest, trips::is_of, "") + "\n" + &trips::table(&rows, &subs));
+        blocks.push(Block::Lines(caption(manifest, trips::is_of, "") + "\n" + &trips::table(&rows, &subs)));
     }
     if !fans.is_empty() {
         let caption = caption(manifest, fan_out::is_of, ", several followers");
-        parts.push(caption + "\n" + &fan_out::table(&fans));
+        blocks.push(Block::Lines(caption + "\n" + &fan_out::table(&fans)));
     }
-    if !loads.is_empty() {
-        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Throughput, "") + "\n" + &throughput::table(&loads));
-    }
+    let has_intervals = loads.is_some() || logs.is_some();
+    blocks.extend(loads.map(Block::Table));
     if !flows.is_empty() {
-        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Channel, "") + "\n" + &channel::table(&flows));
+        let caption = caption(manifest, |sub| sub.pattern == Pattern::Channel, "");
+        blocks.push(Block::Lines(caption + "\n" + &channel::table(&flows)));
     }
     for calls in calls.chunk_by(|a, b| a.sub.planned.pattern == b.sub.planned.pattern) {
         let pattern = calls[0].sub.planned.pattern;
         let what = if pattern == Pattern::Rpc { "" } else { ", at a rate" };
         let is_of = |sub: &SubExperiment| sub.pattern == pattern && sub.rpc.is_some();
-        parts.push(caption(manifest, is_of, what) + "\n" + &rpc::table(calls));
+        blocks.push(Block::Lines(caption(manifest, is_of, what) + "\n" + &rpc::table(calls)));
     }
-    if !logs.is_empty() {
-        parts.push(caption(manifest, |sub| sub.pattern == Pattern::Log, "") + "\n" + &log::table(&logs));
-    }
+    blocks.extend(logs.map(Block::Table));
     if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
-        parts.push(recording::caption(recording) + "\n" + &recording::table(recording, &plays));
+        blocks.push(Block::Lines(recording::caption(recording) + "\n" + &recording::table(recording, &plays)));
     }
-    let others = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs)].concat();
-    let others = [others, recording::notes(&plays, manifest)].concat();
-    parts.push(notes(manifest, &subs, &rows, &fans, others));
-    parts.push(legend(&rows, &fans, &flows, &calls));
-    if !logs.is_empty() {
-        parts.push(log::LEGEND.to_owned());
+    if blocks.is_empty() {
+        blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
+    let of_lines = |lines: Vec<String>| lines.into_iter().map(of_trial).collect::<Vec<_>>();
+    let others = [
+        throughput::notes(&subs, &metrics),
+        of_lines(channel::notes(&flows)),
+        of_lines(rpc::notes(&calls)),
+        log::notes(&subs, &metrics),
+        of_lines(recording::notes(&plays, manifest)),
+    ];
+    let notes = notes(manifest, &subs, &rows, &fans, [series::notes(&subs, &metrics), others.concat()]);
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    let mut legends = vec![legend(&rows, &fans, &flows, &calls)];
     if !plays.is_empty() {
-        parts.push(recording::LEGEND.to_owned() + PROOF_LEGEND);
+        legends.push(recording::LEGEND.to_owned() + PROOF_LEGEND);
     }
-    if !loads.is_empty() {
-        parts.push(throughput::LEGEND.to_owned());
+    if trips::has_damage(&rows) || channel::has_damage(&flows) {
+        legends.push(trips::DAMAGED_LEGEND.to_owned());
     }
-    if trips::has_damage(&rows) || throughput::has_damage(&loads) || channel::has_damage(&flows) {
-        parts.push(trips::DAMAGED_LEGEND.to_owned());
+    legends.retain(|legend| !legend.is_empty());
+    blocks.extend(legends.into_iter().map(Block::Lines));
+    if has_intervals {
+        blocks.push(Block::Text(INTERVALS.to_owned()));
     }
-    parts.retain(|part| !part.is_empty());
-    Document { blocks: parts.into_iter().map(Block::Lines).collect() }
+    Document { blocks }
+}
+
+/// A note of a trial, whose mark says how grave it is.
+fn of_trial(line: String) -> Note {
+    let severity = if line.starts_with(['*', '!']) { Severity::Warning } else { Severity::Info };
+    Note::new(severity, "trials", None, line)
 }
 
 fn legend(
@@ -124,44 +143,50 @@ fn notes(
     subs: &[Merged<'_>],
     rows: &[trips::Row<'_>],
     fans: &[fan_out::Rows<'_>],
-    others: Vec<String>,
-) -> String {
+    [series, trials]: [Vec<Note>; 2],
+) -> Vec<Note> {
     let cells: Vec<(&Merged<'_>, &MergedCell<'_>)> =
         rows.iter().map(|row| (row.sub, &row.cell)).chain(fans.iter().map(|fan| (fan.sub(), &fan.cell))).collect();
-    let mut lines = notes::outcomes(subs.iter());
+    let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
+    let mut notes: Vec<Note> =
+        notes::outcomes(subs.iter()).into_iter().map(note(Severity::Error, "failed or not run")).collect();
     let mut reasons: Vec<&str> = Vec::new();
     for reason in cells.iter().flat_map(|(_, cell)| cell.shortfalls()) {
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
     }
-    lines.extend(reasons.iter().map(|reason| format!("* fewer samples than planned: {reason}")));
+    let short = reasons.iter().map(|reason| format!("* fewer samples than planned: {reason}"));
+    notes.extend(short.map(note(Severity::Warning, "fewer samples than planned")));
     let odd = cells.iter().filter(|(_, cell)| notes::odd(&cell.counts()));
-    lines.extend(odd.map(|(sub, cell)| notes::mishap_line(sub, cell)));
-    for (sub, cell) in &cells {
+    let odd = odd.map(|(sub, cell)| notes::mishap_line(sub, cell));
+    notes.extend(odd.map(note(Severity::Warning, "lost or out of order")));
+    let no_arrival = cells.iter().filter_map(|(sub, cell)| {
         let missing: u64 = cell.cells.iter().map(|cell| cell.one_way_missing).sum();
-        if missing > 0 {
-            let (name, size) = (&sub.planned.name, display_size(cell.payload_bytes));
-            lines.push(format!("{name} at {size}: {missing} of {} samples have no latency one way", cell.samples()));
-        }
-    }
-    lines.extend(subs.iter().flat_map(notes::handovers));
-    lines.extend(subs.iter().flat_map(series::notes));
+        let (name, size) = (&sub.planned.name, display_size(cell.payload_bytes));
+        let text = || format!("{name} at {size}: {missing} of {} samples have no latency one way", cell.samples());
+        (missing > 0).then(text)
+    });
+    notes.extend(no_arrival.map(note(Severity::Info, "no latency one way")));
+    notes.extend(subs.iter().flat_map(notes::handovers).map(note(Severity::Info, "core-to-core latency changed")));
+    notes.extend(series);
     let several = subs.iter().filter(|sub| sub.planned.is_fan_out());
-    lines.extend(several.filter_map(|sub| {
+    let shared = several.filter_map(|sub| {
         let shared = manifest.plan.shared_processors(sub.planned)?;
         Some(format!("{}: {shared}", sub.planned.name))
-    }));
-    lines.extend(others);
+    });
+    notes.extend(shared.map(note(Severity::Info, "shared CPUs")));
+    notes.extend(trials);
     let cells_of =
         |sub: &Merged<'_>| sub.results.iter().any(|result| result.cells.iter().any(|cell| cell.from_histogram));
-    if subs.iter().any(cells_of) {
-        lines.push("raw samples were not kept: figures come from histograms of three digits".to_owned());
-    }
-    lines.extend(audit::note(manifest));
-    let by_name = |left_out| if manifest.plan.missing.contains(left_out) { "MISSING" } else { "left out" };
-    lines.extend(manifest.plan.left_out.iter().map(|left_out| format!("{}: {left_out}", by_name(left_out))));
-    lines.into_iter().map(|line| line + "\n").collect()
+    let histograms = "raw samples were not kept: figures come from histograms of three digits";
+    notes.extend(subs.iter().any(cells_of).then(|| note(Severity::Info, "histograms")(histograms.to_owned())));
+    notes.extend(audit::note(manifest).map(note(Severity::Info, "machine")));
+    notes.extend(manifest.plan.left_out.iter().map(|left_out| match manifest.plan.missing.contains(left_out) {
+        true => note(Severity::Warning, "missing")(format!("MISSING: {left_out}")),
+        false => note(Severity::Info, "left out")(format!("left out: {left_out}")),
+    }));
+    notes
 }
 
 #[cfg(test)]

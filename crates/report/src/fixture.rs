@@ -1,5 +1,6 @@
 //! Manifests made by hand, for tests.
 
+use crate::document::{Block, Document};
 use crate::render::Text;
 use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
@@ -142,7 +143,18 @@ pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
     rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// The table of everything as it is printed.
+/// The table of everything as [`text()`] has it.
 pub fn all(manifest: &Manifest) -> String {
-    Text { has_intervals: true, has_help: true, is_coloured: false }.render(&crate::all::all(manifest))
+    text(&crate::all::all(manifest))
+}
+
+/// A document as it is printed, but that each note is one line.
+pub fn text(document: &Document) -> String {
+    let mut document = document.clone();
+    for block in &mut document.blocks {
+        if let Block::Notes(notes) = block {
+            *block = Block::Lines(notes.iter().map(|note| format!("{}\n", note.text)).collect());
+        }
+    }
+    Text { has_intervals: true, has_help: true, is_coloured: false }.render(&document)
 }

@@ -1,10 +1,12 @@
 //! iceperf's own table, one for each sub-experiment.
 
+use crate::document::Note;
 use crate::interval::TOO_SMALL;
 use crate::merged::{Merged, MergedCell, mean};
 use crate::notes;
 use crate::number::{kilobytes, two_digits};
 use crate::series;
+use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
@@ -19,11 +21,13 @@ use tripmeter_stats::rounds::figure_over_rounds;
 /// iceoryx 2.0.3, `iceoryx_examples/iceperf/iceperf_leader.cpp`, `doMeasurement`.
 pub fn iceperf(manifest: &Manifest) -> String {
     let subs = Merged::of(manifest);
-    let tables: Vec<_> = subs.iter().filter(|sub| !sub.planned.added_as_floor).map(table).collect();
+    let metrics = MetricTable::of(manifest);
+    let shown = (0..).zip(&subs).filter(|(_, sub)| !sub.planned.added_as_floor);
+    let tables: Vec<_> = shown.map(|(index, sub)| table(sub, series::notes_of(index, sub, &metrics))).collect();
     if tables.is_empty() { "Nothing was measured.\n".to_owned() } else { tables.join("\n") }
 }
 
-fn table(sub: &Merged<'_>) -> String {
+fn table(sub: &Merged<'_>, series: Vec<Note>) -> String {
     let mut lines = vec![
         format!("****** {:^18} ********", sub.planned.title),
         String::new(),
@@ -52,6 +56,7 @@ fn table(sub: &Merged<'_>) -> String {
     }
     lines.push(String::new());
     lines.extend(notes(sub, &cells));
+    lines.extend(series.into_iter().map(|note| note.text));
     lines.join("\n") + "\n"
 }
 
@@ -92,7 +97,6 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<String> {
     lines.extend(with_mishaps.map(|cell| notes::mishap_line(sub, cell)));
     lines.extend(cells.iter().filter_map(|cell| notes::all_lost(sub, cell)));
     lines.extend(notes::handovers(sub));
-    lines.extend(series::notes(sub));
     lines
 }
 

@@ -342,7 +342,11 @@ impl<'a> Page<'a> {
             ),
             (Severity::Warning, "trials", self.of_trials()),
             (Severity::Info, "core-to-core latency changed", subs.iter().flat_map(notes::handovers).collect()),
-            (Severity::Info, "samples in their order", subs.iter().flat_map(series::notes).collect()),
+            (
+                Severity::Info,
+                series::KIND,
+                series::notes(subs, self.metrics).into_iter().map(|note| note.text).collect(),
+            ),
             (
                 Severity::Info,
                 "shared CPUs",
@@ -375,13 +379,23 @@ impl<'a> Page<'a> {
 
     /// What keeps trials from being good; losses are among the mishaps.
     fn of_trials(&self) -> Vec<String> {
-        let (loads, flows) = (throughput::rows(self.subs), channel::rows(self.subs));
-        let (calls, logs) = (rpc::rows(self.subs), log::rows(self.subs));
-        let plays = recording::notes(&recording::plays(self.subs), self.manifest);
-        let all = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs), plays];
+        let (subs, metrics) = (self.subs, self.metrics);
+        let grave = |notes: Vec<Note>| -> Vec<String> {
+            notes.into_iter().filter(|note| note.severity < Severity::Info).map(|note| note.text).collect()
+        };
+        let marked = |lines: Vec<String>| -> Vec<String> {
+            lines.into_iter().filter(|line| line.starts_with(['*', '!'])).collect()
+        };
+        let all = [
+            grave(throughput::notes(subs, metrics)),
+            marked(channel::notes(&channel::rows(subs))),
+            marked(rpc::notes(&rpc::rows(subs))),
+            grave(log::notes(subs, metrics)),
+            marked(recording::notes(&recording::plays(subs), self.manifest)),
+        ];
         let mut lines: Vec<String> = Vec::new();
         for line in all.concat() {
-            if line.starts_with(['*', '!']) && !lines.contains(&line) {
+            if !lines.contains(&line) {
                 lines.push(line);
             }
         }
@@ -390,7 +404,7 @@ impl<'a> Page<'a> {
 }
 
 fn counted(count: u32, noun: &str) -> String {
-    crate::grid::counted(count as usize, noun)
+    crate::number::counted(count as usize, noun)
 }
 
 fn load_text(load: OfferedLoad) -> String {

@@ -15,9 +15,12 @@ use crate::lines::Row;
 use crate::merged::Merged;
 use crate::throughput::count as rate;
 use crate::{channel, log, rpc};
+use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
 use tripmeter_model::channel::Latency;
+use tripmeter_model::figure::{self, Statistic};
 use tripmeter_model::manifest::{Manifest, Verdict};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::rpc::Mode;
 use tripmeter_stats::rounds::figure_over_rounds;
 
@@ -59,7 +62,8 @@ pub fn drawings(results: &[Results<'_>], options: &Options) -> Vec<Drawing> {
         let calls = || calls.iter().filter(|row| row.sub.planned.pattern == Pattern::Rpc);
         figures[1].extend(calls().map(|row| of_rpc(folder, row)));
         figures[2].extend(calls().filter_map(|row| queries(folder, row)));
-        figures[3].extend(log::rows(&subs).iter().map(|row| of_log(folder, row)));
+        let metrics = MetricTable::of(one.manifest);
+        figures[3].extend(log::rows(&subs, &metrics).into_iter().map(|row| of_log(folder, &subs, &metrics, row)));
     }
     let [channel, rpc, queries, log] = figures.map(|figures| {
         figures.into_iter().filter(|figure| figure.values.iter().any(|value| value.is_finite())).collect::<Vec<_>>()
@@ -176,13 +180,15 @@ fn queries(folder: usize, row: &Row<'_, tripmeter_model::rpc::RpcTrial>) -> Opti
     })
 }
 
-fn of_log(folder: usize, row: &log::Row<'_>) -> Figure {
-    let rounds = row.logs().count().max(1) as u64;
+fn of_log(folder: usize, subs: &[Merged<'_>], metrics: &MetricTable, row: tripmeter_analysis::Row) -> Figure {
+    let of = |statistic| metrics.get(row, &Stream::all(), figure::Figure::Call, statistic);
+    let values = |statistic| of(statistic).map_or(&[][..], |rounds| rounds.values);
+    let calls = values(Statistic::N);
     Figure {
-        values: row.of_calls(|calls| calls.mean),
-        samples: vec![row.calls() / rounds],
+        values: values(Statistic::Mean).to_vec(),
+        samples: vec![calls.iter().sum::<f64>() as u64 / calls.len().max(1) as u64],
         factors: String::new(),
-        ..Figure::new(folder, row.sub, row.payload_bytes())
+        ..Figure::new(folder, &subs[row.sub as usize], row.payload_bytes)
     }
 }
 
