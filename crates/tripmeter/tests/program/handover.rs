@@ -70,7 +70,8 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
         assert_eq!(rows(&set_aside, "1024,"), MESSAGES);
         assert!(set_aside.with_extension("hlog").exists());
     }
-    let note = finished.stdout.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the hand-over"));
+    let text = finished.unwrapped();
+    let note = text.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the hand-over"));
     assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
 }
 

@@ -300,6 +300,11 @@ impl Finished {
         self
     }
 
+    /// Standard output with each note and paragraph on one line.
+    pub fn unwrapped(&self) -> String {
+        self.stdout.replace("\n  ", " ")
+    }
+
     /// Neither a name nor a process of this run is left.
     #[track_caller]
     pub fn clean(self) -> Self {
