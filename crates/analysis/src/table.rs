@@ -55,21 +55,19 @@ impl Rounds<'_> {
         }
     }
 
+    /// The value of a round that has it.
+    pub fn at(&self, round: u32) -> Option<f64> {
+        Some(self.values[self.rounds.binary_search(&round).ok()?])
+    }
+
     /// The median over the rounds, with its interval.
     pub fn estimate(&self) -> Option<Estimate> {
         figure_over_rounds(self.values)
     }
 
-    /// The value of a round.
-    pub fn at(&self, round: u32) -> Option<f64> {
-        self.rounds.binary_search(&round).ok().map(|place| self.values[place])
-    }
-
     /// The values of the rounds that both have.
     pub fn paired(&self, other: &Rounds<'_>) -> Vec<(f64, f64)> {
-        let place = |round: &u32| other.rounds.binary_search(round).ok();
-        let both = self.rounds.iter().zip(self.values).filter_map(|(round, value)| Some((*value, place(round)?)));
-        both.map(|(value, place)| (value, other.values[place])).collect()
+        self.rounds.iter().zip(self.values).filter_map(|(round, value)| Some((*value, other.at(*round)?))).collect()
     }
 }
 

@@ -1,23 +1,11 @@
 //! One page of everything: a table for each kind of sub-experiment, what is to be said of them, and what columns mean.
 
-use crate::audit;
-use crate::channel;
-use crate::document::{Block, Cell, Document, Missing, Note, Severity};
-use crate::fan_out;
-use crate::log;
+use crate::document::{Block, Cell, Document, Missing};
 use crate::merged::Merged;
-use crate::notes;
-use crate::recording;
-use crate::rpc;
-use crate::series;
-use crate::throughput;
-use crate::trips;
-use tripmeter_analysis::{MetricTable, Row};
+use crate::{channel, fan_out, log, recording, rpc, run_notes, throughput, trips};
+use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
-use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, Status};
-use tripmeter_model::metric::Stream;
-use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
 /// How to read the intervals below figures of all tables.
@@ -38,7 +26,7 @@ a peer without the right credentials was refused.
 /// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let (loads, logs, mut calls) = (throughput::rows(&subs), log::rows(&subs), rpc::rows(&subs));
+    let mut calls = rpc::rows(&subs);
     calls.sort_by_key(|row| row.sub.planned.pattern == Pattern::Rpc);
     let flows = channel::rows(&subs, &metrics);
     let recording = manifest.plan.recording.as_ref();
@@ -47,61 +35,32 @@ pub fn all(manifest: &Manifest) -> Document {
     let tables = [
         trips::table(caption(manifest, trips::is_of, ""), &subs, &metrics),
         fan_out::table(caption(manifest, fan_out::is_of, ", several followers"), &subs, &metrics),
+        throughput::table(of_pattern(Pattern::Throughput), &subs, &metrics),
         channel::table(of_pattern(Pattern::Channel), &flows),
+        log::table(of_pattern(Pattern::Log), &subs, &metrics),
     ];
     let tables = tables.into_iter().chain(recording.map(|recording| recording::table(recording, &plays)));
     let mut blocks: Vec<Block> = tables.filter(|table| !table.rows.is_empty()).map(Block::Table).collect();
-    let mut parts = Vec::new();
-    if !loads.is_empty() {
-        parts.push(of_pattern(Pattern::Throughput) + "\n\n" + &throughput::table(&loads));
-    }
     for calls in calls.chunk_by(|a, b| a.sub.planned.pattern == b.sub.planned.pattern) {
         let pattern = calls[0].sub.planned.pattern;
         let what = if pattern == Pattern::Rpc { "" } else { ", at a rate" };
         let is_of = |sub: &SubExperiment| sub.pattern == pattern && sub.rpc.is_some();
-        parts.push(caption(manifest, is_of, what) + "\n\n" + &rpc::table(calls));
+        blocks.push(Block::Lines(caption(manifest, is_of, what) + "\n\n" + &rpc::table(calls)));
     }
-    if !logs.is_empty() {
-        parts.push(of_pattern(Pattern::Log) + "\n\n" + &log::table(&logs));
-    }
-    blocks.extend(parts.drain(..).map(Block::Lines));
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
-    let of_lines = |lines: Vec<String>| lines.into_iter().map(of_trial).collect::<Vec<_>>();
-    let others = [
-        of_lines(throughput::notes(&loads)),
-        channel::notes(&flows),
-        of_lines(rpc::notes(&calls)),
-        of_lines(log::notes(&logs)),
-        recording.map_or(Vec::new(), |recording| recording::notes(recording, &plays)),
-    ];
-    let notes = notes(manifest, &subs, &metrics, others.concat());
+    let mut notes = [run_notes::outcomes(&subs), trips::notes(&subs, &metrics)].concat();
+    notes.extend(run_notes::of_run(manifest, &subs, &metrics));
+    notes.sort_by_key(|note| note.severity);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
     blocks.extend(has_intervals(&blocks).then(|| Block::Text(INTERVALS.to_owned())));
     if !calls.is_empty() {
-        parts.push(rpc::LEGEND.to_owned() + PROOF_LEGEND);
+        blocks.push(Block::Lines(rpc::LEGEND.to_owned() + PROOF_LEGEND));
     }
-    if !logs.is_empty() {
-        parts.push(log::LEGEND.to_owned());
-    }
-    if !loads.is_empty() {
-        parts.push(throughput::LEGEND.to_owned());
-    }
-    if throughput::has_damage(&loads) {
-        parts.push(trips::DAMAGED_LEGEND.to_owned());
-    }
-    parts.retain(|part| !part.is_empty());
-    blocks.extend(parts.into_iter().map(Block::Lines));
     Document { blocks }
-}
-
-/// A note of a trial, whose mark says how grave it is.
-fn of_trial(text: String) -> Note {
-    let severity = if text.starts_with(['*', '!']) { Severity::Warning } else { Severity::Info };
-    Note { severity, kind: "trials", anchor: None, text }
 }
 
 /// Whether any figure of the tables has an interval, or none as there are too few samples.
@@ -124,80 +83,6 @@ fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &s
         text += &format!("; {rounds} rounds: median over rounds, max of all, n and lost are totals");
     }
     text
-}
-
-/// Everything that is to be said, the gravest first.
-fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, trials: Vec<Note>) -> Vec<Note> {
-    let mut all = Vec::new();
-    let mut say = |severity, kind, anchor, text| all.push(Note { severity, kind, anchor, text });
-    for line in notes::outcomes(subs.iter()) {
-        say(Severity::Error, "failed or not run", None, line);
-    }
-    of_trips(subs, metrics, &mut say);
-    for (index, sub) in (0..).zip(subs) {
-        for cell in sub.payloads() {
-            let row = metrics.only_row(index, cell.payload_bytes);
-            let line = notes::handover(sub, &cell);
-            line.into_iter().for_each(|line| say(Severity::Info, "core-to-core latency changed", row, line));
-        }
-    }
-    for line in subs.iter().flat_map(series::notes) {
-        say(Severity::Info, "samples in their order", None, line);
-    }
-    for sub in subs.iter().filter(|sub| sub.planned.is_fan_out()) {
-        if let Some(shared) = manifest.plan.shared_processors(sub.planned) {
-            say(Severity::Info, "shared CPUs", None, format!("{}: {shared}", sub.planned.name));
-        }
-    }
-    trials.into_iter().for_each(|note| say(note.severity, note.kind, note.anchor, note.text));
-    let cells = || subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
-    if cells().any(|cell| cell.from_histogram) {
-        let text = "raw samples were not kept: figures come from histograms of three digits";
-        say(Severity::Info, "histograms", None, text.to_owned());
-    }
-    audit::note(manifest).into_iter().for_each(|line| say(Severity::Info, "machine", None, line));
-    for left_out in &manifest.plan.left_out {
-        match manifest.plan.missing.contains(left_out) {
-            true => say(Severity::Warning, "missing", None, format!("MISSING: {left_out}")),
-            false => say(Severity::Info, "left out", None, format!("left out: {left_out}")),
-        }
-    }
-    all.sort_by_key(|note| note.severity);
-    all
-}
-
-/// The same of round trips.
-fn of_trips(
-    subs: &[Merged<'_>],
-    metrics: &MetricTable,
-    say: &mut impl FnMut(Severity, &'static str, Option<Row>, String),
-) {
-    let rows = [trips::rows(subs, metrics, trips::is_of), trips::rows(subs, metrics, fan_out::is_of)].concat();
-    let sub = |row: &Row| &subs[row.sub as usize];
-    let mut reasons: Vec<&str> = Vec::new();
-    let cells: Vec<_> = rows.iter().map(|row| (row, sub(row), sub(row).payload(row.payload_bytes))).collect();
-    for reason in cells.iter().flat_map(|(_, _, cell)| cell.shortfalls()) {
-        if !reasons.contains(&reason) {
-            reasons.push(reason);
-        }
-    }
-    for reason in reasons {
-        let text = format!("* fewer samples than planned: {reason}");
-        say(Severity::Warning, "fewer samples than planned", None, text);
-    }
-    for (row, sub, cell) in cells.iter().filter(|(_, _, cell)| notes::odd(&cell.counts())) {
-        say(Severity::Warning, "lost or out of order", Some(**row), notes::mishap_line(sub, cell));
-    }
-    for row in &rows {
-        let missing = metrics.get(*row, &Stream::all(), Figure::OneWayMissing, Statistic::Value);
-        let missing = missing.map_or(0.0, |missing| missing.folded());
-        if missing > 0.0 {
-            let (name, size) = (&sub(row).planned.name, display_size(row.payload_bytes));
-            let samples = trips::samples(metrics, *row);
-            let text = format!("{name} at {size}: {missing} of {samples} samples have no latency one way");
-            say(Severity::Info, "no latency one way", Some(*row), text);
-        }
-    }
 }
 
 #[cfg(test)]

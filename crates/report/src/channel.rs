@@ -338,7 +338,12 @@ pub mod tests {
         ] {
             assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }
-        assert!(text.contains("transport: with several followers, response and service end when the last of them has the message"), "{text}");
+        assert!(
+            text.contains(
+                "transport: with several followers, response and service end when the last of them has the message"
+            ),
+            "{text}"
+        );
         assert!(!text.contains("service to 16") && !text.contains("rtt of last"), "{text}");
     }
 

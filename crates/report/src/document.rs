@@ -2,8 +2,7 @@
 //! renderers ([`crate::render`]) make text of them.
 
 use crate::merged::CHANGED;
-use crate::number::{cpp, whole_or};
-use crate::throughput::{count, percent};
+use crate::number::{count, cpp, percent, whole_or};
 use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
@@ -26,12 +25,21 @@ pub enum Block {
     Table(Table),
     /// What is to be said of figures or of the run, the gravest first.
     Notes(Vec<Note>),
-    /// Facts: a word and its value each.
-    Pairs(Vec<(String, String)>),
+    /// Facts.
+    Pairs(Pairs),
     /// A paragraph.
     Text(String),
     /// Lines that stand as they are.
     Lines(String),
+}
+
+/// Facts: a word and its value each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pairs {
+    /// What they are facts of; empty if nothing stands above them.
+    pub title: String,
+    /// From top to bottom.
+    pub pairs: Vec<(String, String)>,
 }
 
 /// A table. Every row has a cell for each column.
@@ -47,6 +55,8 @@ pub struct Table {
     pub gaps: Gaps,
     /// In text, columns stand between bars, as iceperf prints them.
     pub has_bars: bool,
+    /// In text, cells are wrapped where lines would be longer than so many columns.
+    pub most_columns: Option<u16>,
 }
 
 /// Between which rows a blank line stands.
@@ -132,6 +142,10 @@ pub enum Digits {
     WholeOr(u8),
     /// So many significant digits, as C++ streams write them: `1.6e+02`.
     Cpp(u8),
+    /// Per cent with its sign, e.g. of a change.
+    Change,
+    /// A p-value: three decimals, and what is less than they show.
+    PValue,
 }
 
 /// A cell. Numbers are in the unit of their figure; the column says how they are written.
@@ -168,8 +182,14 @@ pub enum Cell {
     Floor,
     /// A share of the longest bar, from 0 to 1.
     Bar(f64),
+    /// A number in a unit of its own, not that of its column.
+    InUnit(Box<Cell>, &'static str),
+    /// An interval by itself.
+    Range(Interval),
     /// Words.
     Text(String),
+    /// Words with a mark before them, as what they stand for is not good.
+    Marked(&'static str, String),
     /// No number.
     Missing(Missing),
 }
@@ -238,6 +258,13 @@ pub struct Note {
     pub text: String,
 }
 
+impl Note {
+    /// A note of a row, or of the whole.
+    pub fn new(severity: Severity, kind: &'static str, anchor: Option<Row>, text: String) -> Self {
+        Self { severity, kind, anchor, text }
+    }
+}
+
 impl Column {
     /// Of words, on the left.
     pub fn words(id: &str, title: &str, help: &'static str) -> Self {
@@ -301,13 +328,20 @@ impl Table {
         };
         let rows = rows.into_iter().map(|(row, cells)| (row, kept(cells))).collect();
         let columns = columns.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| column);
-        Self { title, columns: columns.collect(), rows, gaps: Gaps::Nowhere, has_bars: false }
+        let columns = columns.collect();
+        Self { title, columns, rows, gaps: Gaps::Nowhere, has_bars: false, most_columns: None }
     }
 
     /// With bars between columns.
     #[must_use]
     pub fn with_bars(self) -> Self {
         Self { has_bars: true, ..self }
+    }
+
+    /// In text, lines of at most so many columns.
+    #[must_use]
+    pub fn within(self, columns: u16) -> Self {
+        Self { most_columns: Some(columns), ..self }
     }
 
     /// With a blank line between payloads, if any of them has several rows.
@@ -336,10 +370,16 @@ impl Cell {
             Cell::Number { value, .. } => *value != 0.0,
             Cell::Share { events, .. } => *events > 0,
             Cell::Pair(both) => both.iter().any(Cell::says_something),
+            Cell::InUnit(cell, _) => cell.says_something(),
             Cell::Text(text) => !text.is_empty(),
             Cell::Bar(_) | Cell::Missing(_) => false,
-            Cell::Ratio { .. } | Cell::Floor => true,
+            Cell::Ratio { .. } | Cell::Floor | Cell::Range(_) | Cell::Marked(..) => true,
         }
+    }
+
+    /// The same of one that may be missing.
+    pub fn maybe(value: Option<f64>) -> Self {
+        value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
     }
 
     /// Words.
@@ -406,8 +446,7 @@ impl Cell {
 
     /// The largest of the rounds.
     pub fn largest(each: &Each) -> Self {
-        let value = each.values.iter().copied().reduce(f64::max);
-        value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
+        Cell::maybe(each.values.iter().copied().reduce(f64::max))
     }
 
     /// Events of all rounds; with the interval of their share if there are any, or if `has_interval`.
@@ -430,6 +469,7 @@ impl Cell {
     pub fn interval(&self) -> Option<Interval> {
         match self {
             Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
+            Cell::InUnit(cell, _) => cell.interval(),
             _ => None,
         }
     }
@@ -455,6 +495,9 @@ impl Digits {
             Digits::Size => display_size(value as u64),
             Digits::WholeOr(decimals) => whole_or(value, decimals.into()),
             Digits::Cpp(digits) => cpp(value, digits.into()),
+            Digits::Change => format!("{value:+.1} %"),
+            Digits::PValue if value < 0.001 => "<0.001".to_owned(),
+            Digits::PValue => format!("{value:.3}"),
             Digits::Significant(digits) => {
                 let digits = i32::from(digits);
                 let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };

@@ -4,7 +4,6 @@ use crate::interval;
 use crate::merged::{Merged, MergedCell, largest};
 use crate::number::micros;
 use crate::throughput::{count, share_interval};
-use crate::trips::DAMAGED_HEADER;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::channel::{Latency, LatencyBounds, Used};
 use tripmeter_model::manifest::{Bounds, Cell};
@@ -117,7 +116,7 @@ pub fn draw<const N: usize>(header: [&str; N], words: &[usize], rows: &[Lines<N>
     let mut header = header.to_vec();
     let damaged = rows.iter().any(|row| row.damaged > 0);
     if damaged {
-        header.insert(N - 1, DAMAGED_HEADER);
+        header.insert(N - 1, "damaged\n[n]");
     }
     let width = header.len();
     table.set_header(header);

@@ -1,11 +1,10 @@
 //! Text, Markdown, CSV and JSON of a document.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Pairs, Severity, Table};
 use crate::interval::TOO_SMALL;
-use crate::number::ratio;
-use crate::throughput::percent;
-use comfy_table::{CellAlignment, LineStyle, presets};
-use serde_json::{Map, Value, json};
+use crate::number::{percent, ratio};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
+use serde_json::{Value, json};
 use tripmeter_analysis::Row;
 use tripmeter_model::metric::Interval;
 
@@ -66,9 +65,10 @@ impl Text {
         if !table.title.is_empty() {
             text.insert_str(0, &format!("{}\n\n", table.title));
         }
-        if self.has_help {
-            text += "\n";
-            text.extend(helps(&table.columns).map(|(title, help)| self.wrapped(&format!("{title}: {help}")) + "\n"));
+        let helps = helps(&table.columns).filter(|_| self.has_help);
+        let helps: String = helps.map(|(title, help)| self.wrapped(&format!("{title}: {help}")) + "\n").collect();
+        if !helps.is_empty() {
+            text += &format!("\n{helps}");
         }
         text
     }
@@ -81,6 +81,9 @@ impl Text {
         let mut drawn = comfy_table::Table::new();
         drawn.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
         drawn.set_header(heads(&table.columns));
+        if let Some(most) = table.most_columns {
+            drawn.set_content_arrangement(ContentArrangement::Dynamic).set_width(most);
+        }
         let mut above: Option<&(Option<Row>, Vec<Cell>)> = None;
         for row in &table.rows {
             let is_same = above.is_some_and(|above| is_same(&table.columns, above, row));
@@ -185,7 +188,7 @@ fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
 fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
     let number = |value: f64| column.digits.write(value / column.divisor);
     let ends = |interval: &Interval, write: &dyn Fn(f64) -> String| {
-        if interval.low.is_finite() && interval.high.is_finite() {
+        if is_bounded(interval) {
             format!("{}..{}", write(interval.low), write(interval.high))
         } else {
             TOO_SMALL.to_owned()
@@ -203,6 +206,11 @@ fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
             let interval = interval.as_ref().map(|interval| ends(interval, &number));
             (number(*events as f64 / (*of).max(1) as f64), interval)
         }
+        Cell::InUnit(cell, unit) => {
+            let (number, interval) = texts(&Column { divisor: 1.0, ..column.clone() }, cell, bar);
+            (format!("{number} {unit}"), interval)
+        }
+        Cell::Range(interval) => (ends(interval, &number), None),
         Cell::Pair(both) => {
             let one = |column: &Column, cell| {
                 let (number, interval) = texts(column, cell, bar);
@@ -222,15 +230,22 @@ fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
         Cell::Floor => ("floor".to_owned(), None),
         Cell::Bar(share) => ("▇".repeat((share.clamp(0.0, 1.0) * bar as f64).round() as usize), None),
         Cell::Text(text) => (text.clone(), None),
+        Cell::Marked(mark, text) => (format!("{mark}{text}"), None),
         Cell::Missing(Missing::NotOfThisRow) => (String::new(), None),
         Cell::Missing(Missing::TooFewSamples) => (TOO_SMALL.to_owned(), None),
         Cell::Missing(missing) => (format!("{}-", missing.mark()), None),
     }
 }
 
-fn pairs_text(pairs: &[(String, String)]) -> String {
-    let width = pairs.iter().map(|(word, _)| word.chars().count()).max().unwrap_or(0);
-    pairs.iter().map(|(word, value)| format!("{word:width$}  {value}\n")).collect()
+fn is_bounded(interval: &Interval) -> bool {
+    interval.low.is_finite() && interval.high.is_finite()
+}
+
+fn pairs_text(Pairs { title, pairs }: &Pairs) -> String {
+    let width = pairs.iter().map(|(word, _)| word.chars().count() + 1).max().unwrap_or(0);
+    let (title, indent) = if title.is_empty() { (String::new(), "") } else { (format!("{title}\n"), "  ") };
+    let line = |(word, value): &(String, String)| format!("{indent}{:width$} {value}\n", format!("{word}:"));
+    title + &pairs.iter().map(line).collect::<String>()
 }
 
 /// Markdown: tables with the units in their heads, then what the columns mean.
@@ -243,7 +258,10 @@ pub fn markdown(document: &Document) -> String {
         match block {
             Block::Table(table) => text += &markdown_table(table),
             Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
-            Block::Pairs(pairs) => text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n"))),
+            Block::Pairs(Pairs { title, pairs }) => {
+                text += &if title.is_empty() { String::new() } else { format!("{title}\n\n") };
+                text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n")));
+            }
             Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
             Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
         }
@@ -311,8 +329,10 @@ fn plain(cell: &Cell) -> String {
         Cell::Share { events, .. } => events.to_string(),
         Cell::Pair(both) => both.each_ref().map(plain).join("/"),
         Cell::Floor => "1".to_owned(),
-        Cell::Text(text) => text.clone(),
-        Cell::Missing(_) => String::new(),
+        Cell::InUnit(cell, unit) => format!("{} {unit}", plain(cell)),
+        Cell::Range(interval) if is_bounded(interval) => format!("{}..{}", interval.low, interval.high),
+        Cell::Text(text) | Cell::Marked(_, text) => text.clone(),
+        Cell::Range(_) | Cell::Missing(_) => String::new(),
     }
 }
 
@@ -321,9 +341,9 @@ pub fn json(document: &Document) -> Value {
     let block = |block: &Block| match block {
         Block::Table(table) => json!({ "table": json_table(table) }),
         Block::Notes(notes) => json!({ "notes": notes.iter().map(json_note).collect::<Vec<_>>() }),
-        Block::Pairs(pairs) => {
-            let pairs: Map<String, Value> = pairs.iter().map(|(word, value)| (word.clone(), json!(value))).collect();
-            json!({ "facts": pairs })
+        Block::Pairs(Pairs { title, pairs }) => {
+            let pairs = pairs.iter().map(|(name, value)| json!({ "name": name, "value": value }));
+            json!({ "title": title, "facts": pairs.collect::<Vec<_>>() })
         }
         Block::Text(text) | Block::Lines(text) => json!({ "text": text }),
     };
@@ -340,8 +360,10 @@ fn json_note(note: &Note) -> Value {
 }
 
 fn json_table(table: &Table) -> Value {
-    let column =
-        |column: &Column| json!({ "id": column.id, "title": column.title, "group": column.group, "help": column.help });
+    let column = |column: &Column| {
+        let title = column.title.replace('\n', " ");
+        json!({ "id": column.id, "title": title, "group": column.group, "help": column.help })
+    };
     let row = |(_, cells): &(_, Vec<Cell>)| {
         let cells = table.columns.iter().zip(cells).map(|(column, cell)| (column.id.clone(), json_cell(cell)));
         Value::Object(cells.collect())
@@ -366,7 +388,15 @@ fn json_cell(cell: &Cell) -> Value {
         }
         Cell::Pair(both) => Value::Array(both.each_ref().map(json_cell).to_vec()),
         Cell::Floor => json!("floor"),
-        Cell::Text(text) => json!(text),
+        Cell::InUnit(cell, unit) => match json_cell(cell) {
+            Value::Object(mut object) => {
+                object.insert("unit".to_owned(), json!(unit));
+                Value::Object(object)
+            }
+            value => json!({ "value": value, "unit": unit }),
+        },
+        Cell::Range(interval) => json!({ "low": end(interval.low), "high": end(interval.high) }),
+        Cell::Text(text) | Cell::Marked(_, text) => json!(text),
         Cell::Missing(missing) => json!({ "missing": missing.as_str() }),
     }
 }
@@ -402,6 +432,7 @@ mod tests {
             Note { severity: Severity::Error, kind: "proof", anchor: None, text: "PATH PROOF FAILED: x".to_owned() };
         let table = Table::new("Times".to_owned(), columns, rows);
         let pairs = vec![("results".to_owned(), "results/1".to_owned()), ("n".to_owned(), "3".to_owned())];
+        let pairs = Pairs { title: "Facts".to_owned(), pairs };
         Document { blocks: vec![Block::Table(table), Block::Notes(vec![note]), Block::Pairs(pairs)] }
     }
 
@@ -418,8 +449,9 @@ a|b        5.16      - ×11.6 ▇▇▇
 
 PATH PROOF FAILED: x
 
-results  results/1
-n        3
+Facts
+  results: results/1
+  n:       3
 ";
         assert_eq!(Text::default().render(&document()), expected);
         let text = Text { has_intervals: true, has_help: true, is_coloured: true, is_unwrapped: false };
@@ -457,6 +489,25 @@ tcp       /b    response 10.0
 ";
         assert_eq!(Text::default().render(&Document { blocks: vec![Block::Table(table.clone())] }), expected);
         assert_eq!(csv(&table).lines().nth(2), Some("uds,/a,service,"));
+    }
+
+    #[test]
+    fn cells_with_a_unit_a_mark_or_an_interval_of_their_own() {
+        let interval = Interval { low: 1500.0, high: 2500.0 };
+        let number = Cell::Number { value: 2000.0, interval: Some(interval), mark: "" };
+        let column = |digits| Column::numbers("x", "x", "µs", digits, "");
+        let of = |cell: &Cell, digits| texts(&column(digits), cell, 0);
+        let own = Cell::InUnit(Box::new(number), "/s");
+        assert_eq!(of(&own, Digits::Fixed(1)), ("2000.0 /s".to_owned(), Some("1500.0..2500.0".to_owned())));
+        assert_eq!(json_cell(&own), json!({ "value": 2000.0, "low": 1500.0, "high": 2500.0, "unit": "/s" }));
+        let range = Cell::Range(interval);
+        assert_eq!((of(&range, Digits::Rate).0.as_str(), plain(&range).as_str()), ("1.50..2.50", "1500..2500"));
+        let marked = Cell::Marked("*", "max".to_owned());
+        assert_eq!((of(&marked, Digits::Rate).0.as_str(), json_cell(&marked)), ("*max", json!("max")));
+        let lost = Cell::Share { events: 3, of: 1000, interval: None };
+        let plainly = |cell: &Cell, digits| texts(&Column { divisor: 1.0, ..column(digits) }, cell, 0).0;
+        assert_eq!([Digits::Events, Digits::Percent].map(|digits| plainly(&lost, digits)), ["3", "0.3"]);
+        assert_eq!(plainly(&Cell::number(65536.0), Digits::Size), "64k");
     }
 
     #[test]

@@ -1,231 +1,207 @@
 //! The table of pattern `throughput`: what was offered, and what arrived of it.
 
-use crate::interval::{self, TOO_SMALL};
-use crate::merged::{Merged, MergedCell};
-use crate::notes::{self, proof};
-use crate::trips::DAMAGED_HEADER;
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use crate::document::{Cell, Column, Digits, Note, Severity, Table};
+use crate::interval::TOO_SMALL;
+use crate::merged::Merged;
+use crate::notes::{self, PROOF_HELP, proof};
+pub use crate::number::{count, percent};
+use crate::run_notes::TRIALS;
+use tripmeter_analysis::derived::{counts, losses};
+use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::metric::{At, OfferedLoad, Stream};
 use tripmeter_model::payload::display_size;
-use tripmeter_model::throughput::{Arrival, Offer, Trial};
-use tripmeter_stats::losses::{Losses, interval as interval_of, sum};
-
-const HEADER: [&str; 12] = [
-    "transport",
-    "wait",
-    "touch",
-    "payload\n[bytes]",
-    "offered",
-    "follower",
-    "received\n[msg/s]",
-    "received\n[MB/s]",
-    "loss\n[%]",
-    "published\n[msg/s]",
-    "refused\n[n]",
-    "path\nproof",
-];
-
-/// What the columns mean.
-pub const LEGEND: &str = "\
-received: intact messages that arrived, counted by their numbers, per second from the first sending until the last
-arrival: the throughput. MB = 1000000 bytes of payload. loss: messages lost or damaged, of those sent.
-published: messages sent per second, which is no throughput. refused: how often the transport was full (back-pressure).
-offered: max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss than that;
-n per t = bursts of n messages, t from the begin of one to the begin of the next.
-below figures: intervals at 95 %; of rates over rounds (n too small = fewer than 6; one round has none); of the loss from
-the least to the most of a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
-";
+use tripmeter_stats::losses::{Losses, interval as interval_of};
 
 /// One line: a trial, at one follower.
-pub struct Row<'a> {
+struct Line<'a> {
     sub: &'a Merged<'a>,
-    payload_bytes: u64,
-    follower: usize,
-    /// The same trial of each round.
-    trials: Vec<&'a Trial>,
+    metrics: &'a MetricTable,
+    row: Row,
+    stream: &'a Stream,
     /// At the first trial: messages that came damaged beside all trials, in a warm-up for instance.
     damaged_beside: u64,
 }
 
-/// True if a sub-experiment is of this table.
-pub fn is_of(sub: &Merged<'_>) -> bool {
-    sub.planned.pattern == Pattern::Throughput
-}
-
 /// Every line, by payload.
-pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    for sub in subs.iter().filter(|sub| is_of(sub)) {
-        for MergedCell { payload_bytes, cells } in sub.payloads() {
-            let most = cells.iter().map(|cell| cell.trials.len()).max().unwrap_or(0);
-            let mut damaged_beside = cells.iter().map(|cell| cell.damaged_beside()).sum();
-            for index in 0..most {
-                let trials: Vec<&Trial> = cells.iter().filter_map(|cell| cell.trials.get(index)).collect();
-                let followers = trials.iter().map(|trial| trial.followers.len()).max().unwrap_or(0);
-                rows.extend((0..followers).map(|follower| Row {
-                    sub,
-                    payload_bytes,
-                    follower,
-                    trials: trials.clone(),
-                    damaged_beside: std::mem::take(&mut damaged_beside),
-                }));
-            }
-        }
-    }
-    rows.sort_by_key(|row| row.payload_bytes);
-    rows
-}
-
-impl Row<'_> {
-    fn arrivals(&self) -> impl Iterator<Item = &Arrival> {
-        self.trials.iter().filter_map(|trial| trial.followers.get(self.follower))
-    }
-
-    /// With its interval over rounds; that of one round has none.
-    fn of_arrivals(&self, figure: fn(&Arrival) -> f64) -> String {
-        interval::figure(&self.arrivals().map(figure).collect::<Vec<_>>(), self.sub.rounds, None, count)
-    }
-
-    fn of_trials(&self, figure: fn(&Trial) -> f64) -> String {
-        let each: Vec<f64> = self.trials.iter().map(|trial| figure(trial)).collect();
-        interval::figure(&each, self.sub.rounds, None, count)
-    }
-
-    /// Lost and damaged of all rounds, of what was sent.
-    fn loss(&self) -> String {
-        let of_round = |arrival: &Arrival| {
-            let gone = arrival.lost + arrival.damaged;
-            (gone, gone + arrival.received)
-        };
-        share(&self.arrivals().map(of_round).collect::<Vec<_>>())
-    }
-
-    fn is_cut_short(&self) -> bool {
-        self.trials.iter().any(|trial| trial.cut_short.is_some())
-    }
-
-    fn damaged(&self) -> u64 {
-        self.arrivals().map(|arrival| arrival.damaged).sum::<u64>() + self.damaged_beside
-    }
-
-    fn is_all_lost(&self) -> bool {
-        self.arrivals().zip(&self.trials).any(|(arrival, trial)| trial.sent > 0 && arrival.received == 0)
-    }
-
-    fn columns(&self) -> Vec<String> {
-        let planned = self.sub.planned;
-        let short = if self.is_cut_short() || self.damaged() > 0 || self.is_all_lost() { "*" } else { "" };
-        vec![
-            planned.transport.to_string(),
-            planned.wait.to_string(),
-            planned.touch.to_string(),
-            display_size(self.payload_bytes),
-            format!("{short}{}", self.trials.first().map_or(String::new(), |trial| offer(&trial.offer))),
-            self.follower.to_string(),
-            self.of_arrivals(|arrival| arrival.received_hz),
-            self.of_arrivals(|arrival| arrival.received_bytes_per_s / 1e6),
-            self.loss(),
-            self.of_trials(|trial| trial.published_hz),
-            self.trials.iter().map(|trial| trial.refused).sum::<u64>().to_string(),
-            proof(self.sub).to_owned(),
-        ]
-    }
-}
-
-pub fn has_damage(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| row.damaged() > 0)
-}
-
-/// The table itself.
-pub fn table(rows: &[Row<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    let mut header = HEADER.to_vec();
-    let damaged = has_damage(rows);
-    if damaged {
-        header.insert(HEADER.len() - 1, DAMAGED_HEADER);
-    }
-    let width = header.len();
-    table.set_header(header);
-    let mut last_payload = None;
+fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Line<'a>> {
+    let sub = |row: Row| &subs[row.sub as usize];
+    let is_of = |row: &Row| sub(*row).planned.pattern == Pattern::Throughput;
+    let mut rows = metrics.rows(|key| key.figure == Figure::ReceivedRate);
+    rows.retain(is_of);
+    let place = |row: &Row| {
+        let offers = sub(*row).planned.throughput.iter().flat_map(|load| &load.offers);
+        offers.map(|offer| OfferedLoad::from(*offer)).position(|load| load == metrics.load(*row))
+    };
+    rows.sort_by_key(|row| (row.payload_bytes, row.sub, place(row)));
+    let mut lines: Vec<Line<'_>> = Vec::new();
     for row in rows {
-        if last_payload.is_some_and(|last| last != row.payload_bytes) {
-            table.add_row(vec![""; width]);
-        }
-        last_payload = Some(row.payload_bytes);
-        let mut columns = row.columns();
-        if damaged {
-            columns.insert(HEADER.len() - 1, row.damaged().to_string());
-        }
-        table.add_row(columns);
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == width { 0 } else { 1 }));
-        if (3..width - 1).contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
-}
-
-/// Lines for what keeps these figures from being good.
-pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for row in rows.iter().filter(|row| row.follower == 0) {
-        let place = || format!("{} at {}", row.sub.planned.name, display_size(row.payload_bytes));
-        for trial in &row.trials {
-            let offer = offer(&trial.offer);
-            if let Some(why) = &trial.cut_short {
-                lines.push(format!("* {}, {offer}: {why}", place()));
-            }
-            if trial.behind > 0 {
-                let (behind, sent) = (trial.behind, trial.sent);
-                lines.push(format!("{}, {offer}: {behind} of {sent} messages were sent late", place()));
-            }
-        }
-    }
-    for row in rows.iter().filter(|row| row.is_all_lost()) {
-        lines.push(format!("* {} at {}: {}", row.sub.planned.name, display_size(row.payload_bytes), notes::ALL_LOST));
-    }
-    for row in rows {
-        for (arrival, trial) in row.arrivals().zip(&row.trials) {
-            let Arrival { duplicated, reordered, damaged, .. } = *arrival;
-            let counts = tripmeter_model::manifest::Counts { duplicated, reordered, damaged, ..Default::default() };
-            if notes::odd(&counts) {
-                let (name, size) = (&row.sub.planned.name, display_size(row.payload_bytes));
-                lines.push(format!("{name} at {size}, {}: {}", offer(&trial.offer), notes::mishaps(&counts)));
-            }
-        }
+        let is_first =
+            lines.last().is_none_or(|last| (last.row.sub, last.row.payload_bytes) != (row.sub, row.payload_bytes));
+        let cells = sub(row).payload(row.payload_bytes).cells;
+        let mut damaged_beside = if is_first { cells.iter().map(|cell| cell.damaged_beside()).sum() } else { 0 };
+        lines.extend(metrics.streams(row, Figure::ReceivedRate).into_iter().map(|stream| Line {
+            sub: sub(row),
+            metrics,
+            row,
+            stream,
+            damaged_beside: std::mem::take(&mut damaged_beside),
+        }));
     }
     lines
 }
 
-/// An offer for people.
-fn offer(offer: &Offer) -> String {
-    match offer {
-        Offer::Max => "max".to_owned(),
-        Offer::Rate { rate_hz } => format!("{} /s", count(*rate_hz)),
-        Offer::Search { loss_bound } => format!("search {} %", percent(*loss_bound)),
-        Offer::Burst { demand, recovery_ns } => format!("{demand} per {} ms", *recovery_ns as f64 / 1e6),
+impl Line<'_> {
+    fn follower(&self) -> u32 {
+        if let Some(At::Follower(index)) = self.stream.at { index } else { 0 }
+    }
+
+    /// Of each round, what happened to the messages.
+    fn counts(&self) -> Vec<(u32, Counts)> {
+        counts(self.metrics, self.row, self.stream)
+    }
+
+    fn damaged(&self) -> u64 {
+        self.counts().iter().map(|(_, counts)| counts.damaged).sum::<u64>() + self.damaged_beside
+    }
+
+    fn is_all_lost(&self) -> bool {
+        self.counts().iter().any(|(_, counts)| counts.is_all_lost())
+    }
+
+    fn is_good(&self) -> bool {
+        let is_cut_short = self.metrics.trials(self.row).iter().any(|(_, trial)| trial.cut_short.is_some());
+        !is_cut_short && self.damaged() == 0 && !self.is_all_lost()
+    }
+
+    fn offered(&self) -> String {
+        offered(self.metrics.load(self.row))
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let planned = self.sub.planned;
+        let arrived = |figure| Cell::of(self.metrics.get(self.row, self.stream, figure, Statistic::Value));
+        let sent = |figure| Cell::of(self.metrics.get(self.row, &Stream::all(), figure, Statistic::Value));
+        let offered = self.offered();
+        vec![
+            Cell::text(planned.transport.to_string()),
+            Cell::text(planned.wait.to_string()),
+            Cell::text(planned.touch.to_string()),
+            Cell::number(self.row.payload_bytes as f64),
+            if self.is_good() { Cell::Text(offered) } else { Cell::Marked("*", offered) },
+            Cell::number(self.follower().into()),
+            arrived(Figure::ReceivedRate),
+            arrived(Figure::ReceivedBytes),
+            Cell::lost(&losses(self.metrics, self.row, self.stream, &[Figure::Lost, Figure::Damaged])),
+            sent(Figure::PublishedRate),
+            sent(Figure::Refused),
+            Cell::number(self.damaged() as f64),
+            Cell::text(proof(self.sub)),
+        ]
+    }
+
+    fn place(&self) -> String {
+        format!("{} at {}", self.sub.planned.name, display_size(self.row.payload_bytes))
+    }
+
+    /// Trials that ended early, and those that did not keep their rate.
+    fn shortfalls(&self) -> Vec<Note> {
+        let (place, sent) = (format!("{}, {}", self.place(), self.offered()), self.counts());
+        let behind = self.metrics.get(self.row, &Stream::all(), Figure::Behind, Statistic::Value);
+        let of_trial = |round: u32, cut_short: Option<&String>| {
+            let cut_short = cut_short.map(|why| self.note(Severity::Warning, format!("* {place}: {why}")));
+            let behind = behind.and_then(|behind| behind.at(round)).filter(|behind| *behind > 0.0);
+            let sent = sent.iter().find(|(known, _)| *known == round).map_or(0, |(_, counts)| counts.sent);
+            let late = |behind| format!("{place}: {behind} of {sent} messages were sent late");
+            cut_short.into_iter().chain(behind.map(|behind| self.note(Severity::Info, late(behind))))
+        };
+        let trials = self.metrics.trials(self.row).iter();
+        trials.flat_map(|(round, trial)| of_trial(*round, trial.cut_short.as_ref())).collect()
+    }
+
+    /// Messages that came otherwise than once, in order and intact.
+    fn mishaps(&self) -> Vec<Note> {
+        let of_round = |(_, counts): &(u32, Counts)| Counts { lost: 0, ..*counts };
+        let odd = self.counts().iter().map(of_round).filter(notes::odd).collect::<Vec<_>>();
+        let text = |counts| format!("{}, {}: {}", self.place(), self.offered(), notes::mishaps(counts));
+        odd.iter().map(|counts| self.note(Severity::Info, text(counts))).collect()
+    }
+
+    fn note(&self, severity: Severity, text: String) -> Note {
+        Note::new(severity, TRIALS, Some(self.row), text)
     }
 }
 
-/// At least three digits, and no decimals that nobody reads.
-pub fn count(value: f64) -> String {
-    match value {
-        0.0 => "0".to_owned(),
-        v if v >= 99.95 => format!("{v:.0}"),
-        v if v >= 9.995 => format!("{v:.1}"),
-        v if v >= 0.9995 => format!("{v:.2}"),
-        v => format!("{v:.4}"),
-    }
+/// The table; it has no row if nothing of it was measured.
+pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let rows: Vec<_> = lines(subs, metrics).iter().map(|line| (Some(line.row), line.cells())).collect();
+    Table::new(title, columns(), rows).grouped_by_payload()
 }
 
-/// A share of what was lost in all rounds, in per cent, and below it its interval.
-pub fn share(rounds: &[Losses]) -> String {
-    let (lost, of) = sum(rounds);
-    let interval = share_interval(rounds);
-    interval.map_or("-".to_owned(), |interval| format!("{}\n{interval}", percent(lost as f64 / of as f64)))
+fn columns() -> Vec<Column> {
+    let words = |id, title| Column::words(id, title, "");
+    let rate = |figure: Figure, title, unit, help| Column::numbers(figure.id(), title, unit, Digits::Rate, help);
+    let bytes = "payload bytes that arrived intact, per second; MB = 1000000 bytes";
+    vec![
+        words("transport", "transport"),
+        words("wait", "wait"),
+        words("touch", "touch"),
+        Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, ""),
+        Column {
+            is_right: true,
+            ..Column::words(
+                "offered",
+                "offered",
+                "max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss; n per t = \
+                 bursts of n messages, t from begin to begin",
+            )
+        },
+        Column::numbers("follower", "follower", "", Digits::Integer, ""),
+        rate(
+            Figure::ReceivedRate,
+            "received",
+            "msg/s",
+            "intact messages that arrived, each counted once, per second from the first sending to the last arrival: the \
+             throughput",
+        ),
+        Column { divisor: 1e6, ..rate(Figure::ReceivedBytes, "received", "MB/s", bytes) },
+        Column::numbers("loss", "loss", "%", Digits::Percent, "messages lost or damaged, of those sent"),
+        rate(Figure::PublishedRate, "published", "msg/s", "messages sent per second, which is no throughput"),
+        Column::numbers(
+            Figure::Refused.id(),
+            "refused",
+            "n",
+            Digits::Integer,
+            "how often the transport was full (back-pressure)",
+        ),
+        Column::numbers(Figure::Damaged.id(), "damaged", "n", Digits::Integer, DAMAGED_HELP).if_any(),
+        Column::words("proof", "path\nproof", PROOF_HELP),
+    ]
+}
+
+/// What the column of damaged messages means.
+const DAMAGED_HELP: &str = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
+
+/// What keeps these figures from being good.
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let lines = lines(subs, metrics);
+    let all_lost = lines.iter().filter(|line| line.is_all_lost());
+    let all_lost =
+        all_lost.map(|line| line.note(Severity::Warning, format!("* {}: {}", line.place(), notes::ALL_LOST)));
+    let of_trials = lines.iter().filter(|line| line.follower() == 0).flat_map(Line::shortfalls);
+    of_trials.chain(all_lost).chain(lines.iter().flat_map(Line::mishaps)).collect()
+}
+
+/// An offered load for people.
+fn offered(load: OfferedLoad) -> String {
+    match load {
+        OfferedLoad::Rate { hz } => format!("{} /s", count(hz)),
+        OfferedLoad::Search { loss_bound } => format!("search {} %", percent(loss_bound)),
+        OfferedLoad::Burst { size, gap_ns } => format!("{size} per {} ms", gap_ns as f64 / 1e6),
+        load => load.to_string(),
+    }
 }
 
 /// The interval of that share in per cent; `None` of nothing.
@@ -234,20 +210,13 @@ pub fn share_interval(rounds: &[Losses]) -> Option<String> {
     Some(ends.map_or(TOO_SMALL.to_owned(), |[low, high]| format!("{low}..{high}")))
 }
 
-/// A share in per cent: 0 only if it is nothing at all.
-pub fn percent(share: f64) -> String {
-    match share * 100.0 {
-        0.0 => "0".to_owned(),
-        p if p < 0.001 => "<0.001".to_owned(),
-        p => format!("{}", (p * 1000.0).round() / 1000.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{self, all};
+    use crate::render::json;
     use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::throughput::{Arrival, Offer, Trial};
 
     fn arrival(follower: u32, received: u64) -> Arrival {
         let received_hz = received as f64 * 100.0;
@@ -294,7 +263,8 @@ mod tests {
             Offer::Search { loss_bound: 0.005 },
             Offer::Burst { demand: 10, recovery_ns: 2_500_000 },
         ];
-        let text = all(&measured(&offers, vec![arrival(0, 1000), arrival(1, 999)]));
+        let manifest = measured(&offers, vec![arrival(0, 1000), arrival(1, 999)]);
+        let text = all(&manifest);
         let rows: Vec<String> = text
             .lines()
             .filter(|line| line.starts_with("udp/loopback"))
@@ -308,6 +278,14 @@ mod tests {
         }
         assert!(text.starts_with("All transports, pattern throughput\n") && text.contains("which is no throughput"));
         assert!(!text.contains("rtt_half"), "no table of round trips: {text}");
+        let machines = json(&crate::all::all(&manifest));
+        let row = &machines["blocks"][0]["table"]["rows"][1];
+        let figures = ["payload_bytes", "follower", "received_rate_hz", "received_bytes_per_s", "refused"];
+        assert_eq!(figures.map(|id| row[id].as_f64()), [1024.0, 1.0, 99_900.0, 99_900.0 * 1024.0, 3.0].map(Some));
+        assert_eq!(
+            (&row["offered"], &row["loss"]["events"], &row["loss"]["of"]),
+            (&"max".into(), &1.into(), &1000.into())
+        );
     }
 
     #[test]
@@ -317,6 +295,10 @@ mod tests {
         (trial.cut_short, trial.behind) = (Some("interrupted".to_owned()), 17);
         (trial.followers[0].duplicated, trial.followers[0].reordered) = (2, 1);
         let text = all(&manifest);
+        let row = &fixture::rows_of(&text, "udp/loopback")[0];
+        assert!(row.starts_with("udp/loopback poll none 1k *max 0 90000 "), "{text}");
+        let machines = json(&crate::all::all(&manifest));
+        assert_eq!(machines["blocks"][0]["table"]["rows"][0]["offered"], "max");
         for line in [
             "* udp_throughput at 1k, max: interrupted",
             "udp_throughput at 1k, max: 17 of 1000 messages were sent late",
@@ -324,12 +306,5 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
-    }
-
-    #[test]
-    fn numbers_have_the_digits_that_one_reads() {
-        let texts = [0.0, 0.1234, 1.234, 12.34, 99.96, 1_234_567.8].map(count);
-        assert_eq!(texts, ["0", "0.1234", "1.23", "12.3", "100", "1234568"]);
-        assert_eq!([0.0, 1e-7, 0.005, 0.123_456_7, 1.0].map(percent), ["0", "<0.001", "0.5", "12.346", "100"]);
     }
 }

@@ -4,6 +4,7 @@
 use crate::document::{Cell, Column, Digits, Note, Severity};
 use crate::merged::{Merged, largest};
 use crate::notes;
+use crate::run_notes::TRIALS;
 use tripmeter_analysis::derived::{LOST_MESSAGES, counts, cpu_share, faults_per_message, losses, switches_hz};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -176,7 +177,7 @@ impl<'a> Times<'a> {
 
     /// Why its figures are less good than they should be.
     pub fn warning(&self, text: String) -> Note {
-        Note { severity: Severity::Warning, kind: "trials", anchor: Some(self.row), text }
+        Note::new(Severity::Warning, TRIALS, Some(self.row), text)
     }
 
     /// What happened besides.

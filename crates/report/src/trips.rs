@@ -1,6 +1,6 @@
 //! The table of round trips, pattern `pingpong` with one follower, with their distance from the floor.
 
-use crate::document::{Cell, Column, Digits, Missing, Table};
+use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
 use crate::merged::{Merged, MergedCell};
 use crate::notes::{self, PROOF_HELP, proof};
 use crate::{FLOOR, fan_out};
@@ -9,19 +9,16 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::rounds::ALPHA;
 
+/// What notes of payloads with fewer samples than planned have in common.
+pub const TOO_FEW: &str = "fewer samples than planned";
+
 /// Longer names are broken in text.
 const NAME_CHARS: usize = 20;
-
-/// Stands before the path proof, where there is any.
-pub const DAMAGED_HEADER: &str = "damaged\n[n]";
-
-pub const DAMAGED_LEGEND: &str = "\
-damaged: messages that came, but were not what was sent; the exit code is 75 then (--allow-damage).
-";
 
 const WAIT_HELP: &str = "how both sides wait";
 const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
@@ -52,6 +49,40 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
     let page = Page { subs, metrics };
     let rows = rows(subs, metrics, is_of).into_iter().map(|row| (Some(row), page.cells(row)));
     Table::new(title, columns(), rows.collect()).grouped_by_payload()
+}
+
+/// What keeps round trips from being good, those to several followers too.
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let rows = [rows(subs, metrics, is_of), rows(subs, metrics, fan_out::is_of)].concat();
+    let cells: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let sub = &subs[row.sub as usize];
+            (*row, sub, sub.payload(row.payload_bytes))
+        })
+        .collect();
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in cells.iter().flat_map(|(_, _, cell)| cell.shortfalls()) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    let short = |reason| Note::new(Severity::Warning, TOO_FEW, None, format!("* {TOO_FEW}: {reason}"));
+    let mut notes: Vec<Note> = reasons.into_iter().map(short).collect();
+    for (row, sub, cell) in cells.iter().filter(|(_, _, cell)| notes::odd(&cell.counts())) {
+        let text = notes::mishap_line(sub, cell);
+        notes.push(Note::new(Severity::Warning, "lost or out of order", Some(*row), text));
+    }
+    for (row, sub, _) in cells {
+        let missing = metrics.get(row, &Stream::all(), Figure::OneWayMissing, Statistic::Value);
+        let missing = missing.map_or(0.0, |missing| missing.folded());
+        if missing > 0.0 {
+            let (name, size, samples) = (&sub.planned.name, display_size(row.payload_bytes), samples(metrics, row));
+            let text = format!("{name} at {size}: {missing} of {samples} samples have no latency one way");
+            notes.push(Note::new(Severity::Info, "no latency one way", Some(row), text));
+        }
+    }
+    notes
 }
 
 fn columns() -> Vec<Column> {
