@@ -100,6 +100,9 @@ fn of_throughput(measured: &throughput::Trial) -> Trial {
     if let Some(hz) = measured.offered_hz {
         trial.put(&all, Figure::OfferedRate, hz);
     }
+    if let Some(samples) = measured.one_way_samples {
+        trial.put(&all, Figure::OneWayTimed, samples.messages as f64);
+    }
     for arrival in &measured.followers {
         let only = measured.followers.len() == 1;
         let stream = if only { all.clone() } else { Stream::follower(arrival.follower) };
@@ -118,6 +121,7 @@ fn of_arrival(trial: &mut Trial, stream: &Stream, sent: u64, arrival: &Arrival) 
     ] {
         trial.put(stream, figure, value);
     }
+    of_latency(trial, stream, Figure::OneWay, arrival.one_way_ns, arrival.one_way_within_run_ns);
 }
 
 fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
@@ -221,8 +225,12 @@ fn of_calls(measured: &RpcTrial) -> Trial {
         (Figure::ResponseRtt, measured.response_rtt_ns, measured.response_rtt_within_run_ns),
         (Figure::ServiceRtt, measured.service_rtt_ns, measured.service_rtt_within_run_ns),
         (Figure::Lateness, measured.lateness_ns, measured.lateness_within_run_ns),
+        (Figure::OneWay, measured.one_way_ns, measured.one_way_within_run_ns),
     ] {
         of_latency(&mut trial, &all, figure, latency, within);
+    }
+    if measured.one_way_ns.is_some() || measured.one_way_missing > 0 {
+        trial.put(&all, Figure::OneWayMissing, measured.one_way_missing as f64);
     }
     for client in &measured.clients {
         let stream = Stream::client(client.client);

@@ -182,7 +182,8 @@ impl Run {
         let schedule = (self.period_ns > 0).then_some(schedule);
         let counts = trips.answers.counts();
         let (late, duplicated, until) = (counts.late, counts.duplicated, made.until);
-        let topic = Topic { schedule, sent: made.sent.into(), arrived: made.answered, marks: made.marks };
+        let (sent, requests) = (made.sent.into(), Vec::new());
+        let topic = Topic { schedule, sent, arrived: made.answered, marks: made.marks, requests };
         Outcome { topic, until, late, duplicated, ended }
     }
 }

@@ -337,7 +337,7 @@ pub struct Cell {
     pub rpc: Vec<RpcTrial>,
 }
 
-fn is_zero(count: &u64) -> bool {
+pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

@@ -1,5 +1,6 @@
 //! Pattern `throughput`: how messages are offered, and what arrived of them.
 
+use crate::channel::{Latency, LatencyBounds};
 use crate::metric::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,9 +74,22 @@ pub struct Trial {
     pub cut_short: Option<String>,
     /// What arrived at each follower.
     pub followers: Vec<Arrival>,
+    /// Which messages were timed one way; absent unless that was asked for (`--one-way`). Each message costs a clock reading
+    /// more at both sides then, which is in all rates of this trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_samples: Option<OneWaySamples>,
     /// Of a search, everything that was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searched: Vec<Step>,
+}
+
+/// Which messages of a trial were timed one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OneWaySamples {
+    /// Every so many-th, from the first on: the least power of two of which no more than 262,144 come out.
+    pub every: u64,
+    /// Those of the messages that were sent.
+    pub messages: u64,
 }
 
 /// What arrived at one follower: `sent` is the sum of `received`, `lost` and `damaged`.
@@ -100,6 +114,13 @@ pub struct Arrival {
     pub received_hz: f64,
     /// Payload bytes received per second of subscription.
     pub received_bytes_per_s: f64,
+    /// From before a message was sent to its arrival, two readings of one clock, of those of `one_way_samples` that arrived
+    /// intact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_ns: Option<Latency>,
+    /// Intervals of its quantiles within this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_within_run_ns: Option<LatencyBounds>,
 }
 
 /// One rate that a search tried.

@@ -30,18 +30,26 @@ struct View {
     figure: fn(OfferedLoad) -> Figure,
 }
 
-const LATENCIES: [View; 6] = [
+const LATENCIES: [View; 9] = [
     View { pattern: Pattern::PingPong, what: "half a round trip", figure: |_| Figure::RttHalf },
     View { pattern: Pattern::PingPong, what: "round trip, since due", figure: |_| Figure::ResponseRtt },
     View { pattern: Pattern::PingPong, what: "round trip, since sent", figure: |_| Figure::ServiceRtt },
+    View { pattern: Pattern::PingPong, what: "one way, since sent", figure: of_paced_requests },
     View { pattern: Pattern::Channel, what: "one way, since due", figure: |_| Figure::Response },
     View { pattern: Pattern::Rpc, what: "calls", figure: of_calls },
+    View { pattern: Pattern::Rpc, what: "one way, since sent", figure: |_| Figure::OneWay },
+    View { pattern: Pattern::Throughput, what: "one way, since sent", figure: |_| Figure::OneWay },
     View { pattern: Pattern::Log, what: "calls of loggers", figure: |_| Figure::Call },
 ];
 
 /// At a rate, a call is late from when it was due.
 fn of_calls(load: OfferedLoad) -> Figure {
     if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
+}
+
+/// Of plain round trips, one way is in the table of all.
+fn of_paced_requests(load: OfferedLoad) -> Figure {
+    if load == OfferedLoad::Closed { Figure::ResponseRtt } else { Figure::OneWay }
 }
 
 /// A table for each pattern, then path proofs, then what is to be said, one line for each kind; `all_notes` says all.

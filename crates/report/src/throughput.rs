@@ -6,8 +6,8 @@ use crate::merged::Merged;
 use crate::notes::{self, PROOF_HELP, proof};
 pub use crate::number::{count, percent};
 use crate::run_notes::TRIALS;
-use tripmeter_analysis::derived::{counts, losses};
-use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_analysis::derived::{Each, counts, losses};
+use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
@@ -84,6 +84,7 @@ impl Line<'_> {
         let planned = self.sub.planned;
         let arrived = |figure| Cell::of(self.metrics.get(self.row, self.stream, figure, Statistic::Value));
         let sent = |figure| Cell::of(self.metrics.get(self.row, &Stream::all(), figure, Statistic::Value));
+        let one_way = |statistic| Cell::of_each(&Each::of(self.one_way(statistic)), self.sub.rounds);
         let offered = self.offered();
         vec![
             Cell::text(planned.transport.to_string()),
@@ -95,11 +96,31 @@ impl Line<'_> {
             arrived(Figure::ReceivedRate),
             arrived(Figure::ReceivedBytes),
             Cell::lost(&losses(self.metrics, self.row, self.stream, &[Figure::Lost, Figure::Damaged])),
+            one_way(Statistic::P50),
+            one_way(Statistic::P99),
+            Cell::largest(&Each::of(self.one_way(Statistic::Max))),
             sent(Figure::PublishedRate),
             sent(Figure::Refused),
             Cell::number(self.damaged() as f64),
             Cell::text(proof(self.sub)),
         ]
+    }
+
+    fn one_way(&self, statistic: Statistic) -> Option<Rounds<'_>> {
+        self.metrics.get(self.row, self.stream, Figure::OneWay, statistic)
+    }
+
+    /// That messages were timed one way, if they were.
+    fn timed(&self) -> Option<Note> {
+        let timed = self.metrics.get(self.row, &Stream::all(), Figure::OneWayTimed, Statistic::Value)?.folded();
+        let sent: u64 = self.counts().iter().map(|(_, counts)| counts.sent).sum();
+        let text = format!(
+            "{}, {}: timed one way, which costs a clock reading a message at both sides: rates are of such a run; one_way \
+             is of {timed} of {sent} messages",
+            self.place(),
+            self.offered()
+        );
+        Some(self.note(Severity::Info, text))
     }
 
     fn place(&self) -> String {
@@ -118,7 +139,7 @@ impl Line<'_> {
             cut_short.into_iter().chain(behind.map(|behind| self.note(Severity::Info, late(behind))))
         };
         let trials = self.metrics.trials(self.row).iter();
-        trials.flat_map(|(round, trial)| of_trial(*round, trial.cut_short.as_ref())).collect()
+        trials.flat_map(|(round, trial)| of_trial(*round, trial.cut_short.as_ref())).chain(self.timed()).collect()
     }
 
     /// Messages that came otherwise than once, in order and intact.
@@ -143,6 +164,10 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
 fn columns() -> Vec<Column> {
     let words = |id, title| Column::words(id, title, "");
     let rate = |figure: Figure, title, unit, help| Column::numbers(figure.id(), title, unit, Digits::Rate, help);
+    let one_way = |statistic: Statistic, help| {
+        let (id, title) = (format!("one_way_{statistic}_ns"), format!("one_way\n{statistic}"));
+        Column::numbers(&id, &title, "µs", Digits::Fixed(3), help).if_any()
+    };
     let bytes = "payload bytes that arrived intact, per second; MB = 1000000 bytes";
     vec![
         words("transport", "transport"),
@@ -168,6 +193,9 @@ fn columns() -> Vec<Column> {
         ),
         Column { divisor: 1e6, ..rate(Figure::ReceivedBytes, "received", "MB/s", bytes) },
         Column::numbers("loss", "loss", "%", Digits::Percent, "messages lost or damaged, of those sent"),
+        one_way(Statistic::P50, ONE_WAY_HELP),
+        one_way(Statistic::P99, ""),
+        one_way(Statistic::Max, ""),
         rate(Figure::PublishedRate, "published", "msg/s", "messages sent per second, which is no throughput"),
         Column::numbers(
             Figure::Refused.id(),
@@ -181,6 +209,9 @@ fn columns() -> Vec<Column> {
     ]
 }
 
+/// What columns of latencies mean.
+const ONE_WAY_HELP: &str =
+    "from before a message was sent to its arrival, two readings of one clock, of messages that arrived";
 /// What the column of damaged messages means.
 const DAMAGED_HELP: &str = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
 
@@ -215,8 +246,9 @@ mod tests {
     use super::*;
     use crate::fixture::{self, all};
     use crate::render::json;
+    use tripmeter_model::channel::Latency;
     use tripmeter_model::manifest::Manifest;
-    use tripmeter_model::throughput::{Arrival, Offer, Trial};
+    use tripmeter_model::throughput::{Arrival, Offer, OneWaySamples, Trial};
 
     fn arrival(follower: u32, received: u64) -> Arrival {
         let received_hz = received as f64 * 100.0;
@@ -230,6 +262,8 @@ mod tests {
             subscription_ns: 10_000_000,
             received_hz,
             received_bytes_per_s: received_hz * 1024.0,
+            one_way_ns: None,
+            one_way_within_run_ns: None,
         }
     }
 
@@ -247,6 +281,7 @@ mod tests {
             behind: 0,
             cut_short: None,
             followers: followers.clone(),
+            one_way_samples: None,
             searched: Vec::new(),
         };
         let cell = &mut result.cells[0];
@@ -286,6 +321,24 @@ mod tests {
             (&row["offered"], &row["loss"]["events"], &row["loss"]["of"]),
             (&"max".into(), &1.into(), &1000.into())
         );
+    }
+
+    #[test]
+    fn one_way_has_columns_and_a_note_where_it_was_measured() {
+        let [min, median, mean, p90, p99, p999, max] = [1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0].map(|us| us * 1000.0);
+        let latency = Latency { samples: 498, min, median, mean, p90, p99, p999, max };
+        let timed = Arrival { one_way_ns: Some(latency), damaged: 2, ..arrival(0, 998) };
+        let mut manifest = measured(&[Offer::Max], vec![timed]);
+        let samples = OneWaySamples { every: 2, messages: 500 };
+        manifest.sub_experiments[0].cells[0].trials[0].one_way_samples = Some(samples);
+        let text = all(&manifest);
+        let rows: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert!(rows.iter().any(|row| row.contains(" 2.000 4.000 6.000 111111 3 2 ok")), "{text}");
+        let note = "udp_throughput at 1k, max: timed one way, which costs a clock reading a message at both sides: rates are \
+                    of such a run; one_way is of 500 of 1000 messages";
+        assert!(rows.iter().any(|row| row == note), "{text}");
+        assert!(!all(&measured(&[Offer::Max], vec![arrival(0, 1000)])).contains("one_way"));
     }
 
     #[test]

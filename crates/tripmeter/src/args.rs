@@ -173,7 +173,8 @@ pub struct ExperimentArgs {
     /// What is done
     #[arg(long, value_parser = words::<Pattern>(&["pingpong", "channel", "rpc", "throughput", "log"]))]
     pub pattern: Option<Pattern>,
-    /// Note the follower's arrivals as well, for latency one way (`one_way`, a column of its own)
+    /// Note the follower's arrivals as well, for latency one way (`one_way`); under `throughput` this costs a clock reading
+    /// a message at both sides
     #[arg(long)]
     pub one_way: bool,
     /// Followers that every message is sent to, up to 64, under `channel` 512; latency to each of several, and to the last

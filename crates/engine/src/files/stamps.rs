@@ -18,7 +18,10 @@ pub enum Kind {
     /// Messages of the publishers of one topic.
     Publishers,
     /// Calls of clients; those as fast as answers come have no rate.
-    Rpc,
+    Rpc {
+        /// Rows have the arrivals of the requests, too.
+        one_way: bool,
+    },
 }
 
 impl Kind {
@@ -26,7 +29,7 @@ impl Kind {
     pub fn of(plan: &SubExperiment) -> Option<Self> {
         let kind = if plan.publishers() > 1 { Kind::Publishers } else { Kind::Channel };
         let channel = plan.channel.as_ref().map(|_| kind);
-        channel.or_else(|| plan.rpc.as_ref().map(|_| Kind::Rpc))
+        channel.or_else(|| plan.rpc.as_ref().map(|_| Kind::Rpc { one_way: plan.one_way }))
     }
 
     /// The first word of the files' names, what a link is called, and what the histograms are of.
@@ -34,20 +37,25 @@ impl Kind {
         match self {
             Kind::Channel => ["channel", "topic", "Latencies one way"],
             Kind::Publishers => ["channel", "publisher", "Latencies one way"],
-            Kind::Rpc => ["rpc", "client", "Round trips (rtt) of the calls"],
+            Kind::Rpc { .. } => ["rpc", "client", "Round trips (rtt) of the calls"],
         }
     }
 
     /// First line of the CSV.
     fn header(self) -> String {
         let [_, link, _] = self.words();
-        format!("payload_bytes,rate_hz,{link},sequence,status,intended_send_ns,actual_send_ns,recv_ns")
+        let request = if self.has_requests() { ",request_recv_ns" } else { "" };
+        format!("payload_bytes,rate_hz,{link},sequence,status,intended_send_ns,actual_send_ns,recv_ns{request}")
+    }
+
+    fn has_requests(self) -> bool {
+        self == Kind::Rpc { one_way: true }
     }
 
     fn status(self, status: DeliveryStatus) -> &'static str {
         match self {
             Kind::Channel | Kind::Publishers => status.as_str(),
-            Kind::Rpc => status.of_call(),
+            Kind::Rpc { .. } => status.of_call(),
         }
     }
 }
@@ -89,7 +97,8 @@ impl StampFiles {
         }
         let comment = format!(
             "{what} of {name} in ns; two lines per payload and rate, tagged response_<bytes>_<rate> and \
-             service_<bytes>_<rate>; without a rate one, service_<bytes>"
+             service_<bytes>_<rate>; without a rate one, service_<bytes>{}",
+            if kind.has_requests() { "; and latencies one way of the requests, tagged one_way_<bytes>..." } else { "" }
         );
         Ok(Self { kind, csv, histograms: HistogramLog::begin(create("hlog")?, &comment)? })
     }
@@ -150,6 +159,9 @@ impl StampFiles {
         response.into_iter().chain([("service", &tally.service)]).try_for_each(|(time, distribution)| {
             let tag = format!("{time}_{payload_bytes}{rate}");
             self.histograms.append(&tag, &distribution.histogram, Duration::from_nanos(ns))
+        })?;
+        tally.one_way.histogram().map_or(Ok(()), |histogram| {
+            self.histograms.append(&format!("one_way_{payload_bytes}{rate}"), histogram, Duration::from_nanos(ns))
         })
     }
 }
@@ -161,12 +173,15 @@ impl Rows<'_> {
             return;
         }
         let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
-        let Delivery { intended, actual, arrived, status } = *delivery;
+        let Delivery { intended, actual, arrived, requested, status } = *delivery;
         let (payload, rate, sequence) = (self.payload_bytes, &self.rate_hz, index + 1);
         let (intended, actual) = (ns(intended), ns(actual));
-        let received = arrived.map_or_else(String::new, |arrived| ns(arrived).to_string());
+        let time = |ticks: Option<u64>| ticks.map_or_else(String::new, |ticks| ns(ticks).to_string());
+        let received = time(arrived);
+        let request = if self.kind.has_requests() { format!(",{}", time(requested)) } else { String::new() };
         let status = self.kind.status(status);
-        let row = writeln!(self.text, "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}");
+        let row =
+            writeln!(self.text, "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}{request}");
         self.count += 1;
         if row.is_err() || self.count.is_multiple_of(ROWS_AT_ONCE) {
             self.write();
@@ -197,14 +212,18 @@ impl Rows<'_> {
 mod tests {
     use super::*;
 
+    fn delivery(intended: u64, actual: u64, arrived: Option<u64>, status: DeliveryStatus) -> Delivery {
+        Delivery { intended, actual, arrived, requested: None, status }
+    }
+
     #[test]
     fn rows_begin_with_the_trial_and_what_did_not_come_has_no_time() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, true).unwrap();
         let begun = files.lengths().unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, Some(1000.0), 5000);
-        rows.add(0, 0, &Delivery { intended: 5000, actual: 5001, arrived: Some(5100), status: DeliveryStatus::Ok });
-        rows.add(1, 7, &Delivery { intended: 5500, actual: 5600, arrived: None, status: DeliveryStatus::Lost });
+        rows.add(0, 0, &delivery(5000, 5001, Some(5100), DeliveryStatus::Ok));
+        rows.add(1, 7, &delivery(5500, 5600, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("channel_x.csv")).unwrap();
         let header = Kind::Channel.header();
@@ -219,7 +238,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, false).unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, Some(1000.0), 0);
-        rows.add(0, 0, &Delivery { intended: 0, actual: 1, arrived: None, status: DeliveryStatus::Lost });
+        rows.add(0, 0, &delivery(0, 1, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
         assert!(!folder.path().join("channel_x.csv").exists());
     }
@@ -227,12 +246,12 @@ mod tests {
     #[test]
     fn calls_have_clients_and_words_of_their_own_and_may_have_no_rate() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc, true).unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: false }, true).unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, None, 5000);
         for (index, status) in
             [DeliveryStatus::Damaged, DeliveryStatus::Lost, DeliveryStatus::Late].into_iter().enumerate()
         {
-            rows.add(1, index, &Delivery { intended: 5001, actual: 5001, arrived: None, status });
+            rows.add(1, index, &delivery(5001, 5001, None, status));
         }
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("rpc_x.csv")).unwrap();
@@ -241,5 +260,20 @@ mod tests {
             text,
             format!("{header}\n1024,,1,1,failed,1,1,\n1024,,1,2,timed_out,1,1,\n1024,,1,3,timed_out,1,1,\n")
         );
+    }
+
+    #[test]
+    fn requests_have_a_column_where_their_arrivals_are_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: true }, true).unwrap();
+        let mut rows = files.rows(Timebase::NANOSECONDS, 16, None, 5000);
+        let ok = Delivery { requested: Some(5040), ..delivery(5001, 5001, Some(5100), DeliveryStatus::Ok) };
+        rows.add(0, 0, &ok);
+        rows.add(0, 1, &delivery(5200, 5200, None, DeliveryStatus::Lost));
+        rows.finish().unwrap();
+        let text = std::fs::read_to_string(folder.path().join("rpc_x.csv")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with(",actual_send_ns,recv_ns,request_recv_ns"), "{text}");
+        assert_eq!(lines[1..], ["16,,0,1,ok,1,1,100,40", "16,,0,2,timed_out,200,200,,"]);
     }
 }

@@ -154,12 +154,8 @@ pub enum Problem {
          fixed-freq, or leave it out"
     )]
     RateOfBench,
-    #[error("calls are timed as round trips; leave 'one_way' (--one-way) out")]
-    OneWayCalls,
     #[error("round trips at a rate have 1 follower, {0} were asked for; leave --followers or --rate out")]
     FollowersAtRate(u32),
-    #[error("round trips at a rate are timed whole, not one way; leave 'one_way' (--one-way) or --rate out")]
-    OneWayAtRate,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
     #[error("{publishers} publishers were asked for; ask for 1 to {most} (--publishers)")]
@@ -187,8 +183,8 @@ pub enum Problem {
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
     OneWayAlready,
-    #[error("pattern 'throughput' has no latencies: leave 'one_way' (--one-way) and 'samples_above' out")]
-    NotOneWay,
+    #[error("pattern 'throughput' keeps no samples: leave 'samples_above' out")]
+    NoSamplesAbove,
     #[error("{0} exclude each other; give one of them")]
     OffersExclude(String),
     #[error("a recovery time was given, but no burst that it belongs to; add --demand, or leave --recovery out")]

@@ -67,9 +67,6 @@ fn round_trips(common: &Common, rate: &str, timeout_ns: Option<u64>) -> Result<C
     if let Some(followers) = common.followers.filter(|followers| *followers > 1) {
         return Err(Problem::FollowersAtRate(followers));
     }
-    if common.one_way == Some(true) {
-        return Err(Problem::OneWayAtRate);
-    }
     let timeout_ns = timeout_ns.unwrap_or((DEFAULT_LOSS_TIMEOUT_S * 1e9) as u64);
     Ok(Calls { mode: Mode::FixedFreq, clients: 1, rates_hz: rates(Some(rate))?, timeout_ns })
 }
@@ -131,7 +128,6 @@ mod tests {
         }
         for (flag, common) in [
             ("--followers", Common { followers: Some(2), ..rate("1") }),
-            ("--one-way", Common { one_way: Some(true), ..rate("1") }),
             ("--mode", Common { mode: Some(Mode::FixedFreq), ..rate("1") }),
             ("--clients", Common { clients: Some("2".to_owned()), ..rate("1") }),
             ("--rate", rate("max")),

@@ -6,14 +6,18 @@ use super::patience::{Patience, SIGN_OF_LIFE};
 use super::search::search;
 use super::{Error, Result};
 use crate::lanes::{Flow, Spaced};
+use crate::measure::notes::ArrivalMemory;
+use crate::measure::sampling::{self, SampledTimes};
 use crate::measure::stream::{Even, Extent, Spacing};
 use crate::measure::{End, Failure, Shared};
+use crate::record::Distribution;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_abi::Wait;
 use tripmeter_model::manifest::{Cell, Counts, Handovers};
-use tripmeter_model::throughput::{Arrival, Load, Offer, Trial, per_second};
+use tripmeter_model::plan::Raw;
+use tripmeter_model::throughput::{Arrival, Load, Offer, OneWaySamples, Trial, per_second};
 
 /// As fast as it goes, messages between two looks at the clock, if they are small.
 const BURST: u64 = 32;
@@ -33,6 +37,13 @@ const NAP_NS: u64 = 300_000;
 struct Bounds {
     messages: Option<u64>,
     duration_ns: Option<u64>,
+}
+
+impl Bounds {
+    /// Most messages of a trial: none takes less than a nanosecond.
+    fn most_messages(self) -> u64 {
+        self.messages.unwrap_or(u64::MAX).min(self.duration_ns.unwrap_or(u64::MAX))
+    }
 }
 
 /// A cell under way.
@@ -138,19 +149,17 @@ impl Leader {
         capped: u64,
     ) -> Result<Trial> {
         let first = session.sequence + 1;
-        let begin = Begin::new(Task::Count, first, payload_bytes);
+        let mut begin = Begin::new(Task::Count, first, payload_bytes);
+        let mut flow = self.flow(offer, payload_bytes, session.sequence);
+        let mut arrivals = None;
+        if self.job.sub_experiment.one_way {
+            let places = sampling::places(bounds.most_messages());
+            let memory = ArrivalMemory::create(vec![places], 1)?;
+            (begin.most, begin.arrivals) = (vec![places], Some(memory.place()));
+            (flow.times, arrivals) = (Some(SampledTimes::new(first, places)?), Some(memory));
+        }
         self.controls.ask_all(&ToFollower::Begin(begin))?;
         let (base, shared) = (self.job.timebase, self.shared.clone());
-        let even = |rate_hz: f64| Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / rate_hz));
-        let spaced = match offer {
-            Offer::Max | Offer::Search { .. } => Spaced::Unspaced,
-            Offer::Rate { rate_hz } => even(rate_hz),
-            Offer::Burst { recovery_ns, .. } => Spaced::Paused(base.to_ticks(recovery_ns)),
-        };
-        let mut flow = Flow::new(spaced, payload_bytes as usize, session.sequence);
-        if self.job.sub_experiment.wait != Wait::Poll {
-            flow.nap = base.to_ticks(NAP_NS);
-        }
         self.arm();
         let begin = base.now();
         let timed = bounds.duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));
@@ -180,7 +189,7 @@ impl Leader {
             End::Deadline if capped < timed => Some("time cap".to_owned()),
             End::Deadline | End::Full => None,
         };
-        Ok(Trial {
+        let mut trial = Trial {
             offer,
             offered_hz: if let Offer::Rate { rate_hz } = offer { Some(rate_hz) } else { None },
             sent,
@@ -190,8 +199,36 @@ impl Leader {
             behind,
             cut_short,
             followers: vec![arrival(0, sent, payload_bytes, subscription_ns, &arrived)],
+            one_way_samples: None,
             searched: Vec::new(),
-        })
+        };
+        if let (Some(times), Some(mut memory)) = (flow.times, arrivals) {
+            let every = sampling::stride(sent);
+            trial.one_way_samples = Some(OneWaySamples { every, messages: sent.div_ceil(every) });
+            for arrival in &mut trial.followers {
+                let log = memory.logs(arrival.follower).swap_remove(0);
+                let mut latencies = Distribution::new(Raw::Csv);
+                times.one_way(log.ticks, sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
+                arrival.one_way_ns = latencies.latency();
+                arrival.one_way_within_run_ns = latencies.bounds();
+            }
+        }
+        Ok(trial)
+    }
+
+    /// Messages of that size, as they are offered; nothing sent yet.
+    fn flow(&self, offer: Offer, payload_bytes: u64, sequence: u64) -> Flow {
+        let base = self.job.timebase;
+        let spaced = match offer {
+            Offer::Max | Offer::Search { .. } => Spaced::Unspaced,
+            Offer::Rate { rate_hz } => Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / rate_hz)),
+            Offer::Burst { recovery_ns, .. } => Spaced::Paused(base.to_ticks(recovery_ns)),
+        };
+        let mut flow = Flow::new(spaced, payload_bytes as usize, sequence);
+        if self.job.sub_experiment.wait != Wait::Poll {
+            flow.nap = base.to_ticks(NAP_NS);
+        }
+        flow
     }
 
     /// Sends in pieces, with a sign of life after each.
@@ -271,6 +308,8 @@ fn arrival(follower: u32, sent: u64, payload_bytes: u64, subscription_ns: u64, a
         subscription_ns,
         received_hz,
         received_bytes_per_s: received_hz * payload_bytes as f64,
+        one_way_ns: None,
+        one_way_within_run_ns: None,
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn follow(
     }
     let mut arrived = Vec::new();
     if begin.task == Task::Count {
-        arrived.push(follower.count(endpoint, inboxes, begin.first, Some(&mut observer))?);
+        arrived.push(follower.count(endpoint, inboxes, begin.first, None, Some(&mut observer))?);
     } else {
         let names_request = follower.pattern() == Pattern::Rpc;
         let answers = Answering { names_request, follower: follower.number(), ..Answering::default() };

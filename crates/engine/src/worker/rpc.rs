@@ -12,7 +12,7 @@ use crate::lanes::{Answering, Calls, Ended, Endpoint};
 use crate::measure::End;
 use crate::measure::callback::Inbox;
 use crate::measure::calls::{Called, Made};
-use crate::measure::notes::{DAMAGED, NEVER};
+use crate::measure::notes::{ArrivalMemory, DAMAGED, NEVER};
 use crate::measure::publish::{Sending, Sleep};
 use crate::memory::reserved;
 use crate::replay::Times;
@@ -43,7 +43,8 @@ impl Leader {
         let clients = session.lanes.len();
         let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
         // What latencies are made in at the end: found to be too little now, and not then.
-        drop(reserved::<u64>(batch.messages.saturating_mul(6 * clients as u64), "values of latencies")?);
+        let values = if self.job.sub_experiment.one_way { 7 } else { 6 };
+        drop(reserved::<u64>(batch.messages.saturating_mul(values * clients as u64), "values of latencies")?);
         let mut made = (0..clients).map(|_| Made::new(batch.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
         let (sequence, length) = (session.sequence, batch.payload_bytes as usize);
         let plan = &self.job.sub_experiment;
@@ -62,7 +63,11 @@ impl Leader {
             }
         });
         let payload_bytes = batch.payload_bytes;
-        let answer = Begin::new(Task::Answer, sequence + 1, payload_bytes);
+        let mut memory = self.request_memory(batch.messages, clients)?;
+        let mut answer = Begin::new(Task::Answer, sequence + 1, payload_bytes);
+        if let Some(memory) = &memory {
+            (answer.most, answer.arrivals) = (vec![batch.messages; clients], Some(memory.place()));
+        }
         let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
         let Parallel { begin, used, ended, failure } = ran;
         let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
@@ -78,7 +83,9 @@ impl Leader {
             arrived.push(Arrived { received, duplicated: called.duplicated, damaged, ..Arrived::default() });
         }
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
+        let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
         let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
+            requests: logs.get(index).map_or_else(Vec::new, |log| log.ticks.to_vec()),
             schedule: batch.rate_hz.map(|_| Times::Even(batch.schedule(begin, index, clients))),
             sent: made.sent.into(),
             arrived: made.answered,
@@ -99,6 +106,12 @@ impl Leader {
             own,
             others,
         })
+    }
+
+    /// Where the follower notes when the requests of each client came, if latency one way is asked for.
+    fn request_memory(&self, calls: u64, clients: usize) -> Result<Option<ArrivalMemory>> {
+        let is_kept = self.job.sub_experiment.one_way;
+        Ok(is_kept.then(|| ArrivalMemory::create(vec![calls; clients], 1)).transpose()?)
     }
 }
 
@@ -127,6 +140,9 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
         response_rtt_within_run_ns: pace.and_then(|_| tally.response.bounds()),
         service_rtt_within_run_ns: tally.service.bounds(),
         lateness_within_run_ns: pace.and_then(|_| tally.lateness.bounds()),
+        one_way_ns: tally.one_way.latency(),
+        one_way_within_run_ns: tally.one_way.bounds(),
+        one_way_missing: tally.one_way.missing,
         pace,
         duration_ns,
         cut_short,
@@ -137,9 +153,26 @@ fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
 
 impl Follower {
     /// Answers the requests of all clients until the leader says that there are no more, or has gone; and says what was
-    /// used. Under `poll` one thread looks at all links in turns, else each has a thread.
-    pub(super) fn answer_calls(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>]) -> Result<()> {
+    /// used. Under `poll` one thread looks at all links in turns, else each has a thread. The arrivals of requests are kept,
+    /// if the leader has memory for them.
+    pub(super) fn answer_calls(
+        &mut self,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
+        begin: Begin,
+    ) -> Result<()> {
         type Work<'a> = Box<dyn FnOnce() -> Ended<()> + Send + 'a>;
+        let Begin { first, most, arrivals, .. } = begin;
+        let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
+        let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
+        if !logs.is_empty() && logs.len() != inboxes.len() {
+            return Err(Error::Failed(format!(
+                "the leader has {} clients, here are {} links",
+                logs.len(),
+                inboxes.len()
+            )));
+        }
+        let kept: Vec<_> = logs.into_iter().map(|log| (first, log)).collect();
         let pool = &ThreadPool::new(inboxes.len());
         let listening = || {
             pool.ready.fetch_add(1, Release);
@@ -151,11 +184,13 @@ impl Follower {
             let Some(setting) = settings.next() else { return Err(Error::Failed("there is no link".to_owned())) };
             vec![Box::new(move || {
                 listening();
-                ((), turns.answer(setting))
+                ((), turns.answer(setting, kept))
             })]
         } else {
-            let works = endpoint.lanes().into_iter().zip(settings).map(|(lane, setting)| -> Work<'_> {
-                let answers = Answering { names_request: true, ..Answering::default() };
+            let kept = kept.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+            let works = endpoint.lanes().into_iter().zip(settings).zip(kept);
+            let works = works.map(|((lane, setting), kept)| -> Work<'_> {
+                let answers = Answering { names_request: true, kept, ..Answering::default() };
                 Box::new(move || ((), lane.answer(setting, answers, None, &mut || listening())))
             });
             works.collect()

@@ -125,6 +125,8 @@ mod tests {
             subscription_ns: ns,
             received_hz: per_second(received, ns),
             received_bytes_per_s: 0.0,
+            one_way_ns: None,
+            one_way_within_run_ns: None,
         };
         Trial {
             offer: Offer::Search { loss_bound: 0.0 },
@@ -136,6 +138,7 @@ mod tests {
             behind: 0,
             cut_short: None,
             followers: vec![arrival],
+            one_way_samples: None,
             searched: Vec::new(),
         }
     }

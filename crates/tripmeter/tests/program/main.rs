@@ -17,6 +17,7 @@ mod lies;
 mod log;
 mod metrics;
 mod mqtt;
+mod one_way;
 mod plots;
 mod process;
 mod proof;

@@ -440,6 +440,35 @@ fn kinds_are_never_mixed() {
     done.one_line(&["'x' has no common limits", "call", "rtt_half"]);
 }
 
+#[test]
+fn latency_one_way_of_calls_has_verdicts_of_its_own() {
+    let place = folder();
+    let words = ["--pattern", "rpc", "-t", "inmem", "--payloads", "512,1k", "-n", "20", "--one-way"];
+    let measured = renamed(&measured(&words));
+    let with = |name: &str, one_way_us: f64| {
+        let mut manifest = measured.clone();
+        for cell in manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap() {
+            cell["rpc"][0]["service_rtt_ns"] = latency(100.0);
+            cell["rpc"][0]["one_way_ns"] = latency(one_way_us);
+        }
+        write(&place.path().join(name), &manifest)
+    };
+    let (reference, slower) = (with("a", 40.0), with("b", 50.0));
+    let done = compare(&["--debug"], &reference, &slower).with(1);
+    has(&done.stdout, "Mean 512 40.000 50.000 +25.0 % FAILED");
+    has(&done.stdout, "Mean 512 100.000 100.000 +0.0 % passed");
+    assert!(lines(&done.stdout).iter().any(|line| line.starts_with("x@one_way ")), "{}", done.stdout);
+    compare(&[], &reference, &reference).with(0);
+    // Calls without it have other figures only.
+    let without = write(&place.path().join("c"), &calls_with(100.0, 9000.0));
+    compare(&[], &reference, &without).with(65).one_line(&["'x@one_way' cannot be compared", "x@service_rtt"]);
+    let limits = place.path().join("limits.csv");
+    fs::write(&limits, "Experiment type,Bytes,Median,99%,Max\nx@one_way,512,37,90,170\n").unwrap();
+    let check = |experiment: &Path| tripmeter(&["check"], &[("-r", &limits), ("-e", experiment)]);
+    check(&reference).with(0);
+    assert_ne!(check(&slower).code, Some(0));
+}
+
 /// A copy of a results folder that has only a manifest.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();

@@ -83,7 +83,6 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t uds --pattern rpc --mode fast", &["'fast'", "bench", "fixed-freq", "--mode"]);
     wrong("run -t uds --pattern rpc --topics 2", &["'--topics'", "'rpc'", "--pattern channel"]);
     wrong("run -t uds --pattern rpc --duration 2", &["'--duration'", "'throughput'", "'rpc'"]);
-    wrong("run -t uds --pattern rpc --one-way", &["round trips", "--one-way"]);
     wrong("run -t uds --pattern rpc --clients 200 -n 600000", &["600000 samples", "500000", "--raw none"]);
     wrong("run -t shm --followers 2 --raw none", &["2 followers", "--raw none"]);
     wrong("run -t inmem?damage=3 --followers 2", &["one follower, or side=follower"]);
