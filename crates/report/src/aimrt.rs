@@ -3,8 +3,8 @@
 use crate::aimrt_log;
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::merged::Merged;
+use crate::number::count;
 use crate::number::counted;
-use crate::throughput::count;
 use crate::{log, notes};
 use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
 use tripmeter_analysis::{MetricTable, Row};

@@ -14,39 +14,26 @@ below figures: 95 % intervals of the median over rounds, or within the only roun
 small: fewer than 6 rounds, or too few samples for an upper bound. Of losses: the least to the most of a round, in per cent of \
 those sent; of one round, or without a loss, Clopper-Pearson as if messages were lost one by one.";
 
-/// What the column of the path proof means.
-pub const PROOF_LEGEND: &str = "\
-path proof: whether the operating system shows that the payload went the way that the transport claims; secured: and
-a peer without the right credentials was refused.
-";
-
 /// One table of everything: a line for each sub-experiment and payload, grouped by payload, with its distance from the
 /// floor; below it, whatever failed, and what the columns mean.
 ///
 /// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let mut calls = rpc::rows(&subs);
-    calls.sort_by_key(|row| row.sub.planned.pattern == Pattern::Rpc);
-    let flows = channel::rows(&subs, &metrics);
-    let recording = manifest.plan.recording.as_ref();
-    let plays = recording.map_or(Vec::new(), |_| recording::plays(&subs, &metrics));
     let of_pattern = |pattern| caption(manifest, |sub| sub.pattern == pattern, "");
+    let paced = caption(manifest, |sub| sub.pattern == Pattern::PingPong && sub.rpc.is_some(), ", at a rate");
     let tables = [
         trips::table(caption(manifest, trips::is_of, ""), &subs, &metrics),
         fan_out::table(caption(manifest, fan_out::is_of, ", several followers"), &subs, &metrics),
         throughput::table(of_pattern(Pattern::Throughput), &subs, &metrics),
-        channel::table(of_pattern(Pattern::Channel), &flows),
+        channel::table(of_pattern(Pattern::Channel), &subs, &metrics),
+        rpc::table(paced, Pattern::PingPong, &subs, &metrics),
+        rpc::table(of_pattern(Pattern::Rpc), Pattern::Rpc, &subs, &metrics),
         log::table(of_pattern(Pattern::Log), &subs, &metrics),
     ];
-    let tables = tables.into_iter().chain(recording.map(|recording| recording::table(recording, &plays)));
-    let mut blocks: Vec<Block> = tables.filter(|table| !table.rows.is_empty()).map(Block::Table).collect();
-    for calls in calls.chunk_by(|a, b| a.sub.planned.pattern == b.sub.planned.pattern) {
-        let pattern = calls[0].sub.planned.pattern;
-        let what = if pattern == Pattern::Rpc { "" } else { ", at a rate" };
-        let is_of = |sub: &SubExperiment| sub.pattern == pattern && sub.rpc.is_some();
-        blocks.push(Block::Lines(caption(manifest, is_of, what) + "\n\n" + &rpc::table(calls)));
-    }
+    let recording = manifest.plan.recording.as_ref().map(|recording| recording::table(recording, &subs, &metrics));
+    let tables = tables.into_iter().chain(recording).filter(|table| !table.rows.is_empty());
+    let mut blocks: Vec<Block> = tables.map(Block::Table).collect();
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
@@ -57,9 +44,6 @@ pub fn all(manifest: &Manifest) -> Document {
         blocks.push(Block::Notes(notes));
     }
     blocks.extend(has_intervals(&blocks).then(|| Block::Text(INTERVALS.to_owned())));
-    if !calls.is_empty() {
-        blocks.push(Block::Lines(rpc::LEGEND.to_owned() + PROOF_LEGEND));
-    }
     Document { blocks }
 }
 

@@ -3,7 +3,7 @@
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
 use crate::notes::{ALL_LOST, mishaps, odd};
-use crate::throughput::count;
+use crate::number::count;
 use crate::times::{self, LATENCIES, Times};
 use std::cmp::Reverse;
 use tripmeter_analysis::derived::is_all_lost;
@@ -30,11 +30,12 @@ fn is_of(plan: &SubExperiment) -> bool {
     plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_none())
 }
 
-/// The table itself.
-pub fn table(title: String, rows: &[Times<'_>]) -> Table {
+/// The table; it has no row if nothing of it was measured.
+pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let rows = rows(subs, metrics);
     let number = |id, title, help| Column::numbers(id, title, "n", Digits::Integer, help);
     let odd = "messages that came after the loss time-out, and messages that came more than once";
-    let mut columns = times::naming_columns(rows);
+    let mut columns = times::naming_columns(&rows);
     columns.extend([
         times::payload_column(),
         number("topics", "topics", "").merged(),
@@ -101,7 +102,7 @@ fn totals(times: &Times<'_>) -> Counts {
 }
 
 /// What keeps these figures from being good.
-pub fn notes(rows: &[Times<'_>]) -> Vec<Note> {
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let of_payload = |rows: &[Times<'_>]| {
         let first = rows[0];
         let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
@@ -112,7 +113,7 @@ pub fn notes(rows: &[Times<'_>]) -> Vec<Note> {
         notes.extend(rows.iter().flat_map(of_rate));
         notes
     };
-    rows.chunk_by(Times::is_same_payload).flat_map(of_payload).collect()
+    rows(subs, metrics).chunk_by(Times::is_same_payload).flat_map(of_payload).collect()
 }
 
 fn of_rate(times: &Times<'_>) -> Vec<Note> {

@@ -1,9 +1,9 @@
 //! iceperf's own table, one for each sub-experiment.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::interval::TOO_SMALL;
 use crate::merged::{Merged, MergedCell};
 use crate::notes;
+use crate::number::TOO_SMALL;
 use crate::number::{cpp, whole_or};
 use crate::series;
 use tripmeter_analysis::{MetricTable, Row};

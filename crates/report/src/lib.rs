@@ -37,8 +37,6 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod iceperf;
-mod interval;
-mod lines;
 mod log;
 mod merged;
 mod notes;

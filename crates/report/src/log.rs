@@ -91,21 +91,23 @@ fn columns() -> Vec<Column> {
 fn cells(subs: &[Merged<'_>], metrics: &MetricTable, row: Row) -> Vec<Cell> {
     let sub = &subs[row.sub as usize];
     let call = |statistic| metrics.get(row, &Stream::all(), Figure::Call, statistic);
-    let value = |stream, figure| Cell::of(metrics.get(row, stream, figure, Statistic::Value));
+    let over = |rounds| Cell::of_each(&Each::of(rounds), sub.rounds);
+    let value = |stream, figure| metrics.get(row, stream, figure, Statistic::Value);
+    let cpu_share = cpu_share(metrics, row, Process::Leader).into_iter().map(|share| (share, None));
     let lines = |figure| Cell::lost(&losses(metrics, row, &Stream::all(), &[figure]));
     let calls = call(Statistic::N).map_or(0.0, |calls| calls.values.iter().sum());
     vec![
         Cell::text(sub.planned.transport.to_string()),
         Cell::number(row.payload_bytes as f64),
         Cell::number(calls).marked(sub.payload(row.payload_bytes).star()),
-        Cell::of(call(Statistic::Mean)),
-        Cell::of(call(Statistic::P50)),
-        Cell::of(call(Statistic::P99)),
+        over(call(Statistic::Mean)),
+        over(call(Statistic::P50)),
+        over(call(Statistic::P99)),
         Cell::largest(&Each::of(call(Statistic::Max))),
-        Cell::over(&cpu_share(metrics, row, Process::Leader)),
-        value(&Stream::process(Process::Leader), Figure::CpuPeak),
-        value(&Stream::all(), Figure::Flush),
-        value(&Stream::all(), Figure::LinesWritten),
+        Cell::of_each(&cpu_share.collect(), sub.rounds),
+        Cell::of(value(&Stream::process(Process::Leader), Figure::CpuPeak)),
+        over(value(&Stream::all(), Figure::Flush)),
+        Cell::of(value(&Stream::all(), Figure::LinesWritten)),
         lines(Figure::Lost),
         lines(Figure::Damaged),
         Cell::text(proof(sub)),

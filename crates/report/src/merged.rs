@@ -120,8 +120,3 @@ impl MergedCell<'_> {
         self.cells.iter().flat_map(|cell| &cell.earlier_attempts)
     }
 }
-
-/// The largest value; `None` without a value.
-pub fn largest(values: &[f64]) -> Option<f64> {
-    values.iter().copied().reduce(f64::max)
-}

@@ -1,5 +1,8 @@
 //! Numbers as the tables write them.
 
+/// Stands for an interval, or a figure, that has no bound.
+pub const TOO_SMALL: &str = "n too small";
+
 /// Nanoseconds as microseconds with three decimals.
 pub fn micros(ns: f64) -> String {
     format!("{:.3}", ns / 1000.0)

@@ -4,7 +4,7 @@ use crate::channel::{at_followers, odd_streams, refused};
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
 use crate::merged::Merged;
 use crate::notes::mishaps;
-use crate::throughput::count;
+use crate::number::count;
 use crate::times::{self, Times};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::channel::SHOWN_FOLLOWERS;
@@ -23,7 +23,7 @@ const TIME_HELP: &str = "\
 response = one way from when a message was to be sent, as recorded, service = from when it was sent, by two readings of one clock";
 
 /// Every transport that has played it.
-pub fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
+fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
     Times::rows(subs, metrics, |plan| plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()))
 }
 
@@ -37,10 +37,11 @@ fn caption(recording: &Recording) -> String {
     )
 }
 
-/// The table itself.
-pub fn table(recording: &Recording, plays: &[Times<'_>]) -> Table {
+/// The table; it has no row if it was not played.
+pub fn table(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let plays = plays(subs, metrics);
     let number = |id, title, unit, help| Column::numbers(id, title, unit, Digits::Integer, help).merged();
-    let mut columns = times::naming_columns(plays);
+    let mut columns = times::naming_columns(&plays);
     columns.extend([
         Column::words("topic", "topic", TOPIC_HELP).merged(),
         number("messages", "messages", "n", ""),
@@ -118,7 +119,8 @@ fn mean_bytes(play: &Times<'_>, recorded: &[RecordedTopic]) -> f64 {
 }
 
 /// What keeps these figures from being good, and messages that were made larger.
-pub fn notes(recording: &Recording, plays: &[Times<'_>]) -> Vec<Note> {
+pub fn notes(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let plays = plays(subs, metrics);
     let mut notes: Vec<Note> = plays.iter().flat_map(|play| of_play(play, &recording.topics)).collect();
     let padded = padded(recording).filter(|_| !plays.is_empty());
     notes.extend(padded.map(|text| Note { severity: Severity::Info, kind: "recording", anchor: None, text }));

@@ -1,7 +1,7 @@
 //! Text, Markdown, CSV and JSON of a document.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Pairs, Severity, Table};
-use crate::interval::TOO_SMALL;
+use crate::number::TOO_SMALL;
 use crate::number::{percent, ratio};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
 use serde_json::{Value, json};

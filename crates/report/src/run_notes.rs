@@ -52,18 +52,13 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
 /// What is to be said of trials that are no plain round trips.
 fn of_trials(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let recording = manifest.plan.recording.as_ref();
-    let of_recording = |recording| recording::notes(recording, &recording::plays(subs, metrics));
+    let of_recording = |recording| recording::notes(recording, subs, metrics);
     [
         throughput::notes(subs, metrics),
-        channel::notes(&channel::rows(subs, metrics)),
-        rpc::notes(&rpc::rows(subs)).into_iter().map(of_calls).collect(),
+        channel::notes(subs, metrics),
+        rpc::notes(subs, metrics),
         log::notes(subs, metrics),
         recording.map_or(Vec::new(), of_recording),
     ]
     .concat()
-}
-
-fn of_calls(text: String) -> Note {
-    let severity = if text.starts_with(['*', '!']) { Severity::Warning } else { Severity::Info };
-    Note::new(severity, TRIALS, None, text)
 }

@@ -1,10 +1,9 @@
 //! The table of pattern `throughput`: what was offered, and what arrived of it.
 
 use crate::document::{Cell, Column, Digits, Note, Severity, Table};
-use crate::interval::TOO_SMALL;
 use crate::merged::Merged;
 use crate::notes::{self, PROOF_HELP, proof};
-pub use crate::number::{count, percent};
+use crate::number::{count, percent};
 use crate::run_notes::TRIALS;
 use tripmeter_analysis::derived::{Each, counts, losses};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
@@ -13,7 +12,6 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, OfferedLoad, Stream};
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::losses::{Losses, interval as interval_of};
 
 /// One line: a trial, at one follower.
 struct Line<'a> {
@@ -82,9 +80,9 @@ impl Line<'_> {
 
     fn cells(&self) -> Vec<Cell> {
         let planned = self.sub.planned;
-        let arrived = |figure| Cell::of(self.metrics.get(self.row, self.stream, figure, Statistic::Value));
-        let sent = |figure| Cell::of(self.metrics.get(self.row, &Stream::all(), figure, Statistic::Value));
-        let one_way = |statistic| Cell::of_each(&Each::of(self.one_way(statistic)), self.sub.rounds);
+        let over = |rounds| Cell::of_each(&Each::of(rounds), self.sub.rounds);
+        let value = |stream, figure| self.metrics.get(self.row, stream, figure, Statistic::Value);
+        let (arrived, all) = (|figure| over(value(self.stream, figure)), Stream::all());
         let offered = self.offered();
         vec![
             Cell::text(planned.transport.to_string()),
@@ -96,11 +94,11 @@ impl Line<'_> {
             arrived(Figure::ReceivedRate),
             arrived(Figure::ReceivedBytes),
             Cell::lost(&losses(self.metrics, self.row, self.stream, &[Figure::Lost, Figure::Damaged])),
-            one_way(Statistic::P50),
-            one_way(Statistic::P99),
+            over(self.one_way(Statistic::P50)),
+            over(self.one_way(Statistic::P99)),
             Cell::largest(&Each::of(self.one_way(Statistic::Max))),
-            sent(Figure::PublishedRate),
-            sent(Figure::Refused),
+            over(value(&all, Figure::PublishedRate)),
+            Cell::of(value(&all, Figure::Refused)),
             Cell::number(self.damaged() as f64),
             Cell::text(proof(self.sub)),
         ]
@@ -226,19 +224,13 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
 }
 
 /// An offered load for people.
-fn offered(load: OfferedLoad) -> String {
+pub fn offered(load: OfferedLoad) -> String {
     match load {
         OfferedLoad::Rate { hz } => format!("{} /s", count(hz)),
         OfferedLoad::Search { loss_bound } => format!("search {} %", percent(loss_bound)),
         OfferedLoad::Burst { size, gap_ns } => format!("{size} per {} ms", gap_ns as f64 / 1e6),
         load => load.to_string(),
     }
-}
-
-/// The interval of that share in per cent; `None` of nothing.
-pub fn share_interval(rounds: &[Losses]) -> Option<String> {
-    let ends = interval_of(rounds)?.interval.map(|ends| ends.map(percent));
-    Some(ends.map_or(TOO_SMALL.to_owned(), |[low, high]| format!("{low}..{high}")))
 }
 
 #[cfg(test)]

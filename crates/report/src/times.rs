@@ -2,14 +2,14 @@
 //! with the cost of the process on its side.
 
 use crate::document::{Cell, Column, Digits, Note, Severity};
-use crate::merged::{Merged, largest};
+use crate::merged::Merged;
 use crate::notes;
 use crate::run_notes::TRIALS;
-use tripmeter_analysis::derived::{LOST_MESSAGES, counts, cpu_share, faults_per_message, losses, switches_hz};
+use tripmeter_analysis::derived::{Each, LOST_MESSAGES, counts, cpu_share, faults_per_message, losses, switches_hz};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
-use tripmeter_model::metric::{At, Interval, OfferedLoad, Process, Stream};
+use tripmeter_model::metric::{At, OfferedLoad, Process, Stream};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::Trial;
 
@@ -48,11 +48,16 @@ impl<'a> Times<'a> {
 
     /// The place of its rate in the plan.
     fn place(&self) -> usize {
-        let OfferedLoad::Rate { hz } = self.metrics.load(self.row) else { return 0 };
+        let OfferedLoad::Rate { hz } = self.load() else { return 0 };
         let plan = self.sub.planned;
         let of_messages = plan.channel.iter().flat_map(|flow| &flow.rates_hz);
         let rates = of_messages.chain(plan.rpc.iter().flat_map(|calls| &calls.rates_hz));
         rates.take_while(|rate| **rate != hz).count()
+    }
+
+    /// How messages were offered.
+    pub fn load(&self) -> OfferedLoad {
+        self.metrics.load(self.row)
     }
 
     /// A figure of it.
@@ -70,9 +75,14 @@ impl<'a> Times<'a> {
         self.value(figure).and_then(|rounds| rounds.at(round)).unwrap_or(0.0)
     }
 
+    /// A figure of all rounds put together; 0 if it has none.
+    pub fn total(&self, figure: Figure) -> f64 {
+        self.value(figure).map_or(0.0, |rounds| rounds.folded())
+    }
+
     /// The rate that was offered; 0 if there was none.
     pub fn offered_hz(&self) -> f64 {
-        self.value(Figure::OfferedRate).map_or(0.0, |offered| offered.folded())
+        self.total(Figure::OfferedRate)
     }
 
     /// Its trials, round by round.
@@ -129,30 +139,20 @@ impl<'a> Times<'a> {
         [transport, planned.wait.to_string(), planned.touch.to_string()].map(Cell::text).to_vec()
     }
 
-    /// The median over rounds with its interval, which is unbounded if one of several planned rounds has the figure; that of
-    /// one planned round has none.
-    pub fn over(&self, values: &[f64]) -> Cell {
-        let unbounded = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
-        match (Cell::over(values), self.sub.rounds) {
-            (Cell::Number { value, interval: None, mark }, 2..) => {
-                Cell::Number { value, interval: Some(unbounded), mark }
-            }
-            (cell, _) => cell,
-        }
+    /// The median over rounds with its interval.
+    pub fn over(&self, values: Vec<f64>) -> Cell {
+        Cell::of_each(&values.into_iter().map(|value| (value, None)).collect(), self.sub.rounds)
     }
 
     /// The same of a figure, which may have an interval within the only round.
     pub fn of(&self, rounds: Option<Rounds<'_>>) -> Cell {
-        match rounds {
-            Some(rounds) if self.sub.rounds > 1 => self.over(rounds.values),
-            rounds => Cell::of(rounds),
-        }
+        Cell::of_each(&Each::of(rounds), self.sub.rounds)
     }
 
     /// These statistics of a latency: medians over rounds, and of the largest the largest.
     pub fn latencies(&self, stream: &Stream, figure: Figure, statistics: &[Statistic]) -> Vec<Cell> {
         let cell = |statistic: &Statistic| match (statistic, self.get(stream, figure, *statistic)) {
-            (Statistic::Max, Some(rounds)) => Cell::over(largest(rounds.values).as_slice()),
+            (Statistic::Max, rounds) => Cell::largest(&Each::of(rounds)),
             (_, rounds) => self.of(rounds),
         };
         statistics.iter().map(cell).collect()
@@ -163,10 +163,10 @@ impl<'a> Times<'a> {
         let (metrics, row) = (self.metrics, self.row);
         let memory = self.get(&Stream::process(process), Figure::PeakMemory, Statistic::Value);
         [
-            self.over(&cpu_share(metrics, row, process)),
-            self.over(&switches_hz(metrics, row, process)),
-            self.over(&faults_per_message(metrics, row, process)),
-            self.over(memory.map_or(&[], |memory| memory.values)),
+            self.over(cpu_share(metrics, row, process)),
+            self.over(switches_hz(metrics, row, process)),
+            self.over(faults_per_message(metrics, row, process)),
+            self.of(memory),
         ]
     }
 

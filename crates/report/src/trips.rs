@@ -258,7 +258,7 @@ mod tests {
     use crate::document::{Block, Document};
     use crate::fixture::all;
     use crate::fixture::{self, add, result, rows_of};
-    use crate::interval::TOO_SMALL;
+    use crate::number::TOO_SMALL;
     use crate::render::{csv, json, markdown};
     use serde_json::json;
     use tripmeter_model::manifest::{Handover, Handovers};

@@ -13,7 +13,7 @@ use super::scale::count;
 use super::{Options, Picture, PlotError};
 use crate::channel;
 use crate::merged::Merged;
-use crate::throughput::count as rate;
+use crate::number::count as rate;
 use crate::times::Times;
 use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::Pattern;
