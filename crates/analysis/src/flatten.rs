@@ -121,7 +121,7 @@ fn of_arrival(trial: &mut Trial, stream: &Stream, sent: u64, arrival: &Arrival) 
     ] {
         trial.put(stream, figure, value);
     }
-    of_latency(trial, stream, Figure::OneWay, arrival.one_way_ns, arrival.one_way_within_run_ns);
+    of_latency(trial, stream, Figure::OneWay, arrival.one_way_ns, None);
 }
 
 fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {

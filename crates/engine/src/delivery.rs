@@ -3,11 +3,10 @@
 use crate::clock::Timebase;
 use crate::measure::notes::{self, AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
-use crate::record::Distribution;
+use crate::record::{Distribution, OneWay};
 use crate::wire::Arrived;
-use hdrhistogram::Histogram;
 use std::sync::Arc;
-use tripmeter_model::channel::{DeliveryStatus, FollowerTrial, Latency, LatencyBounds, PublisherTrial};
+use tripmeter_model::channel::{DeliveryStatus, FollowerTrial, PublisherTrial};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::rpc::CallCounts;
@@ -149,39 +148,6 @@ pub struct Tally {
     pub one_way: OneWay,
 }
 
-/// Latencies one way of calls that succeeded; nothing where arrivals were not noted.
-pub struct OneWay {
-    raw: Raw,
-    /// Made with the first of them.
-    times: Option<Distribution>,
-    /// Calls whose request has no time of arrival, or one before it was sent.
-    pub missing: u64,
-}
-
-impl OneWay {
-    fn record(&mut self, ns: Option<u64>) {
-        match ns {
-            Some(ns) => self.times.get_or_insert_with(|| Distribution::new(self.raw)).record(ns),
-            None => self.missing += 1,
-        }
-    }
-
-    /// The figures; `None` without a sample.
-    pub fn latency(&mut self) -> Option<Latency> {
-        self.times.as_mut()?.latency()
-    }
-
-    /// Intervals of the quantiles of [`OneWay::latency`], after that; `None` without raw samples.
-    pub fn bounds(&self) -> Option<LatencyBounds> {
-        self.times.as_ref()?.bounds()
-    }
-
-    /// All of them; `None` without a sample.
-    pub fn histogram(&self) -> Option<&Histogram<u64>> {
-        Some(&self.times.as_ref()?.histogram)
-    }
-}
-
 /// How well a rate was kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kept {
@@ -214,7 +180,7 @@ impl Tally {
             response: Distribution::new(raw),
             service: Distribution::new(raw),
             lateness: Distribution::new(raw),
-            one_way: OneWay { raw, times: None, missing: 0 },
+            one_way: OneWay::new(raw),
         }
     }
 

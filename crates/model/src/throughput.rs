@@ -1,6 +1,6 @@
 //! Pattern `throughput`: how messages are offered, and what arrived of them.
 
-use crate::channel::{Latency, LatencyBounds};
+use crate::channel::Latency;
 use crate::metric::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,12 +115,9 @@ pub struct Arrival {
     /// Payload bytes received per second of subscription.
     pub received_bytes_per_s: f64,
     /// From before a message was sent to its arrival, two readings of one clock, of those of `one_way_samples` that arrived
-    /// intact.
+    /// intact. Without intervals within the run, as messages that wait in one queue are not independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_ns: Option<Latency>,
-    /// Intervals of its quantiles within this run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_way_within_run_ns: Option<LatencyBounds>,
 }
 
 /// One rate that a search tried.

@@ -487,13 +487,15 @@ uds at 64k: 2 lost
         result(&mut manifest, "plain", 1, &[(1024, 1000.0)]);
         crate::rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
+        let trial = &mut manifest.sub_experiments[1].cells[0].rpc[0];
+        trial.one_way_ns = trial.service_rtt_ns;
         let text = text(&manifest);
         let titles: Vec<&str> = text.lines().filter(|line| line.starts_with("pingpong")).collect();
-        assert_eq!(titles, ["pingpong", "pingpong, 1000 /s", "pingpong, 1000 /s"], "{text}");
-        for what in ["half a round trip", "round trip, since due", "round trip, since sent"] {
+        assert_eq!(titles, ["pingpong", "pingpong, 1000 /s", "pingpong, 1000 /s", "pingpong, 1000 /s"], "{text}");
+        for what in ["half a round trip", "round trip, since due", "round trip, since sent", "one way, since sent"] {
             assert_eq!(text.matches(what).count(), 1, "{text}");
         }
-        assert_eq!(text.matches("uds/stream").count(), 3, "{text}");
+        assert_eq!(text.matches("uds/stream").count(), 4, "{text}");
         let all = fixture::all(&manifest);
         let captions: Vec<&str> = all.lines().filter(|line| line.starts_with("All transports")).collect();
         assert_eq!(captions, ["All transports, pattern pingpong", "All transports, pattern pingpong, at a rate"]);

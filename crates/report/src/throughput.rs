@@ -118,7 +118,7 @@ impl Line<'_> {
             self.place(),
             self.offered()
         );
-        Some(self.note(Severity::Info, text))
+        Some(Note::new(Severity::Info, "timed one way", Some(self.row), text))
     }
 
     fn place(&self) -> String {
@@ -137,7 +137,7 @@ impl Line<'_> {
             cut_short.into_iter().chain(behind.map(|behind| self.note(Severity::Info, late(behind))))
         };
         let trials = self.metrics.trials(self.row).iter();
-        trials.flat_map(|(round, trial)| of_trial(*round, trial.cut_short.as_ref())).chain(self.timed()).collect()
+        trials.flat_map(|(round, trial)| of_trial(*round, trial.cut_short.as_ref())).collect()
     }
 
     /// Messages that came otherwise than once, in order and intact.
@@ -219,7 +219,8 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let all_lost = lines.iter().filter(|line| line.is_all_lost());
     let all_lost =
         all_lost.map(|line| line.note(Severity::Warning, format!("* {}: {}", line.place(), notes::ALL_LOST)));
-    let of_trials = lines.iter().filter(|line| line.follower() == 0).flat_map(Line::shortfalls);
+    let trials = || lines.iter().filter(|line| line.follower() == 0);
+    let of_trials = trials().flat_map(Line::shortfalls).chain(trials().filter_map(Line::timed));
     of_trials.chain(all_lost).chain(lines.iter().flat_map(Line::mishaps)).collect()
 }
 
@@ -255,7 +256,6 @@ mod tests {
             received_hz,
             received_bytes_per_s: received_hz * 1024.0,
             one_way_ns: None,
-            one_way_within_run_ns: None,
         }
     }
 
@@ -330,7 +330,11 @@ mod tests {
         let note = "udp_throughput at 1k, max: timed one way, which costs a clock reading a message at both sides: rates are \
                     of such a run; one_way is of 500 of 1000 messages";
         assert!(rows.iter().any(|row| row == note), "{text}");
-        assert!(!all(&measured(&[Offer::Max], vec![arrival(0, 1000)])).contains("one_way"));
+        let first = crate::render::Text::default().render(&crate::screen::screen(&manifest, false));
+        assert!(first.contains("µs, one way, since sent") && first.contains("2.00 4.00"), "{first}");
+        assert!(first.contains("timed one way, which costs"), "{first}");
+        let without = all(&measured(&[Offer::Max], vec![arrival(0, 1000)]));
+        assert!(!without.contains("one_way p50") && !without.contains("timed one way"), "{without}");
     }
 
     #[test]

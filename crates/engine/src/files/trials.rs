@@ -89,7 +89,6 @@ mod tests {
             received_hz: per_second(received, 2_000_000),
             received_bytes_per_s: 0.0,
             one_way_ns: None,
-            one_way_within_run_ns: None,
         };
         Trial {
             offer,

@@ -1,7 +1,6 @@
 //! When each message of a stream came, and what became of it, for what is found out afterwards.
 
 use super::arrivals::Came;
-use super::sampling;
 use crate::clock::Clock;
 use crate::memory::OutOfMemory;
 use crate::os::{MemoryFile, PAGE, SharedMemory};
@@ -152,16 +151,6 @@ impl Places for Each {
     #[inline(always)]
     fn of(index: u64) -> Option<usize> {
         Some(index as usize)
-    }
-}
-
-/// Those of [`sampling::place`].
-pub struct Sampled;
-
-impl Places for Sampled {
-    #[inline(always)]
-    fn of(index: u64) -> Option<usize> {
-        sampling::place(index)
     }
 }
 

@@ -5,7 +5,7 @@
 //! Afterwards every k-th counts, with the least power of two of which no more than [`MOST_SAMPLES`] come out: all of these
 //! have a place.
 
-use super::notes::NEVER;
+use super::notes::{NEVER, Places};
 use crate::clock::Clock;
 use crate::memory::{OutOfMemory, filled};
 
@@ -24,6 +24,16 @@ fn level(index: u64) -> u32 {
 pub fn place(index: u64) -> Option<usize> {
     let level = level(index);
     (index & ((1 << level) - 1) == 0).then(|| last_place(index, level) as usize)
+}
+
+/// Those that have a place.
+pub struct Sampled;
+
+impl Places for Sampled {
+    #[inline(always)]
+    fn of(index: u64) -> Option<usize> {
+        place(index)
+    }
 }
 
 /// Of the message of that level with that index, or the last before it.
@@ -113,10 +123,7 @@ mod tests {
             let count = places.len() as u64;
             assert!(own.len() == places.len() && count == sent.div_ceil(every) && count <= M, "{sent}");
             assert!(every == 1 || count > M / 2, "{sent}: {count}");
-            assert_eq!(
-                places.iter().max().map_or(0, |last| *last as u64 + 1).div_ceil(2),
-                super::places(sent).div_ceil(2)
-            );
+            assert!(places.iter().all(|place| (*place as u64) < super::places(sent)), "{sent}");
         }
         let all: Vec<usize> = (0..8 * M).filter_map(place).collect();
         assert!(all.windows(2).all(|pair| pair[0] + 1 == pair[1]) && all.len() as u64 == places(8 * M));

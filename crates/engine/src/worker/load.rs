@@ -5,6 +5,7 @@ use super::output::Output;
 use super::patience::{Patience, SIGN_OF_LIFE};
 use super::search::search;
 use super::{Error, Result};
+use crate::clock::Timebase;
 use crate::lanes::{Flow, Spaced};
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::sampling::{self, SampledTimes};
@@ -202,16 +203,8 @@ impl Leader {
             one_way_samples: None,
             searched: Vec::new(),
         };
-        if let (Some(times), Some(mut memory)) = (flow.times, arrivals) {
-            let every = sampling::stride(sent);
-            trial.one_way_samples = Some(OneWaySamples { every, messages: sent.div_ceil(every) });
-            for arrival in &mut trial.followers {
-                let log = memory.logs(arrival.follower).swap_remove(0);
-                let mut latencies = Distribution::new(Raw::Csv);
-                times.one_way(log.ticks, sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
-                arrival.one_way_ns = latencies.latency();
-                arrival.one_way_within_run_ns = latencies.bounds();
-            }
+        if let (Some(times), Some(memory)) = (flow.times, arrivals) {
+            add_one_way(&mut trial, base, &times, memory);
         }
         Ok(trial)
     }
@@ -295,6 +288,19 @@ impl Leader {
     }
 }
 
+/// Adds latencies one way, by what both sides have noted.
+fn add_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory) {
+    let every = sampling::stride(trial.sent);
+    trial.one_way_samples = Some(OneWaySamples { every, messages: trial.sent.div_ceil(every) });
+    for arrival in &mut trial.followers {
+        let mut latencies = Distribution::new(Raw::Csv);
+        for log in memory.logs(arrival.follower) {
+            times.one_way(log.ticks, trial.sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
+        }
+        arrival.one_way_ns = latencies.latency();
+    }
+}
+
 fn arrival(follower: u32, sent: u64, payload_bytes: u64, subscription_ns: u64, arrived: &Arrived) -> Arrival {
     let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
     let received_hz = per_second(received, subscription_ns);
@@ -309,7 +315,6 @@ fn arrival(follower: u32, sent: u64, payload_bytes: u64, subscription_ns: u64, a
         received_hz,
         received_bytes_per_s: received_hz * payload_bytes as f64,
         one_way_ns: None,
-        one_way_within_run_ns: None,
     }
 }
 

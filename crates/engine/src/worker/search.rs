@@ -126,7 +126,6 @@ mod tests {
             received_hz: per_second(received, ns),
             received_bytes_per_s: 0.0,
             one_way_ns: None,
-            one_way_within_run_ns: None,
         };
         Trial {
             offer: Offer::Search { loss_bound: 0.0 },

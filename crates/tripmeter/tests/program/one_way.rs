@@ -210,7 +210,6 @@ fn check_stream(trial: &Trial, place: &str) {
     assert!(arrival.lost + arrival.damaged > 0 || one_way.samples == samples.messages, "{place}: {one_way:?}");
     let rises = 0.0 < one_way.min && one_way.min <= one_way.median && one_way.median <= one_way.max;
     assert!(rises && one_way.max <= arrival.subscription_ns as f64, "{place}: {one_way:?}");
-    assert!(arrival.one_way_within_run_ns.is_some(), "{place}");
 }
 
 #[test]

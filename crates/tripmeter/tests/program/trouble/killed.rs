@@ -210,9 +210,11 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
 #[test]
 fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
     let _alone = alone();
-    for (pattern, more) in
-        [("pingpong", ["--one-way", "--followers", "1"]), ("channel", ["--rate", "2000", "--attempts"])]
-    {
+    for (pattern, more) in [
+        ("pingpong", ["--one-way", "--followers", "1"]),
+        ("rpc", ["--one-way", "--attempts", "1"]),
+        ("channel", ["--rate", "2000", "--attempts"]),
+    ] {
         let folder = folder();
         let output = folder.path().display().to_string();
         let words = ["run", "-q", "-t", "uds", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
@@ -239,6 +241,9 @@ fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
             let (service, counts) = (trial.service_ns.unwrap(), trial.counts);
             assert_eq!((service.samples, cell.samples), (counts.received, counts.received));
             assert_eq!(counts.sent, counts.received + counts.lost + counts.late);
+        } else if pattern == "rpc" {
+            let (trial, succeeded) = (&cell.rpc[0], cell.rpc[0].counts.succeeded);
+            assert_eq!((trial.one_way_ns.unwrap().samples, trial.one_way_missing), (succeeded, 0), "{trial:?}");
         } else {
             assert!(cell.one_way_ns.is_some_and(|one_way| one_way.mean > 0.0) && cell.one_way_missing == 0, "{cell:?}");
         }
