@@ -240,7 +240,7 @@ fn columns(has_qps: bool) -> Vec<Column> {
         Column::words("wait", "wait", ""),
         Column::words("touch", "touch", ""),
         right("offered_hz", "offered", "/s"),
-        Column::words("proof", "path proof", ""),
+        Column::words("path_proof", "path proof", ""),
     ]);
     columns
 }

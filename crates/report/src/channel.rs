@@ -1,5 +1,6 @@
 //! The table of pattern `channel`: latencies one way at a fixed rate, from the intended and from the actual sending.
 
+use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
 use crate::notes::{ALL_LOST, mishaps, odd};
@@ -37,7 +38,7 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
     let odd = "messages that came after the loss time-out, and messages that came more than once";
     let mut columns = times::naming_columns(&rows);
     columns.extend([
-        times::payload_column(),
+        columns::payload().merged(),
         number("topics", "topics", "").merged(),
         number("publishers", "publishers", "of each topic").merged(),
     ]);
@@ -49,7 +50,7 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
     columns.extend(times::latency_columns(&LATENCIES));
     columns.extend([times::loss_column(), number("late_duplicated", "late/dup.", odd)]);
     columns.extend(times::cost_columns(COST_HELP));
-    columns.extend([times::damaged_column(), times::proof_column()]);
+    columns.extend([columns::damaged(), columns::path_proof().merged()]);
     Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
 }
 
@@ -62,7 +63,7 @@ fn lines(times: &Times<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
         let others = [vec![loss, odd], cost.to_vec(), vec![damaged, proof.clone()]].concat();
         (Some(times.row), [naming.clone(), vec![Cell::text(time)], latencies, others].concat())
     };
-    let totals = totals(times);
+    let totals = times.totals();
     let odd = Cell::Pair(Box::new([totals.late, totals.duplicated].map(|count| Cell::number(count as f64))));
     let counted = [times.loss(&all), odd, Cell::number(damaged(times) as f64)];
     let mut lines = vec![
@@ -93,12 +94,7 @@ fn naming(times: &Times<'_>) -> Vec<Cell> {
 
 /// Messages that came damaged, those beside the trials too.
 fn damaged(times: &Times<'_>) -> u64 {
-    totals(times).damaged + times.damaged_beside()
-}
-
-/// What happened to the messages of all rounds.
-fn totals(times: &Times<'_>) -> Counts {
-    times.counts(&Stream::all()).into_iter().fold(Counts::default(), |sum, (_, counts)| sum + counts)
+    times.totals().damaged + times.damaged_beside()
 }
 
 /// What keeps these figures from being good.
@@ -139,7 +135,7 @@ fn of_rate(times: &Times<'_>) -> Vec<Note> {
         notes.push(times.info(format!("{place}, publisher {publisher}: {}", mishaps(&counts))));
     }
     notes.extend(at_followers(times, &place).concat());
-    let totals = totals(times);
+    let totals = times.totals();
     if totals.is_all_lost() {
         notes.push(times.warning(format!("* {place}: {ALL_LOST}")));
     }

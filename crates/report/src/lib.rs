@@ -29,6 +29,7 @@ mod audit;
 mod changes;
 mod channel;
 mod checks;
+mod columns;
 mod comparison;
 pub mod document;
 mod ecal;

@@ -1,33 +1,34 @@
 //! The table of pattern `log`: what a call of a logger takes, and the lines that came of the calls.
 
-use crate::document::{Cell, Column, Digits, Note, Severity, Table};
-use crate::merged::{Merged, MergedCell};
-use crate::notes::{self, PROOF_HELP, proof};
-use crate::run_notes::TRIALS;
-use tripmeter_analysis::derived::{Each, counts, cpu_share, losses};
-use tripmeter_analysis::{MetricTable, Row};
+use crate::columns;
+use crate::document::{Cell, Column, Digits, Note, Table};
+use crate::merged::Merged;
+use crate::notes;
+use crate::times::Times;
+use tripmeter_analysis::MetricTable;
+use tripmeter_analysis::derived::losses;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
+
+/// What is shown of the time that a call takes.
+const CALLS: [Statistic; 4] = [Statistic::Mean, Statistic::P50, Statistic::P99, Statistic::Max];
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &Merged<'_>) -> bool {
     sub.planned.pattern == Pattern::Log
 }
 
-/// Every logger, by payload.
-pub fn rows(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Row> {
-    let mut rows: Vec<Row> = metrics.all_rows().filter(|row| is_of(&subs[row.sub as usize])).collect();
-    rows.sort_by_key(|row| (row.payload_bytes, row.sub));
-    rows
-}
-
 /// The table; it has no row if nothing of it was measured.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows: Vec<_> = rows(subs, metrics).into_iter().map(|row| (Some(row), cells(subs, metrics, row))).collect();
-    Table::new(title, columns(), rows).grouped_by_payload()
+    let rows = rows(subs, metrics).into_iter().map(|times| (Some(times.row), cells(&times)));
+    Table::new(title, columns(), rows.collect()).grouped_by_payload()
+}
+
+/// Every logger, by payload.
+fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
+    Times::rows(subs, metrics, |plan| plan.pattern == Pattern::Log)
 }
 
 fn columns() -> Vec<Column> {
@@ -36,7 +37,7 @@ fn columns() -> Vec<Column> {
     let percent = |id, title, help| Column { divisor: 0.01, ..number(id, title, "%", Digits::Fixed(1), help) };
     vec![
         Column::words("logger", "logger", ""),
-        number("payload_bytes", "payload", "bytes", Digits::Size, ""),
+        columns::payload(),
         number("calls", "calls", "n", Digits::Integer, ""),
         call(
             "call_mean_ns",
@@ -84,57 +85,52 @@ fn columns() -> Vec<Column> {
             Digits::Events,
             "lines that are not as they were logged; below, the interval of their share in per cent",
         ),
-        Column::words("proof", "path\nproof", PROOF_HELP),
+        columns::path_proof(),
     ]
 }
 
-fn cells(subs: &[Merged<'_>], metrics: &MetricTable, row: Row) -> Vec<Cell> {
-    let sub = &subs[row.sub as usize];
-    let call = |statistic| metrics.get(row, &Stream::all(), Figure::Call, statistic);
-    let over = |rounds| Cell::of_each(&Each::of(rounds), sub.rounds);
-    let value = |stream, figure| metrics.get(row, stream, figure, Statistic::Value);
-    let cpu_share = cpu_share(metrics, row, Process::Leader).into_iter().map(|share| (share, None));
-    let lines = |figure| Cell::lost(&losses(metrics, row, &Stream::all(), &[figure]));
-    let calls = call(Statistic::N).map_or(0.0, |calls| calls.values.iter().sum());
-    vec![
-        Cell::text(sub.planned.transport.to_string()),
-        Cell::number(row.payload_bytes as f64),
-        Cell::number(calls).marked(sub.payload(row.payload_bytes).star()),
-        over(call(Statistic::Mean)),
-        over(call(Statistic::P50)),
-        over(call(Statistic::P99)),
-        Cell::largest(&Each::of(call(Statistic::Max))),
-        Cell::of_each(&cpu_share.collect(), sub.rounds),
-        Cell::of(value(&Stream::process(Process::Leader), Figure::CpuPeak)),
-        over(value(&Stream::all(), Figure::Flush)),
-        Cell::of(value(&Stream::all(), Figure::LinesWritten)),
+fn cells(times: &Times<'_>) -> Vec<Cell> {
+    let leader = Stream::process(Process::Leader);
+    let calls = times.get(&Stream::all(), Figure::Call, Statistic::N);
+    let calls = calls.map_or(0.0, |calls| calls.values.iter().sum());
+    let lines = |figure| Cell::lost(&losses(times.metrics, times.row, &Stream::all(), &[figure]));
+    let [cpu_share, ..] = times.cost(Process::Leader);
+    let mut cells = vec![
+        Cell::text(times.sub.planned.transport.to_string()),
+        Cell::number(times.row.payload_bytes as f64),
+        Cell::number(calls).marked(times.sub.payload(times.row.payload_bytes).star()),
+    ];
+    cells.extend(times.latencies(&Stream::all(), Figure::Call, &CALLS));
+    cells.extend([
+        cpu_share,
+        Cell::of(times.get(&leader, Figure::CpuPeak, Statistic::Value)),
+        times.of(times.value(Figure::Flush)),
+        Cell::of(times.value(Figure::LinesWritten)),
         lines(Figure::Lost),
         lines(Figure::Damaged),
-        Cell::text(proof(sub)),
-    ]
+        times.proof(),
+    ]);
+    cells
 }
 
 /// What keeps these figures from being good.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let of_row = |row: Row| notes_of(&subs[row.sub as usize], metrics, row);
-    rows(subs, metrics).into_iter().flat_map(of_row).collect()
+    rows(subs, metrics).iter().flat_map(of_logger).collect()
 }
 
-fn notes_of(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<Note> {
-    let place = format!("{} at {}", sub.planned.name, display_size(row.payload_bytes));
-    let note = |severity, text| Note::new(severity, TRIALS, Some(row), text);
-    let cell: MergedCell<'_> = sub.payload(row.payload_bytes);
-    let short = |why: &&str| note(Severity::Warning, format!("* {place}: fewer calls than planned: {why}"));
-    let mut notes: Vec<Note> = cell.shortfalls().iter().map(short).collect();
-    let rounds = counts(metrics, row, &Stream::all());
-    let counts = rounds.iter().fold(Counts::default(), |sum, (_, counts)| sum + *counts);
+fn of_logger(times: &Times<'_>) -> Vec<Note> {
+    let bytes = times.row.payload_bytes;
+    let place = format!("{} at {}", times.sub.planned.name, display_size(bytes));
+    let short = |why: &&str| times.warning(format!("* {place}: fewer calls than planned: {why}"));
+    let mut notes: Vec<Note> = times.sub.payload(bytes).shortfalls().iter().map(short).collect();
+    let counts = times.totals();
     if notes::odd(&counts) || counts.lost > 0 {
         let mishaps = notes::mishaps(&counts).replace("lost", "missing");
-        notes.push(note(Severity::Info, format!("{place}: of {} lines {mishaps}", counts.sent)));
+        notes.push(times.info(format!("{place}: of {} lines {mishaps}", counts.sent)));
     }
-    let refused = metrics.get(row, &Stream::all(), Figure::Refused, Statistic::Value);
-    if let Some(refused) = refused.map(|refused| refused.folded()).filter(|refused| *refused > 0.0) {
-        notes.push(note(Severity::Info, format!("{place}: the logger was full {refused} times")));
+    let refused = times.total(Figure::Refused);
+    if refused > 0.0 {
+        notes.push(times.info(format!("{place}: the logger was full {refused} times")));
     }
     notes
 }
@@ -145,7 +141,7 @@ pub mod tests {
     use crate::fixture::{self, all};
     use tripmeter_model::channel::Used;
     use tripmeter_model::log::{Lines, LogCalls};
-    use tripmeter_model::manifest::{Bounds, Manifest, WithinRun};
+    use tripmeter_model::manifest::{Bounds, Counts, Manifest, WithinRun};
 
     /// Adds a logger with these payloads; medians of calls in nanoseconds.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, payloads: &[(u64, f64)]) {

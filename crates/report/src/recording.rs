@@ -1,6 +1,7 @@
 //! The table of a recording that was played: a row for each of its topics.
 
 use crate::channel::{at_followers, odd_streams, refused};
+use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
 use crate::merged::Merged;
 use crate::notes::mishaps;
@@ -50,7 +51,7 @@ pub fn table(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) 
     columns.extend(times::rate_columns(RATE_HELP));
     columns.push(Column::words("time", "time", TIME_HELP));
     columns.extend(times::latency_columns(&LATENCIES));
-    columns.extend([times::loss_column(), times::proof_column()]);
+    columns.extend([times::loss_column(), columns::path_proof().merged()]);
     let rows = plays.iter().flat_map(|play| lines(play, &recording.topics));
     Table::new(caption(recording), columns, rows.collect()).grouped_by_sub()
 }

@@ -1,5 +1,6 @@
 //! The table of pattern `rpc`: round trips of calls, and how many succeeded per second.
 
+use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
 use crate::notes::ALL_LOST;
@@ -37,7 +38,7 @@ pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &Met
     let number = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
     let mut columns = times::naming_columns(&rows);
     columns.extend([
-        times::payload_column(),
+        columns::payload().merged(),
         number("clients", "clients", Digits::Integer, "").merged(),
         Column::words("mode", "mode", MODE_HELP).merged(),
     ]);
@@ -55,7 +56,7 @@ pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &Met
         number(Figure::Failed.id(), "failed", Digits::Events, FAILED_HELP),
     ]);
     columns.extend(times::cost_columns(COST_HELP));
-    columns.push(times::proof_column());
+    columns.push(columns::path_proof().merged());
     Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
 }
 

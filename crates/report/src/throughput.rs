@@ -1,54 +1,34 @@
 //! The table of pattern `throughput`: what was offered, and what arrived of it.
 
+use crate::columns;
 use crate::document::{Cell, Column, Digits, Note, Severity, Table};
 use crate::merged::Merged;
-use crate::notes::{self, PROOF_HELP, proof};
+use crate::notes;
 use crate::number::{count, percent};
-use crate::run_notes::TRIALS;
-use tripmeter_analysis::derived::{Each, counts, losses};
-use tripmeter_analysis::{MetricTable, Rounds, Row};
+use crate::times::Times;
+use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, OfferedLoad, Stream};
 use tripmeter_model::payload::display_size;
+use tripmeter_model::trial::Trial;
 
-/// One line: a trial, at one follower.
+/// One line: a load, at one follower.
 struct Line<'a> {
-    sub: &'a Merged<'a>,
-    metrics: &'a MetricTable,
-    row: Row,
+    times: Times<'a>,
     stream: &'a Stream,
-    /// At the first trial: messages that came damaged beside all trials, in a warm-up for instance.
-    damaged_beside: u64,
+    is_first_stream: bool,
 }
 
 /// Every line, by payload.
 fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Line<'a>> {
-    let sub = |row: Row| &subs[row.sub as usize];
-    let is_of = |row: &Row| sub(*row).planned.pattern == Pattern::Throughput;
-    let mut rows = metrics.rows(|key| key.figure == Figure::ReceivedRate);
-    rows.retain(is_of);
-    let place = |row: &Row| {
-        let offers = sub(*row).planned.throughput.iter().flat_map(|load| &load.offers);
-        offers.map(|offer| OfferedLoad::from(*offer)).position(|load| load == metrics.load(*row))
+    let rows = Times::rows(subs, metrics, |plan| plan.pattern == Pattern::Throughput).into_iter();
+    let of_row = |times: Times<'a>| {
+        let streams = metrics.streams(times.row, Figure::ReceivedRate).into_iter().enumerate();
+        streams.map(move |(place, stream)| Line { times, stream, is_first_stream: place == 0 })
     };
-    rows.sort_by_key(|row| (row.payload_bytes, row.sub, place(row)));
-    let mut lines: Vec<Line<'_>> = Vec::new();
-    for row in rows {
-        let is_first =
-            lines.last().is_none_or(|last| (last.row.sub, last.row.payload_bytes) != (row.sub, row.payload_bytes));
-        let cells = sub(row).payload(row.payload_bytes).cells;
-        let mut damaged_beside = if is_first { cells.iter().map(|cell| cell.damaged_beside()).sum() } else { 0 };
-        lines.extend(metrics.streams(row, Figure::ReceivedRate).into_iter().map(|stream| Line {
-            sub: sub(row),
-            metrics,
-            row,
-            stream,
-            damaged_beside: std::mem::take(&mut damaged_beside),
-        }));
-    }
-    lines
+    rows.flat_map(of_row).collect()
 }
 
 impl Line<'_> {
@@ -58,11 +38,12 @@ impl Line<'_> {
 
     /// Of each round, what happened to the messages.
     fn counts(&self) -> Vec<(u32, Counts)> {
-        counts(self.metrics, self.row, self.stream)
+        self.times.counts(self.stream)
     }
 
     fn damaged(&self) -> u64 {
-        self.counts().iter().map(|(_, counts)| counts.damaged).sum::<u64>() + self.damaged_beside
+        let beside = if self.is_first_stream { self.times.damaged_beside() } else { 0 };
+        self.counts().iter().map(|(_, counts)| counts.damaged).sum::<u64>() + beside
     }
 
     fn is_all_lost(&self) -> bool {
@@ -70,47 +51,42 @@ impl Line<'_> {
     }
 
     fn is_good(&self) -> bool {
-        let is_cut_short = self.metrics.trials(self.row).iter().any(|(_, trial)| trial.cut_short.is_some());
+        let is_cut_short = self.times.trials().any(|(_, trial)| trial.cut_short.is_some());
         !is_cut_short && self.damaged() == 0 && !self.is_all_lost()
     }
 
     fn offered(&self) -> String {
-        offered(self.metrics.load(self.row))
+        offered(self.times.load())
     }
 
     fn cells(&self) -> Vec<Cell> {
-        let planned = self.sub.planned;
-        let over = |rounds| Cell::of_each(&Each::of(rounds), self.sub.rounds);
-        let value = |stream, figure| self.metrics.get(self.row, stream, figure, Statistic::Value);
-        let (arrived, all) = (|figure| over(value(self.stream, figure)), Stream::all());
+        let times = self.times;
+        let arrived = |figure| times.of(times.get(self.stream, figure, Statistic::Value));
         let offered = self.offered();
-        vec![
-            Cell::text(planned.transport.to_string()),
-            Cell::text(planned.wait.to_string()),
-            Cell::text(planned.touch.to_string()),
-            Cell::number(self.row.payload_bytes as f64),
+        let planned = times.sub.planned;
+        let names = [planned.transport.to_string(), planned.wait.to_string(), planned.touch.to_string()];
+        let mut cells = names.map(Cell::text).to_vec();
+        cells.extend([
+            Cell::number(times.row.payload_bytes as f64),
             if self.is_good() { Cell::Text(offered) } else { Cell::Marked("*", offered) },
             Cell::number(self.follower().into()),
             arrived(Figure::ReceivedRate),
             arrived(Figure::ReceivedBytes),
-            Cell::lost(&losses(self.metrics, self.row, self.stream, &[Figure::Lost, Figure::Damaged])),
-            over(self.one_way(Statistic::P50)),
-            over(self.one_way(Statistic::P99)),
-            Cell::largest(&Each::of(self.one_way(Statistic::Max))),
-            over(value(&all, Figure::PublishedRate)),
-            Cell::of(value(&all, Figure::Refused)),
+            times.loss(self.stream),
+        ]);
+        cells.extend(times.latencies(self.stream, Figure::OneWay, &ONE_WAY));
+        cells.extend([
+            times.of(times.value(Figure::PublishedRate)),
+            Cell::number(times.total(Figure::Refused)),
             Cell::number(self.damaged() as f64),
-            Cell::text(proof(self.sub)),
-        ]
-    }
-
-    fn one_way(&self, statistic: Statistic) -> Option<Rounds<'_>> {
-        self.metrics.get(self.row, self.stream, Figure::OneWay, statistic)
+            times.proof(),
+        ]);
+        cells
     }
 
     /// That messages were timed one way, if they were.
     fn timed(&self) -> Option<Note> {
-        let timed = self.metrics.get(self.row, &Stream::all(), Figure::OneWayTimed, Statistic::Value)?.folded();
+        let timed = self.times.value(Figure::OneWayTimed)?.folded();
         let sent: u64 = self.counts().iter().map(|(_, counts)| counts.sent).sum();
         let text = format!(
             "{}, {}: timed one way, which costs a clock reading a message at both sides: rates are of such a run; one_way \
@@ -118,26 +94,24 @@ impl Line<'_> {
             self.place(),
             self.offered()
         );
-        Some(Note::new(Severity::Info, "timed one way", Some(self.row), text))
+        Some(Note::new(Severity::Info, "timed one way", Some(self.times.row), text))
     }
 
     fn place(&self) -> String {
-        format!("{} at {}", self.sub.planned.name, display_size(self.row.payload_bytes))
+        format!("{} at {}", self.times.sub.planned.name, display_size(self.times.row.payload_bytes))
     }
 
     /// Trials that ended early, and those that did not keep their rate.
     fn shortfalls(&self) -> Vec<Note> {
         let (place, sent) = (format!("{}, {}", self.place(), self.offered()), self.counts());
-        let behind = self.metrics.get(self.row, &Stream::all(), Figure::Behind, Statistic::Value);
-        let of_trial = |round: u32, cut_short: Option<&String>| {
-            let cut_short = cut_short.map(|why| self.note(Severity::Warning, format!("* {place}: {why}")));
-            let behind = behind.and_then(|behind| behind.at(round)).filter(|behind| *behind > 0.0);
-            let sent = sent.iter().find(|(known, _)| *known == round).map_or(0, |(_, counts)| counts.sent);
-            let late = |behind| format!("{place}: {behind} of {sent} messages were sent late");
-            cut_short.into_iter().chain(behind.map(|behind| self.note(Severity::Info, late(behind))))
+        let of_trial = |(round, trial): &(u32, Trial)| {
+            let cut_short = trial.cut_short.iter().map(|why| self.times.warning(format!("* {place}: {why}")));
+            let behind = Some(self.times.at(*round, Figure::Behind)).filter(|behind| *behind > 0.0);
+            let sent = sent.iter().find(|(known, _)| known == round).map_or(0, |(_, counts)| counts.sent);
+            let late = |behind| self.times.info(format!("{place}: {behind} of {sent} messages were sent late"));
+            cut_short.chain(behind.map(late)).collect::<Vec<_>>()
         };
-        let trials = self.metrics.trials(self.row).iter();
-        trials.flat_map(|(round, trial)| of_trial(*round, trial.cut_short.as_ref())).collect()
+        self.times.trials().flat_map(of_trial).collect()
     }
 
     /// Messages that came otherwise than once, in order and intact.
@@ -145,17 +119,13 @@ impl Line<'_> {
         let of_round = |(_, counts): &(u32, Counts)| Counts { lost: 0, ..*counts };
         let odd = self.counts().iter().map(of_round).filter(notes::odd).collect::<Vec<_>>();
         let text = |counts| format!("{}, {}: {}", self.place(), self.offered(), notes::mishaps(counts));
-        odd.iter().map(|counts| self.note(Severity::Info, text(counts))).collect()
-    }
-
-    fn note(&self, severity: Severity, text: String) -> Note {
-        Note::new(severity, TRIALS, Some(self.row), text)
+        odd.iter().map(|counts| self.times.info(text(counts))).collect()
     }
 }
 
 /// The table; it has no row if nothing of it was measured.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows: Vec<_> = lines(subs, metrics).iter().map(|line| (Some(line.row), line.cells())).collect();
+    let rows: Vec<_> = lines(subs, metrics).iter().map(|line| (Some(line.times.row), line.cells())).collect();
     Table::new(title, columns(), rows).grouped_by_payload()
 }
 
@@ -171,7 +141,7 @@ fn columns() -> Vec<Column> {
         words("transport", "transport"),
         words("wait", "wait"),
         words("touch", "touch"),
-        Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, ""),
+        columns::payload(),
         Column {
             is_right: true,
             ..Column::words(
@@ -191,9 +161,9 @@ fn columns() -> Vec<Column> {
         ),
         Column { divisor: 1e6, ..rate(Figure::ReceivedBytes, "received", "MB/s", bytes) },
         Column::numbers("loss", "loss", "%", Digits::Percent, "messages lost or damaged, of those sent"),
-        one_way(Statistic::P50, ONE_WAY_HELP),
-        one_way(Statistic::P99, ""),
-        one_way(Statistic::Max, ""),
+        one_way(ONE_WAY[0], ONE_WAY_HELP),
+        one_way(ONE_WAY[1], ""),
+        one_way(ONE_WAY[2], ""),
         rate(Figure::PublishedRate, "published", "msg/s", "messages sent per second, which is no throughput"),
         Column::numbers(
             Figure::Refused.id(),
@@ -202,23 +172,20 @@ fn columns() -> Vec<Column> {
             Digits::Integer,
             "how often the transport was full (back-pressure)",
         ),
-        Column::numbers(Figure::Damaged.id(), "damaged", "n", Digits::Integer, DAMAGED_HELP).if_any(),
-        Column::words("proof", "path\nproof", PROOF_HELP),
+        columns::damaged(),
+        columns::path_proof(),
     ]
 }
 
-/// What columns of latencies mean.
+/// What is shown of latencies one way.
+const ONE_WAY: [Statistic; 3] = [Statistic::P50, Statistic::P99, Statistic::Max];
 const ONE_WAY_HELP: &str =
     "from before a message was sent to its arrival, two readings of one clock, of messages that arrived";
-/// What the column of damaged messages means.
-const DAMAGED_HELP: &str = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
-
 /// What keeps these figures from being good.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let lines = lines(subs, metrics);
     let all_lost = lines.iter().filter(|line| line.is_all_lost());
-    let all_lost =
-        all_lost.map(|line| line.note(Severity::Warning, format!("* {}: {}", line.place(), notes::ALL_LOST)));
+    let all_lost = all_lost.map(|line| line.times.warning(format!("* {}: {}", line.place(), notes::ALL_LOST)));
     let trials = || lines.iter().filter(|line| line.follower() == 0);
     let of_trials = trials().flat_map(Line::shortfalls).chain(trials().filter_map(Line::timed));
     of_trials.chain(all_lost).chain(lines.iter().flat_map(Line::mishaps)).collect()

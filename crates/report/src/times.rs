@@ -1,5 +1,5 @@
-//! What tables of messages, or calls, at a rate have in common: a line for each of two times, response and service, each
-//! with the cost of the process on its side.
+//! One row of the metric table with its sub-experiment, and what tables of messages, or calls, at a rate have in common: a
+//! line for each of two times, response and service, each with the cost of the process on its side.
 
 use crate::document::{Cell, Column, Digits, Note, Severity};
 use crate::merged::Merged;
@@ -46,13 +46,14 @@ impl<'a> Times<'a> {
         (self.row.sub, self.row.payload_bytes) == (other.row.sub, other.row.payload_bytes)
     }
 
-    /// The place of its rate in the plan.
-    fn place(&self) -> usize {
-        let OfferedLoad::Rate { hz } = self.load() else { return 0 };
+    /// The place of its load in the plan.
+    fn place(&self) -> Option<usize> {
         let plan = self.sub.planned;
-        let of_messages = plan.channel.iter().flat_map(|flow| &flow.rates_hz);
-        let rates = of_messages.chain(plan.rpc.iter().flat_map(|calls| &calls.rates_hz));
-        rates.take_while(|rate| **rate != hz).count()
+        let rates = plan.channel.iter().flat_map(|flow| &flow.rates_hz);
+        let rates =
+            rates.chain(plan.rpc.iter().flat_map(|calls| &calls.rates_hz)).map(|hz| OfferedLoad::Rate { hz: *hz });
+        let offers = plan.throughput.iter().flat_map(|load| &load.offers).map(|offer| OfferedLoad::from(*offer));
+        rates.chain(offers).position(|load| load == self.load())
     }
 
     /// How messages were offered.
@@ -129,6 +130,11 @@ impl<'a> Times<'a> {
         counts(self.metrics, self.row, stream)
     }
 
+    /// What happened to the messages of all rounds.
+    pub fn totals(&self) -> Counts {
+        self.counts(&Stream::all()).into_iter().fold(Counts::default(), |sum, (_, counts)| sum + counts)
+    }
+
     /// A cell for each of [`naming_columns`].
     pub fn naming(&self) -> Vec<Cell> {
         let planned = self.sub.planned;
@@ -198,11 +204,6 @@ pub fn naming_columns(rows: &[Times<'_>]) -> Vec<Column> {
     [("transport", help), ("wait", ""), ("touch", "")].map(|(id, help)| Column::words(id, id, help).merged()).to_vec()
 }
 
-/// The payload.
-pub fn payload_column() -> Column {
-    Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "").merged()
-}
-
 /// The rates that were offered and achieved, with what they mean.
 pub fn rate_columns([offered, achieved]: [&'static str; 2]) -> [Column; 2] {
     let column = |id, title, help| Column::numbers(id, title, "/s", Digits::Rate, help).merged();
@@ -243,15 +244,4 @@ pub fn loss_column() -> Column {
         Digits::Percent,
         "messages lost, late or damaged, in per cent of the messages sent",
     )
-}
-
-/// Messages that came damaged, if any did.
-pub fn damaged_column() -> Column {
-    let help = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
-    Column::numbers("damaged", "damaged", "n", Digits::Integer, help).if_any()
-}
-
-/// Whether the payload went the way that the transport claims.
-pub fn proof_column() -> Column {
-    Column::words("path_proof", "path\nproof", notes::PROOF_HELP).merged()
 }

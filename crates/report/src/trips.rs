@@ -2,8 +2,8 @@
 
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
 use crate::merged::{Merged, MergedCell};
-use crate::notes::{self, PROOF_HELP, proof};
-use crate::{FLOOR, fan_out};
+use crate::notes::{self, proof};
+use crate::{FLOOR, columns, fan_out};
 use tripmeter_analysis::derived::{Each, losses, over_handover, ratio};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -30,7 +30,6 @@ const OVER_HELP: &str = "median less what one cache line takes from CPU to CPU, 
 const FLOOR_HELP: &str =
     "times the rtt_half median of shm at the same payload, wait and touch, round by round; -: not measured";
 const LOST_HELP: &str = "messages never answered, which are not among the samples";
-const DAMAGED_HELP: &str = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &SubExperiment) -> bool {
@@ -98,8 +97,8 @@ fn columns() -> Vec<Column> {
         over_column("rtt_half_over_handover_ns").if_any(),
         Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP),
         count("lost", "lost", Digits::Events, LOST_HELP),
-        count("damaged", "damaged", Digits::Integer, DAMAGED_HELP).if_any(),
-        proof_column(),
+        columns::damaged(),
+        columns::path_proof().merged(),
     ]);
     columns
 }
@@ -110,7 +109,7 @@ pub fn names() -> Vec<Column> {
         Column::words("transport", "transport", "").at_most(NAME_CHARS),
         Column::words("wait", "wait", WAIT_HELP),
         Column::words("touch", "touch", TOUCH_HELP),
-        Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes"),
+        columns::payload(),
         Column::numbers("n", "n", "", Digits::Integer, SAMPLES_HELP),
     ];
     columns.map(Column::merged).to_vec()
@@ -119,11 +118,6 @@ pub fn names() -> Vec<Column> {
 /// What a latency has over the hand-over.
 pub fn over_column(id: &str) -> Column {
     Column::numbers(id, "over\nhandover", "µs", Digits::Fixed(3), OVER_HELP)
-}
-
-/// The path proof of a row.
-pub fn proof_column() -> Column {
-    Column::words("proof", "path\nproof", PROOF_HELP).merged()
 }
 
 /// The cells of [`names`], with a label of the transport.
@@ -258,6 +252,7 @@ mod tests {
     use crate::document::{Block, Document};
     use crate::fixture::all;
     use crate::fixture::{self, add, result, rows_of};
+    use crate::notes::PROOF_HELP;
     use crate::number::TOO_SMALL;
     use crate::render::{csv, json, markdown};
     use serde_json::json;
@@ -431,7 +426,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         let expected = "\
 transport,wait,touch,payload_bytes,n,rtt_half_p50_ns,rtt_half_p50_ns_low,rtt_half_p50_ns_high,rtt_half_p99_ns,\
 rtt_half_p99_ns_low,rtt_half_p99_ns_high,rtt_half_max_ns,rtt_p50_ns,rtt_p50_ns_low,rtt_p50_ns_high,floor_ratio,\
-floor_ratio_low,floor_ratio_high,lost,lost_of,lost_low,lost_high,proof
+floor_ratio_low,floor_ratio_high,lost,lost_of,lost_low,lost_high,path_proof
 udp/loopback?packet=4096,poll,none,1024,60000,3500,1000,6000,7000,2000,12000,60000,7000,2000,12000,7,2,12,21,66000,\
 0.0000909090909090909,0.0005454545454545455,ok
 shm/chunks,poll,none,1024,60000,500,500,500,1000,1000,1000,5000,1000,1000,1000,1,,,0,66000,";
