@@ -19,8 +19,10 @@ const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or nothing came";
 const QPS_HELP: &str = "calls that succeeded, per second, of all clients";
 const TIME_HELP: &str = "\
-whole round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made; \
-one_way = from then until the server had the request";
+whole round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made";
+const ONE_WAY_HELP: &str = "\
+round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made; one_way = \
+from then until the server had the request";
 const TIMED_OUT_HELP: &str = "calls not answered in time; below, the interval of their share in per cent";
 const FAILED_HELP: &str = "calls ended by an error or a damaged answer; below, the interval of their share in per cent";
 const COST_HELP: &str =
@@ -48,7 +50,7 @@ pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &Met
     ]));
     columns.extend([
         Column::numbers(Figure::Completed.id(), "QPS", "/s", Digits::Rate, QPS_HELP).merged(),
-        Column::words("time", "time", TIME_HELP),
+        Column::words("time", "time", if rows.iter().any(has_one_way) { ONE_WAY_HELP } else { TIME_HELP }),
     ]);
     columns.extend(times::latency_columns(&LATENCIES));
     columns.extend([
@@ -63,7 +65,7 @@ pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &Met
 /// A line for each time, the first of them with what there is of the calls, the first two with the cost of both sides.
 fn lines(times: &Times<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
     let is_closed = times.load() == OfferedLoad::Closed;
-    let has_one_way = times.get(&Stream::all(), Figure::OneWay, Statistic::N).is_some();
+    let has_one_way = has_one_way(times);
     let shown = [
         ("response", Some(Figure::ResponseRtt), !is_closed),
         ("service", Some(Figure::ServiceRtt), true),
@@ -91,6 +93,10 @@ fn lines(times: &Times<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
         (Some(times.row), cells)
     };
     shown.into_iter().filter(|(_, _, is_shown)| *is_shown).enumerate().map(line).collect()
+}
+
+fn has_one_way(times: &Times<'_>) -> bool {
+    times.get(&Stream::all(), Figure::OneWay, Statistic::N).is_some()
 }
 
 /// Calls that ended so, of those made.
@@ -281,7 +287,7 @@ pub mod tests {
         let lines = squeezed(&text);
         let one_way = "one_way 4.400 4.000 6.000 8.000 12.000 40.000";
         assert!(lines.contains(&format!("{one_way} 1.2 4002 0.025 9.0")), "{text}");
-        assert!(lines.contains(&one_way.to_owned()), "{text}");
+        assert!(lines.contains(&one_way.to_owned()) && text.contains(ONE_WAY_HELP), "{text}");
         let missing = "fixed at 1k, 1000 /s: 3 of 1000 calls that succeeded have no latency one way";
         assert!(lines.contains(&missing.to_owned()), "{text}");
     }

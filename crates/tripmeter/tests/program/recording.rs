@@ -208,7 +208,7 @@ fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all()
     let lost = rows(output.path(), name).into_iter().filter(|row| row.status == "lost");
     assert_eq!(lost.map(|row| (row.topic, row.sequence)).collect::<Vec<_>>(), [(0, 7), (0, 100)]);
     for of in ["service to 0", "service to 2", "to follower 1: 2 lost"] {
-        assert!(finished.stdout.contains(of), "{}", finished.stdout);
+        assert!(finished.unwrapped().contains(of), "{}", finished.stdout);
     }
 }
 

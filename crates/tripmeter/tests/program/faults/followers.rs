@@ -134,12 +134,13 @@ fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
 fn stalls_at_one_subscriber_show_there_and_at_the_last() {
     const STALL_NS: f64 = 3e9;
     let _alone = alone();
-    // More than half of the messages wait behind it, so that the stall is in the median, which a busy CPU is not.
-    let (cell, _) = at_several_of("channel", &format!("at=1&stall={}:3s", HIT - 20), 20);
+    let (cell, _) = at_several_of("channel", &format!("at=1&stall={HIT}:3s"), 20);
     let trial = &cell.channel[0];
     let [first, stalled, third] = [0, 1, 2].map(|at| trial.followers[at].service_ns.unwrap());
     let last = trial.service_ns.unwrap();
-    assert!(stalled.max >= STALL_NS && last.max >= stalled.max && last.median >= stalled.median, "{trial:?}");
-    assert!(first.median < stalled.median && third.median < stalled.median, "{trial:?}");
+    assert!(stalled.max >= STALL_NS && last.max >= stalled.max && last.p90 >= stalled.p90, "{trial:?}");
+    // A queue of messages waits behind it, more than a tenth of all. To the others only one is late: when the queue is full,
+    // the publisher waits.
+    assert!(first.p90 < stalled.p90 && third.p90 < stalled.p90, "{trial:?}");
     assert_eq!((trial.counts.received, trial.counts.late), (SAMPLES, 0));
 }
