@@ -8,7 +8,7 @@ use tripmeter_model::manifest::{Bounds, Cell, Counts, Figures, Handover, WithinR
 use tripmeter_model::metric::{Interval, OfferedLoad, Probe, Process, Stream};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::rpc::RpcTrial;
-use tripmeter_model::throughput::{self, Arrival, Offer};
+use tripmeter_model::throughput::{self, Arrival};
 use tripmeter_model::trial::Trial;
 
 /// What was measured in a cell, one trial for each offered load. The figures that belong to the payload, such as those of
@@ -76,6 +76,7 @@ fn of_log(cell: &Cell, log: &LogCalls) -> Trial {
     ] {
         trial.put(&all, figure, value as f64);
     }
+    trial.series.extend(cell.series.clone().map(|series| (all, Figure::Call, series)));
     of_process(&mut trial, Process::Leader, &log.used);
     if let Some(percent) = log.cpu_max_percent {
         trial.put(&Stream::process(Process::Leader), Figure::CpuPeak, percent / 100.0);
@@ -84,13 +85,7 @@ fn of_log(cell: &Cell, log: &LogCalls) -> Trial {
 }
 
 fn of_throughput(measured: &throughput::Trial) -> Trial {
-    let load = match measured.offer {
-        Offer::Max => OfferedLoad::Max,
-        Offer::Rate { rate_hz } => OfferedLoad::Rate { hz: rate_hz },
-        Offer::Search { loss_bound } => OfferedLoad::Search { loss_bound },
-        Offer::Burst { demand, recovery_ns } => OfferedLoad::Burst { size: demand, gap_ns: recovery_ns },
-    };
-    let mut trial = Trial::new(load);
+    let mut trial = Trial::new(measured.offer.into());
     trial.cut_short.clone_from(&measured.cut_short);
     trial.steps.clone_from(&measured.searched);
     let all = Stream::all();
@@ -104,6 +99,9 @@ fn of_throughput(measured: &throughput::Trial) -> Trial {
     }
     if let Some(hz) = measured.offered_hz {
         trial.put(&all, Figure::OfferedRate, hz);
+    }
+    if let Some(samples) = measured.one_way_samples {
+        trial.put(&all, Figure::OneWayTimed, samples.messages as f64);
     }
     for arrival in &measured.followers {
         let only = measured.followers.len() == 1;
@@ -155,6 +153,10 @@ fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
     }
     for one in &measured.topics {
         let stream = Stream::topic(&one.name);
+        trial.missed.extend(one.rate_missed.then(|| stream.clone()));
+        for (statistic, bytes) in [(Statistic::Mean, one.mean_bytes), (Statistic::Max, one.largest_bytes as f64)] {
+            trial.put_statistic(&stream, Figure::MessageBytes, statistic, bytes, None);
+        }
         for (figure, value) in [
             (Figure::OfferedRate, one.offered_hz),
             (Figure::AchievedRate, one.achieved_hz),
@@ -175,6 +177,7 @@ fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
     }
     for one in &measured.publishers {
         let stream = Stream::publisher(one.publisher);
+        trial.missed.extend(one.rate_missed.then(|| stream.clone()));
         trial.put(&stream, Figure::AchievedRate, one.achieved_hz);
         of_counts(&mut trial, &stream, &one.counts);
     }

@@ -1,6 +1,7 @@
 //! Pattern `throughput`: how messages are offered, and what arrived of them.
 
 use crate::channel::Latency;
+use crate::metric::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,17 @@ pub enum Offer {
         /// Least time from the begin of a burst to the begin of the next, in nanoseconds.
         recovery_ns: u64,
     },
+}
+
+impl From<Offer> for OfferedLoad {
+    fn from(offer: Offer) -> Self {
+        match offer {
+            Offer::Max => OfferedLoad::Max,
+            Offer::Rate { rate_hz } => OfferedLoad::Rate { hz: rate_hz },
+            Offer::Search { loss_bound } => OfferedLoad::Search { loss_bound },
+            Offer::Burst { demand, recovery_ns } => OfferedLoad::Burst { size: demand, gap_ns: recovery_ns },
+        }
+    }
 }
 
 /// What became of the messages of one trial.

@@ -2,9 +2,9 @@
 
 use crate::aimrt_log;
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::grid::counted;
 use crate::merged::Merged;
-use crate::throughput::count;
+use crate::number::count;
+use crate::number::counted;
 use crate::{log, notes};
 use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
 use tripmeter_analysis::{MetricTable, Row};
@@ -240,7 +240,7 @@ fn columns(has_qps: bool) -> Vec<Column> {
         Column::words("wait", "wait", ""),
         Column::words("touch", "touch", ""),
         right("offered_hz", "offered", "/s"),
-        Column::words("proof", "path proof", ""),
+        Column::words("path_proof", "path proof", ""),
     ]);
     columns
 }

@@ -1,228 +1,131 @@
 //! The table of a recording that was played: a row for each of its topics.
 
-use crate::channel;
-use crate::interval;
-use crate::lines::latency_columns;
+use crate::channel::{at_followers, odd_streams, refused};
+use crate::columns;
+use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
 use crate::merged::Merged;
-use crate::notes::{self, proof};
-use crate::throughput::{count, share};
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, LatencyBounds, SHOWN_FOLLOWERS, TopicTrial};
-use tripmeter_model::manifest::{Counts, Manifest};
+use crate::notes::mishaps;
+use crate::number::count;
+use crate::times::{self, Times};
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::channel::SHOWN_FOLLOWERS;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::HEADER_BYTES;
 use tripmeter_model::recording::{RecordedTopic, Recording};
-use tripmeter_stats::losses::{Losses, gone, sum};
-use tripmeter_stats::median;
 
-const HEADER: [&str; 16] = [
-    "transport",
-    "wait",
-    "touch",
-    "topic",
-    "messages\n[n]",
-    "mean size\n[bytes]",
-    "offered\n[/s]",
-    "achieved\n[/s]",
-    "time",
-    "average\n[µs]",
-    "p50\n[µs]",
-    "p90\n[µs]",
-    "p99\n[µs]",
-    "max\n[µs]",
-    "loss\n[%]",
-    "path\nproof",
+const LATENCIES: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::Max];
+const TOPIC_HELP: &str = "(all): all of them, rates as their mean; what the processes used is in manifest.json";
+const RATE_HELP: [&str; 2] = [
+    "messages per second from the first of a topic to its last, as recorded times the speed; -: all are of one instant",
+    "the same, as sent; !: the rate was missed",
 ];
-/// Columns that name the row.
-const NAMING: usize = 8;
-
-/// What the columns mean.
-pub const LEGEND: &str = "\
-time: response = from when a message was to be sent, as recorded, until it came; service = from when it was sent; one way,
-two readings of one clock. offered, achieved: messages per second from the first of a topic to its last, as recorded times
-the speed, and as sent; -: all messages of a topic are of one instant; !: the rate was missed; (all): mean of the topics.
-With several followers, response and service end when the last of them has the message; service to i ends at follower i.
-The first 16 followers have lines.
-loss: messages lost, late or damaged, in per cent of the messages sent. Sizes are as sent. What the processes used is in manifest.json.
-below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
-a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
-";
-
-/// A transport over which the recording was played.
-pub struct Play<'a> {
-    sub: &'a Merged<'a>,
-    /// One of each round.
-    trials: Vec<&'a ChannelTrial>,
-}
-
-/// Of each topic in each round, or of all together.
-trait Figures {
-    fn offered_hz(&self) -> f64;
-    fn achieved_hz(&self) -> f64;
-    fn rate_missed(&self) -> bool;
-    fn counts(&self) -> Counts;
-    fn response_ns(&self) -> Option<Latency>;
-    fn service_ns(&self) -> Option<Latency>;
-    fn response_within_run_ns(&self) -> Option<LatencyBounds>;
-    fn service_within_run_ns(&self) -> Option<LatencyBounds>;
-}
-
-macro_rules! figures_of {
-    ($($type:ty),+) => {
-        $(impl Figures for $type {
-            fn offered_hz(&self) -> f64 {
-                self.offered_hz
-            }
-            fn achieved_hz(&self) -> f64 {
-                self.achieved_hz
-            }
-            fn rate_missed(&self) -> bool {
-                self.rate_missed
-            }
-            fn counts(&self) -> Counts {
-                self.counts
-            }
-            fn response_ns(&self) -> Option<Latency> {
-                self.response_ns
-            }
-            fn service_ns(&self) -> Option<Latency> {
-                self.service_ns
-            }
-            fn response_within_run_ns(&self) -> Option<LatencyBounds> {
-                self.response_within_run_ns
-            }
-            fn service_within_run_ns(&self) -> Option<LatencyBounds> {
-                self.service_within_run_ns
-            }
-        })+
-    };
-}
-figures_of!(ChannelTrial, TopicTrial);
+const TIME_HELP: &str = "\
+response = one way from when a message was to be sent, as recorded, service = from when it was sent, by two readings of one clock";
 
 /// Every transport that has played it.
-pub fn plays<'a>(subs: &'a [Merged<'a>]) -> Vec<Play<'a>> {
-    let is_of = |sub: &&Merged<'_>| sub.planned.channel.as_ref().is_some_and(|flow| flow.recorded.is_some());
-    let play = |sub: &'a Merged<'a>| {
-        let cells = sub.results.iter().flat_map(|result| &result.cells);
-        Play { sub, trials: cells.filter_map(|cell| cell.channel.first()).collect() }
-    };
-    subs.iter().filter(is_of).map(play).filter(|play| !play.trials.is_empty()).collect()
+fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
+    Times::rows(subs, metrics, |plan| plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()))
 }
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
-pub fn caption(recording: &Recording) -> String {
+fn caption(recording: &Recording) -> String {
     let Recording { file, speed, messages, duration_ns, sha256, .. } = recording;
     let (topics, seconds) = (recording.topics.len(), *duration_ns as f64 / 1e9);
     let hash = sha256.get(..16).unwrap_or(sha256);
     format!(
-        "Recording {file}, speed {speed}: {messages} messages on {topics} topics, {seconds:.3} s as recorded, sha256 {hash}...\n"
+        "Recording {file}, speed {speed}: {messages} messages on {topics} topics, {seconds:.3} s as recorded, sha256 {hash}..."
     )
 }
 
-/// The table itself.
-pub fn table(recording: &Recording, plays: &[Play<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    table.set_header(HEADER);
-    for (index, play) in plays.iter().enumerate() {
-        if index > 0 {
-            table.add_row([""; HEADER.len()]);
+/// The table; it has no row if it was not played.
+pub fn table(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let plays = plays(subs, metrics);
+    let number = |id, title, unit, help| Column::numbers(id, title, unit, Digits::Integer, help).merged();
+    let mut columns = times::naming_columns(&plays);
+    columns.extend([
+        Column::words("topic", "topic", TOPIC_HELP).merged(),
+        number("messages", "messages", "n", ""),
+        number("message_bytes", "mean size", "bytes", "as sent"),
+    ]);
+    columns.extend(times::rate_columns(RATE_HELP));
+    columns.push(Column::words("time", "time", TIME_HELP));
+    columns.extend(times::latency_columns(&LATENCIES));
+    columns.extend([times::loss_column(), columns::path_proof().merged()]);
+    let rows = plays.iter().flat_map(|play| lines(play, &recording.topics));
+    Table::new(caption(recording), columns, rows.collect()).grouped_by_sub()
+}
+
+/// Two lines for each topic and for all, then those of service to each of several followers.
+fn lines(play: &Times<'_>, recorded: &[RecordedTopic]) -> Vec<(Option<Row>, Vec<Cell>)> {
+    let line = |naming: &[Cell], time: String, stream: &Stream, figure, loss: Cell| {
+        let mut cells = naming.to_vec();
+        cells.push(Cell::text(time));
+        cells.extend(play.latencies(stream, figure, &LATENCIES));
+        cells.extend([loss, play.proof()]);
+        (Some(play.row), cells)
+    };
+    let pair = |naming: &[Cell], stream: &Stream| {
+        let not_here = Cell::Missing(Missing::NotOfThisRow);
+        [
+            line(naming, "response".to_owned(), stream, Figure::Response, play.loss(stream)),
+            line(naming, "service".to_owned(), stream, Figure::Service, not_here),
+        ]
+    };
+    let mut lines = Vec::new();
+    for topic in recorded {
+        let stream = Stream::topic(&topic.name);
+        let Some(size) = message_bytes(play, &stream).and_then(|sizes| sizes.first().copied()) else { continue };
+        let mut naming = naming(play, &topic.name, &stream, size.0);
+        // Messages of one instant have no rate, one message neither.
+        if topic.first_ns == topic.last_ns {
+            naming.truncate(naming.len() - 2);
+            naming.extend([const { Cell::Missing(Missing::NotMeasured) }; 2]);
         }
-        table.add_rows(play.lines(&recording.topics));
+        lines.extend(pair(&naming, &stream));
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
-        if (4..HEADER.len() - 1).contains(&index) && index != NAMING {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
-}
-
-impl Play<'_> {
-    fn lines(&self, recorded: &[RecordedTopic]) -> Vec<[String; HEADER.len()]> {
-        let planned = self.sub.planned;
-        let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let several = channel::to_several(planned);
-        let (transport, wait) = (format!("{}{same_process}{several}", planned.transport), planned.wait.to_string());
-        let touch = planned.touch.to_string();
-        let of = |name: &str, size: f64| {
-            let proof = proof(self.sub).to_owned();
-            ([transport.clone(), wait.clone(), touch.clone(), name.to_owned()], format!("{size:.0}"), proof)
-        };
-        let mut lines = Vec::new();
-        let topics = self.trials.iter().map(|trial| trial.topics.len()).max().unwrap_or(0);
-        for index in 0..topics {
-            let trials: Vec<&TopicTrial> = self.trials.iter().filter_map(|trial| trial.topics.get(index)).collect();
-            let Some(first) = trials.first() else { continue };
-            let mut pair = pair(of(&first.name, first.mean_bytes), &trials, self.sub.rounds);
-            // Messages of one instant have no rate, one message neither.
-            if recorded.get(index).is_some_and(|topic| topic.first_ns == topic.last_ns) {
-                (pair[0][6], pair[0][7]) = ("-".to_owned(), "-".to_owned());
-            }
-            lines.extend(pair);
-        }
-        lines.extend(pair(of("(all)", self.mean_bytes()), &self.trials, self.sub.rounds));
-        let followers = self.trials.first().map_or(0, |trial| trial.followers.len()).min(SHOWN_FOLLOWERS);
-        lines.extend((0..followers).map(|follower| {
-            let at: Vec<&FollowerTrial> =
-                self.trials.iter().filter_map(|trial| trial.followers.get(follower)).collect();
-            let mut line =
-                line(&format!("service to {follower}"), &at, self.sub.rounds, |one| one.service_ns, |_| None);
-            line[HEADER.len() - 2] = share(&at.iter().map(|one| gone(&one.counts)).collect::<Vec<_>>());
-            line
-        }));
-        lines
-    }
-
-    /// Of all messages of all topics.
-    fn mean_bytes(&self) -> f64 {
-        let topics = || self.trials.iter().flat_map(|trial| &trial.topics);
-        let bytes: f64 = topics().map(|topic| topic.mean_bytes * topic.counts.sent as f64).sum();
-        bytes / topics().map(|topic| topic.counts.sent).sum::<u64>().max(1) as f64
-    }
-}
-
-/// The lines of response and of service, with what names them, the mean size and the path proof.
-fn pair<F: Figures>(
-    (naming, size, proof): ([String; 4], String, String),
-    trials: &[&F],
-    rounds: u32,
-) -> [[String; HEADER.len()]; 2] {
-    let each = |figure: fn(&F) -> f64| trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>();
-    let losses: Vec<Losses> = trials.iter().map(|trial| gone(&trial.counts())).collect();
-    let missed = if trials.iter().any(|trial| trial.rate_missed()) { "!" } else { "" };
-    let mut response = line("response", trials, rounds, F::response_ns, F::response_within_run_ns);
-    response[..4].clone_from_slice(&naming);
-    (response[4], response[5]) = (sum(&losses).1.to_string(), size);
-    response[6] = count(median(&each(F::offered_hz)).unwrap_or(0.0));
-    response[7] = format!("{missed}{}", interval::figure(&each(F::achieved_hz), rounds, None, count));
-    response[HEADER.len() - 1] = proof;
-    response[HEADER.len() - 2] = share(&losses);
-    [response, line("service", trials, rounds, F::service_ns, F::service_within_run_ns)]
-}
-
-fn line<F>(
-    time: &str,
-    trials: &[&F],
-    rounds: u32,
-    latency: fn(&F) -> Option<Latency>,
-    within: fn(&F) -> Option<LatencyBounds>,
-) -> [String; HEADER.len()] {
-    let latencies: Vec<Latency> = trials.iter().filter_map(|trial| latency(trial)).collect();
-    let within = trials.first().and_then(|trial| within(trial));
-    let [mean, p50, p90, p99, _, max] = latency_columns(&latencies, rounds, within);
-    let mut line = [const { String::new() }; HEADER.len()];
-    line[NAMING..HEADER.len() - 2].clone_from_slice(&[time.to_owned(), mean, p50, p90, p99, max]);
-    line
-}
-
-/// Lines for what keeps these figures from being good, and for messages that were made larger.
-pub fn notes(plays: &[Play<'_>], manifest: &Manifest) -> Vec<String> {
-    let mut lines: Vec<String> = plays.iter().flat_map(Play::notes).collect();
-    if let Some(recording) = manifest.plan.recording.as_ref().filter(|_| !plays.is_empty()) {
-        lines.extend(padded(recording));
-    }
+    let naming = naming(play, "(all)", &Stream::all(), mean_bytes(play, recorded));
+    lines.extend(pair(&naming, &Stream::all()));
+    lines.extend(play.followers().iter().take(SHOWN_FOLLOWERS).map(|(index, stream)| {
+        line(&naming, format!("service to {index}"), stream, Figure::Service, play.loss(stream))
+    }));
     lines
+}
+
+/// The columns up to the rate that was achieved.
+fn naming(play: &Times<'_>, topic: &str, stream: &Stream, mean_bytes: f64) -> Vec<Cell> {
+    let get = |figure| play.get(stream, figure, Statistic::Value);
+    let folded = |figure| get(figure).map_or(0.0, |rounds| rounds.folded());
+    let is_missed = play
+        .trials()
+        .any(|(_, trial)| if *stream == Stream::all() { trial.rate_missed } else { trial.missed.contains(stream) });
+    let mut cells = play.naming();
+    cells.push(Cell::text(topic));
+    cells.extend([folded(Figure::Sent), mean_bytes, folded(Figure::OfferedRate)].map(Cell::number));
+    cells.push(play.of(get(Figure::AchievedRate)).marked(if is_missed { "!" } else { "" }));
+    cells
+}
+
+/// Of each round, the mean size of the messages of a topic, and their number.
+fn message_bytes(play: &Times<'_>, topic: &Stream) -> Option<Vec<(f64, f64)>> {
+    let sizes = play.get(topic, Figure::MessageBytes, Statistic::Mean)?;
+    Some(sizes.paired(&play.get(topic, Figure::Sent, Statistic::Value)?))
+}
+
+/// Of all messages of all topics.
+fn mean_bytes(play: &Times<'_>, recorded: &[RecordedTopic]) -> f64 {
+    let sizes = recorded.iter().filter_map(|topic| message_bytes(play, &Stream::topic(&topic.name))).flatten();
+    let (bytes, messages) = sizes.fold((0.0, 0.0), |sum, (size, sent)| (sum.0 + size * sent, sum.1 + sent));
+    bytes / f64::max(messages, 1.0)
+}
+
+/// What keeps these figures from being good, and messages that were made larger.
+pub fn notes(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let plays = plays(subs, metrics);
+    let mut notes: Vec<Note> = plays.iter().flat_map(|play| of_play(play, &recording.topics)).collect();
+    let padded = padded(recording).filter(|_| !plays.is_empty());
+    notes.extend(padded.map(|text| Note { severity: Severity::Info, kind: "recording", anchor: None, text }));
+    notes
 }
 
 /// `recording: 2 messages are smaller than our header and were sent with 16 bytes: '/switch'`.
@@ -242,47 +145,47 @@ fn padded(recording: &Recording) -> Option<String> {
     })
 }
 
-impl Play<'_> {
-    fn notes(&self) -> Vec<String> {
-        let (name, mut lines) = (&self.sub.planned.name, Vec::new());
-        for trial in &self.trials {
-            lines.extend(trial.cut_short.iter().map(|why| format!("* {name}: {why}")));
-            let missed: Vec<&TopicTrial> = trial.topics.iter().filter(|topic| topic.rate_missed).collect();
-            if let Some(worst) = missed.iter().max_by(|a, b| slowness(a).total_cmp(&slowness(b))) {
-                let (count_of, all) = (missed.len(), trial.topics.len());
-                let (topic, achieved, offered) = (&worst.name, count(worst.achieved_hz), count(worst.offered_hz));
-                lines.push(format!(
-                    "! {name}: RATE MISSED on {count_of} of {all} topics, most on '{topic}': {achieved} of {offered} /s"
-                ));
-            }
-            lines.extend(channel::at_followers(name, trial));
-            if trial.refused > 0 {
-                lines.push(format!("{name}: the transport was full {} times", trial.refused));
-            }
-            if trial.before_sent > 0 {
-                let count = trial.before_sent;
-                lines.push(format!("{name}: {count} messages came before they were sent, by the clock: left out"));
-            }
-            for topic in trial.topics.iter().filter(|topic| notes::odd(&topic.counts) || topic.counts.lost > 0) {
-                lines.push(format!("{name}, topic '{}': {}", topic.name, notes::mishaps(&topic.counts)));
-            }
-        }
-        lines
+fn of_play(play: &Times<'_>, recorded: &[RecordedTopic]) -> Vec<Note> {
+    let (name, mut notes) = (&play.sub.planned.name, Vec::new());
+    let topics: Vec<(&str, Stream)> =
+        recorded.iter().map(|topic| (topic.name.as_str(), Stream::topic(&topic.name))).collect();
+    let odd = at_followers(play, name).into_iter().zip(odd_streams(play, &topics));
+    for ((round, trial), (followers, odd_topics)) in play.trials().zip(odd) {
+        notes.extend(trial.cut_short.iter().map(|why| play.warning(format!("* {name}: {why}"))));
+        notes.extend(missed(play, *round, &trial.missed, &topics).map(|text| play.warning(text)));
+        notes.extend(followers);
+        notes.extend(refused(play, *round, name));
+        let odd = |(topic, counts)| play.info(format!("{name}, topic '{topic}': {}", mishaps(&counts)));
+        notes.extend(odd_topics.into_iter().map(odd));
     }
+    notes
 }
 
-/// How many times slower than recorded.
-fn slowness(topic: &TopicTrial) -> f64 {
-    topic.offered_hz / topic.achieved_hz.max(f64::MIN_POSITIVE)
+/// How many topics missed their rate in a round, and which of them most.
+fn missed<'a>(play: &Times<'_>, round: u32, missed: &[Stream], topics: &'a [(&str, Stream)]) -> Option<String> {
+    let rates = |topic: &'a (&str, Stream)| {
+        let (name, stream) = topic;
+        let rate = |figure| play.get(stream, figure, Statistic::Value)?.at(round);
+        Some((*name, rate(Figure::OfferedRate)?, rate(Figure::AchievedRate)?, missed.contains(stream)))
+    };
+    let all: Vec<_> = topics.iter().filter_map(rates).collect();
+    let slowness = |topic: &(&str, f64, f64, bool)| topic.1 / topic.2.max(f64::MIN_POSITIVE);
+    let late = || all.iter().filter(|topic| topic.3);
+    let (topic, offered, achieved, _) = late().max_by(|a, b| slowness(a).total_cmp(&slowness(b)))?;
+    let (name, count_of, all) = (&play.sub.planned.name, late().count(), all.len());
+    let (achieved, offered) = (count(*achieved), count(*offered));
+    Some(format!("! {name}: RATE MISSED on {count_of} of {all} topics, most on '{topic}': {achieved} of {offered} /s"))
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
     use crate::channel::tests::measured;
+    use crate::document::Block;
     use crate::fixture::all;
-    use tripmeter_model::channel::Recorded;
-    use tripmeter_model::manifest::Manifest;
+    use crate::render;
+    use tripmeter_model::channel::{Recorded, TopicTrial};
+    use tripmeter_model::manifest::{Counts, Manifest};
 
     /// Two topics, played over one transport.
     pub fn played() -> Manifest {
@@ -339,7 +242,8 @@ pub mod tests {
 
     #[test]
     fn a_row_for_each_topic_and_one_for_all() {
-        let text = all(&played());
+        let manifest = played();
+        let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [
             "Recording drive.mcap, speed 2: 2000 messages on 2 topics, 1.500 s as recorded, sha256 0123456789abcdef...",
@@ -351,7 +255,22 @@ pub mod tests {
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
-        assert!(text.contains(LEGEND) && !text.contains("pattern channel\n"), "{text}");
+        let all_in_one = lines.join(" ");
+        for help in [TOPIC_HELP, RATE_HELP[0], TIME_HELP, "below figures: 95 % intervals"] {
+            assert!(all_in_one.contains(help), "{help}\n{text}");
+        }
+        assert!(!text.contains("pattern channel\n"), "{text}");
+        let document = crate::all(&manifest);
+        let Some(Block::Table(table)) = document.blocks.first() else { panic!("{document:?}") };
+        let csv = render::csv(table);
+        let rows: Vec<&str> = csv.lines().collect();
+        assert!(
+            rows[0].starts_with(
+                "transport,wait,touch,topic,messages,message_bytes,offered_rate_hz,achieved_rate_hz,time,mean_ns,"
+            ),
+            "{csv}"
+        );
+        assert!(rows[4].starts_with("uds/stream,poll,none,/switch,1000,16,400,400,service,11000,10000,"), "{csv}");
     }
 
     #[test]

@@ -71,9 +71,9 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
         assert!(set_aside.with_extension("hlog").exists());
     }
     metrics::check(&results);
-    let told = finished.told();
-    let note = told.split_once("~ uds_stream_block_channel at 1k: the hand-over");
-    assert!(note.is_some_and(|(_, note)| note.contains("measured again 2 times")), "{}", finished.stdout);
+    let text = finished.unwrapped();
+    let note = text.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the hand-over"));
+    assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
 }
 
 #[test]

@@ -301,9 +301,9 @@ impl Finished {
         self
     }
 
-    /// Standard output in one line, as notes are wrapped.
-    pub fn told(&self) -> String {
-        self.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    /// Standard output with each note and paragraph on one line.
+    pub fn unwrapped(&self) -> String {
+        self.stdout.replace("\n  ", " ")
     }
 
     /// Neither a name nor a process of this run is left.
