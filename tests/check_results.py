@@ -140,7 +140,7 @@ def check(folder):
     try:
         read = {name: (folder / name).read_text(encoding="utf-8") for name in ("manifest.json", "trials.jsonl", "audit.json")}
         manifest, audit = json.loads(read["manifest.json"]), json.loads(read["audit.json"])
-        lines = [json.loads(line) for line in read["trials.jsonl"].splitlines()]
+        lines = [json.loads(line) for line in read["trials.jsonl"].split("\n")[:-1]]
     except (OSError, ValueError) as error:
         return [f"{folder}: {error}"]
     findings = invalid("manifest", [manifest]) + invalid("trials", lines) + invalid("audit", [audit])

@@ -1,20 +1,20 @@
 //! The results folder and its manifest.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tripmeter_analysis::flatten;
-use tripmeter_model::file::append_whole;
+use tripmeter_model::file;
 use tripmeter_model::folder::{AUDIT, Audits, MANIFEST, TRIALS, TrialsLine};
 use tripmeter_model::manifest::{Cell, Manifest, SubExperimentResult};
-use tripmeter_model::metrics_file;
+use tripmeter_model::metrics_file::{self, METRICS};
 use tripmeter_model::plan::SubExperiment;
 
 /// Name of a file in a results folder that whoever writes there has locked; it is empty.
 pub const LOCK: &str = ".lock";
-/// How the name of a manifest begins that is being written.
-const BEING_WRITTEN: &str = ".manifest-";
+/// How the name of a file begins that is being written, see [`file::write_whole`].
+const BEING_WRITTEN: &str = ".tripmeter-";
 /// Folder below the working directory where results go if no other is named.
 pub const RESULTS: &str = "results";
 
@@ -108,66 +108,85 @@ impl Results {
     }
 
     fn replace(&self, name: &str, text: &[u8]) -> Result<(), ResultsError> {
-        let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
-        // Less what the user's umask takes away.
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        let mut file = tempfile::Builder::new();
-        file.prefix(BEING_WRITTEN).permissions(mode);
-        let mut file = file.tempfile_in(&self.folder).map_err(failed)?;
-        file.write_all(text).map_err(failed)?;
-        file.persist(self.folder.join(name)).map_err(|error| failed(error.error))?;
-        Ok(())
+        let failed = |error| ResultsError::NotWritable(self.folder.clone(), io::Error::other(error));
+        file::write_whole(&self.folder.join(name), text).map_err(failed)
     }
 
-    /// Begins the files of trials and figures with what the manifest holds.
+    /// Begins the files of trials and figures with what the manifest holds, each whole or not at all.
     ///
     /// # Errors
     /// If they cannot be written.
     pub fn begin_trials(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        let mut text = Vec::new();
+        let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
+        let (mut lines, mut rows) = (Vec::new(), metrics_file::header().map_err(failed)?);
         for result in &manifest.sub_experiments {
-            result.cells.iter().for_each(|cell| text.extend(line(result, cell)));
+            let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name);
+            for cell in &result.cells {
+                lines.extend(line(result, cell));
+                if let Some(plan) = plan {
+                    let trials = flatten::trials(plan, cell);
+                    rows.extend(metrics_file::rows(result, cell.payload_bytes, &trials).map_err(failed)?);
+                }
+            }
         }
-        self.replace(TRIALS, &text)?;
-        self.begin_metrics(manifest)
+        self.replace(TRIALS, &lines)?;
+        self.replace(METRICS, &rows)
     }
 
-    /// Adds what was measured at a payload; what it has of the same payload so far does not count any more.
+    /// Adds what was measured at a payload; it takes the place of an earlier line of the same payload.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn append_trials(&self, of: &SubExperimentResult, cell: &Cell) -> Result<(), ResultsError> {
-        append_whole(&self.folder.join(TRIALS), &line(of, cell))
-            .map_err(|error| ResultsError::NotWritable(self.folder.join(TRIALS), error))
+        self.append(TRIALS, &line(of, cell))
     }
 
-    /// Begins the file of figures with those that the manifest holds.
+    /// Adds the figures of a payload that will not be measured again.
     ///
     /// # Errors
-    /// If it cannot be written.
-    fn begin_metrics(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        metrics_file::begin(&self.folder).map_err(|error| ResultsError::NotWritable(self.folder.clone(), error))?;
-        for result in &manifest.sub_experiments {
-            let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name);
-            for (plan, cell) in result.cells.iter().filter_map(|cell| Some((plan?, cell))) {
-                self.append_metrics(plan, result, cell)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the figures of a payload that will not be measured again to the file of figures.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// If they cannot be written.
     pub fn append_metrics(
         &self,
         plan: &SubExperiment,
         of: &SubExperimentResult,
         cell: &Cell,
     ) -> Result<(), ResultsError> {
-        metrics_file::append(&self.folder, of, cell.payload_bytes, &flatten::trials(plan, cell))
-            .map_err(|error| ResultsError::NotWritable(self.folder.join(metrics_file::METRICS), error))
+        let rows = metrics_file::rows(of, cell.payload_bytes, &flatten::trials(plan, cell));
+        self.append(METRICS, &rows.map_err(|error| ResultsError::NotWritable(self.folder.join(METRICS), error))?)
+    }
+
+    fn append(&self, name: &str, lines: &[u8]) -> Result<(), ResultsError> {
+        let path = self.folder.join(name);
+        file::append_whole(&path, lines).map_err(|error| ResultsError::NotWritable(path, error))
+    }
+
+    /// Bytes of the trials so far.
+    ///
+    /// # Errors
+    /// If the file is not there.
+    pub fn trials_bytes(&self) -> Result<u64, ResultsError> {
+        let path = self.folder.join(TRIALS);
+        let length = fs::symlink_metadata(&path).map(|there| there.len());
+        length.map_err(|error| ResultsError::NotWritable(path, error))
+    }
+
+    /// Takes back all trials but the first `bytes`.
+    ///
+    /// # Errors
+    /// If the file cannot be cut.
+    pub fn cut_trials(&self, bytes: u64) -> Result<(), ResultsError> {
+        let path = self.folder.join(TRIALS);
+        let cut = file::append(&path).and_then(|file| file.set_len(bytes));
+        cut.map_err(|error| ResultsError::NotWritable(path, error))
+    }
+
+    /// Waits until the trials are on the disk: a manifest that says that all is there comes after them.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn sync_trials(&self) -> Result<(), ResultsError> {
+        let path = self.folder.join(TRIALS);
+        file::append(&path).and_then(|file| file.sync_all()).map_err(|error| ResultsError::NotWritable(path, error))
     }
 
     /// Removes log files of the first `rounds` rounds that nothing was written to.

@@ -394,6 +394,7 @@ impl<'a> Run<'a> {
             same_process: false,
             path_proof: None,
             memory_lock: None,
+            payloads: 0,
             cells: Vec::new(),
             processes: Vec::new(),
         });
@@ -405,6 +406,7 @@ impl<'a> Run<'a> {
         };
         let result = self.current();
         (result.status, result.error) = (status, error.clone());
+        result.payloads = result.cells.len() as u32;
         self.results.write_audits(&self.manifest)?;
         self.save()?;
         (self.watch)(&Event::SubExperimentFinished { status, error });
@@ -453,6 +455,7 @@ impl<'a> Run<'a> {
         self.manifest.environment.after = Some(environment::load());
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());
+        self.results.sync_trials()?;
         self.results.write_audits(&self.manifest)?;
         self.save()?;
         self.results.remove_empty_logs(self.manifest.plan.rounds);

@@ -1,19 +1,23 @@
 //! A results folder: `manifest.json` says what was asked for and how it went, `trials.jsonl` what was measured, a line for
-//! each payload, and `audit.json` what of the machine disturbs measuring.
+//! each payload, and `audit.json` what disturbs measuring on this machine.
 
 use crate::audit::{Audit, ProcessActivity};
 use crate::file::{self, FileError};
 use crate::manifest::{
-    Cell, MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, SCHEMA_VERSION, SubExperimentResult,
+    Cell, MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, SCHEMA_VERSION, Status,
+    SubExperimentResult,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The plan, the environment, and the state of every sub-experiment.
 pub const MANIFEST: &str = "manifest.json";
+/// Most bytes of `trials.jsonl`: about 200,000 payloads.
+const MOST_TRIALS_BYTES: u64 = 512 << 20;
 /// What was measured: a [`TrialsLine`] for each payload.
 pub const TRIALS: &str = "trials.jsonl";
 /// The audits of the machine: [`Audits`].
@@ -111,13 +115,22 @@ pub enum FolderError {
     },
 }
 
-/// Everything in a results folder; `made` turns the text of its files into what is read, e.g. by escaping it. Of a run that
+/// Everything in a results folder; `escape` is applied to the text of each file first. Of a run that
 /// was killed, the last line of `trials.jsonl` may be cut off, and then is none.
 ///
 /// # Errors
 /// If a file is missing, too large, or wrong.
-pub fn read(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
-    let text = |name: &str| read_text(&folder.join(name)).map(|text| made(&text).into_owned());
+pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
+    let text = |name: &str| {
+        let text = read_text(&folder.join(name), MOST_BYTES)?;
+        match too_long(&text) {
+            Some(what) => {
+                let what = format!("holds {what}; it is damaged, or not ours");
+                Err(FolderError::Wrong { file: folder.join(name), what })
+            }
+            None => Ok(escape(&text).into_owned()),
+        }
+    };
     let path = folder.join(MANIFEST);
     let wrong = |what| FolderError::Wrong { file: path.clone(), what };
     let manifest = text(MANIFEST).map_err(|error| match error {
@@ -129,12 +142,14 @@ pub fn read(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manife
     let mut manifest = parse_manifest(&manifest).map_err(wrong)?;
     manifest.check().map_err(wrong)?;
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    let wrong = |what| FolderError::Wrong { file: folder.join(TRIALS), what };
     if is_there(TRIALS) {
-        let wrong = |what| FolderError::Wrong { file: folder.join(TRIALS), what };
-        add_trials(&mut manifest, &text(TRIALS)?).map_err(wrong)?;
+        let trials = read_text(&folder.join(TRIALS), MOST_TRIALS_BYTES)?;
+        add_trials(&mut manifest, &escape(&trials)).map_err(wrong)?;
     }
+    check_whole(&manifest).map_err(wrong)?;
     if is_there(AUDIT) {
-        let what = |error| format!("cannot be read: {error}");
+        let what = |error| format!("cannot be read: {error}; figures do not need this file: remove it to see them");
         let wrong = |error| FolderError::Wrong { file: folder.join(AUDIT), what: what(error) };
         let audits: Audits = serde_json::from_str(&text(AUDIT)?).map_err(wrong)?;
         audits.put_into(&mut manifest);
@@ -142,14 +157,10 @@ pub fn read(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manife
     Ok(manifest)
 }
 
-fn read_text(path: &Path) -> Result<String, FolderError> {
-    let bytes = file::read(path, MOST_BYTES).map_err(FolderError::File)?;
+fn read_text(path: &Path, most: u64) -> Result<String, FolderError> {
+    let bytes = file::read(path, most).map_err(FolderError::File)?;
     let wrong = |what| FolderError::Wrong { file: path.to_path_buf(), what };
-    let text = String::from_utf8(bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
-    match too_long(&text) {
-        Some(what) => Err(wrong(format!("holds {what}; it is damaged, or not ours"))),
-        None => Ok(text),
-    }
+    String::from_utf8(bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))
 }
 
 fn parse_manifest(text: &str) -> Result<Manifest, String> {
@@ -177,20 +188,40 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
 /// Puts every whole line in its place. Lines of rounds that the manifest does not have are left out: the run was killed
 /// while it was resumed.
 fn add_trials(manifest: &mut Manifest, text: &str) -> Result<(), String> {
+    let results = manifest.sub_experiments.iter().enumerate();
+    let places: HashMap<(u32, String), usize> =
+        results.map(|(place, result)| ((result.round, result.name.clone()), place)).collect();
+    let mut payloads: HashMap<(usize, u64), usize> = HashMap::new();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    for (number, line) in (1..).zip(whole.lines()) {
-        let line: TrialsLine =
+    for (number, line) in (1..).zip(whole.split('\n').filter(|line| !line.is_empty())) {
+        if let Some(what) = too_long(line) {
+            return Err(format!("holds {what} in line {number}; it is damaged, or not ours"));
+        }
+        let TrialsLine { sub_experiment, round, cell }: TrialsLine =
             serde_json::from_str(line).map_err(|error| format!("cannot be read: line {number}: {error}"))?;
-        let is_of = |round, name: &str| round == line.round && name == line.sub_experiment;
-        let mut results = manifest.sub_experiments.iter_mut();
-        let Some(result) = results.find(|result| is_of(result.round, &result.name)) else { continue };
-        let same = result.cells.iter_mut().find(|cell| cell.payload_bytes == line.cell.payload_bytes);
-        match same {
-            Some(cell) => *cell = line.cell,
-            None => result.cells.push(line.cell),
+        let Some(&place) = places.get(&(round, sub_experiment)) else { continue };
+        let cells = &mut manifest.sub_experiments[place].cells;
+        let index = *payloads.entry((place, cell.payload_bytes)).or_insert(cells.len());
+        match cells.get_mut(index) {
+            Some(before) => *before = cell,
+            None => cells.push(cell),
         }
     }
     Ok(())
+}
+
+/// Fails if a sub-experiment that has ended lacks payloads that it had then.
+fn check_whole(manifest: &Manifest) -> Result<(), String> {
+    let is_short = |result: &&SubExperimentResult| {
+        result.status != Status::Running && result.cells.len() < result.payloads as usize
+    };
+    manifest.sub_experiments.iter().find(is_short).map_or(Ok(()), |result| {
+        let (name, round, there, all) = (&result.name, result.round, result.cells.len(), result.payloads);
+        Err(format!(
+            "has {there} payloads of '{name}', round {round}, and {all} were measured: it is damaged, or was not copied \
+             with the manifest"
+        ))
+    })
 }
 
 /// What of a JSON text is longer than a file of results may have it: the first such string, or all lists together.
@@ -251,7 +282,7 @@ mod tests {
             },
             "sub_experiments": [{
                 "name": "a", "round": 1, "status": "running", "error": null, "transport_version": "",
-                "system_version": "", "same_process": false, "path_proof": null, "memory_lock": null,
+                "system_version": "", "same_process": false, "path_proof": null, "memory_lock": null, "payloads": 2,
             }],
         });
         std::fs::write(folder.path().join(MANIFEST), manifest.to_string()).unwrap();
@@ -275,6 +306,17 @@ mod tests {
         assert_eq!(cells, [(64, 3), (128, 2)]);
         let audit = read.environment.audit_before;
         assert!(audit.is_none(), "there is no file of it");
+    }
+
+    #[test]
+    fn payloads_that_an_ended_sub_experiment_lacks_are_missed() {
+        let there = folder("2.0", &line(1, 64, 1));
+        assert!(read(there.path(), |text| text.into()).is_ok(), "it was killed");
+        let manifest = std::fs::read_to_string(there.path().join(MANIFEST)).unwrap();
+        let ended = manifest.replace("\"status\":\"running\"", "\"status\":\"complete\"");
+        std::fs::write(there.path().join(MANIFEST), ended).unwrap();
+        let refused = read(there.path(), |text| text.into()).unwrap_err().to_string();
+        assert!(refused.contains("trials.jsonl' has 1 payloads of 'a', round 1, and 2 were measured"), "{refused}");
     }
 
     #[test]

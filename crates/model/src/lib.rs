@@ -6,7 +6,7 @@
 //! | [`transport`] | `system/variant?key=value` |
 //! | [`experiment`] | an experiment as written in TOML, a preset or flags |
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
-//! | [`manifest`] | `manifest.json`: plan, environment and results |
+//! | [`manifest`] | `manifest.json`: plan, environment and states; results in memory |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
 //! | [`raw`] | `measurements_<name>.csv`: every sample |

@@ -1,4 +1,4 @@
-//! `manifest.json`: the plan, the environment, and the state and results of every sub-experiment.
+//! A run: `manifest.json` has the plan, the environment, and the state of every sub-experiment; other files have the rest.
 
 use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
@@ -210,6 +210,9 @@ pub struct SubExperimentResult {
     pub path_proof: Option<PathProof>,
     /// Memory of both processes was locked; else why not.
     pub memory_lock: Option<String>,
+    /// Payloads that were finished when it ended; 0 before.
+    #[serde(default)]
+    pub payloads: u32,
     /// Payloads finished so far, in order; each is a line of `trials.jsonl`.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]

@@ -1,10 +1,8 @@
 //! `metrics.csv` in a results folder: every figure of every trial, a row each, for tools that read tables.
 
-use crate::file::append_whole;
 use crate::manifest::SubExperimentResult;
 use crate::trial::{Measured, Trial};
 use std::io;
-use std::path::Path;
 
 /// Its name.
 pub const METRICS: &str = "metrics.csv";
@@ -24,22 +22,21 @@ pub const HEADER: [&str; 10] = [
     "high",
 ];
 
-/// Begins the file anew, with nothing but its header.
+/// The header, with its line break.
 ///
 /// # Errors
-/// If it cannot be written.
-pub fn begin(folder: &Path) -> io::Result<()> {
+/// None in practice: memory takes what is written.
+pub fn header() -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER)?;
-    let text = writer.into_inner().map_err(|error| error.into_error())?;
-    std::fs::write(folder.join(METRICS), text)
+    writer.into_inner().map_err(|error| error.into_error())
 }
 
-/// Appends the figures of the trials of one payload, by one write of whole lines.
+/// The rows of the trials of one payload.
 ///
 /// # Errors
-/// If the file is not there, is a link, or cannot be written.
-pub fn append(folder: &Path, of: &SubExperimentResult, payload_bytes: u64, trials: &[Trial]) -> io::Result<()> {
+/// As [`header`].
+pub fn rows(of: &SubExperimentResult, payload_bytes: u64, trials: &[Trial]) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for trial in trials {
         for Measured { stream, figure, statistic, value, within } in &trial.figures {
@@ -58,8 +55,7 @@ pub fn append(folder: &Path, of: &SubExperimentResult, payload_bytes: u64, trial
             ])?;
         }
     }
-    let lines = writer.into_inner().map_err(|error| error.into_error())?;
-    append_whole(&folder.join(METRICS), &lines)
+    writer.into_inner().map_err(|error| error.into_error())
 }
 
 #[cfg(test)]
@@ -70,7 +66,6 @@ mod tests {
 
     #[test]
     fn every_figure_is_a_row_that_a_csv_reader_gets_back() {
-        let folder = tempfile::tempdir().unwrap();
         let result: SubExperimentResult = serde_json::from_value(serde_json::json!({
             "name": "uds", "round": 2, "status": "complete", "error": null, "transport_version": "",
             "system_version": "", "same_process": false, "path_proof": null, "memory_lock": null, "cells": [],
@@ -80,10 +75,8 @@ mod tests {
         trial.put(&Stream::topic("/a, \"b\"\n"), Figure::Lost, 3.0);
         let within = Some(Interval { low: 1.25, high: f64::INFINITY });
         trial.put_statistic(&Stream::all(), Figure::Response, Statistic::P99, 0.1 + 0.2, within);
-        assert!(append(folder.path(), &result, 1024, &[]).is_err(), "there is no file yet");
-        begin(folder.path()).unwrap();
-        append(folder.path(), &result, 1024, &[trial.clone(), trial]).unwrap();
-        let mut reader = csv::Reader::from_path(folder.path().join(METRICS)).unwrap();
+        let text = [header().unwrap(), rows(&result, 1024, &[trial.clone(), trial]).unwrap()].concat();
+        let mut reader = csv::Reader::from_reader(text.as_slice());
         assert_eq!(reader.headers().unwrap(), HEADER.as_slice());
         let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
         let lost = ["uds", "2", "1024", "0.5hz", "topic=/a, \"b\"\n", "lost", "value", "3", "", ""];

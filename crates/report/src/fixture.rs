@@ -92,6 +92,7 @@ pub fn result<'a>(
     manifest.sub_experiments.push(SubExperimentResult {
         name: name.to_owned(),
         round,
+        payloads: 0,
         status: Status::Complete,
         error: None,
         transport_version: "0.1.0".to_owned(),

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_engine::files::discarded::ATTEMPTS;
 use tripmeter_model::bytes::Bytes;
+use tripmeter_model::folder::{AUDIT, MANIFEST, TRIALS};
 use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::metrics_file::METRICS;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
@@ -36,7 +38,7 @@ pub struct Source {
 
 /// Whether a folder has a manifest; also one that cannot be read, or is a link.
 pub fn has_manifest(folder: &Path) -> bool {
-    folder.join("manifest.json").symlink_metadata().is_ok()
+    folder.join(MANIFEST).symlink_metadata().is_ok()
 }
 
 /// What figures come from.
@@ -205,7 +207,7 @@ impl ExperimentFolder {
     pub fn file(&self, name: &str) -> PathBuf {
         match self.sources.iter().find(|source| source.name == name).map(|source| &source.origin) {
             Some(Origin::Summary(file) | Origin::Samples(file)) => file.clone(),
-            _ => self.join("manifest.json"),
+            _ => self.join(MANIFEST),
         }
     }
 
@@ -465,7 +467,7 @@ fn is_ours(file: &str) -> bool {
     let is_plain = printable::line(file) == file;
     begins && ends && is_plain
         || is_picture
-        || ["manifest.json", "trials.jsonl", "audit.json", "metrics.csv", "ab.json"].contains(&file)
+        || [MANIFEST, TRIALS, AUDIT, METRICS, "ab.json"].contains(&file)
         || file == "report.html"
         || file.starts_with('.')
 }
@@ -519,8 +521,8 @@ pub fn runs(folder: &Path) -> Result<Vec<Run>, CliError> {
         let path = folder.join(&name);
         let inside = Contents::read(&path)?;
         let rounds: Vec<_> = inside.folders.iter().filter(|inner| round_of(inner).is_some()).collect();
-        let is_listed = rounds.is_empty() && inside.others.iter().any(|file| file == "manifest.json");
-        let is_aside = name == ATTEMPTS && !inside.others.iter().any(|file| file == "manifest.json");
+        let is_listed = rounds.is_empty() && inside.others.iter().any(|file| file == MANIFEST);
+        let is_aside = name == ATTEMPTS && !inside.others.iter().any(|file| file == MANIFEST);
         if name.starts_with('.') || name.ends_with(UNFINISHED) || is_aside {
             continue;
         } else if is_listed || !sources(&path, &inside).is_empty() {

@@ -44,7 +44,12 @@ const SAMPLE_WRITING_TIME: Duration = Duration::from_micros(6);
 /// Samples of a trial that has no number of messages.
 const SAMPLES_OF_A_DURATION: u64 = 100_000_000;
 
-/// Runs it to its end; the result so far is in the manifest all the time.
+/// What ends a sub-experiment whose results cannot be written.
+fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<Outcome> {
+    written.err().map(|error| Outcome::Killed(error.to_string()))
+}
+
+/// Runs it to its end; the result so far is in the results folder all the time.
 ///
 /// # Errors
 /// Why it failed, in one line.
@@ -143,6 +148,8 @@ struct ProcessGroup {
     again: bool,
     /// The cell with its earlier attempts, while what was written of it is replaced.
     replaced: Option<Cell>,
+    /// Bytes of `trials.jsonl` before its last line.
+    trials_bytes: u64,
     /// Under pattern `log`: the leader's processor time.
     processor_time: Option<ProcessorTime>,
     part: Part,
@@ -229,6 +236,7 @@ impl ProcessGroup {
             planned,
             again: false,
             replaced: None,
+            trials_bytes: 0,
             processor_time,
             part: part.clone(),
             is_growing: false,
@@ -380,6 +388,7 @@ impl ProcessGroup {
                 let result = run.current();
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
+                return failed(run.save());
             }
             FromLeader::Broken(why) => self.broken = Some(why),
             FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
@@ -399,6 +408,7 @@ impl ProcessGroup {
             FromLeader::Proof(proof) => {
                 self.part.close();
                 run.current().path_proof = Some(proof);
+                return failed(run.save());
             }
             FromLeader::CellStarted { payload_bytes } => {
                 self.part.close();
@@ -419,8 +429,8 @@ impl ProcessGroup {
                     self.replaced = run.current().cells.pop();
                 }
                 // Rows of that attempt are moved now: until the next is whole, there are no figures of this payload.
-                if let Err(error) = run.results.begin_trials(&run.manifest) {
-                    return Some(Outcome::Killed(error.to_string()));
+                if let Some(outcome) = failed(run.results.cut_trials(self.trials_bytes)) {
+                    return Some(outcome);
                 }
                 return self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished);
             }
@@ -469,11 +479,12 @@ impl ProcessGroup {
     }
 
     /// Writes what was measured of the last payload; its figures too, unless it is measured again.
-    fn append(&self, run: &mut Run<'_>, again: bool) -> Result<(), RunError> {
+    fn append(&mut self, run: &mut Run<'_>, again: bool) -> Result<(), RunError> {
         let result = run.manifest.sub_experiments.last();
         let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
             return Ok(());
         };
+        self.trials_bytes = run.results.trials_bytes()?;
         run.results.append_trials(result, cell)?;
         if again { Ok(()) } else { self.append_metrics(run) }
     }

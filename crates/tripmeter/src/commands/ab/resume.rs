@@ -5,6 +5,7 @@ use super::{FILE, SOURCE};
 use crate::commands::table;
 use crate::error::CliError;
 use crate::lock::lock;
+use crate::summaries::has_manifest;
 use serde_json::Value;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -93,9 +94,13 @@ impl Unfinished {
 
 /// What is in a folder of an `ab` that has not come to its verdict: `ab.json` is the last that is written.
 fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliError> {
-    let Some(manifest) = table::read_exact(folder).ok().filter(|manifest| manifest.plan.source == SOURCE) else {
+    if !has_manifest(folder) {
         return Ok(None);
-    };
+    }
+    let manifest = table::read_exact(folder)?;
+    if manifest.plan.source != SOURCE {
+        return Ok(None);
+    }
     let file = folder.join(FILE);
     let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
     let json: Option<Value> = match file.exists() {
