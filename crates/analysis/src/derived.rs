@@ -33,7 +33,7 @@ pub fn cpu_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::table::Builder;
-    use tripmeter_model::metric::OfferedLoad;
+    use tripmeter_model::pace::OfferedLoad;
     use tripmeter_model::trial::Trial;
 
     #[test]

@@ -5,10 +5,11 @@ use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::log::LogCalls;
 use tripmeter_model::manifest::{Bounds, Cell, Counts, Figures, Handover, WithinRun};
-use tripmeter_model::metric::{Interval, OfferedLoad, Probe, Process, Stream};
+use tripmeter_model::metric::{Interval, Probe, Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::rpc::RpcTrial;
-use tripmeter_model::throughput::{self, Arrival, Offer};
+use tripmeter_model::throughput::{self, Arrival};
 use tripmeter_model::trial::Trial;
 
 /// What was measured in a cell, one trial for each offered load. The figures that belong to the payload, such as those of
@@ -84,13 +85,7 @@ fn of_log(cell: &Cell, log: &LogCalls) -> Trial {
 }
 
 fn of_throughput(measured: &throughput::Trial) -> Trial {
-    let load = match measured.offer {
-        Offer::Max => OfferedLoad::Max,
-        Offer::Rate { rate_hz } => OfferedLoad::Rate { hz: rate_hz },
-        Offer::Search { loss_bound } => OfferedLoad::Search { loss_bound },
-        Offer::Burst { demand, recovery_ns } => OfferedLoad::Burst { size: demand, gap_ns: recovery_ns },
-    };
-    let mut trial = Trial::new(load);
+    let mut trial = Trial::new(measured.offer);
     trial.cut_short.clone_from(&measured.cut_short);
     trial.steps.clone_from(&measured.searched);
     let all = Stream::all();

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use tripmeter_model::figure::{Figure, Fold, Statistic};
 use tripmeter_model::manifest::{Manifest, OverRoundsFigure};
-use tripmeter_model::metric::{Interval, OfferedLoad, Stream};
+use tripmeter_model::metric::{Interval, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
 use tripmeter_stats::rounds::figure_over_rounds;
 

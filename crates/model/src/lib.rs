@@ -40,6 +40,7 @@ pub mod magnitude;
 pub mod manifest;
 pub mod metric;
 pub mod name;
+pub mod pace;
 pub mod payload;
 pub mod plan;
 pub mod printable;

@@ -11,7 +11,8 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
-use tripmeter_model::metric::{OfferedLoad, Process, Stream};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::rpc::Mode;
 

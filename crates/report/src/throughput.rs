@@ -6,8 +6,9 @@ use crate::notes::{self, proof};
 use crate::trips::DAMAGED_HEADER;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
+use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::payload::display_size;
-use tripmeter_model::throughput::{Arrival, Offer, Trial};
+use tripmeter_model::throughput::{Arrival, Trial};
 use tripmeter_stats::losses::{Losses, interval as interval_of, sum};
 
 const HEADER: [&str; 12] = [
@@ -201,12 +202,14 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
 }
 
 /// An offer for people.
-fn offer(offer: &Offer) -> String {
+pub fn offer(offer: &OfferedLoad) -> String {
     match offer {
-        Offer::Max => "max".to_owned(),
-        Offer::Rate { rate_hz } => format!("{} /s", count(*rate_hz)),
-        Offer::Search { loss_bound } => format!("search {} %", percent(*loss_bound)),
-        Offer::Burst { demand, recovery_ns } => format!("{demand} per {} ms", *recovery_ns as f64 / 1e6),
+        OfferedLoad::Closed => "closed loop".to_owned(),
+        OfferedLoad::Max => "max".to_owned(),
+        OfferedLoad::Recorded => "recorded".to_owned(),
+        OfferedLoad::Rate { hz } => format!("{} /s", count(*hz)),
+        OfferedLoad::Search { loss_bound } => format!("search {} %", percent(*loss_bound)),
+        OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", *gap_ns as f64 / 1e6),
     }
 }
 
@@ -264,11 +267,11 @@ mod tests {
         }
     }
 
-    fn measured(offers: &[Offer], followers: Vec<Arrival>) -> Manifest {
+    fn measured(offers: &[OfferedLoad], followers: Vec<Arrival>) -> Manifest {
         let mut manifest = fixture::manifest();
         fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]).pattern = Pattern::Throughput;
         let result = fixture::result(&mut manifest, "udp_throughput", 1, &[(1024, 1000.0)]);
-        let trial = |offer: &Offer| Trial {
+        let trial = |offer: &OfferedLoad| Trial {
             offer: *offer,
             offered_hz: None,
             sent: 1000,
@@ -289,10 +292,10 @@ mod tests {
     #[test]
     fn a_line_for_each_trial_and_follower() {
         let offers = [
-            Offer::Max,
-            Offer::Rate { rate_hz: 2500.0 },
-            Offer::Search { loss_bound: 0.005 },
-            Offer::Burst { demand: 10, recovery_ns: 2_500_000 },
+            OfferedLoad::Max,
+            OfferedLoad::Rate { hz: 2500.0 },
+            OfferedLoad::Search { loss_bound: 0.005 },
+            OfferedLoad::Burst(Burst { size: 10, gap_ns: 2_500_000 }),
         ];
         let text = all(&measured(&offers, vec![arrival(0, 1000), arrival(1, 999)]));
         let rows: Vec<String> = text
@@ -312,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_went_wrong_is_noted() {
-        let mut manifest = measured(&[Offer::Max], vec![arrival(0, 900)]);
+        let mut manifest = measured(&[OfferedLoad::Max], vec![arrival(0, 900)]);
         let trial = &mut manifest.sub_experiments[0].cells[0].trials[0];
         (trial.cut_short, trial.behind) = (Some("interrupted".to_owned()), 17);
         (trial.followers[0].duplicated, trial.followers[0].reordered) = (2, 1);

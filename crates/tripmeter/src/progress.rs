@@ -9,9 +9,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
 use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::{Plan, SubExperiment};
-use tripmeter_model::throughput::Offer;
 
 /// What is drawn or written, from the engine's events.
 pub struct Progress<'a> {
@@ -187,7 +187,7 @@ fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
         return Some(((seconds * 1e9) as u64).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)));
     }
     let load = sub_experiment.throughput.as_ref()?;
-    let trials = load.offers.iter().map(|offer| if matches!(offer, Offer::Search { .. }) { SEARCH } else { 1 });
+    let trials = load.offers.iter().map(|offer| if matches!(offer, OfferedLoad::Search { .. }) { SEARCH } else { 1 });
     Some(load.duration_ns?.saturating_mul(trials.sum()).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)))
 }
 

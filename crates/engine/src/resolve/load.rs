@@ -3,7 +3,8 @@
 use super::Problem;
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
-use tripmeter_model::throughput::{Load, Offer};
+use tripmeter_model::pace::{Burst, OfferedLoad};
+use tripmeter_model::throughput::Load;
 
 /// Messages of a warm-up if none are asked for.
 pub(super) const DEFAULT_WARMUP: u64 = 100;
@@ -52,7 +53,7 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Load>, Prob
     }
     let duration_s = duration_s.or_else(|| common.samples.is_none().then_some(DEFAULT_DURATION_S));
     let offers = match (rate, loss_bound, demand) {
-        (_, Some(bound), _) => vec![Offer::Search { loss_bound: share(bound)? }],
+        (_, Some(bound), _) => vec![OfferedLoad::Search { loss_bound: share(bound)? }],
         (_, _, Some(demand)) => bursts(demand, recovery_ms.as_deref().unwrap_or(DEFAULT_RECOVERY_MS))?,
         (rate, ..) => list(rate.as_deref().unwrap_or("max"), self::rate)?,
     };
@@ -79,12 +80,12 @@ pub(super) fn number(text: &str, low: f64, high: f64, what: &'static str) -> Res
     text.parse().ok().filter(|value: &f64| *value >= low && *value <= high).ok_or_else(wrong)
 }
 
-fn rate(text: &str) -> Result<Offer, Problem> {
+fn rate(text: &str) -> Result<OfferedLoad, Problem> {
     if text == "max" {
-        return Ok(Offer::Max);
+        return Ok(OfferedLoad::Max);
     }
     let what = "'max' or messages per second, 0.001 to 1e9 (--rate)";
-    Ok(Offer::Rate { rate_hz: number(text, 0.001, HIGHEST_RATE_HZ, what)? })
+    Ok(OfferedLoad::Rate { hz: number(text, 0.001, HIGHEST_RATE_HZ, what)? })
 }
 
 /// `0.5%` or `0.005`.
@@ -97,7 +98,7 @@ fn share(text: &str) -> Result<f64, Problem> {
     share.map_err(|_| Problem::NotALoad { text: text.to_owned(), what })
 }
 
-fn bursts(demand: &str, recovery_ms: &str) -> Result<Vec<Offer>, Problem> {
+fn bursts(demand: &str, recovery_ms: &str) -> Result<Vec<OfferedLoad>, Problem> {
     let whole = |text: &str| {
         let what = "a number of messages per burst, 1 to 1e9 (--demand)";
         let wrong = Problem::NotALoad { text: text.to_owned(), what };
@@ -107,7 +108,9 @@ fn bursts(demand: &str, recovery_ms: &str) -> Result<Vec<Offer>, Problem> {
     let milliseconds = |text: &str| number(text, 0.0, LONGEST_RECOVERY_MS, "milliseconds, 0 to 60000 (--recovery)");
     let (demands, recoveries) = (list(demand, whole)?, list(recovery_ms, milliseconds)?);
     let pairs = demands.iter().flat_map(|demand| recoveries.iter().map(move |recovery| (*demand, *recovery)));
-    Ok(pairs.map(|(demand, ms)| Offer::Burst { demand, recovery_ns: (ms * 1e6).round() as u64 }).collect())
+    Ok(pairs
+        .map(|(demand, ms)| OfferedLoad::Burst(Burst { size: demand, gap_ns: (ms * 1e6).round() as u64 }))
+        .collect())
 }
 
 #[cfg(test)]
@@ -120,7 +123,7 @@ mod tests {
         common
     }
 
-    fn offers(set: impl FnOnce(&mut Common)) -> Vec<Offer> {
+    fn offers(set: impl FnOnce(&mut Common)) -> Vec<OfferedLoad> {
         of(&common(set), Pattern::Throughput).unwrap().unwrap().offers
     }
 
@@ -131,7 +134,7 @@ mod tests {
     #[test]
     fn as_fast_as_it_goes_for_a_second_is_the_default() {
         let load = of(&Common::default(), Pattern::Throughput).unwrap().unwrap();
-        assert_eq!(load, Load { offers: vec![Offer::Max], messages: None, duration_ns: Some(1_000_000_000) });
+        assert_eq!(load, Load { offers: vec![OfferedLoad::Max], messages: None, duration_ns: Some(1_000_000_000) });
         let load = of(&common(|common| common.samples = Some(7)), Pattern::Throughput).unwrap().unwrap();
         assert_eq!((load.messages, load.duration_ns), (Some(7), None));
     }
@@ -139,14 +142,17 @@ mod tests {
     #[test]
     fn lists_make_trials() {
         let rates = offers(|common| common.rate = Some("1000, 2.5e5,max".to_owned()));
-        assert_eq!(rates, [Offer::Rate { rate_hz: 1000.0 }, Offer::Rate { rate_hz: 250_000.0 }, Offer::Max]);
+        assert_eq!(rates, [OfferedLoad::Rate { hz: 1000.0 }, OfferedLoad::Rate { hz: 250_000.0 }, OfferedLoad::Max]);
         let bursts = offers(|common| {
             (common.demand, common.recovery_ms) = (Some("10,20".to_owned()), Some("0,2.5".to_owned()));
         });
-        let burst = |demand, recovery_ns| Offer::Burst { demand, recovery_ns };
+        let burst = |demand, recovery_ns| OfferedLoad::Burst(Burst { size: demand, gap_ns: recovery_ns });
         assert_eq!(bursts, [burst(10, 0), burst(10, 2_500_000), burst(20, 0), burst(20, 2_500_000)]);
         for (text, loss_bound) in [("0", 0.0), ("0.5%", 0.005), ("0.005", 0.005), ("1 %", 0.01)] {
-            assert_eq!(offers(|common| common.loss_bound = Some(text.to_owned())), [Offer::Search { loss_bound }]);
+            assert_eq!(
+                offers(|common| common.loss_bound = Some(text.to_owned())),
+                [OfferedLoad::Search { loss_bound }]
+            );
         }
     }
 

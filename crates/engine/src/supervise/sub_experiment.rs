@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
 use tripmeter_model::file::append;
 use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::throughput::Offer;
 
 /// How long processes may take to end after their last word.
 const ENDING_TIME: Duration = Duration::from_secs(5);
@@ -621,9 +621,9 @@ fn longest_pause(plan: &SubExperiment) -> Duration {
     let rates = rates.chain(plan.rpc.iter().flat_map(|calls| calls.rates_hz.iter().copied()));
     let offers = plan.throughput.iter().flat_map(|load| &load.offers);
     let pauses = offers.map(|offer| match offer {
-        Offer::Rate { rate_hz } => 1.0 / rate_hz,
-        Offer::Burst { recovery_ns, .. } => *recovery_ns as f64 / 1e9,
-        Offer::Max | Offer::Search { .. } => 0.0,
+        OfferedLoad::Rate { hz } => 1.0 / hz,
+        OfferedLoad::Burst(Burst { gap_ns, .. }) => *gap_ns as f64 / 1e9,
+        _ => 0.0,
     });
     let recorded =
         plan.channel.iter().filter_map(|flow| flow.recorded.as_ref()).map(|recorded| recorded.duration_ns as f64 / 1e9);
