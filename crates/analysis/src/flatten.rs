@@ -21,7 +21,7 @@ pub fn trials(plan: &SubExperiment, cell: &Cell) -> Vec<Trial> {
         _ => Vec::new(),
     };
     trials.extend(cell.trials.iter().map(of_throughput));
-    trials.extend(cell.channel.iter().map(|trial| of_channel(plan, trial)));
+    trials.extend(cell.channel.iter().map(of_channel));
     trials.extend(cell.rpc.iter().map(of_calls));
     for trial in &mut trials {
         for (probe, found) in [(Probe::Before, cell.handover_ns.before), (Probe::After, cell.handover_ns.after)] {
@@ -120,10 +120,8 @@ fn of_arrival(trial: &mut Trial, stream: &Stream, sent: u64, arrival: &Arrival) 
     }
 }
 
-fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
-    let is_recorded = plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_some());
-    let rate = OfferedLoad::Rate { hz: measured.offered_hz };
-    let mut trial = Trial::new(if is_recorded { OfferedLoad::Recorded } else { rate });
+fn of_channel(measured: &ChannelTrial) -> Trial {
+    let mut trial = Trial::new(measured.load());
     trial.rate_missed = measured.rate_missed;
     trial.cut_short.clone_from(&measured.cut_short);
     let all = Stream::all();
@@ -178,8 +176,7 @@ fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
 }
 
 fn of_calls(measured: &RpcTrial) -> Trial {
-    let load = measured.pace.map_or(OfferedLoad::Closed, |pace| OfferedLoad::Rate { hz: pace.offered_hz });
-    let mut trial = Trial::new(load);
+    let mut trial = Trial::new(measured.load());
     trial.cut_short.clone_from(&measured.cut_short);
     let all = Stream::all();
     if let Some(pace) = measured.pace {

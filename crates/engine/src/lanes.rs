@@ -10,7 +10,7 @@ use crate::log_check::Text;
 use crate::measure::callback::Inbox;
 use crate::measure::calls::{Called, Made};
 use crate::measure::notes::ArrivalLog;
-use crate::measure::publish::{Schedule, Sending, Sleep};
+use crate::measure::publish::{Sending, Sleep};
 use crate::measure::stream::{Even, Extent};
 use crate::measure::trips::Stored;
 use crate::measure::{End, Failure, Shared};
@@ -217,7 +217,7 @@ pub type Ended<R> = (R, std::result::Result<(), Failure>);
 #[derive(Clone, Copy)]
 pub struct Calls<'a> {
     /// When each call is due.
-    pub schedule: Schedule,
+    pub times: Times<'a>,
     /// How it waits for that.
     pub rest: Sleep,
     /// Bytes of each request.

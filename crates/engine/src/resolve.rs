@@ -482,7 +482,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if is_name(name) { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n | _publishers-n | _recording][_clients-n][_followers-n]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n | _recording][_clients-n][_followers-n]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -496,10 +496,14 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if sub_experiment.pattern != Pattern::PingPong {
         name += &format!("_{}", sub_experiment.pattern);
     }
-    if let Some(calls) = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench) {
+    let calls = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench);
+    if let Some(calls) = calls.filter(|calls| calls.offers.bursts.is_empty()) {
         name += &format!("_{}", calls.mode);
     }
-    if sub_experiment.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()) {
+    if sub_experiment.offers().is_some_and(|offers| !offers.bursts.is_empty()) {
+        name += "_bursts";
+    }
+    if sub_experiment.channel.as_ref().is_some_and(|flow| flow.offers.recorded.is_some()) {
         name += "_recording";
     } else if sub_experiment.links() > 1 {
         let what = match (&sub_experiment.rpc, sub_experiment.publishers()) {

@@ -2,6 +2,7 @@
 
 use crate::channel::Flow;
 use crate::experiment::TableKind;
+use crate::pace::Offers;
 use crate::recording::Recording;
 use crate::rpc::Calls;
 use crate::throughput::Load;
@@ -118,6 +119,12 @@ impl SubExperiment {
     pub fn links(&self) -> u32 {
         let clients = self.rpc.as_ref().map_or(1, |calls| calls.clients);
         self.channel.as_ref().map_or(clients, Flow::links)
+    }
+
+    /// What its streams are offered, under a timed pattern.
+    pub fn offers(&self) -> Option<&Offers> {
+        let channel = self.channel.as_ref().map(|flow| &flow.offers);
+        channel.or_else(|| self.rpc.as_ref().map(|calls| &calls.offers))
     }
 
     /// Publishers of the one topic under `channel`; else 1.

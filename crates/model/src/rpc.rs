@@ -1,6 +1,7 @@
 //! Pattern `rpc`: calls by clients that work beside each other, and when they were answered.
 
 use crate::channel::{Latency, LatencyBounds, Used};
+use crate::pace::{Burst, OfferedLoad, Offers};
 use crate::series::Series;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use std::fmt;
 pub enum Mode {
     /// As soon as the one before has ended: a closed loop.
     Bench,
-    /// At a fixed rate, but never before the one before has ended.
+    /// When it is due, at a fixed rate or in bursts, but never before the one before has ended.
     FixedFreq,
 }
 
@@ -32,28 +33,18 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What is called at each payload: one trial under `bench`, one for each rate under `fixed-freq`.
+/// What is called at each payload: one trial under `bench`, one for each offered load under `fixed-freq`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calls {
     /// When a client makes its next call.
     pub mode: Mode,
     /// Clients, each with a link and a thread of its own at both ends.
     pub clients: u32,
-    /// Under `fixed-freq`: calls per second of each client, one trial each; else empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rates_hz: Vec<f64>,
+    /// Under `fixed-freq`: what each client offers; else nothing.
+    #[serde(flatten)]
+    pub offers: Offers,
     /// How long an answer is waited for, in nanoseconds.
     pub timeout_ns: u64,
-}
-
-impl Calls {
-    /// The rate of each trial; `None` for as fast as answers come.
-    pub fn trials(&self) -> Vec<Option<f64>> {
-        match self.mode {
-            Mode::Bench => vec![None],
-            Mode::FixedFreq => self.rates_hz.iter().copied().map(Some).collect(),
-        }
-    }
 }
 
 /// What came of the calls of one trial.
@@ -114,17 +105,29 @@ pub struct ClientSeries {
 /// How well the clients kept their rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pace {
-    /// Calls per second that each client was to make.
+    /// Calls per second that each client was to make; of bursts the mean.
     pub offered_hz: f64,
+    /// The bursts that it was to make them in, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
     /// Calls per second that each client made, by the mean of all.
     pub achieved_hz: f64,
     /// The same of the slowest client.
     pub slowest_hz: f64,
-    /// A client took more than 1 % and one period longer for its calls than the rate allows: the figures are not of the
-    /// rate that was offered.
+    /// A client took more than 1 % and one period, of bursts one gap, longer for its calls than the rate allows: the
+    /// figures are not of the rate that was offered.
     pub rate_missed: bool,
-    /// Calls that were made more than a whole period after they were to be.
+    /// Calls that were made more than a whole period, of bursts a whole gap, after they were to be.
     pub behind: u64,
+}
+
+impl RpcTrial {
+    /// How calls were offered.
+    pub fn load(&self) -> OfferedLoad {
+        self.pace.map_or(OfferedLoad::Closed, |pace| {
+            pace.burst.map_or(OfferedLoad::Rate { hz: pace.offered_hz }, OfferedLoad::Burst)
+        })
+    }
 }
 
 /// What happened to calls. Each made one succeeded, was not answered in time, or failed.

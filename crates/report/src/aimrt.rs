@@ -4,7 +4,7 @@ use crate::aimrt_log;
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::grid::counted;
 use crate::merged::Merged;
-use crate::throughput::count;
+use crate::throughput::offered;
 use crate::{log, notes};
 use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
 use tripmeter_analysis::{MetricTable, Row};
@@ -129,7 +129,7 @@ fn logging_cores(manifest: &Manifest) -> String {
 
 /// There, every topic has one publisher and one follower, and nothing is recorded.
 fn is_topic(plan: &SubExperiment) -> bool {
-    let is_recorded = plan.channel.as_ref().is_none_or(|flow| flow.recorded.is_some());
+    let is_recorded = plan.channel.as_ref().is_none_or(|flow| flow.offers.recorded.is_some());
     !is_recorded && plan.publishers() == 1 && !plan.is_fan_out()
 }
 
@@ -210,12 +210,11 @@ impl Page<'_> {
             Cell::over(&percent)
         };
         let (sub, load) = (self.sub(row), self.metrics.load(row));
-        let offered = if let OfferedLoad::Rate { hz } = load { count(hz) } else { "-".to_owned() };
         vec![
             Cell::Pair(Box::new([cpu(Process::Leader), cpu(Process::Follower)])),
             Cell::text(sub.planned.wait.to_string()),
             Cell::text(sub.planned.touch.to_string()),
-            Cell::text(offered),
+            Cell::text(offered(&load)),
             Cell::text(notes::proof(sub)),
         ]
     }
@@ -279,7 +278,10 @@ mod tests {
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);
             plan.pattern = tripmeter_model::Pattern::Channel;
-            plan.channel = Some(tripmeter_model::channel::Flow::of_topics(vec![1000.0], topics));
+            plan.channel = Some(tripmeter_model::channel::Flow::of_topics(
+                tripmeter_model::pace::Offers::rates(vec![1000.0]),
+                topics,
+            ));
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }
         let trial = &mut manifest.sub_experiments[2].cells[0].channel[0];

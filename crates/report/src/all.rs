@@ -92,12 +92,15 @@ fn legend(
     let is_anything = !rows.is_empty() || !fans.is_empty() || !flows.is_empty() || !calls.is_empty();
     let (has_rounds, has_within) =
         (fans.iter().any(|fan| fan.sub().rounds > 1), fans.iter().any(fan_out::Rows::has_within));
+    let mut loads = flows.iter().map(channel::Row::load).chain(calls.iter().map(rpc::Row::load));
+    let has_bursts = loads.any(|load| load.burst().is_some());
     let parts = [
         (trips::legend(rows, has_rounds, has_within), true),
         (trips::over_legend(rows, fans.iter().any(fan_out::Rows::has_handover)), true),
         (fan_out::LEGEND.to_owned(), !fans.is_empty()),
         (channel::LEGEND.to_owned(), !flows.is_empty()),
         (rpc::LEGEND.to_owned(), !calls.is_empty()),
+        (throughput::BURSTS_LEGEND.to_owned(), has_bursts),
         (PROOF_LEGEND.to_owned(), is_anything),
     ];
     parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()

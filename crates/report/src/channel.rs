@@ -3,10 +3,11 @@
 use crate::lines::{self, Lines, latency_columns, used_columns};
 use crate::merged::Merged;
 use crate::notes::{self, proof};
-use crate::throughput::{count, share};
+use crate::throughput::{count, offer, offered, share, too_late};
 use std::cmp::Reverse;
 use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, LatencyBounds, SHOWN_FOLLOWERS, Used};
 use tripmeter_model::manifest::Counts;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::losses::{Losses, gone};
@@ -61,7 +62,13 @@ pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
     lines::rows(
         subs,
         |cell| &cell.channel,
-        |plan| plan.channel.as_ref().filter(|flow| flow.recorded.is_none()).map(|flow| flow.rates_hz.len()),
+        |plan| {
+            plan.channel
+                .as_ref()
+                .map(|flow| &flow.offers)
+                .filter(|offers| offers.recorded.is_none())
+                .map(|offers| offers.loads().len())
+        },
     )
 }
 
@@ -71,6 +78,11 @@ fn is_bad(trial: &ChannelTrial) -> bool {
 }
 
 impl Row<'_> {
+    /// How its messages were offered.
+    pub fn load(&self) -> OfferedLoad {
+        self.trials.first().map_or(OfferedLoad::Closed, |trial| trial.load())
+    }
+
     fn damaged(&self) -> u64 {
         self.counts().damaged + self.damaged_beside
     }
@@ -100,11 +112,7 @@ impl Row<'_> {
             display_size(self.payload_bytes),
             planned.follower_links().to_string(),
             planned.publishers().to_string(),
-            format!(
-                "{}{}",
-                if self.damaged_beside > 0 { "*" } else { self.mark(is_bad, "*") },
-                count(self.of_trials(|trial| trial.offered_hz))
-            ),
+            format!("{}{}", if self.damaged_beside > 0 { "*" } else { self.mark(is_bad, "*") }, offered(&self.load())),
             format!("{}{}", self.mark(|trial| trial.rate_missed, "!"), self.rate(|trial| trial.achieved_hz)),
         ];
         response[..NAMING].clone_from_slice(&naming);
@@ -173,9 +181,9 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
 impl Row<'_> {
     fn notes(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let offered = count(self.of_trials(|trial| trial.offered_hz));
         let (name, size) = (&self.sub.planned.name, display_size(self.payload_bytes));
-        let place = format!("{name} at {size}, {offered} /s");
+        let (load, late) = (offer(&self.load()), too_late(&self.load()));
+        let place = format!("{name} at {size}, {load}");
         lines.extend(self.shortfalls.iter().map(|why| format!("* {name} at {size}: {why}")));
         for trial in &self.trials {
             if let Some(why) = &trial.cut_short {
@@ -186,7 +194,7 @@ impl Row<'_> {
                 let (behind, sent, slowest) = (trial.behind, trial.counts.sent, count(trial.slowest_hz));
                 lines.push(format!(
                     "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s, {behind} of {sent} messages were sent \
-                     more than a period late"
+                     more than {late} late"
                 ));
             }
             if trial.refused > 0 {
@@ -240,6 +248,7 @@ pub mod tests {
     use crate::{all, fixture};
     use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::pace::Offers;
 
     fn latency(us: f64) -> Latency {
         let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);
@@ -251,7 +260,7 @@ pub mod tests {
         let mut manifest = fixture::manifest();
         let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
         plan.pattern = Pattern::Channel;
-        plan.channel = Some(tripmeter_model::channel::Flow::of_topics(rates_hz.to_vec(), 4));
+        plan.channel = Some(tripmeter_model::channel::Flow::of_topics(Offers::rates(rates_hz.to_vec()), 4));
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
@@ -262,6 +271,7 @@ pub mod tests {
         };
         let trial = |offered_hz: &f64| ChannelTrial {
             offered_hz: *offered_hz,
+            burst: None,
             achieved_hz: *offered_hz,
             slowest_hz: *offered_hz,
             rate_missed: false,
@@ -345,7 +355,7 @@ pub mod tests {
         (trial.achieved_hz, trial.slowest_hz, trial.rate_missed, trial.behind) = (800.0, 700.0, true, 123);
         (trial.counts.received, trial.counts.lost, trial.counts.duplicated) = (996, 4, 2);
         (trial.cut_short, trial.subscriber) = (Some("time cap".to_owned()), None);
-        manifest.plan.sub_experiments[0].channel.as_mut().unwrap().rates_hz.push(9.0);
+        manifest.plan.sub_experiments[0].channel.as_mut().unwrap().offers.rates_hz.push(9.0);
         manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 rates".to_owned());
         let text = all(&manifest);
         let lines = squeezed(&text);

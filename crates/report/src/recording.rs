@@ -100,7 +100,7 @@ figures_of!(ChannelTrial, TopicTrial);
 
 /// Every transport that has played it.
 pub fn plays<'a>(subs: &'a [Merged<'a>]) -> Vec<Play<'a>> {
-    let is_of = |sub: &&Merged<'_>| sub.planned.channel.as_ref().is_some_and(|flow| flow.recorded.is_some());
+    let is_of = |sub: &&Merged<'_>| sub.planned.channel.as_ref().is_some_and(|flow| flow.offers.recorded.is_some());
     let play = |sub: &'a Merged<'a>| {
         let cells = sub.results.iter().flat_map(|result| &result.cells);
         Play { sub, trials: cells.filter_map(|cell| cell.channel.first()).collect() }
@@ -281,8 +281,8 @@ pub mod tests {
     use super::*;
     use crate::all;
     use crate::channel::tests::measured;
-    use tripmeter_model::channel::Recorded;
     use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::pace::Recorded;
 
     /// Two topics, played over one transport.
     pub fn played() -> Manifest {
@@ -306,8 +306,9 @@ pub mod tests {
             schedule: Default::default(),
         });
         let flow = manifest.plan.sub_experiments[0].channel.as_mut().unwrap();
-        (flow.rates_hz, flow.topics) = (Vec::new(), 2);
-        flow.recorded = Some(Recorded { messages: 2000, duration_ns: 750_000_000 });
+        flow.topics = 2;
+        (flow.offers.rates_hz, flow.offers.recorded) =
+            (Vec::new(), Some(Recorded { messages: 2000, duration_ns: 750_000_000 }));
         let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
         let of = |name: &str, mean_bytes: f64| TopicTrial {
             name: name.to_owned(),

@@ -3,12 +3,12 @@
 use crate::lines::{self, Lines, latency_columns, number, used_columns};
 use crate::merged::Merged;
 use crate::notes::{ALL_LOST, proof};
-use crate::throughput::count;
+use crate::throughput::{count, offer, offered, too_late};
 use tripmeter_model::channel::{Latency, LatencyBounds, Used};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::rpc::{CallCounts, Mode, Pace, RpcTrial};
 use tripmeter_stats::losses::Losses;
-use tripmeter_stats::median;
 
 const HEADER: [&str; 23] = [
     "transport",
@@ -58,7 +58,7 @@ pub type Row<'a> = lines::Row<'a, RpcTrial>;
 
 /// Every trial, by payload.
 pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    lines::rows(subs, |cell| &cell.rpc, |plan| Some(plan.rpc.as_ref()?.trials().len()))
+    lines::rows(subs, |cell| &cell.rpc, |plan| Some(plan.rpc.as_ref()?.offers.loads().len()))
 }
 
 /// Whether calls were made and none succeeded.
@@ -88,9 +88,9 @@ impl Row<'_> {
             .then(|| self.rate(|trial| trial.pace.as_ref().map_or(0.0, figure)))
     }
 
-    fn offered(&self) -> Option<String> {
-        let offered: Option<Vec<f64>> = self.trials().map(|trial| Some(trial.pace?.offered_hz)).collect();
-        median(&offered?).map(count)
+    /// How its calls were offered.
+    pub fn load(&self) -> OfferedLoad {
+        self.trials.first().map_or(OfferedLoad::Closed, |trial| trial.load())
     }
 
     fn lines(&self) -> [[String; HEADER.len()]; 2] {
@@ -107,8 +107,8 @@ impl Row<'_> {
             planned.touch.to_string(),
             display_size(self.payload_bytes),
             planned.links().to_string(),
-            format!("{cut_short}{}", self.mode()),
-            self.offered().unwrap_or_else(dash),
+            format!("{cut_short}{}", if self.load().burst().is_some() { "bursts" } else { self.mode().as_str() }),
+            offered(&self.load()),
             self.of_pace(|pace| pace.achieved_hz).map_or_else(dash, |achieved| format!("{missed}{achieved}")),
             self.rate(|trial| trial.qps),
         ];
@@ -162,8 +162,9 @@ impl Row<'_> {
 
     fn notes(&self) -> Vec<String> {
         let (name, size) = (&self.sub.planned.name, display_size(self.payload_bytes));
-        let offered = self.offered().map_or_else(String::new, |offered| format!(", {offered} /s"));
-        let place = format!("{name} at {size}{offered}");
+        let late = too_late(&self.load());
+        let load = Some(self.load()).filter(|load| *load != OfferedLoad::Closed);
+        let place = format!("{name} at {size}{}", load.map_or_else(String::new, |load| format!(", {}", offer(&load))));
         let mut lines: Vec<String> = self.shortfalls.iter().map(|why| format!("* {name} at {size}: {why}")).collect();
         for trial in self.trials() {
             if let Some(why) = &trial.cut_short {
@@ -176,7 +177,7 @@ impl Row<'_> {
                 let (behind, made, slowest) = (pace.behind, trial.counts.made, count(pace.slowest_hz));
                 lines.push(format!(
                     "! {place}: RATE MISSED: the slowest client made {slowest} calls /s, {behind} of {made} calls were made \
-                     more than a period late"
+                     more than {late} late"
                 ));
             }
         }
@@ -213,6 +214,7 @@ pub mod tests {
     use crate::{all, fixture};
     use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::pace::Offers;
     use tripmeter_model::rpc::Calls;
 
     fn latency(us: f64) -> Latency {
@@ -222,10 +224,10 @@ pub mod tests {
 
     /// Adds a sub-experiment at 1 kB.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
-        let rates_hz = if mode == Mode::Bench { Vec::new() } else { vec![1000.0] };
+        let offers = Offers::rates(if mode == Mode::Bench { Vec::new() } else { vec![1000.0] });
         let plan = fixture::add(manifest, name, transport, &[1024]);
         plan.pattern = Pattern::Rpc;
-        plan.rpc = Some(Calls { mode, clients, rates_hz, timeout_ns: 3_000_000_000 });
+        plan.rpc = Some(Calls { mode, clients, offers, timeout_ns: 3_000_000_000 });
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
@@ -236,7 +238,8 @@ pub mod tests {
         };
         let is_paced = mode == Mode::FixedFreq;
         let (achieved_hz, slowest_hz, rate_missed, behind) = (1000.0, 990.0, false, 0);
-        let pace = is_paced.then_some(Pace { offered_hz: 1000.0, achieved_hz, slowest_hz, rate_missed, behind });
+        let pace =
+            is_paced.then_some(Pace { offered_hz: 1000.0, burst: None, achieved_hz, slowest_hz, rate_missed, behind });
         let trial = RpcTrial {
             pace,
             counts: CallCounts { made: 1000, succeeded: 1000, ..CallCounts::default() },

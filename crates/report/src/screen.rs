@@ -150,11 +150,12 @@ impl<'a> Page<'a> {
             (None, cells)
         });
         let mut title = self.title(view.pattern, payloads.len(), count);
-        if let OfferedLoad::Rate { hz } = self.load(lines[0])
+        let load = self.load(lines[0]);
+        if load != OfferedLoad::Closed
             && view.pattern == Pattern::PingPong
-            && lines.iter().all(|line| self.load(*line) == self.load(lines[0]))
+            && lines.iter().all(|line| self.load(*line) == load)
         {
-            title += &format!(", {}", load_text(OfferedLoad::Rate { hz }));
+            title += &format!(", {}", load_text(load));
         }
         Some(Table { title, columns, rows: rows.collect() })
     }

@@ -3,10 +3,11 @@
 
 use crate::merged::{Merged, MergedCell};
 use crate::number::micros;
-use crate::throughput::count;
+use crate::throughput::offer;
 use std::collections::BTreeSet;
 use tripmeter_model::channel::{ChannelTrial, Latency, TopicTrial};
 use tripmeter_model::manifest::Cell;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::rpc::{ClientSeries, RpcTrial};
 use tripmeter_model::series::Series;
@@ -89,12 +90,12 @@ fn of_topics(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<String
         [("response", |trial| trial.response_series.as_ref()), ("service", |trial| trial.service_series.as_ref())];
     let mut lines = Vec::new();
     for trial in 0..cell.cells.iter().map(|cell| cell.channel.len()).max().unwrap_or(0) {
-        let rate = sub.planned.channel.as_ref().and_then(|flow| flow.rates_hz.get(trial)).copied().unwrap_or(0.0);
+        let Some(load) = cell.cells.iter().find_map(|cell| Some(cell.channel.get(trial)?.load())) else { continue };
         for (time, of) in TIMES {
             let trials =
                 cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.channel.get(trial)?)));
             let found = trials.filter_map(|(round, trial)| Some(Audited { round, client: 0, series: of(trial)? }));
-            lines.extend(line(sub, &format!("{place}, {} /s, {time} time", count(rate)), found.collect()));
+            lines.extend(line(sub, &format!("{place}, {}, {time} time", offer(&load)), found.collect()));
         }
     }
     lines
@@ -122,14 +123,15 @@ fn of_clients(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<Strin
         [("response", |client| client.response_series.as_ref()), ("service", |client| client.service_series.as_ref())];
     let mut lines = Vec::new();
     for trial in 0..cell.cells.iter().map(|cell| cell.rpc.len()).max().unwrap_or(0) {
-        let rate = sub.planned.rpc.as_ref().and_then(|calls| calls.trials().get(trial).copied().flatten());
-        let rate = rate.map_or(String::new(), |rate| format!(", {} /s", count(rate)));
+        let load = cell.cells.iter().find_map(|cell| Some(cell.rpc.get(trial)?.load()));
+        let load = load.filter(|load| *load != OfferedLoad::Closed);
+        let load = load.map_or(String::new(), |load| format!(", {}", offer(&load)));
         for (time, of) in TIMES {
             let trials = cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.rpc.get(trial)?)));
             let clients = trials.flat_map(|(round, trial)| trial.clients.iter().map(move |client| (round, client)));
             let found = clients
                 .filter_map(|(round, client)| Some(Audited { round, client: client.client, series: of(client)? }));
-            lines.extend(line(sub, &format!("{place}{rate}, {time} time"), found.collect()));
+            lines.extend(line(sub, &format!("{place}{load}, {time} time"), found.collect()));
         }
     }
     lines

@@ -37,6 +37,12 @@ below figures: intervals at 95 %; of rates over rounds (n too small = fewer than
 the least to the most of a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
 
+/// What bursts mean where streams have them.
+pub const BURSTS_LEGEND: &str = "\
+n per t: bursts of n on each topic, or of each publisher or client, t from the begin of one to the begin of the next; all
+messages of a burst are due when it begins. achieved: their mean rate.
+";
+
 /// One line: a trial, at one follower.
 pub struct Row<'a> {
     sub: &'a Merged<'a>,
@@ -211,6 +217,20 @@ pub fn offer(offer: &OfferedLoad) -> String {
         OfferedLoad::Search { loss_bound } => format!("search {} %", percent(*loss_bound)),
         OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", *gap_ns as f64 / 1e6),
     }
+}
+
+/// The same in a column of messages per second.
+pub fn offered(load: &OfferedLoad) -> String {
+    match load {
+        OfferedLoad::Closed => "-".to_owned(),
+        OfferedLoad::Rate { hz } => count(*hz),
+        load => offer(load),
+    }
+}
+
+/// A sentence for what is behind: more than this late.
+pub fn too_late(load: &OfferedLoad) -> &'static str {
+    if load.burst().is_some() { "a gap between bursts" } else { "a period" }
 }
 
 /// At least three digits, and no decimals that nobody reads.

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 use tripmeter_model::channel::DeliveryStatus;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 
 /// Whose stamps they are.
@@ -55,6 +56,8 @@ impl Kind {
 /// The files of a running sub-experiment.
 pub struct StampFiles {
     kind: Kind,
+    /// Rows say what bursts they are of.
+    has_bursts: bool,
     csv: Option<File>,
     histograms: HistogramLog,
 }
@@ -68,6 +71,8 @@ pub(crate) struct Rows<'a> {
     pub payload_bytes: u64,
     /// As the rows have it: empty without a rate.
     rate_hz: String,
+    /// What ends the rows: the burst, if there are any in the file.
+    burst: String,
     /// Beginning of the trial, in ticks.
     begin: u64,
     text: Vec<u8>,
@@ -80,18 +85,18 @@ impl StampFiles {
     ///
     /// # Errors
     /// If a file exists or cannot be written.
-    pub fn create(folder: &Path, name: &str, kind: Kind, raw: bool) -> io::Result<Self> {
+    pub fn create(folder: &Path, name: &str, kind: Kind, raw: bool, has_bursts: bool) -> io::Result<Self> {
         let [pattern, _, what] = kind.words();
         let create = |ending: &str| super::discarded::create(&folder.join(format!("{pattern}_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
         if let Some(csv) = &mut csv {
-            writeln!(csv, "{}", kind.header())?;
+            writeln!(csv, "{}{}", kind.header(), if has_bursts { ",demand,recovery_ms" } else { "" })?;
         }
         let comment = format!(
             "{what} of {name} in ns; two lines per payload and rate, tagged response_<bytes>_<rate> and \
              service_<bytes>_<rate>; without a rate one, service_<bytes>"
         );
-        Ok(Self { kind, csv, histograms: HistogramLog::begin(create("hlog")?, &comment)? })
+        Ok(Self { kind, has_bursts, csv, histograms: HistogramLog::begin(create("hlog")?, &comment)? })
     }
 
     /// How long both files are, for [`StampFiles::cut`].
@@ -110,16 +115,13 @@ impl StampFiles {
     }
 
     /// For the rows of a trial that began at that tick.
-    pub(crate) fn rows(
-        &mut self,
-        timebase: Timebase,
-        payload_bytes: u64,
-        rate_hz: Option<f64>,
-        begin: u64,
-    ) -> Rows<'_> {
+    pub(crate) fn rows(&mut self, timebase: Timebase, payload_bytes: u64, load: OfferedLoad, begin: u64) -> Rows<'_> {
         let (text, count, written) = (Vec::new(), 0, Ok(()));
-        let rate_hz = rate_hz.map_or_else(String::new, |rate_hz| rate_hz.to_string());
-        Rows { kind: self.kind, csv: self.csv.as_mut(), timebase, payload_bytes, rate_hz, begin, text, count, written }
+        let rate_hz = load.hz().map_or_else(String::new, |rate_hz| rate_hz.to_string());
+        let (size, gap_ms) = (load.burst().map_or(1, |burst| burst.size), load.gap_ns() / 1e6);
+        let burst = if self.has_bursts { format!(",{size},{gap_ms}") } else { String::new() };
+        let (kind, csv) = (self.kind, self.csv.as_mut());
+        Rows { kind, csv, timebase, payload_bytes, rate_hz, burst, begin, text, count, written }
     }
 
     /// Appends the histograms of a part of a recording, or of all of it.
@@ -138,15 +140,10 @@ impl StampFiles {
     ///
     /// # Errors
     /// If they cannot be written, e.g. on a full disk.
-    pub(crate) fn append(
-        &mut self,
-        payload_bytes: u64,
-        rate_hz: Option<f64>,
-        tally: &Tally,
-        ns: u64,
-    ) -> io::Result<()> {
-        let response = rate_hz.map(|_| ("response", &tally.response));
-        let rate = rate_hz.map_or_else(String::new, |rate_hz| format!("_{rate_hz}"));
+    pub(crate) fn append(&mut self, payload_bytes: u64, load: OfferedLoad, tally: &Tally, ns: u64) -> io::Result<()> {
+        let response = (load != OfferedLoad::Closed).then_some(("response", &tally.response));
+        let rate = load.suffix();
+        let rate = rate.trim_end_matches("hz");
         response.into_iter().chain([("service", &tally.service)]).try_for_each(|(time, distribution)| {
             let tag = format!("{time}_{payload_bytes}{rate}");
             self.histograms.append(&tag, &distribution.histogram, Duration::from_nanos(ns))
@@ -162,11 +159,12 @@ impl Rows<'_> {
         }
         let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
         let Delivery { intended, actual, arrived, status } = *delivery;
-        let (payload, rate, sequence) = (self.payload_bytes, &self.rate_hz, index + 1);
+        let (payload, rate, sequence, burst) = (self.payload_bytes, &self.rate_hz, index + 1, &self.burst);
         let (intended, actual) = (ns(intended), ns(actual));
         let received = arrived.map_or_else(String::new, |arrived| ns(arrived).to_string());
         let status = self.kind.status(status);
-        let row = writeln!(self.text, "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}");
+        let row =
+            writeln!(self.text, "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}{burst}");
         self.count += 1;
         if row.is_err() || self.count.is_multiple_of(ROWS_AT_ONCE) {
             self.write();
@@ -200,9 +198,9 @@ mod tests {
     #[test]
     fn rows_begin_with_the_trial_and_what_did_not_come_has_no_time() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, true).unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, true, false).unwrap();
         let begun = files.lengths().unwrap();
-        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, Some(1000.0), 5000);
+        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Rate { hz: 1000.0 }, 5000);
         rows.add(0, 0, &Delivery { intended: 5000, actual: 5001, arrived: Some(5100), status: DeliveryStatus::Ok });
         rows.add(1, 7, &Delivery { intended: 5500, actual: 5600, arrived: None, status: DeliveryStatus::Lost });
         rows.finish().unwrap();
@@ -211,14 +209,14 @@ mod tests {
         assert_eq!(text, format!("{header}\n1024,1000,0,1,ok,0,1,100\n1024,1000,1,8,lost,500,600,\n"));
         files.cut(begun);
         assert_eq!(files.lengths().unwrap(), begun);
-        assert!(StampFiles::create(folder.path(), "x", Kind::Channel, true).is_err(), "it is not overwritten");
+        assert!(StampFiles::create(folder.path(), "x", Kind::Channel, true, false).is_err(), "it is not overwritten");
     }
 
     #[test]
     fn without_raw_samples_there_are_no_rows() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, false).unwrap();
-        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, Some(1000.0), 0);
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, false, false).unwrap();
+        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Rate { hz: 1000.0 }, 0);
         rows.add(0, 0, &Delivery { intended: 0, actual: 1, arrived: None, status: DeliveryStatus::Lost });
         rows.finish().unwrap();
         assert!(!folder.path().join("channel_x.csv").exists());
@@ -227,8 +225,8 @@ mod tests {
     #[test]
     fn calls_have_clients_and_words_of_their_own_and_may_have_no_rate() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc, true).unwrap();
-        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, None, 5000);
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc, true, false).unwrap();
+        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Closed, 5000);
         for (index, status) in
             [DeliveryStatus::Damaged, DeliveryStatus::Lost, DeliveryStatus::Late].into_iter().enumerate()
         {

@@ -17,7 +17,7 @@ use crate::measure::trips::{self, POLL_IDLE_MASK, Stored, Trips};
 use crate::measure::{End, Failure, Shared, Tap, Tracker, callback, echo, logging};
 use crate::message::{TouchFull, TouchKind, with_touch};
 use crate::proof::Observer;
-use crate::replay::Times;
+use crate::replay::{Times, with_times};
 use crate::wire::Arrived;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
@@ -201,11 +201,12 @@ impl<L: Link> Lane for L {
         fn run<L: Link, C: Clock + Copy, T: TouchKind>(
             link: &mut L,
             clock: C,
+            schedule: impl Timetable,
             setting: Setting<'_>,
             calls: Calls<'_>,
             made: &mut Made,
         ) -> Ended<Called> {
-            let Calls { schedule, rest, length, sequence, deadline, sending, draining } = calls;
+            let Calls { rest, length, sequence, deadline, sending, draining, .. } = calls;
             let mut client = Client { clock, rest, schedule, shared: setting.shared, sending, sequence };
             let mut trips = begin(Tap::off(link), clock, Tracker::after(sequence), &setting);
             (trips.sequence, trips.length) = (sequence, length);
@@ -227,7 +228,7 @@ impl<L: Link> Lane for L {
             (Called { calls, end, late, duplicated, sequence: trips.sequence }, failure)
         }
         with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
-            run::<_, _, T>(self, clock, setting, calls, made)
+            with_times!(calls.times, schedule => run::<_, _, T>(self, clock, schedule, setting, calls, made))
         }))
     }
 
@@ -263,9 +264,8 @@ impl<L: Link> Lane for L {
                 Err(failure) => (Published { count: published, end: End::Stopped, refused }, Err(failure)),
             }
         }
-        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => match plan.times {
-            Times::Even(schedule) => run::<_, _, T>(self, clock, schedule, setting, plan, sent),
-            Times::Recorded(recorded) => run::<_, _, T>(self, clock, recorded, setting, plan, sent),
+        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
+            with_times!(plan.times, schedule => run::<_, _, T>(self, clock, schedule, setting, plan, sent))
         }))
     }
 

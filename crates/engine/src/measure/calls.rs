@@ -3,7 +3,7 @@
 use super::answers::{Answers, Step};
 use super::callback::{Inbox, Turns};
 use super::notes::{DAMAGED, NEVER};
-use super::publish::{Rest, Schedule, Sending, await_due};
+use super::publish::{Rest, Schedule, Sending, Timetable, await_due};
 use super::trips::{Trip, Trips};
 use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
 use crate::clock::Clock;
@@ -74,13 +74,13 @@ pub struct Called {
 }
 
 /// One client.
-pub struct Client<'a, C, R> {
+pub struct Client<'a, C, R, S = Schedule> {
     /// Where stamps come from.
     pub clock: C,
     /// How it waits for its next call.
     pub rest: R,
     /// When calls are due; with a period of 0, each is due when the one before has ended.
-    pub schedule: Schedule,
+    pub schedule: S,
     /// What may end it.
     pub shared: &'a Shared,
     /// What watchers see.
@@ -89,7 +89,7 @@ pub struct Client<'a, C, R> {
     pub sequence: u64,
 }
 
-impl<C: Clock, R: Rest> Client<'_, C, R> {
+impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
     /// Makes a call for each place of `made`, when it is due and the one before has ended. Ends early once one would begin
     /// at the deadline or later, or if the user has asked to stop. Returns how many were made.
     ///
@@ -134,7 +134,7 @@ impl<C: Clock, R: Rest> Client<'_, C, R> {
     }
 }
 
-impl<C, R> Client<'_, C, R> {
+impl<C, R, S> Client<'_, C, R, S> {
     /// Calls made until the failure that ended [`Client::run`]; one that was under way has failed with it, or timed out, too.
     pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();

@@ -123,10 +123,10 @@ pub enum Problem {
     #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error(
-        "'--rate' belongs to patterns 'pingpong', 'throughput', 'channel' and 'rpc', not to '{0}'; add --pattern pingpong, \
-         --pattern throughput, --pattern channel, or --pattern rpc --mode fixed-freq, or leave it out"
+        "'{flag}' belongs to patterns 'pingpong', 'throughput', 'channel' and 'rpc', not to '{pattern}'; add --pattern \
+         pingpong, --pattern throughput, --pattern channel or --pattern rpc, or leave it out"
     )]
-    RateOf(Pattern),
+    PaceOf { flag: &'static str, pattern: Pattern },
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
     NotChannel { flag: &'static str, pattern: Pattern },
     #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
@@ -150,15 +150,21 @@ pub enum Problem {
     #[error("{count} numbers of clients were asked for, the limit is {most}; ask for fewer (--clients)")]
     TooManyNumbers { count: usize, most: usize },
     #[error(
-        "'--rate' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; add --mode \
-         fixed-freq, or leave it out"
+        "'{0}' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; leave '{0}' or --mode \
+         out"
     )]
-    RateOfBench,
+    PaceOfBench(&'static str),
     #[error("calls are timed as round trips; leave 'one_way' (--one-way) out")]
     OneWayCalls,
-    #[error("round trips at a rate have 1 follower, {0} were asked for; leave --followers or --rate out")]
+    #[error(
+        "round trips at a rate or in bursts have 1 follower, {0} were asked for; leave --followers, or --rate and \
+         --demand, out"
+    )]
     FollowersAtRate(u32),
-    #[error("round trips at a rate are timed whole, not one way; leave 'one_way' (--one-way) or --rate out")]
+    #[error(
+        "round trips at a rate or in bursts are timed whole, not one way; leave 'one_way' (--one-way), or --rate and \
+         --demand, out"
+    )]
     OneWayAtRate,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },

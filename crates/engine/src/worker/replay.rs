@@ -2,7 +2,7 @@
 
 use super::leader::{Leader, Session};
 use super::trials::{Trials, cut_short, damaged_of};
-use super::workload::{PublishedTopics, TopicPlan, Workload};
+use super::workload::{LinkPlan, Sent, Workload};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Kept, Tally};
 use crate::measure::publish::{Schedule, Timetable};
@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::manifest::Handovers;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::recording::RecordedTopic;
 
 /// Messages per second on each topic during the warm-up.
@@ -39,7 +40,7 @@ impl Leader {
         let before = self.handover(session)?;
         let begun = Instant::now();
         let (recorded, count) = (&replay.recording.topics, replay.recording.topics.len());
-        let topic = |recorded: &RecordedTopic, messages| TopicPlan {
+        let topic = |recorded: &RecordedTopic, messages| LinkPlan {
             messages,
             length: recorded.largest_sent_bytes() as usize,
             publisher: 0,
@@ -51,17 +52,17 @@ impl Leader {
                 let first = begin + (period * index as f64 / count as f64) as u64;
                 Times::Even(Schedule { first, period })
             };
-            let topics = recorded.iter().map(|recorded| topic(recorded, messages)).collect();
-            let sent = self.publish_all(session, &Workload { topics, times: &times, capped })?;
+            let links = recorded.iter().map(|recorded| topic(recorded, messages)).collect();
+            let sent = self.publish_all(session, &Workload { links, times: &times, capped })?;
             damaged = damaged_of(&sent.delivered.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
         let (mut trials, mut broken) = (Vec::new(), None);
         if !self.shared.stop.load(Relaxed) {
             let times = |begin, index| Times::Recorded(replay.times(index, begin));
-            let topics = recorded.iter().map(|recorded| topic(recorded, recorded.messages)).collect();
-            let mut sent = self.publish_all(session, &Workload { topics, times: &times, capped })?;
-            if sent.delivered.topics.iter().all(|topic| topic.sent.is_empty()) {
+            let links = recorded.iter().map(|recorded| topic(recorded, recorded.messages)).collect();
+            let mut sent = self.publish_all(session, &Workload { links, times: &times, capped })?;
+            if sent.is_empty() {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             self.controls.set_phase(WRITING);
@@ -82,12 +83,7 @@ impl Leader {
     }
 
     /// What came of its messages, topic by topic, which is written, too.
-    fn trial_of_recording(
-        &mut self,
-        replay: &Replay,
-        sent: &PublishedTopics<'_>,
-        payload_bytes: u64,
-    ) -> Result<ChannelTrial> {
+    fn trial_of_recording(&mut self, replay: &Replay, sent: &Sent<'_>, payload_bytes: u64) -> Result<ChannelTrial> {
         let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
         let tally = |period, audited| Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
         // Of this one only what does not depend on a period is used.
@@ -109,7 +105,7 @@ impl Leader {
                 let schedule = &replay.times(index, sent.begin);
                 let mut one = tally(schedule.period(), 1);
                 let offered_hz = 1e9 / replay.recording.period_ns(recorded);
-                let mut rows = files.rows(base, payload_bytes, Some(offered_hz), sent.begin);
+                let mut rows = files.rows(base, payload_bytes, OfferedLoad::Rate { hz: offered_hz }, sent.begin);
                 one.add(from_ref(topic), from_ref(arrived), |_, at, delivery| {
                     rows.payload_bytes = schedule.length(at, 0) as u64;
                     rows.add(index, at, delivery);
@@ -125,6 +121,7 @@ impl Leader {
         let mean = |figure: fn(&TopicTrial) -> f64| topics.iter().map(figure).sum::<f64>() / topics.len().max(1) as f64;
         Ok(ChannelTrial {
             offered_hz: mean(|topic| topic.offered_hz),
+            burst: None,
             achieved_hz: mean(|topic| topic.achieved_hz),
             slowest_hz: topics.iter().map(|topic| topic.achieved_hz).reduce(f64::min).unwrap_or(0.0),
             rate_missed: topics.iter().any(|topic| topic.rate_missed),

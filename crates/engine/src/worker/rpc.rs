@@ -5,7 +5,8 @@ use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
 use super::parallel::Parallel;
 use super::pool::{ThreadPool, look_ns};
-use super::trials::{Batch, Sent, Tallied, end_of};
+use super::trials::{Tallied, end_of};
+use super::workload::{Sent, Workload};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Kept, Topic};
 use crate::lanes::{Answering, Calls, Ended, Endpoint};
@@ -20,16 +21,17 @@ use crate::wire::{Arrived, Begin, Task};
 use std::sync::atomic::Ordering::Release;
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::manifest::Counts;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::rpc::{CallCounts, ClientSeries, Pace, RpcTrial};
 
 impl Leader {
-    /// Measures one payload: as fast as answers come, or every rate, one after the other.
+    /// Measures one payload: as fast as answers come, or every offered load, one after the other.
     pub(super) fn measure_rpc(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let Some(calls) = &self.job.sub_experiment.rpc else {
             return Err(Error::Failed("the plan does not say what to call".to_owned()));
         };
-        let rates_hz = calls.trials();
-        let measured = self.trials(session, payload_bytes, &rates_hz, Self::call, trial)?;
+        let loads = calls.offers.loads();
+        let measured = self.trials(session, payload_bytes, &loads, Self::call_all, trial)?;
         let of = |trial: &RpcTrial| {
             let CallCounts { made, succeeded, timed_out, failed, late, duplicated } = trial.counts;
             let (sent, received, lost, damaged) = (made, succeeded, timed_out, failed);
@@ -39,13 +41,13 @@ impl Leader {
     }
 
     /// Lets all clients call; the follower answers.
-    fn call(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Sent> {
-        let clients = session.lanes.len();
+    pub(super) fn call_all<'r>(&mut self, session: &mut Session<'_>, workload: &Workload<'_, 'r>) -> Result<Sent<'r>> {
+        let (clients, sequence) = (session.lanes.len(), session.sequence);
         let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
+        let calls = workload.links.iter().map(|link| link.messages);
         // What latencies are made in at the end: found to be too little now, and not then.
-        drop(reserved::<u64>(batch.messages.saturating_mul(6 * clients as u64), "values of latencies")?);
-        let mut made = (0..clients).map(|_| Made::new(batch.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
-        let (sequence, length) = (session.sequence, batch.payload_bytes as usize);
+        drop(reserved::<u64>(calls.clone().sum::<u64>().saturating_mul(6), "values of latencies")?);
+        let mut made = calls.map(Made::new).collect::<std::result::Result<Vec<_>, _>>()?;
         let plan = &self.job.sub_experiment;
         // A wake-up takes about 50 us: five periods at 100 kHz.
         let spins = plan.pattern == Pattern::PingPong && plan.wait == Wait::Poll;
@@ -53,16 +55,16 @@ impl Leader {
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns };
         let draining = || pool.wake_main();
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
-        let works = session.lanes.iter_mut().zip(&mut made).zip(settings.zip(&sending)).enumerate();
-        let works = works.map(|(index, ((lane, made), (setting, sending)))| {
-            let draining = &draining;
+        let places = settings.zip(&sending).zip(&workload.links);
+        let works = session.lanes.iter_mut().zip(&mut made).zip(places).enumerate();
+        let works = works.map(|(index, ((lane, made), ((setting, sending), link)))| {
+            let (draining, length, deadline) = (&draining, link.length, workload.capped);
             move |begin: u64| {
-                let (schedule, deadline) = (batch.schedule(begin, index, clients), batch.capped);
-                lane.call(setting, Calls { schedule, rest, length, sequence, deadline, sending, draining }, made)
+                let times = (workload.times)(begin, index);
+                lane.call(setting, Calls { times, rest, length, sequence, deadline, sending, draining }, made)
             }
         });
-        let payload_bytes = batch.payload_bytes;
-        let answer = Begin::new(Task::Answer, sequence + 1, payload_bytes);
+        let answer = Begin::new(Task::Answer, sequence + 1, 0);
         let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
         let Parallel { begin, used, ended, failure } = ran;
         let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
@@ -78,8 +80,9 @@ impl Leader {
             arrived.push(Arrived { received, duplicated: called.duplicated, damaged, ..Arrived::default() });
         }
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
+        let times = |index| Some((workload.times)(begin, index)).filter(|times| !matches!(times, Times::Closed(_)));
         let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
-            schedule: batch.rate_hz.map(|_| Times::Even(batch.schedule(begin, index, clients))),
+            schedule: times(index),
             sent: made.sent.into(),
             arrived: made.answered,
             marks: made.marks,
@@ -102,11 +105,11 @@ impl Leader {
     }
 }
 
-fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
+fn trial(tallied: Tallied, load: OfferedLoad) -> RpcTrial {
     let Tallied { mut tally, late, duration_ns, cut_short, own, others, .. } = tallied;
-    let pace = rate_hz.map(|offered_hz| {
+    let pace = load.hz().map(|offered_hz| {
         let (Kept { achieved_hz, slowest_hz, rate_missed }, behind) = (tally.kept(), tally.behind);
-        Pace { offered_hz, achieved_hz, slowest_hz, rate_missed, behind }
+        Pace { offered_hz, burst: load.burst(), achieved_hz, slowest_hz, rate_missed, behind }
     });
     // At a fixed rate, the time of the last call ends when the next would have been due, or later.
     let duration_ns = duration_ns.max(tally.paced_ns());

@@ -13,11 +13,12 @@ use super::scale::count;
 use super::{Options, Picture, PlotError};
 use crate::lines::Row;
 use crate::merged::Merged;
-use crate::throughput::count as rate;
+use crate::throughput::{count as rate, offer};
 use crate::{channel, log, rpc};
 use tripmeter_model::Pattern;
 use tripmeter_model::channel::Latency;
 use tripmeter_model::manifest::{Manifest, Verdict};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::rpc::Mode;
 use tripmeter_stats::rounds::figure_over_rounds;
 
@@ -138,6 +139,10 @@ impl Figure {
 
 fn of_channel(folder: usize, row: &channel::Row<'_>) -> Figure {
     let offered = rate(row.of_trials(|trial| trial.offered_hz));
+    let [at, load] = match row.load() {
+        OfferedLoad::Rate { .. } => [format!("at {offered} /s"), format!("_rate-{offered}")],
+        load => [offer(&load), load.suffix()],
+    };
     let planned = row.sub.planned;
     let [words, file] = match planned.publishers() {
         1 => Default::default(),
@@ -145,19 +150,20 @@ fn of_channel(folder: usize, row: &channel::Row<'_>) -> Figure {
     };
     Figure {
         links: planned.channel.as_ref().map_or(1, |flow| flow.topics),
-        way: [format!("{words}at {offered} /s"), format!("{file}_rate-{offered}")],
+        way: [words + &at, file + &load],
         rate_missed: row.trials().any(|trial| trial.rate_missed),
         ..Figure::new(folder, row.sub, row.payload_bytes).with_latencies(row.trials().map(|trial| trial.service_ns))
     }
 }
 
 fn of_rpc(folder: usize, row: &rpc::Row<'_>) -> Figure {
-    let way = match row.mode() {
-        Mode::Bench => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
-        Mode::FixedFreq => {
+    let way = match row.load() {
+        OfferedLoad::Closed => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
+        OfferedLoad::Rate { .. } => {
             let offered = rate(row.of_trials(|trial| trial.pace.map_or(0.0, |pace| pace.offered_hz)));
             [format!("at {offered} /s each (fixed-freq)"), format!("_fixed-freq_rate-{offered}")]
         }
+        load => [format!("{} each", offer(&load)), load.suffix()],
     };
     Figure {
         way,
