@@ -8,7 +8,7 @@ use tripmeter_model::manifest::{Bounds, Cell, Counts, Figures, Handover, WithinR
 use tripmeter_model::metric::{Interval, Probe, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::rpc::RpcTrial;
+use tripmeter_model::rpc::{CallCounts, Pace, RpcTrial};
 use tripmeter_model::throughput::{self, Arrival};
 use tripmeter_model::trial::Trial;
 
@@ -181,34 +181,29 @@ fn of_calls(measured: &RpcTrial) -> Trial {
     let all = Stream::all();
     if let Some(pace) = measured.pace {
         trial.rate_missed = pace.rate_missed;
-        for (figure, value) in [
-            (Figure::OfferedRate, pace.offered_hz),
-            (Figure::AchievedRate, pace.achieved_hz),
-            (Figure::SlowestRate, pace.slowest_hz),
-            (Figure::Behind, pace.behind as f64),
-        ] {
-            trial.put(&all, figure, value);
-        }
+        of_pace(&mut trial, &all, &pace);
     }
-    let counts = &measured.counts;
-    for (figure, value) in [
-        (Figure::Sent, counts.made as f64),
-        (Figure::Received, counts.succeeded as f64),
-        (Figure::TimedOut, counts.timed_out as f64),
-        (Figure::Failed, counts.failed as f64),
-        (Figure::Late, counts.late as f64),
-        (Figure::Duplicated, counts.duplicated as f64),
-        (Figure::Completed, measured.qps),
-        (Figure::Duration, measured.duration_ns as f64),
-    ] {
-        trial.put(&all, figure, value);
-    }
+    of_call_counts(&mut trial, &all, &measured.counts);
+    trial.put(&all, Figure::Completed, measured.qps);
+    trial.put(&all, Figure::Duration, measured.duration_ns as f64);
     for (figure, latency, within) in [
         (Figure::ResponseRtt, measured.response_rtt_ns, measured.response_rtt_within_run_ns),
         (Figure::ServiceRtt, measured.service_rtt_ns, measured.service_rtt_within_run_ns),
         (Figure::Lateness, measured.lateness_ns, measured.lateness_within_run_ns),
     ] {
         of_latency(&mut trial, &all, figure, latency, within);
+    }
+    for one in &measured.topics {
+        let stream = Stream::topic(&one.name);
+        of_pace(&mut trial, &stream, &one.pace);
+        of_call_counts(&mut trial, &stream, &one.counts);
+        for (figure, latency, within) in [
+            (Figure::ResponseRtt, one.response_rtt_ns, one.response_rtt_within_run_ns),
+            (Figure::ServiceRtt, one.service_rtt_ns, one.service_rtt_within_run_ns),
+            (Figure::Lateness, one.lateness_ns, one.lateness_within_run_ns),
+        ] {
+            of_latency(&mut trial, &stream, figure, latency, within);
+        }
     }
     for client in &measured.clients {
         let stream = Stream::client(client.client);
@@ -220,6 +215,30 @@ fn of_calls(measured: &RpcTrial) -> Trial {
     of_process(&mut trial, Process::Leader, &measured.client);
     measured.server.iter().for_each(|used| of_process(&mut trial, Process::Follower, used));
     trial
+}
+
+fn of_pace(trial: &mut Trial, stream: &Stream, pace: &Pace) {
+    for (figure, value) in [
+        (Figure::OfferedRate, pace.offered_hz),
+        (Figure::AchievedRate, pace.achieved_hz),
+        (Figure::SlowestRate, pace.slowest_hz),
+        (Figure::Behind, pace.behind as f64),
+    ] {
+        trial.put(stream, figure, value);
+    }
+}
+
+fn of_call_counts(trial: &mut Trial, stream: &Stream, counts: &CallCounts) {
+    for (figure, count) in [
+        (Figure::Sent, counts.made),
+        (Figure::Received, counts.succeeded),
+        (Figure::TimedOut, counts.timed_out),
+        (Figure::Failed, counts.failed),
+        (Figure::Late, counts.late),
+        (Figure::Duplicated, counts.duplicated),
+    ] {
+        trial.put(stream, figure, count as f64);
+    }
 }
 
 fn of_counts(trial: &mut Trial, stream: &Stream, counts: &Counts) {

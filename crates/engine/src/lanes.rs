@@ -216,11 +216,11 @@ pub type Ended<R> = (R, std::result::Result<(), Failure>);
 /// What one client calls.
 #[derive(Clone, Copy)]
 pub struct Calls<'a> {
-    /// When each call is due.
+    /// When each call is due, and how long its request is.
     pub times: Times<'a>,
     /// How it waits for that.
     pub rest: Sleep,
-    /// Bytes of each request.
+    /// Bytes of each request, unless the times tell them.
     pub length: usize,
     /// Number of the latest call made.
     pub sequence: u64,

@@ -78,6 +78,8 @@ macro_rules! with_times {
 pub(crate) use with_times;
 
 impl Timetable for Times<'_> {
+    const HAS_LENGTHS: bool = true;
+
     fn due(&self, index: usize) -> u64 {
         with_times!(self, times => Timetable::due(times, index))
     }
@@ -100,6 +102,8 @@ impl Timetable for Times<'_> {
 }
 
 impl Timetable for Recorded<'_> {
+    const HAS_LENGTHS: bool = true;
+
     #[inline(always)]
     fn due(&self, index: usize) -> u64 {
         self.begin + self.due[index]

@@ -207,7 +207,11 @@ impl Task {
     fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         if let Some(recording) = &plan.recording {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
-            return Ok(vec![Self { channel: Some(channel::of_recording(recording)), ..task }]);
+            let (offers, topics) = channel::of_recording(recording);
+            let rpc =
+                task.rpc.map(|calls| Calls { mode: Mode::FixedFreq, clients: topics, offers: offers.clone(), ..calls });
+            let channel = task.channel.map(|_| Flow::of_topics(offers, topics));
+            return Ok(vec![Self { channel, rpc, ..task }]);
         }
         rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect()
     }
@@ -496,14 +500,13 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if sub_experiment.pattern != Pattern::PingPong {
         name += &format!("_{}", sub_experiment.pattern);
     }
-    let calls = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench);
-    if let Some(calls) = calls.filter(|calls| calls.offers.bursts.is_empty()) {
-        name += &format!("_{}", calls.mode);
-    }
+    let is_recorded = sub_experiment.offers().is_some_and(|offers| offers.recorded.is_some());
     if sub_experiment.offers().is_some_and(|offers| !offers.bursts.is_empty()) {
         name += "_bursts";
+    } else if let Some(calls) = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench && !is_recorded) {
+        name += &format!("_{}", calls.mode);
     }
-    if sub_experiment.channel.as_ref().is_some_and(|flow| flow.offers.recorded.is_some()) {
+    if is_recorded {
         name += "_recording";
     } else if sub_experiment.links() > 1 {
         let what = match (&sub_experiment.rpc, sub_experiment.publishers()) {

@@ -175,7 +175,7 @@ impl Run {
         let timeout = (TIMEOUT_NS, TIMEOUT_NS);
         let mut trips = Trips::new(Tap::off(&mut link), fake, Tracker::default(), shared, timeout, mask);
         trips.begin(LENGTH);
-        let ended = client.run(&mut made, self.deadline, |begun| trips.call::<TouchFull>(begun));
+        let ended = client.run(&mut made, self.deadline, |begun, _| trips.call::<TouchFull>(begun));
         let drained = trips.drain::<TouchFull>();
         assert!(drained.is_ok());
         made.truncate(ended.as_ref().map_or(0, |ended| ended.0));

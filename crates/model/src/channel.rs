@@ -41,7 +41,7 @@ impl Flow {
 }
 
 /// What came of the messages of one offered load.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelTrial {
     /// Messages per second that were to be sent on each topic, of several publishers by each; of bursts the mean.
     pub offered_hz: f64,
@@ -136,7 +136,7 @@ pub struct PublisherTrial {
 }
 
 /// What came of the messages of one topic of a recording; the figures are those of [`ChannelTrial`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicTrial {
     /// Its name in the recording.
     pub name: String,

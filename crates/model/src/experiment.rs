@@ -89,7 +89,7 @@ macro_rules! with_common_fields {
             /// Settings of every transport that has them and does not say otherwise.
             #[serde(default)]
             pub settings: BTreeMap<String, String>,
-            /// The recording whose messages are published, if one was read; no file names one.
+            /// The recording whose messages are published or called, if one was read; no file names one.
             #[serde(skip)]
             pub recording: Option<Recording>,
             /// What is measured.

@@ -1,6 +1,7 @@
 //! Pattern `rpc`: calls by clients that work beside each other, and when they were answered.
 
 use crate::channel::{Latency, LatencyBounds, Used};
+use crate::manifest::Counts;
 use crate::pace::{Burst, OfferedLoad, Offers};
 use crate::series::Series;
 use schemars::JsonSchema;
@@ -78,6 +79,10 @@ pub struct RpcTrial {
     /// What the audit of the round trips of each client found; empty in older files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientSeries>,
+    /// Of a recording: what came of the calls of each topic, which is a client. Rates of `pace` are then means over the
+    /// topics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<TopicCalls>,
     /// From when the first call was to be made until the last one had ended, and at a fixed rate at least until the next
     /// would have been due, in nanoseconds.
     pub duration_ns: u64,
@@ -102,8 +107,39 @@ pub struct ClientSeries {
     pub service_series: Option<Series>,
 }
 
+/// What came of the calls of one topic of a recording, made by the client of the same index; the figures are those of
+/// [`RpcTrial`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TopicCalls {
+    /// Its name in the recording.
+    pub name: String,
+    /// Mean bytes of its requests.
+    pub mean_bytes: f64,
+    /// Bytes of the largest.
+    pub largest_bytes: u64,
+    /// Calls per second as recorded, times the speed: by the mean time between them. A call behind is more than that late.
+    pub pace: Pace,
+    /// What happened to its calls.
+    pub counts: CallCounts,
+    /// Round trips from when a call was to be made.
+    pub response_rtt_ns: Option<Latency>,
+    /// Round trips from when a call was made.
+    pub service_rtt_ns: Option<Latency>,
+    /// From when a call was to be made to when it was made.
+    pub lateness_ns: Option<Latency>,
+    /// Intervals of the quantiles of `response_rtt_ns` within this run; absent where samples were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_rtt_within_run_ns: Option<LatencyBounds>,
+    /// Those of `service_rtt_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_rtt_within_run_ns: Option<LatencyBounds>,
+    /// Those of `lateness_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_within_run_ns: Option<LatencyBounds>,
+}
+
 /// How well the clients kept their rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pace {
     /// Calls per second that each client was to make; of bursts the mean.
     pub offered_hz: f64,
@@ -124,9 +160,11 @@ pub struct Pace {
 impl RpcTrial {
     /// How calls were offered.
     pub fn load(&self) -> OfferedLoad {
-        self.pace.map_or(OfferedLoad::Closed, |pace| {
-            pace.burst.map_or(OfferedLoad::Rate { hz: pace.offered_hz }, OfferedLoad::Burst)
-        })
+        match self.pace {
+            _ if !self.topics.is_empty() => OfferedLoad::Recorded,
+            None => OfferedLoad::Closed,
+            Some(pace) => pace.burst.map_or(OfferedLoad::Rate { hz: pace.offered_hz }, OfferedLoad::Burst),
+        }
     }
 }
 
@@ -160,6 +198,15 @@ impl std::ops::Add for CallCounts {
             late: self.late + other.late,
             duplicated: self.duplicated + other.duplicated,
         }
+    }
+}
+
+/// As those of messages: a call that timed out is lost, one that failed is damaged.
+impl From<CallCounts> for Counts {
+    fn from(counts: CallCounts) -> Self {
+        let CallCounts { made, succeeded, timed_out, failed, late, duplicated } = counts;
+        let (sent, received, lost, damaged) = (made, succeeded, timed_out, failed);
+        Counts { sent, received, lost, late, duplicated, reordered: 0, damaged }
     }
 }
 

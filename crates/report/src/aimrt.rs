@@ -133,9 +133,9 @@ fn is_topic(plan: &SubExperiment) -> bool {
     !is_recorded && plan.publishers() == 1 && !plan.is_fan_out()
 }
 
-/// There, only calls have a rate, not round trips.
+/// There, only calls have a rate, not round trips, and nothing is recorded.
 fn is_call(plan: &SubExperiment) -> bool {
-    plan.pattern == Pattern::Rpc
+    plan.pattern == Pattern::Rpc && plan.offers().is_some_and(|offers| offers.recorded.is_none())
 }
 
 struct Page<'a> {

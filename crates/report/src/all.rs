@@ -71,7 +71,8 @@ pub fn all(manifest: &Manifest) -> String {
         parts.push(log::LEGEND.to_owned());
     }
     if !plays.is_empty() {
-        parts.push(recording::LEGEND.to_owned() + PROOF_LEGEND);
+        let calls = if plays.iter().any(recording::Play::is_of_calls) { recording::CALLS_LEGEND } else { "" };
+        parts.push(recording::LEGEND.to_owned() + calls + PROOF_LEGEND);
     }
     if !loads.is_empty() {
         parts.push(throughput::LEGEND.to_owned());

@@ -7,10 +7,12 @@ use crate::merged::Merged;
 use crate::notes::{self, proof};
 use crate::throughput::{count, share};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use std::borrow::Cow;
 use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, LatencyBounds, SHOWN_FOLLOWERS, TopicTrial};
-use tripmeter_model::manifest::{Counts, Manifest};
+use tripmeter_model::manifest::{Cell, Counts, Manifest};
 use tripmeter_model::payload::HEADER_BYTES;
 use tripmeter_model::recording::{RecordedTopic, Recording};
+use tripmeter_model::rpc::{RpcTrial, TopicCalls};
 use tripmeter_stats::losses::{Losses, gone, sum};
 use tripmeter_stats::median;
 
@@ -47,11 +49,17 @@ below figures: intervals at 95 %, over rounds, or of quantiles within this one r
 a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
 
+/// What they mean of calls.
+pub const CALLS_LEGEND: &str = "\
+rtt: of calls, each topic is a client, which makes its next call once it is due and the one before has ended; times are
+whole round trips, not halved, to an answer of the same size; loss: calls that timed out (lost) or failed (damaged).
+";
+
 /// A transport over which the recording was played.
 pub struct Play<'a> {
     sub: &'a Merged<'a>,
-    /// One of each round.
-    trials: Vec<&'a ChannelTrial>,
+    /// One of each round; of calls in the words of messages.
+    trials: Vec<Cow<'a, ChannelTrial>>,
 }
 
 /// Of each topic in each round, or of all together.
@@ -100,12 +108,52 @@ figures_of!(ChannelTrial, TopicTrial);
 
 /// Every transport that has played it.
 pub fn plays<'a>(subs: &'a [Merged<'a>]) -> Vec<Play<'a>> {
-    let is_of = |sub: &&Merged<'_>| sub.planned.channel.as_ref().is_some_and(|flow| flow.offers.recorded.is_some());
+    let is_of = |sub: &&Merged<'_>| sub.planned.offers().is_some_and(|offers| offers.recorded.is_some());
     let play = |sub: &'a Merged<'a>| {
         let cells = sub.results.iter().flat_map(|result| &result.cells);
-        Play { sub, trials: cells.filter_map(|cell| cell.channel.first()).collect() }
+        let published = |cell: &'a Cell| cell.channel.first().map(Cow::Borrowed);
+        let trial = |cell| published(cell).or_else(|| cell.rpc.first().map(|trial| Cow::Owned(of_calls(trial))));
+        Play { sub, trials: cells.filter_map(trial).collect() }
     };
     subs.iter().filter(is_of).map(play).filter(|play| !play.trials.is_empty()).collect()
+}
+
+/// Calls as messages: one that timed out is lost, one that failed is damaged, and times are round trips.
+fn of_calls(trial: &RpcTrial) -> ChannelTrial {
+    let topic = |topic: &TopicCalls| TopicTrial {
+        name: topic.name.clone(),
+        mean_bytes: topic.mean_bytes,
+        largest_bytes: topic.largest_bytes,
+        offered_hz: topic.pace.offered_hz,
+        achieved_hz: topic.pace.achieved_hz,
+        rate_missed: topic.pace.rate_missed,
+        behind: topic.pace.behind,
+        counts: topic.counts.into(),
+        response_ns: topic.response_rtt_ns,
+        service_ns: topic.service_rtt_ns,
+        lateness_ns: topic.lateness_ns,
+        response_within_run_ns: topic.response_rtt_within_run_ns,
+        service_within_run_ns: topic.service_rtt_within_run_ns,
+        ..TopicTrial::default()
+    };
+    let pace = trial.pace.unwrap_or_default();
+    ChannelTrial {
+        offered_hz: pace.offered_hz,
+        achieved_hz: pace.achieved_hz,
+        slowest_hz: pace.slowest_hz,
+        rate_missed: pace.rate_missed,
+        behind: pace.behind,
+        counts: trial.counts.into(),
+        response_ns: trial.response_rtt_ns,
+        service_ns: trial.service_rtt_ns,
+        lateness_ns: trial.lateness_ns,
+        response_within_run_ns: trial.response_rtt_within_run_ns,
+        service_within_run_ns: trial.service_rtt_within_run_ns,
+        duration_ns: trial.duration_ns,
+        cut_short: trial.cut_short.clone(),
+        topics: trial.topics.iter().map(topic).collect(),
+        ..ChannelTrial::default()
+    }
 }
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
@@ -149,19 +197,20 @@ impl Play<'_> {
             let proof = proof(self.sub).to_owned();
             ([transport.clone(), wait.clone(), touch.clone(), name.to_owned()], format!("{size:.0}"), proof)
         };
-        let mut lines = Vec::new();
+        let (mut lines, times) = (Vec::new(), self.times());
         let topics = self.trials.iter().map(|trial| trial.topics.len()).max().unwrap_or(0);
         for index in 0..topics {
             let trials: Vec<&TopicTrial> = self.trials.iter().filter_map(|trial| trial.topics.get(index)).collect();
             let Some(first) = trials.first() else { continue };
-            let mut pair = pair(of(&first.name, first.mean_bytes), &trials, self.sub.rounds);
+            let mut pair = pair(of(&first.name, first.mean_bytes), times, &trials, self.sub.rounds);
             // Messages of one instant have no rate, one message neither.
             if recorded.get(index).is_some_and(|topic| topic.first_ns == topic.last_ns) {
                 (pair[0][6], pair[0][7]) = ("-".to_owned(), "-".to_owned());
             }
             lines.extend(pair);
         }
-        lines.extend(pair(of("(all)", self.mean_bytes()), &self.trials, self.sub.rounds));
+        let all: Vec<&ChannelTrial> = self.trials.iter().map(AsRef::as_ref).collect();
+        lines.extend(pair(of("(all)", self.mean_bytes()), times, &all, self.sub.rounds));
         let followers = self.trials.first().map_or(0, |trial| trial.followers.len()).min(SHOWN_FOLLOWERS);
         lines.extend((0..followers).map(|follower| {
             let at: Vec<&FollowerTrial> =
@@ -172,6 +221,16 @@ impl Play<'_> {
             line
         }));
         lines
+    }
+
+    /// What its two times are called.
+    fn times(&self) -> [&'static str; 2] {
+        if self.is_of_calls() { ["response rtt", "service rtt"] } else { ["response", "service"] }
+    }
+
+    /// Its messages were answered.
+    pub fn is_of_calls(&self) -> bool {
+        self.sub.planned.rpc.is_some()
     }
 
     /// Of all messages of all topics.
@@ -185,20 +244,21 @@ impl Play<'_> {
 /// The lines of response and of service, with what names them, the mean size and the path proof.
 fn pair<F: Figures>(
     (naming, size, proof): ([String; 4], String, String),
+    times: [&str; 2],
     trials: &[&F],
     rounds: u32,
 ) -> [[String; HEADER.len()]; 2] {
     let each = |figure: fn(&F) -> f64| trials.iter().map(|trial| figure(trial)).collect::<Vec<_>>();
     let losses: Vec<Losses> = trials.iter().map(|trial| gone(&trial.counts())).collect();
     let missed = if trials.iter().any(|trial| trial.rate_missed()) { "!" } else { "" };
-    let mut response = line("response", trials, rounds, F::response_ns, F::response_within_run_ns);
+    let mut response = line(times[0], trials, rounds, F::response_ns, F::response_within_run_ns);
     response[..4].clone_from_slice(&naming);
     (response[4], response[5]) = (sum(&losses).1.to_string(), size);
     response[6] = count(median(&each(F::offered_hz)).unwrap_or(0.0));
     response[7] = format!("{missed}{}", interval::figure(&each(F::achieved_hz), rounds, None, count));
     response[HEADER.len() - 1] = proof;
     response[HEADER.len() - 2] = share(&losses);
-    [response, line("service", trials, rounds, F::service_ns, F::service_within_run_ns)]
+    [response, line(times[1], trials, rounds, F::service_ns, F::service_within_run_ns)]
 }
 
 fn line<F>(

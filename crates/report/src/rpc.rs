@@ -58,7 +58,17 @@ pub type Row<'a> = lines::Row<'a, RpcTrial>;
 
 /// Every trial, by payload.
 pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    lines::rows(subs, |cell| &cell.rpc, |plan| Some(plan.rpc.as_ref()?.offers.loads().len()))
+    lines::rows(
+        subs,
+        |cell| &cell.rpc,
+        |plan| {
+            plan.rpc
+                .as_ref()
+                .map(|calls| &calls.offers)
+                .filter(|offers| offers.recorded.is_none())
+                .map(|offers| offers.loads().len())
+        },
+    )
 }
 
 /// Whether calls were made and none succeeded.
@@ -251,6 +261,7 @@ pub mod tests {
             service_rtt_within_run_ns: None,
             lateness_within_run_ns: None,
             clients: Vec::new(),
+            topics: Vec::new(),
             duration_ns: 1_000_000_000,
             cut_short: None,
             client: used(31_000_000, 12_345_678),

@@ -207,7 +207,8 @@ pub struct ExperimentArgs {
     #[arg(long, value_name = "N")]
     pub publishers: Option<u32>,
     /// Publish what was recorded in an MCAP file, as ROS 2 and Foxglove write it, under pattern `channel`: a topic for each
-    /// of its topics, messages of the same sizes at the same times
+    /// of its topics, messages of the same sizes at the same times; with `--pattern rpc` they are calls, and each topic is a
+    /// client
     #[arg(long, value_name = "FILE.mcap")]
     pub from_recording: Option<PathBuf>,
     /// Play the recording so many times faster than it was recorded, 0.001 to 1000 [default: 1]

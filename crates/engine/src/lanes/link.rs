@@ -198,10 +198,10 @@ impl<L: Link> Lane for L {
     }
 
     fn call(&mut self, setting: Setting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called> {
-        fn run<L: Link, C: Clock + Copy, T: TouchKind>(
+        fn run<L: Link, C: Clock + Copy, T: TouchKind, S: Timetable>(
             link: &mut L,
             clock: C,
-            schedule: impl Timetable,
+            schedule: S,
             setting: Setting<'_>,
             calls: Calls<'_>,
             made: &mut Made,
@@ -211,9 +211,14 @@ impl<L: Link> Lane for L {
             let mut trips = begin(Tap::off(link), clock, Tracker::after(sequence), &setting);
             (trips.sequence, trips.length) = (sequence, length);
             let ended = if setting.wait == Wait::Callback {
-                called_back::<L, C, T, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
+                called_back::<L, C, T, S, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
             } else {
-                let ended = client.run(made, deadline, |begun| trips.call::<T>(begun));
+                let ended = client.run(made, deadline, |begun, length| {
+                    if S::HAS_LENGTHS {
+                        trips.length = length;
+                    }
+                    trips.call::<T>(begun)
+                });
                 ended.and_then(|ended| {
                     sending.drain();
                     draining();
@@ -228,7 +233,7 @@ impl<L: Link> Lane for L {
             (Called { calls, end, late, duplicated, sequence: trips.sequence }, failure)
         }
         with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
-            with_times!(calls.times, schedule => run::<_, _, T>(self, clock, schedule, setting, calls, made))
+            with_times!(calls.times, schedule => run::<_, _, T, _>(self, clock, schedule, setting, calls, made))
         }))
     }
 

@@ -10,6 +10,9 @@ use tripmeter_abi::Link;
 
 /// When the messages of a topic are to be sent, and how long they are.
 pub trait Timetable {
+    /// Each message has a length of its own; else all have the usual one.
+    const HAS_LENGTHS: bool = false;
+
     /// When the message of that index is due, in ticks.
     fn due(&self, index: usize) -> u64;
 

@@ -1,5 +1,6 @@
 //! What is published under pattern `channel`.
 
+use super::rpc::MOST_CLIENTS;
 use super::{Problem, load};
 use tripmeter_abi::Pattern;
 use tripmeter_model::channel::Flow;
@@ -39,7 +40,7 @@ const RECORDING_WARMUP: u64 = 3;
 /// The first thing that says so, too.
 pub fn fits_recording(common: &Common) -> Result<(), Problem> {
     let pattern = common.pattern.unwrap_or(Pattern::Channel);
-    if pattern != Pattern::Channel {
+    if !matches!(pattern, Pattern::Channel | Pattern::Rpc) {
         return Err(Problem::RecordingPattern(pattern));
     }
     const TIMES: &str = "messages are sent at their recorded times (--speed plays them faster or slower)";
@@ -49,6 +50,8 @@ pub fn fits_recording(common: &Common) -> Result<(), Problem> {
         ("--rate", common.rate.is_some(), TIMES),
         ("--topics", common.topics.is_some(), "it has topics of its own"),
         ("--publishers", common.publishers.is_some(), "each of its topics has one"),
+        ("--clients", common.clients.is_some(), "each of its topics is a client"),
+        ("--mode", common.mode.is_some(), TIMES),
         ("-n (samples)", common.samples.is_some(), EXTENT),
         ("samples_above", common.samples_above.is_some(), EXTENT),
         ("--duration", common.duration_s.is_some(), EXTENT),
@@ -63,9 +66,13 @@ pub fn fits_recording(common: &Common) -> Result<(), Problem> {
 /// What is asked for, with what a recording says put in.
 pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<Common, Problem> {
     fits_recording(common)?;
+    let pattern = common.pattern.unwrap_or(Pattern::Channel);
+    if pattern == Pattern::Rpc && recording.topics.len() > MOST_CLIENTS as usize {
+        return Err(Problem::RecordingClients { topics: recording.topics.len(), most: MOST_CLIENTS });
+    }
     let largest = recording.largest().map_or(0, |topic| topic.largest_sent_bytes());
     Ok(Common {
-        pattern: Some(Pattern::Channel),
+        pattern: Some(pattern),
         payloads: Some(largest.to_string()),
         samples: Some(recording.messages.max(1)),
         warmup: common.warmup.or(Some(RECORDING_WARMUP)),
@@ -73,11 +80,10 @@ pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<C
     })
 }
 
-/// What is published of a recording.
-pub(super) fn of_recording(recording: &Recording) -> Flow {
+/// What is offered of a recording, on so many topics.
+pub(super) fn of_recording(recording: &Recording) -> (Offers, u32) {
     let recorded = Recorded { messages: recording.messages, duration_ns: recording.played_ns() };
-    let offers = Offers { recorded: Some(recorded), ..Offers::default() };
-    Flow::of_topics(offers, recording.topics.len() as u32)
+    (Offers { recorded: Some(recorded), ..Offers::default() }, recording.topics.len() as u32)
 }
 
 #[cfg(test)]
@@ -108,7 +114,11 @@ mod tests {
         let pattern = refused(Common { pattern: Some(Pattern::PingPong), ..Common::default() });
         assert!(pattern.contains("'pingpong'") && pattern.contains("--pattern"), "{pattern}");
         let wait = Some(tripmeter_abi::Wait::Block);
-        assert!(fits_recording(&Common { pattern: Some(Pattern::Channel), wait, ..Common::default() }).is_ok());
+        for pattern in [Pattern::Channel, Pattern::Rpc] {
+            assert!(fits_recording(&Common { pattern: Some(pattern), wait, ..Common::default() }).is_ok());
+        }
+        let clients = refused(Common { pattern: Some(Pattern::Rpc), clients: some("4"), ..Common::default() });
+        assert!(clients.contains("'--clients'") && clients.contains("is a client"), "{clients}");
     }
 
     #[test]

@@ -179,8 +179,16 @@ pub enum Problem {
         "a topic of it has 1 publisher, {publishers} were asked for; choose one of {can}, or ask for 1 (--publishers)"
     )]
     OnePublisher { publishers: u32, can: String },
-    #[error("a recording is played under pattern 'channel', not '{0}'; leave --pattern or --from-recording out")]
+    #[error(
+        "a recording is played under pattern 'channel' or 'rpc', a topic by each publisher or client, not '{0}'; leave \
+         --pattern or --from-recording out"
+    )]
     RecordingPattern(Pattern),
+    #[error(
+        "the recording has {topics} topics, each a client, and there are at most {most} of them; play it under pattern \
+         'channel' (--pattern), or leave topics out of the recording"
+    )]
+    RecordingClients { topics: usize, most: u32 },
     #[error("'{flag}' and a recording exclude each other: {why}; leave '{flag}' or --from-recording out")]
     RecordingSays { flag: &'static str, why: &'static str },
     #[error(

@@ -9,7 +9,7 @@ use tripmeter_model::plan::Plan;
 use tripmeter_model::rpc::{Calls, Mode};
 
 /// Each client has a thread on both sides.
-const MOST_CLIENTS: u32 = 256;
+pub(super) const MOST_CLIENTS: u32 = 256;
 /// How long an answer is waited for if nothing else is asked for.
 ///
 /// # Source

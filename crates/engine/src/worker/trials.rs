@@ -33,12 +33,6 @@ struct Batch {
     capped: u64,
 }
 
-/// How the threads of a batch ended, all together.
-pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
-    let is = |wanted: &End| ends.clone().any(|end| end == *wanted);
-    [End::Stopped, End::Deadline].into_iter().find(is).unwrap_or(End::Full)
-}
-
 /// Why a trial ended before its time, for people; `None` if it did not.
 pub(super) fn cut_short(end: End, broken: Option<&Error>) -> Option<String> {
     match (broken, end) {
@@ -196,7 +190,7 @@ impl Leader {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             left -= messages;
-            (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late);
+            (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late.iter().sum::<u64>());
             broken = sent.broken;
             duration_ns += base.to_ns(sent.until.saturating_sub(sent.begin));
             own += sent.own;
@@ -245,6 +239,7 @@ impl Leader {
     ) -> Result<()> {
         let Trials { trials, damaged, planned, handover_ns, duration_ns, ending } = measured;
         let plan = &self.job.sub_experiment;
+        let (recorded, each) = (plan.offers().and_then(|offers| offers.recorded), plan.samples_of(payload_bytes));
         let warmup = Counts { sent: damaged, damaged, ..Counts::default() };
         let counts = trials.iter().map(|trial| of(trial).0).fold(warmup, |sum, counts| sum + counts);
         let cut_short = match (&ending, trials.len() < planned) {
@@ -255,7 +250,7 @@ impl Leader {
         let mut cell = Cell {
             payload_bytes,
             samples: counts.received,
-            samples_planned: plan.samples_of(payload_bytes) * u64::from(plan.links()) * planned as u64,
+            samples_planned: recorded.map_or(each * u64::from(plan.links()) * planned as u64, |all| all.messages),
             warmup: plan.warmup,
             cut_short,
             packet_bytes: session.packet_bytes,

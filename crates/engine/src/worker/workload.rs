@@ -3,7 +3,6 @@
 use super::leader::{Leader, Session};
 use super::parallel::{FollowerSide, Parallel};
 use super::pool::{ThreadPool, look_ns};
-use super::trials::end_of;
 use super::{Error, Result};
 use crate::delivery::{Delivered, Topic};
 use crate::lanes::{Publication, Published};
@@ -45,8 +44,8 @@ pub(super) struct Sent<'r> {
     pub delivered: Delivered<Times<'r>>,
     /// Of several followers: what came to each.
     pub followers: Vec<Delivered<Times<'r>>>,
-    /// Answers that came after the end of their call.
-    pub late: u64,
+    /// Answers that came after the end of their call, to each client; empty of publications.
+    pub late: Vec<u64>,
     /// How often the transport was full.
     pub refused: u64,
     pub end: End,
@@ -67,6 +66,12 @@ impl Sent<'_> {
     pub fn is_empty(&self) -> bool {
         self.delivered.topics.iter().all(|topic| topic.sent.is_empty())
     }
+}
+
+/// How the threads of a workload ended, all together.
+pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
+    let is = |wanted: &End| ends.clone().any(|end| end == *wanted);
+    [End::Stopped, End::Deadline].into_iter().find(is).unwrap_or(End::Full)
 }
 
 impl Leader {
@@ -130,6 +135,6 @@ impl Leader {
             if each.len() == 1 { (each.swap_remove(0), Vec::new()) } else { (Delivered::at_last(&each), each) };
         let refused = ended.iter().map(|published| published.refused).sum();
         let end = end_of(ended.iter().map(|published| published.end));
-        Ok(Sent { delivered, followers, late: 0, refused, end, broken, begin, until, own, others })
+        Ok(Sent { delivered, followers, late: Vec::new(), refused, end, broken, begin, until, own, others })
     }
 }

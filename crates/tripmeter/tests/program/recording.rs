@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Counts, Manifest, Status};
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::rpc::CallCounts;
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
 /// Bytes of the largest message of [`drive`].
@@ -55,7 +57,7 @@ fn drive() -> Vec<Message> {
     messages
 }
 
-/// A row of `channel_<name>.csv`.
+/// A row of `channel_<name>.csv` or `rpc_<name>.csv`.
 #[derive(Debug, PartialEq)]
 struct Row {
     bytes: u64,
@@ -67,8 +69,8 @@ struct Row {
     received_ns: Option<u64>,
 }
 
-fn rows(folder: &Path, name: &str) -> Vec<Row> {
-    let text = std::fs::read_to_string(folder.join(format!("channel_{name}.csv"))).unwrap();
+fn rows(folder: &Path, pattern: &str, name: &str) -> Vec<Row> {
+    let text = std::fs::read_to_string(folder.join(format!("{pattern}_{name}.csv"))).unwrap();
     let row = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields[at].parse::<u64>().unwrap();
@@ -132,7 +134,7 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         let manifest = manifest(output.path());
         let name = manifest.sub_experiments[0].name.clone();
         assert!(name.ends_with("_channel_recording"), "{name}");
-        let rows = rows(output.path(), &name);
+        let rows = rows(output.path(), "channel", &name);
         let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
         assert_eq!(found, expected(&messages, speed.parse().unwrap()), "{transport} {wait}");
         for row in &rows {
@@ -158,6 +160,41 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         assert_eq!((recording.speed, recording.topics[1].padded), (speed.parse().unwrap(), 16));
     };
     at_once(&cases, |(transport, wait, speed)| check(transport, wait, speed));
+}
+
+#[test]
+fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
+    let _alone = alone();
+    let (recorded, messages) = (folder(), drive());
+    let file = write(recorded.path(), Some(Compression::Zstd), &messages);
+    let check = |transport: &str, wait: &str| {
+        let output = folder();
+        let flags = ["-t", transport, "--wait", wait, "--pattern", "rpc", "--touch", "full", "--no-floor"];
+        let finished = play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
+        assert!(finished.stdout.contains("response rtt"), "{}", finished.stdout);
+        let manifest = manifest(output.path());
+        let result = &manifest.sub_experiments[0];
+        assert!(result.name.ends_with("_rpc_recording"), "{}", result.name);
+        let rows = rows(output.path(), "rpc", &result.name);
+        let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
+        assert_eq!(found, expected(&messages, 1.0), "{transport} {wait}");
+        for pair in rows.windows(2).filter(|pair| pair[0].topic == pair[1].topic) {
+            assert!(pair[0].received_ns.unwrap() <= pair[1].actual_ns, "one call at a time: {pair:?}");
+        }
+        let [trial] = &result.cells[0].rpc[..] else { panic!("not one trial") };
+        let all = messages.len() as u64;
+        assert_eq!((result.cells[0].samples_planned, trial.load()), (all, OfferedLoad::Recorded));
+        assert_eq!(trial.counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
+        let made: Vec<(&str, u64)> = trial.topics.iter().map(|one| (one.name.as_str(), one.counts.made)).collect();
+        assert_eq!(made, [("/imu", 100), ("/switch", 24), ("/camera", 8), ("/map", 1)]);
+        for (one, client) in trial.topics.iter().zip(&trial.clients) {
+            let (response, service) = (one.response_rtt_ns.unwrap(), one.service_rtt_ns.unwrap());
+            assert_eq!((response.samples, one.counts.succeeded), (one.counts.made, one.counts.made));
+            assert!(response.mean >= service.mean && service.min > 0.0, "{one:?}");
+            assert_eq!(client.service_series.is_some(), one.counts.made >= 100, "{}", one.name);
+        }
+    };
+    at_once(&[("inmem", "poll"), ("inmem", "callback"), ("uds", "block")], |(transport, wait)| check(transport, wait));
 }
 
 #[test]
@@ -281,7 +318,15 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     for (flag, value) in [("--payloads", "1k"), ("--rate", "10"), ("--topics", "2"), ("-n", "5"), ("--duration", "1")] {
         refused(&file, &["-t", "uds", flag, value], exit::USAGE, &[flag, "recording exclude each other", "leave"]);
     }
-    refused(&file, &["-t", "uds", "--pattern", "pingpong"], exit::USAGE, &["'pingpong'", "pattern 'channel'"]);
+    refused(&file, &["-t", "uds", "--pattern", "pingpong"], exit::USAGE, &["'pingpong'", "pattern 'channel' or 'rpc'"]);
+    let rpc = ["-t", "uds", "--pattern", "rpc"];
+    for (flag, value) in [("--clients", "2"), ("--mode", "bench"), ("--demand", "4")] {
+        refused(&file, &[&rpc[..], &[flag, value]].concat(), exit::USAGE, &[flag, "recording exclude each other"]);
+    }
+    let many: Vec<Message> = (0..257).map(|index| (format!("/{index}"), index, 64)).collect();
+    let crowded = folder();
+    let clients = write(crowded.path(), None, &many);
+    refused(&clients, &rpc, exit::USAGE, &["257 topics", "at most 256", "'channel'"]);
     refused(&file, &["--preset", "iceperf"], exit::USAGE, &["'pingpong'", "leave --pattern or --from-recording out"]);
     refused(&file, &["-t", "uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
     let alone = Tripmeter::new(["run", "-t", "uds", "--speed", "2"]).run();
