@@ -7,16 +7,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Error, Link, Loan, Message, Result, Status, Wait};
 use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::delivery::{Tally, Topic};
+use tripmeter_engine::lanes::{Calls, Lane, Setting};
 use tripmeter_engine::measure::answers::Answers;
+use tripmeter_engine::measure::callback::Inbox;
 use tripmeter_engine::measure::calls::{Client, Made};
 use tripmeter_engine::measure::notes::{DAMAGED, NEVER};
-use tripmeter_engine::measure::publish::{Bursts, Rest, Schedule, Sending, Timetable};
+use tripmeter_engine::measure::publish::{Bursts, Rest, Schedule, Sending, Sleep, Timetable};
 use tripmeter_engine::measure::trips::Trips;
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchFull};
-use tripmeter_engine::replay::Times;
+use tripmeter_engine::replay::{Replay, Times};
 use tripmeter_engine::wire::Arrived;
+use tripmeter_model::Touch;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::recording::{Entry, RecordedTopic, Recording};
 use tripmeter_model::rpc::CallCounts;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
@@ -246,6 +250,80 @@ fn bursts_that_take_longer_than_their_gap_fall_behind() {
     let kept = tally.kept();
     assert!(kept.rate_missed && tally.behind == behind as u64, "{kept:?} {behind}");
     assert!((kept.achieved_hz * SERVICE_NS as f64 / 1e9 - 1.0).abs() < 0.02, "one call after the other: {kept:?}");
+}
+
+/// Answers each request at once, and keeps the length of each.
+struct Answering {
+    bytes: Vec<u8>,
+    pending: bool,
+    lengths: Vec<usize>,
+}
+
+impl Link for Answering {
+    fn connect(&mut self, _: &[Vec<u8>], _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn loan(&mut self, length: usize, _: Option<&Message>) -> Result<Loan> {
+        self.bytes = vec![0; length];
+        Ok(Loan { data: self.bytes.as_mut_ptr(), length, token: null_mut() })
+    }
+
+    fn publish(&mut self, loan: Loan, _: u64) -> Result<bool> {
+        self.lengths.push(loan.length);
+        answer(&mut self.bytes);
+        self.pending = true;
+        Ok(true)
+    }
+
+    fn discard(&mut self, _: Loan) {}
+
+    fn take(&mut self, _: u64) -> Result<Option<Message>> {
+        let message = Message { data: self.bytes.as_ptr(), length: self.bytes.len(), token: null_mut() };
+        Ok(std::mem::take(&mut self.pending).then_some(message))
+    }
+
+    fn release(&mut self, _: Message) {}
+}
+
+/// Requests of a link as the leader calls over it, by the clock of this machine.
+fn lengths(times: Times<'_>, calls: usize) -> Vec<usize> {
+    let mut link = Answering { bytes: Vec::new(), pending: false, lengths: Vec::new() };
+    let (shared, sending, inbox) = (Shared::default(), Sending::default(), Inbox::default());
+    let (timebase, wait) = (Timebase::NANOSECONDS, Wait::Block);
+    let setting =
+        Setting { timebase, touch: Touch::Full, wait, loss_timeout_ns: TIMEOUT_NS, inbox: &inbox, shared: &shared };
+    let rest = Sleep { ticks_per_ns: 1.0, longest_ns: TIMEOUT_NS };
+    let (sending, draining) = (&sending, &|| ());
+    let calls_of = Calls { times, rest, length: LENGTH, sequence: 0, deadline: u64::MAX, sending, draining };
+    let mut made = Made::new(calls as u64).expect("there is memory");
+    let (called, ended) = link.call(setting, calls_of, &mut made);
+    assert!(ended.is_ok() && called.calls == calls && made.answered.iter().all(|answered| *answered != NEVER));
+    link.lengths
+}
+
+#[test]
+fn requests_have_the_sizes_of_a_recording_and_all_others_the_usual_one() {
+    let schedule = Schedule { first: 0, period: 0.0 };
+    assert_eq!(lengths(Times::Closed(schedule), 3), [LENGTH; 3]);
+    assert_eq!(lengths(Times::Bursts(Bursts { first: 0, size: 2, gap: 1000.0 }), 3), [LENGTH; 3]);
+    let sizes = [100, 20, 4000];
+    let topic = RecordedTopic { messages: 3, last_ns: 2, ..RecordedTopic::default() };
+    let recording = Recording {
+        file: String::new(),
+        file_bytes: 0,
+        sha256: String::new(),
+        speed: 1.0,
+        start_ns: 0,
+        duration_ns: 2,
+        messages: 3,
+        silent_topics: 0,
+        topics: vec![topic],
+        schedule: Default::default(),
+    };
+    let entries = sizes.iter().zip(0..).map(|(bytes, time_ns)| Ok(Entry { time_ns, topic: 0, bytes: *bytes }));
+    let replay = Replay::of(recording, entries, &Timebase::NANOSECONDS).unwrap();
+    assert_eq!(lengths(Times::Recorded(replay.times(0, 0)), 3), sizes.map(|bytes| bytes as usize));
 }
 
 #[test]

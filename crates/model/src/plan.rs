@@ -182,7 +182,7 @@ pub struct Plan {
     /// empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
-    /// The recording whose messages are published, if it is one.
+    /// The recording whose messages are published or called, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
     /// Tables printed at the end.

@@ -80,11 +80,10 @@ fn check(loads: &[OfferedLoad], rows: &[Row], links: usize, kept: impl Fn(&[Row]
                     0 => (2_000_000 * index as u64 + 2_000_000 / links as u64 * link as u64, (1, 2.0)),
                     _ => (index as u64 / SIZES[trial - 1] * GAP_NS, (SIZES[trial - 1], 5.0)),
                 };
-                assert_eq!(
-                    (row.intended_ns, (row.demand, row.recovery_ms)),
-                    (intended, load),
-                    "{trial} {link} {index}"
-                );
+                // The schedule is in ticks of the clock.
+                let is_due = row.intended_ns.abs_diff(intended) <= 1;
+                assert!(is_due, "{trial} {link} {index}: {} {intended}", row.intended_ns);
+                assert_eq!((row.demand, row.recovery_ms), load);
             }
             kept(rows);
         }
