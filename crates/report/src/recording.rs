@@ -341,6 +341,7 @@ pub mod tests {
     use super::*;
     use crate::all;
     use crate::channel::tests::measured;
+    use crate::{fixture, rpc};
     use tripmeter_model::manifest::Manifest;
     use tripmeter_model::pace::Recorded;
 
@@ -413,6 +414,46 @@ pub mod tests {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
         assert!(text.contains(LEGEND) && !text.contains("pattern channel\n"), "{text}");
+    }
+
+    #[test]
+    fn calls_have_the_same_rows_and_their_times_are_round_trips() {
+        use tripmeter_model::rpc::{CallCounts, Mode, Pace};
+        let mut manifest = fixture::manifest();
+        rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::FixedFreq, 2);
+        let published = played();
+        manifest.plan.recording = published.plan.recording;
+        let plan = &mut manifest.plan.sub_experiments[0];
+        plan.rpc.as_mut().unwrap().offers = published.plan.sub_experiments[0].channel.clone().unwrap().offers;
+        let trial = &mut manifest.sub_experiments[0].cells[0].rpc[0];
+        let pace = Pace { offered_hz: 400.0, achieved_hz: 400.0, slowest_hz: 400.0, ..Pace::default() };
+        let counts = CallCounts { made: 500, succeeded: 498, timed_out: 2, ..CallCounts::default() };
+        let of = |name: &str, mean_bytes: f64| TopicCalls {
+            name: name.to_owned(),
+            mean_bytes,
+            largest_bytes: 400,
+            pace,
+            counts,
+            response_rtt_ns: trial.response_rtt_ns,
+            service_rtt_ns: trial.service_rtt_ns,
+            lateness_ns: None,
+            response_rtt_within_run_ns: None,
+            service_rtt_within_run_ns: None,
+            lateness_within_run_ns: None,
+        };
+        (trial.topics, trial.pace) = (vec![of("/imu", 324.0), of("/switch", 16.0)], Some(pace));
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        for line in [
+            "uds/stream poll none /imu 500 324 400 400 response rtt 66.000 60.000 90.000 120.000 600.000 0.4 ok",
+            "uds/stream poll none (all) 1000 170 400 400 response rtt 66.000 60.000 90.000 120.000 600.000 0 ok",
+            "service rtt 11.000 10.000 15.000 20.000 100.000",
+            "calls, topic '/switch': 2 lost",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.contains(CALLS_LEGEND) && !text.contains("QPS"), "{text}");
+        assert!(!all(&played()).contains(CALLS_LEGEND));
     }
 
     #[test]

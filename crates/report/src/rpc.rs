@@ -296,6 +296,28 @@ pub mod tests {
     }
 
     #[test]
+    fn bursts_are_named_where_rates_are() {
+        use tripmeter_model::pace::Burst;
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        let pace = manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap();
+        (pace.burst, pace.offered_hz) = (Some(Burst { size: 4, gap_ns: 4_000_000 }), 1000.0);
+        (pace.achieved_hz, pace.slowest_hz, pace.rate_missed, pace.behind) = (800.0, 700.0, true, 12);
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        for line in [
+            "uds/stream poll none 1k 4 bursts 4 per 4 ms !800 9877 response",
+            "! fixed at 1k, 4 per 4 ms: RATE MISSED: the slowest client made 700 calls /s, 12 of 1000 calls were made more \
+             than a gap between bursts late",
+        ] {
+            assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
+        }
+        assert!(text.contains(crate::throughput::BURSTS_LEGEND), "{text}");
+        manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap().burst = None;
+        assert!(!all(&manifest).contains(crate::throughput::BURSTS_LEGEND));
+    }
+
+    #[test]
     fn round_trips_have_their_intervals_within_a_run_and_over_rounds() {
         use tripmeter_model::manifest::Bounds;
         let mut manifest = fixture::manifest();
