@@ -1,8 +1,10 @@
 //! Figures that follow from others: they are not stored.
 
-use crate::table::{MetricTable, Row};
+use crate::table::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::manifest::{Handover, Handovers, ModeChange};
+use tripmeter_model::metric::{Interval, Probe, Process, Stream};
+use tripmeter_stats::handover::{change, one_way_ns};
 use tripmeter_stats::losses::Losses;
 
 /// Figures that are losses of messages.
@@ -29,6 +31,82 @@ pub fn cpu_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
     time.paired(&window).into_iter().map(|(time, window)| time / window.max(1.0)).collect()
 }
 
+/// A figure round by round, each with the interval within it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Each {
+    /// Of each round that has it.
+    pub values: Vec<f64>,
+    /// As many.
+    pub within: Vec<Option<Interval>>,
+}
+
+impl Each {
+    /// A figure as it is stored.
+    pub fn of(rounds: Option<Rounds<'_>>) -> Self {
+        rounds.map_or(Self::default(), |rounds| Self { values: rounds.values.to_vec(), within: rounds.within.to_vec() })
+    }
+
+    /// So many times as much, e.g. round trips of half round trips.
+    #[must_use]
+    pub fn times(mut self, factor: f64) -> Self {
+        self.values.iter_mut().for_each(|value| *value *= factor);
+        let scaled = |within: Interval| Interval { low: within.low * factor, high: within.high * factor };
+        self.within.iter_mut().for_each(|within| *within = within.map(scaled));
+        self
+    }
+}
+
+impl FromIterator<(f64, Option<Interval>)> for Each {
+    fn from_iter<T: IntoIterator<Item = (f64, Option<Interval>)>>(rounds: T) -> Self {
+        let (values, within) = rounds.into_iter().unzip();
+        Self { values, within }
+    }
+}
+
+/// What the core-to-core probes of a round showed.
+fn handovers(table: &MetricTable, row: Row, round: u32) -> Handovers {
+    let probe = |probe| {
+        let get = |statistic| {
+            let rounds = table.get(row, &Stream::probe(probe), Figure::CoreToCore, statistic)?;
+            Some(rounds.values[rounds.rounds.binary_search(&round).ok()?])
+        };
+        let samples = get(Statistic::N)? as u64;
+        Some(Handover { samples, min_ns: get(Statistic::Min)?, median_ns: get(Statistic::P50)? })
+    };
+    Handovers { before: probe(Probe::Before), after: probe(Probe::After) }
+}
+
+/// Median of a latency less so many ways of a cache line between the CPUs, of each round that has a probe from which no CPU
+/// was taken away: what it took then is no hand-over.
+pub fn over_handover(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, ways: f64) -> Each {
+    let Some(median) = table.get(row, stream, figure, Statistic::P50) else { return Each::default() };
+    let of_round = |((round, value), within): ((&u32, &f64), &Option<Interval>)| {
+        let handovers = handovers(table, row, *round);
+        if change(&handovers) == Some(ModeChange::TakenAway) {
+            return None;
+        }
+        let ns = ways * one_way_ns(&handovers)?;
+        Some((value - ns, within.map(|within| Interval { low: within.low - ns, high: within.high - ns })))
+    };
+    median.rounds.iter().zip(median.values).zip(median.within).filter_map(of_round).collect()
+}
+
+/// How many times another figure, in each round that has both.
+///
+/// If the errors of both are independent, the ratio of their ends holds at least as often as each.
+pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
+    let quotient = |a: f64, b: f64| if a.is_finite() && b.is_finite() { Some(a / b) } else { None };
+    let of_round = |(place, round): (usize, &u32)| {
+        let at = other.rounds.binary_search(round).ok().filter(|at| other.values[*at] > 0.0)?;
+        let within = ours.within[place].zip(other.within[at]).map(|(ours, other)| Interval {
+            low: quotient(ours.low, other.high).unwrap_or(f64::NEG_INFINITY),
+            high: quotient(ours.high, other.low).unwrap_or(f64::INFINITY),
+        });
+        Some((ours.values[place] / other.values[at], within))
+    };
+    ours.rounds.iter().enumerate().filter_map(of_round).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,12 +129,58 @@ mod tests {
             ] {
                 trial.put(stream, figure, value);
             }
-            builder.add("a", round, 16, &trial);
+            builder.add("a", round, 16, trial);
         }
         let (table, row) = (builder.build(), Row { sub: 0, payload_bytes: 16, load: 0 });
         assert_eq!(losses(&table, row, &Stream::all(), &LOST_MESSAGES), [(4, 10), (1, 10)]);
         assert!(losses(&table, row, &Stream::last(), &LOST_MESSAGES).is_empty());
         assert_eq!(cpu_share(&table, row, Process::Leader), [0.25, 0.5]);
         assert!(cpu_share(&table, row, Process::Follower).is_empty());
+    }
+
+    /// A table of one row with the medians of two rounds, and probes before them.
+    fn of_medians(medians: [f64; 2], within: Interval, probes: [f64; 2]) -> MetricTable {
+        let mut builder = Builder::new(Vec::new());
+        for (round, (median, probe)) in (1..).zip(medians.into_iter().zip(probes)) {
+            let mut trial = Trial::new(OfferedLoad::Closed);
+            trial.put_statistic(&Stream::all(), Figure::RttHalf, Statistic::P50, median, Some(within));
+            for (statistic, value) in [(Statistic::N, 2000.0), (Statistic::Min, probe), (Statistic::P50, probe)] {
+                trial.put_statistic(&Stream::probe(Probe::Before), Figure::CoreToCore, statistic, value, None);
+                trial.put_statistic(&Stream::probe(Probe::After), Figure::CoreToCore, statistic, value, None);
+            }
+            builder.add("a", round, 16, trial);
+        }
+        builder.build()
+    }
+
+    #[test]
+    fn the_hand_over_is_half_of_the_probe_and_none_where_a_cpu_was_away() {
+        let within = Interval { low: 90.0, high: f64::INFINITY };
+        let (table, row) =
+            (of_medians([100.0, 200.0], within, [40.0, 9000.0]), Row { sub: 0, payload_bytes: 16, load: 0 });
+        let over = over_handover(&table, row, &Stream::all(), Figure::RttHalf, 1.0);
+        let expected = Interval { low: 70.0, high: f64::INFINITY };
+        assert_eq!(over, Each { values: vec![80.0], within: vec![Some(expected)] });
+        assert_eq!(over_handover(&table, row, &Stream::all(), Figure::RttHalf, 2.0).values, [60.0]);
+        assert_eq!(over.times(2.0).values, [160.0]);
+        assert_eq!(over_handover(&table, row, &Stream::last(), Figure::RttHalf, 1.0), Each::default());
+    }
+
+    #[test]
+    fn a_ratio_is_of_rounds_that_both_have_and_its_ends_are_the_farthest() {
+        let of = |medians, low, high| of_medians(medians, Interval { low, high }, [1.0; 2]);
+        let row = Row { sub: 0, payload_bytes: 16, load: 0 };
+        let get = |table: &MetricTable| Each::of(table.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50));
+        let both = |ours: &MetricTable, other: &MetricTable| {
+            let [ours, other] =
+                [ours, other].map(|table| table.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50));
+            ratio(&ours.unwrap(), &other.unwrap())
+        };
+        let (ours, other) = (of([100.0, 300.0], 80.0, 120.0), of([50.0, 0.0], 40.0, 60.0));
+        assert_eq!(get(&ours).values, [100.0, 300.0]);
+        let expected = Interval { low: 80.0 / 60.0, high: 3.0 };
+        assert_eq!(both(&ours, &other), Each { values: vec![2.0], within: vec![Some(expected)] });
+        let expected = Interval { low: f64::NEG_INFINITY, high: 3.0 };
+        assert_eq!(both(&ours, &of([50.0, 0.0], 40.0, f64::INFINITY)).within, [Some(expected)]);
     }
 }

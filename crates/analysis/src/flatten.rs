@@ -118,6 +118,7 @@ fn of_arrival(trial: &mut Trial, stream: &Stream, sent: u64, arrival: &Arrival) 
     ] {
         trial.put(stream, figure, value);
     }
+    of_latency(trial, stream, Figure::OneWay, arrival.one_way_ns, None);
 }
 
 fn of_channel(measured: &ChannelTrial) -> Trial {
@@ -170,6 +171,12 @@ fn of_channel(measured: &ChannelTrial) -> Trial {
         trial.put(&stream, Figure::AchievedRate, one.achieved_hz);
         of_counts(&mut trial, &stream, &one.counts);
     }
+    for one in &measured.followers {
+        let stream = Stream::follower(one.follower);
+        of_counts(&mut trial, &stream, &one.counts);
+        of_latency(&mut trial, &stream, Figure::Response, one.response_ns, None);
+        of_latency(&mut trial, &stream, Figure::Service, one.service_ns, None);
+    }
     of_process(&mut trial, Process::Leader, &measured.publisher);
     measured.subscriber.iter().for_each(|used| of_process(&mut trial, Process::Follower, used));
     trial
@@ -190,8 +197,12 @@ fn of_calls(measured: &RpcTrial) -> Trial {
         (Figure::ResponseRtt, measured.response_rtt_ns, measured.response_rtt_within_run_ns),
         (Figure::ServiceRtt, measured.service_rtt_ns, measured.service_rtt_within_run_ns),
         (Figure::Lateness, measured.lateness_ns, measured.lateness_within_run_ns),
+        (Figure::OneWay, measured.one_way_ns, measured.one_way_within_run_ns),
     ] {
         of_latency(&mut trial, &all, figure, latency, within);
+    }
+    if measured.one_way_ns.is_some() || measured.one_way_missing > 0 {
+        trial.put(&all, Figure::OneWayMissing, measured.one_way_missing as f64);
     }
     for one in &measured.topics {
         let stream = Stream::topic(&one.name);

@@ -1,13 +1,13 @@
 //! Every figure of an experiment, by its address.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use tripmeter_model::figure::{Figure, Fold, Statistic};
-use tripmeter_model::manifest::{Manifest, OverRoundsFigure};
+use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
-use tripmeter_stats::rounds::figure_over_rounds;
+use tripmeter_stats::rounds::{Estimate, figure_over_rounds};
 
 /// What is shown in one line of most tables: one sub-experiment at one payload and one offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,7 +57,7 @@ impl Rounds<'_> {
     }
 
     /// The median over the rounds, with its interval.
-    pub fn estimate(&self) -> Option<OverRoundsFigure> {
+    pub fn estimate(&self) -> Option<Estimate> {
         figure_over_rounds(self.values)
     }
 
@@ -80,8 +80,8 @@ pub struct MetricTable {
     rounds: Vec<u32>,
     values: Vec<f64>,
     within: Vec<Option<Interval>>,
-    /// Those of which any round missed its rate.
-    rate_missed: BTreeSet<Row>,
+    /// Of each row, its trials round by round, without their figures.
+    trials: BTreeMap<Row, Vec<(u32, Trial)>>,
 }
 
 /// Takes trials in any order.
@@ -106,25 +106,24 @@ impl Builder {
         Self { table: MetricTable { subs, ..MetricTable::default() }, entries: Vec::new() }
     }
 
-    /// Adds the figures of a trial.
-    pub fn add(&mut self, sub: &str, round: u32, payload_bytes: u64, trial: &Trial) {
+    /// Adds a trial.
+    pub fn add(&mut self, sub: &str, round: u32, payload_bytes: u64, mut trial: Trial) {
         let table = &mut self.table;
         let (sub, load) = (index_of(&mut table.subs, &sub.to_owned()), index_of(&mut table.loads, &trial.load));
         let row = Row { sub, payload_bytes, load };
-        if trial.rate_missed {
-            table.rate_missed.insert(row);
-        }
-        for one in &trial.figures {
+        for one in std::mem::take(&mut trial.figures) {
             let stream = index_of(&mut table.streams, &one.stream);
             let key = Key { row, stream, figure: one.figure, statistic: one.statistic };
             self.entries.push((key, round, one.value, one.within));
         }
+        table.trials.entry(row).or_default().push((round, trial));
     }
 
     /// The table.
     pub fn build(self) -> MetricTable {
         let Self { mut table, mut entries } = self;
         entries.sort_by_key(|entry| (entry.0, entry.1));
+        table.trials.values_mut().for_each(|trials| trials.sort_by_key(|trial| trial.0));
         for (place, (key, round, value, within)) in entries.into_iter().enumerate() {
             match table.keys.last_mut() {
                 Some((last, places)) if *last == key => places.end = place + 1,
@@ -147,7 +146,7 @@ impl MetricTable {
             let Some(plan) = planned.iter().find(|sub| sub.name == result.name) else { continue };
             for cell in &result.cells {
                 for trial in crate::flatten::trials(plan, cell) {
-                    builder.add(&result.name, result.round, cell.payload_bytes, &trial);
+                    builder.add(&result.name, result.round, cell.payload_bytes, trial);
                 }
             }
         }
@@ -166,7 +165,24 @@ impl MetricTable {
 
     /// Whether the rate that was offered was not kept in any round.
     pub fn is_rate_missed(&self, row: Row) -> bool {
-        self.rate_missed.contains(&row)
+        self.trials(row).iter().any(|(_, trial)| trial.rate_missed)
+    }
+
+    /// The trials of a row with their rounds, ascending: everything but their figures.
+    pub fn trials(&self, row: Row) -> &[(u32, Trial)] {
+        self.trials.get(&row).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every row that has a trial.
+    pub fn all_rows(&self) -> impl Iterator<Item = Row> {
+        self.trials.keys().copied()
+    }
+
+    /// The row of a payload that was measured at one offered load.
+    pub fn only_row(&self, sub: u32, payload_bytes: u64) -> Option<Row> {
+        let row = |load| Row { sub, payload_bytes, load };
+        let mut rows = self.trials.range(row(0)..=row(u32::MAX)).map(|(row, _)| *row);
+        rows.next().filter(|_| rows.next().is_none())
     }
 
     /// The stream of a key.
@@ -239,7 +255,7 @@ mod tests {
             ("a", 1, 1024, OfferedLoad::Closed, 4.0, 0.0),
             ("a", 3, 1024, OfferedLoad::Closed, 8.0, 0.0),
         ] {
-            builder.add(sub, round, bytes, &trial(load, median, lost));
+            builder.add(sub, round, bytes, trial(load, median, lost));
         }
         let table = builder.build();
         let rows = table.rows(|key| key.figure == Figure::RttHalf);
@@ -260,5 +276,6 @@ mod tests {
         assert!(get(2, Stream::all(), Figure::RttHalf, Statistic::P99).is_none());
         assert_eq!(table.streams(rows[0], Figure::Lost), [&Stream::all(), &Stream::follower(1)]);
         assert_eq!(table.select(|key| key.statistic == Statistic::P50).count(), 3);
+        assert_eq!((table.only_row(0, 2048), table.only_row(1, 2048)), (Some(rows[1]), None));
     }
 }

@@ -3,7 +3,7 @@
 use crate::clock::Timebase;
 use crate::measure::notes::{self, AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
-use crate::record::Distribution;
+use crate::record::{Distribution, OneWay};
 use crate::wire::Arrived;
 use std::sync::Arc;
 use tripmeter_model::channel::{DeliveryStatus, FollowerTrial, PublisherTrial};
@@ -25,6 +25,8 @@ pub struct Topic<S = Schedule> {
     pub arrived: Vec<u64>,
     /// What else happened to them, as [`crate::measure::notes`] has it.
     pub marks: Vec<u8>,
+    /// Of calls: when the requests came to the follower, or [`NEVER`]; empty where that was not noted.
+    pub requests: Vec<u64>,
 }
 
 /// What came to a follower, or to the last of several.
@@ -72,6 +74,8 @@ pub struct Delivery {
     pub actual: u64,
     /// When it came, if it did.
     pub arrived: Option<u64>,
+    /// Of a call: when the request came to the follower, if that was noted.
+    pub requested: Option<u64>,
     /// What became of it.
     pub status: DeliveryStatus,
 }
@@ -90,7 +94,8 @@ impl<S: Timetable> Topic<S> {
         stamps.map(move |(index, ((&actual, &arrived), &marks))| {
             let intended = self.schedule.as_ref().map_or(actual, |schedule| schedule.due(index));
             let arrived = (arrived != NEVER).then_some(arrived);
-            Delivery { intended, actual, arrived, status: status(actual, arrived, marks, patience) }
+            let requested = self.requests.get(index).copied().filter(|ticks| *ticks != NEVER);
+            Delivery { intended, actual, arrived, requested, status: status(actual, arrived, marks, patience) }
         })
     }
 
@@ -141,6 +146,8 @@ pub struct Tally {
     pub service: Distribution,
     /// Of the sending.
     pub lateness: Distribution,
+    /// Of requests of calls that succeeded, from the actual sending to their arrival at the follower.
+    pub one_way: OneWay,
 }
 
 /// How well a rate was kept.
@@ -176,6 +183,7 @@ impl Tally {
             response: Distribution::new(raw),
             service: Distribution::new(raw),
             lateness: Distribution::new(raw),
+            one_way: OneWay::new(raw),
         }
     }
 
@@ -193,6 +201,9 @@ impl Tally {
             (pace.0, pace.1) = (pace.0 + topic.sent.len() as u64, pace.1 + topic.elapsed());
             for (index, delivery) in topic.deliveries(self.patience).enumerate() {
                 self.count(&delivery, at);
+                if !topic.requests.is_empty() && delivery.status.is_received() {
+                    self.count_request(&delivery);
+                }
                 row(at, index, &delivery);
             }
         }
@@ -203,7 +214,7 @@ impl Tally {
     }
 
     fn count(&mut self, delivery: &Delivery, topic: usize) {
-        let Delivery { intended, actual, arrived, status } = *delivery;
+        let Delivery { intended, actual, arrived, status, .. } = *delivery;
         let lateness = actual.saturating_sub(intended);
         self.lateness.record(self.timebase.to_ns(lateness));
         self.behind += u64::from(lateness as f64 > self.gap);
@@ -220,6 +231,11 @@ impl Tally {
             responses.push(response);
             services.push(service);
         }
+    }
+
+    fn count_request(&mut self, delivery: &Delivery) {
+        let ticks = delivery.requested.and_then(|came| came.checked_sub(delivery.actual));
+        self.one_way.record(ticks.map(|ticks| self.timebase.to_ns(ticks)));
     }
 
     /// Topics or clients whose times are looked at in their order.
@@ -328,7 +344,7 @@ mod tests {
 
     fn topic(sent: &[u64], arrived: &[u64], marks: &[u8]) -> Topic {
         let schedule = Some(Schedule { first: 10_000, period: PERIOD });
-        Topic { schedule, sent: sent.into(), arrived: arrived.to_vec(), marks: marks.to_vec() }
+        Topic { schedule, sent: sent.into(), arrived: arrived.to_vec(), marks: marks.to_vec(), requests: Vec::new() }
     }
 
     fn tally(raw: Raw) -> Tally {
@@ -467,6 +483,30 @@ mod tests {
         tally.add(&[calls], &[counted], |_, _, _| ());
         let expected = CallCounts { made: 4, succeeded: 1, timed_out: 2, failed: 1, late: 6, duplicated: 3 };
         assert_eq!(tally.calls(5), expected);
+    }
+
+    #[test]
+    fn requests_are_joined_by_number_with_the_calls_that_succeeded() {
+        for raw in [Raw::Csv, Raw::None] {
+            // Of the second the answer was lost, the third was answered too late, and the fourth came damaged.
+            let mut calls = topic(
+                &[10_000, 11_000, 12_000, 13_000, 14_000, 15_000, 16_000],
+                &[10_500, NEVER, 64_000, NEVER, 14_700, 15_500, 16_800],
+                &[0, 0, 0, DAMAGED, 0, 0, 0],
+            );
+            // That of the fifth was not noted, and that of the sixth came before it was sent.
+            calls.requests = vec![10_300, 11_900, 12_700, 13_800, NEVER, 14_999, 16_400, NEVER];
+            let (mut tally, mut rows) = (tally(raw), Vec::new());
+            tally.add(&[calls], &[], |_, index, delivery| rows.push((index, delivery.requested)));
+            let found = tally.one_way.latency().unwrap();
+            assert_eq!((found.samples, found.min, found.mean, found.max), (2, 300.0, 350.0, 400.0));
+            assert_eq!((tally.one_way.missing, tally.one_way.bounds().is_some()), (2, raw == Raw::Csv));
+            assert_eq!(tally.service.latency().unwrap().samples, 4);
+            assert_eq!((rows[1], rows[4]), ((1, Some(11_900)), (4, None)));
+        }
+        let mut nothing = tally(Raw::Csv);
+        nothing.add(&[topic(&[10_000], &[10_500], &[0])], &[], |_, _, _| ());
+        assert!(nothing.one_way.latency().is_none() && nothing.one_way.missing == 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::measure::callback::Inbox;
 use crate::measure::calls::{Called, Made};
 use crate::measure::notes::ArrivalLog;
 use crate::measure::publish::{Sending, Sleep};
+use crate::measure::sampling::SampledTimes;
 use crate::measure::stream::{Even, Extent};
 use crate::measure::trips::Stored;
 use crate::measure::{End, Failure, Shared};
@@ -177,7 +178,8 @@ pub trait Lane: Send {
         listening: &mut dyn FnMut(),
     ) -> std::result::Result<(), Failure>;
 
-    /// Counts messages from number `first` on until the leader has sent all; else as [`Lane::answer`].
+    /// Counts messages from number `first` on until the leader has sent all; else as [`Lane::answer`]. The arrivals of
+    /// those that are sampled are kept, if there is a log for them, but not with an observer.
     ///
     /// # Errors
     /// If the transport fails.
@@ -185,6 +187,7 @@ pub trait Lane: Send {
         &mut self,
         setting: Setting<'_>,
         first: u64,
+        kept: Option<ArrivalLog<'_>>,
         observer: Option<&mut Observer>,
         listening: &mut dyn FnMut(),
     ) -> std::result::Result<Arrived, Failure>;
@@ -200,11 +203,11 @@ pub trait Lane: Send {
 
 /// Loops over all links of a node, by wait `poll`.
 pub trait Turns: Send {
-    /// Answers requests until the leader has sent all.
+    /// Answers requests until the leader has sent all. `kept` is as in [`Answering`], for each link, or empty.
     ///
     /// # Errors
     /// If the transport fails.
-    fn answer(&mut self, setting: Setting<'_>) -> std::result::Result<(), Failure>;
+    fn answer(&mut self, setting: Setting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> std::result::Result<(), Failure>;
 
     /// Keeps every arrival until the leader has sent all; something to receive for each link.
     fn receive<'a>(&mut self, setting: Setting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>>;
@@ -288,12 +291,14 @@ pub struct Flow {
     pub ended: u64,
     /// Times that the transport refused a message.
     pub refused: u64,
+    /// When messages were sent, if that is kept.
+    pub times: Option<SampledTimes>,
 }
 
 impl Flow {
     /// Nothing sent yet; waits are not slept through.
     pub fn new(spaced: Spaced, length: usize, sequence: u64) -> Self {
-        Self { spaced, length, sequence, nap: u64::MAX, due: 0, ended: 0, refused: 0 }
+        Self { spaced, length, sequence, nap: u64::MAX, due: 0, ended: 0, refused: 0, times: None }
     }
 }
 

@@ -125,6 +125,45 @@ impl Distribution {
     }
 }
 
+/// Latencies one way of calls that succeeded; nothing where arrivals were not noted.
+pub struct OneWay {
+    raw: Raw,
+    /// Made with the first of them.
+    times: Option<Distribution>,
+    /// Calls whose request has no time of arrival, or one before it was sent.
+    pub missing: u64,
+}
+
+impl OneWay {
+    /// Nothing yet, and no room.
+    pub fn new(raw: Raw) -> Self {
+        Self { raw, times: None, missing: 0 }
+    }
+
+    /// Adds that of a call, if it is known.
+    pub fn record(&mut self, ns: Option<u64>) {
+        match ns {
+            Some(ns) => self.times.get_or_insert_with(|| Distribution::new(self.raw)).record(ns),
+            None => self.missing += 1,
+        }
+    }
+
+    /// The figures; `None` without a sample.
+    pub fn latency(&mut self) -> Option<Latency> {
+        self.times.as_mut()?.latency()
+    }
+
+    /// Intervals of the quantiles of [`OneWay::latency`], after that; `None` without raw samples.
+    pub fn bounds(&self) -> Option<LatencyBounds> {
+        self.times.as_ref()?.bounds()
+    }
+
+    /// All of them; `None` without a sample.
+    pub fn histogram(&self) -> Option<&Histogram<u64>> {
+        Some(&self.times.as_ref()?.histogram)
+    }
+}
+
 impl Recorder {
     /// Room for `planned` samples, or for a chunk of them where raw samples are not kept.
     ///

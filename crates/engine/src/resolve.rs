@@ -255,16 +255,14 @@ impl Task {
             }
         }
         let one_way = common.one_way.unwrap_or(false);
-        if throughput.is_some() && (one_way || !samples_above.is_empty()) {
-            return Err(Problem::NotOneWay);
+        if throughput.is_some() && !samples_above.is_empty() {
+            return Err(Problem::NoSamplesAbove);
         }
         if channel.is_some() && one_way {
             return Err(Problem::OneWayAlready);
         }
-        if rpc.is_some() && one_way {
-            return Err(Problem::OneWayCalls);
-        }
-        if one_way && raw == Raw::None {
+        // Calls are joined batch by batch, and of a stream some messages are sampled.
+        if one_way && pattern == Pattern::PingPong && rpc.is_none() && raw == Raw::None {
             return Err(Problem::OneWayWithoutRaw);
         }
         if let Some(cap) = common.time_cap_s.filter(|cap| !(*cap > 0.0 && *cap <= 1e6)) {

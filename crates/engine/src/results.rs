@@ -4,7 +4,10 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use tripmeter_model::manifest::Manifest;
+use tripmeter_analysis::flatten;
+use tripmeter_model::manifest::{Cell, Manifest, SubExperimentResult};
+use tripmeter_model::metrics_file;
+use tripmeter_model::plan::SubExperiment;
 
 /// Name of the manifest in a results folder.
 pub const MANIFEST: &str = "manifest.json";
@@ -103,6 +106,35 @@ impl Results {
         file.write_all(&text).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
         file.persist(self.folder.join(MANIFEST)).map_err(|error| failed(error.error))?;
         Ok(())
+    }
+
+    /// Begins the file of figures with those that the manifest holds.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin_metrics(&self, manifest: &Manifest) -> Result<(), ResultsError> {
+        metrics_file::begin(&self.folder).map_err(|error| ResultsError::NotWritable(self.folder.clone(), error))?;
+        for result in &manifest.sub_experiments {
+            let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name);
+            for (plan, cell) in result.cells.iter().filter_map(|cell| Some((plan?, cell))) {
+                self.append_metrics(plan, result, cell)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the figures of a payload that will not be measured again to the file of figures.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn append_metrics(
+        &self,
+        plan: &SubExperiment,
+        of: &SubExperimentResult,
+        cell: &Cell,
+    ) -> Result<(), ResultsError> {
+        metrics_file::append(&self.folder, of, cell.payload_bytes, &flatten::trials(plan, cell))
+            .map_err(|error| ResultsError::NotWritable(self.folder.join(metrics_file::METRICS), error))
     }
 
     /// Removes log files of the first `rounds` rounds that nothing was written to.

@@ -258,6 +258,7 @@ pub fn run_while<'a>(
         begin,
     };
     run.save()?;
+    run.results.begin_metrics(&run.manifest)?;
     run.rounds(rounds_wanted)?;
     run.finish()
 }
@@ -303,9 +304,6 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         plan: plan.clone(),
         environment: Environment { audit_before: Some(audit), ..environment::environment(calibration) },
         sub_experiments: Vec::new(),
-        over_rounds: Vec::new(),
-        figures_over_rounds: Vec::new(),
-        losses: Vec::new(),
         resumptions: Vec::new(),
     }
 }
@@ -337,20 +335,17 @@ impl<'a> Run<'a> {
         if round > 0 {
             (self.watch)(&Event::RoundsWanted(self.manifest.plan.rounds));
         }
-        self.sum_up(round, wanted)?;
+        self.ask_for_rounds(round, wanted)?;
         while round < self.manifest.plan.rounds && !self.stopped() {
             round += 1;
             self.round(round, &mut random)?;
-            self.sum_up(round, wanted)?;
+            self.ask_for_rounds(round, wanted)?;
         }
         Ok(())
     }
 
-    /// The figures over the rounds so far, and how many there are to be.
-    fn sum_up(&mut self, round: u32, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
-        self.manifest.over_rounds = tripmeter_stats::rounds::over_rounds(&self.manifest);
-        self.manifest.figures_over_rounds = tripmeter_stats::rounds::figures_over_rounds(&self.manifest);
-        self.manifest.losses = tripmeter_stats::losses::losses(&self.manifest);
+    /// Asks how many rounds there are to be, now that so many are there.
+    fn ask_for_rounds(&mut self, round: u32, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let wanted = wanted(&self.manifest).max(round);
         if wanted != self.manifest.plan.rounds && !self.stopped() {
             self.manifest.plan.rounds = wanted;

@@ -110,7 +110,8 @@ fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outc
     let refused = publisher.refused;
     sent.truncate(ended.as_ref().map_or(0, |ended| ended.0));
     let (arrived, marks) = (link.arrived, vec![0; COUNT]);
-    Outcome { topic: Topic { schedule: Some(schedule), sent: sent.into(), arrived, marks }, refused, ended }
+    let topic = Topic { schedule: Some(schedule), sent: sent.into(), arrived, marks, requests: Vec::new() };
+    Outcome { topic, refused, ended }
 }
 
 /// Response and service time of each message.

@@ -3,6 +3,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Loan, Message, Result, Wait};
 use tripmeter_engine::clock::Clock;
+use tripmeter_engine::measure::ledger::Single;
+use tripmeter_engine::measure::notes::{Arrival, ArrivalMemory};
+use tripmeter_engine::measure::sampling::{self, Sampled, SampledTimes};
 use tripmeter_engine::measure::sink::Sink;
 use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, Stream, Unspaced};
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap};
@@ -69,6 +72,28 @@ fn slow(settings: &[(&str, &str)], publish_ns: u64, refuses: u64) -> Slow {
     let clock = FakeClock::default();
     let script = Script::new(Wait::Block, 0, settings).expect("the settings are valid");
     Slow { link: scripted(script, clock.clone()), clock, publish_ns, refuses, tries: 0 }
+}
+
+/// What both sides have noted of so many messages, as latencies by index, and what came.
+fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
+    let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
+    let places = sampling::places(count);
+    let mut times = SampledTimes::new(1, places).expect("there is memory");
+    let mut links = [Tap::off(&mut *link)];
+    let mut stream = Stream::new(&mut links, clock.clone(), &shared, LENGTH, 0);
+    let extent = Extent { burst: 1, last: count, deadline: u64::MAX };
+    let end = stream.run_timed::<TouchFull, _, _>(&mut Unspaced, extent, &mut times);
+    assert!(matches!(end, Ok(End::Full)));
+    let mut memory = ArrivalMemory::create(vec![places], 1).expect("there is memory");
+    let log = memory.logs(0).swap_remove(0);
+    shared.last.store(count, Relaxed);
+    shared.stop.store(true, Relaxed);
+    let mut watch = Tap::off(link);
+    let notes = Arrival::<_, Sampled>::in_places(clock.clone(), 1, log);
+    let mut sink = Sink::keeping(&mut watch, clock, &shared, Single::new(1, &shared, notes));
+    let arrived = sink.run::<TouchFull>().expect("the link does not fail");
+    let log = memory.logs(0).swap_remove(0);
+    (times.one_way(log.ticks, count).collect(), arrived)
 }
 
 struct Sent {
@@ -175,4 +200,40 @@ fn the_end_of_a_stream_is_waited_for_no_longer_than_the_loss_time_out() {
     assert_eq!(take(&mut link, 100).received, 99);
     let waited = link.clock.now_ns() - sent.ended;
     assert!((50_000_000..200_000_000).contains(&waited), "{waited}");
+}
+
+/// All are sent before the first is taken: each waits until those before it are taken.
+#[test]
+fn what_both_sides_note_is_joined_by_number_whatever_was_lost() {
+    const COUNT: u64 = 200;
+    const STALL_NS: u64 = 50_000_000;
+    let (all, arrived) = timed(&mut slow(&[], 500, 0), COUNT);
+    assert_eq!((all.len() as u64, arrived.received), (COUNT, COUNT));
+    let sending = all.windows(2).map(|pair| pair[0] - pair[1]).max();
+    // Sending takes 500 ns and the readings of three clocks a message, taking only readings.
+    assert!(all.windows(2).all(|pair| pair[1] < pair[0]) && sending <= Some(600), "{sending:?}");
+    // Lost, damaged and duplicated ones move no other's latency to another.
+    let faults = [("lose", "3,17,100"), ("damage_body", "50"), ("duplicate", "120")];
+    let (some, arrived) = timed(&mut slow(&faults, 500, 0), COUNT);
+    let gone = [3, 17, 50, 100];
+    assert_eq!((arrived.received, arrived.damaged, arrived.duplicated), (COUNT - 4, 1, 1));
+    let expected = (1..).zip(&all).filter(|(number, _)| !gone.contains(number)).map(|(_, ns)| *ns);
+    let off = some.iter().zip(expected).map(|(found, expected)| found.abs_diff(expected)).max();
+    // A message that is lost spares the follower its readings, and one that comes twice costs them again.
+    assert!(some.len() as u64 == COUNT - 4 && off <= Some(4 * 10 * READING_NS), "{off:?}");
+    // A stall is in the latency of its message and of all behind it, and in no other.
+    let (stalled, _) = timed(&mut slow(&[("stall", "150:50ms")], 500, 0), COUNT);
+    let (before, from) = stalled.split_at(149);
+    assert!(before.iter().all(|ns| *ns < STALL_NS) && from.iter().all(|ns| *ns >= STALL_NS - COUNT * 600));
+    assert!(from[0] >= STALL_NS, "{}", from[0]);
+}
+
+#[test]
+fn a_message_that_is_refused_waits_from_its_first_try_on() {
+    const REFUSED_NS: u64 = 1_000_000;
+    let (free, _) = timed(&mut slow(&[], REFUSED_NS, 0), 9);
+    let (full, arrived) = timed(&mut slow(&[], REFUSED_NS, 3), 9);
+    assert_eq!((free.len(), full.len(), arrived.received), (9, 9, 9));
+    // Every third try is refused: the last message has its own refusal or none, the first those of all.
+    assert!(full[0] >= free[0] + 4 * REFUSED_NS && full[8] < free[8] + 2 * REFUSED_NS, "{free:?} {full:?}");
 }

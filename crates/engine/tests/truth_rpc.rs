@@ -186,7 +186,8 @@ impl Run {
         let schedule = Some(schedule).filter(|times| !matches!(times, Times::Closed(_)));
         let counts = trips.answers.counts();
         let (late, duplicated, until) = (counts.late, counts.duplicated, made.until);
-        let topic = Topic { schedule, sent: made.sent.into(), arrived: made.answered, marks: made.marks };
+        let (sent, requests) = (made.sent.into(), Vec::new());
+        let topic = Topic { schedule, sent, arrived: made.answered, marks: made.marks, requests };
         Outcome { topic, until, late, duplicated, ended }
     }
 }

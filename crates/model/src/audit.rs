@@ -192,7 +192,7 @@ pub struct Audit {
     pub cpus: Vec<usize>,
     /// One for each check, in the order of the list of checks.
     pub findings: Vec<Finding>,
-    /// What happened meanwhile: before an experiment, during the hiccup spin; after it, since its start.
+    /// What happened meanwhile: before an experiment, during the hiccup spin (empty without one); after it, since its start.
     pub activity: Activity,
     /// The noise floor of each processor, all at the same time; after an experiment only if that took four seconds or more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

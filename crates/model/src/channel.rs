@@ -40,7 +40,7 @@ impl Flow {
     }
 }
 
-/// What came of the messages of one offered load.
+/// Counts, latencies and cost of the messages of one offered load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelTrial {
     /// Messages per second that were to be sent on each topic, of several publishers by each; of bursts the mean.
@@ -50,7 +50,7 @@ pub struct ChannelTrial {
     pub burst: Option<Burst>,
     /// Messages per second that were sent on each topic, or by each publisher, by the mean of all.
     pub achieved_hz: f64,
-    /// The same of the slowest topic or publisher.
+    /// Messages per second that the slowest topic or publisher sent.
     pub slowest_hz: f64,
     /// A topic or publisher took more than 1 % and one period, of bursts one gap, longer for its messages than the rate
     /// allows: the figures are not of the rate that was offered.
@@ -64,56 +64,56 @@ pub struct ChannelTrial {
     pub counts: Counts,
     /// Messages that came before they were sent, by the clock; they are in `received`, and in no figure.
     pub before_sent: u64,
-    /// From when a message was to be sent to its arrival; of those received.
+    /// From when a message was to be sent to its arrival; received messages only.
     pub response_ns: Option<Latency>,
-    /// From when a message was sent to its arrival; of those received.
+    /// From when a message was sent to its arrival; received messages only.
     pub service_ns: Option<Latency>,
-    /// From when a message was to be sent to when it was sent; of all that were sent.
+    /// From when a message was to be sent to when it was sent; all messages sent.
     pub lateness_ns: Option<Latency>,
     /// Intervals of the quantiles of `response_ns` within this run; absent where samples were not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_within_run_ns: Option<LatencyBounds>,
-    /// Those of `service_ns`.
+    /// Intervals of the quantiles of `service_ns` within this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_within_run_ns: Option<LatencyBounds>,
-    /// Those of `lateness_ns`.
+    /// Intervals of the quantiles of `lateness_ns` within this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_within_run_ns: Option<LatencyBounds>,
-    /// What the audit of the response times of the first topic, or publisher, found, in the order of their sending.
+    /// Audit of the response times of the first topic, or publisher, in the order of their sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_series: Option<Series>,
-    /// The same of the service times.
+    /// Audit of the service times of the first topic, or publisher, in the order of their sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_series: Option<Series>,
     /// From when the first message was to be sent until the last was, in nanoseconds.
     pub duration_ns: u64,
     /// Why it ended before all messages were sent, if so.
     pub cut_short: Option<String>,
-    /// What the publishing process used meanwhile; if both sides are threads of one process, what that used.
+    /// Cost of the publishing process; if both sides are threads of one process, the cost of that process.
     pub publisher: Used,
-    /// What the subscribing processes used meanwhile, together; absent if it is the same process.
+    /// Cost of the subscribing processes, together; absent if both sides are threads of one process.
     pub subscriber: Option<Used>,
-    /// Of a recording: what came of the messages of each topic. Rates above are then means over the topics.
+    /// The topics of a recording, by index; empty otherwise. The rates above are then means over the topics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<TopicTrial>,
-    /// Of several publishers: what came of the messages of each, by its index.
+    /// The publishers of a topic, by index; empty if there is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub publishers: Vec<PublisherTrial>,
-    /// Of several followers: what came to each, by its index. A message is received, above, once the last of them has it:
-    /// its latencies are those to the last, and one that some follower lacks is lost.
+    /// The followers, by index; empty if there is one. In the figures above, a message has come when the last follower has
+    /// it: its latencies end there, and a message that any follower lacks is lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followers: Vec<FollowerTrial>,
 }
 
-/// Followers under pattern `channel` that have lines and figures of their own outside the trial.
+/// How many followers are shown one by one: in tables, in figures over rounds and in the evidence of the path.
 pub const SHOWN_FOLLOWERS: usize = 16;
 
-/// What came to one of several followers; the figures are those of [`ChannelTrial`].
+/// Counts and latencies of the messages to one of several followers. Figures are defined as in [`ChannelTrial`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FollowerTrial {
     /// Its index, from 0.
     pub follower: u32,
-    /// What happened to the messages on their way to it.
+    /// Counts of the messages on their way to it.
     pub counts: Counts,
     /// From when a message was to be sent to its arrival here.
     pub response_ns: Option<Latency>,
@@ -121,7 +121,7 @@ pub struct FollowerTrial {
     pub service_ns: Option<Latency>,
 }
 
-/// What came of the messages of one of several publishers of a topic; the figures are those of [`ChannelTrial`].
+/// Rate and counts of one of several publishers of a topic. Figures are defined as in [`ChannelTrial`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PublisherTrial {
     /// Its index, from 0.
@@ -135,7 +135,7 @@ pub struct PublisherTrial {
     pub counts: Counts,
 }
 
-/// What came of the messages of one topic of a recording; the figures are those of [`ChannelTrial`].
+/// Rates, counts and latencies of one topic of a recording. Figures are defined as in [`ChannelTrial`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicTrial {
     /// Its name in the recording.
@@ -165,16 +165,16 @@ pub struct TopicTrial {
     /// Intervals of the quantiles of `response_ns` within this run; absent where samples were not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_within_run_ns: Option<LatencyBounds>,
-    /// Those of `service_ns`.
+    /// Intervals of the quantiles of `service_ns` within this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_within_run_ns: Option<LatencyBounds>,
-    /// Those of `lateness_ns`.
+    /// Intervals of the quantiles of `lateness_ns` within this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_within_run_ns: Option<LatencyBounds>,
-    /// What the audit of the response times found, in the order of their sending.
+    /// Audit of the response times, in the order of their sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_series: Option<Series>,
-    /// The same of the service times.
+    /// Audit of the service times, in the order of their sending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_series: Option<Series>,
 }
@@ -223,7 +223,7 @@ impl Latency {
     }
 }
 
-/// What a process used of the machine.
+/// Cost of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Used {
     /// In this time, in nanoseconds.
@@ -268,7 +268,7 @@ impl Used {
 }
 
 impl Used {
-    /// What two processes used at the same time; of the memory, part of which may be of both, the most of one.
+    /// Sum of the cost of two processes at the same time. Memory, part of which may be shared, is the larger of both.
     pub fn beside(self, other: Self) -> Self {
         let window_ns = self.window_ns.max(other.window_ns);
         let mut both = self;
@@ -288,14 +288,14 @@ impl std::ops::AddAssign for Used {
     }
 }
 
-/// What became of one message, as `channel_<name>.csv` has it, or of one call, as `rpc_<name>.csv` has it.
+/// Status of a message in `channel_<name>.csv`, or of a call in `rpc_<name>.csv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryStatus {
     /// Came in time and intact.
     Ok,
-    /// The same, after a later one.
+    /// Came in time and intact, after a later message.
     Reordered,
-    /// The same, and then again.
+    /// Came in time and intact, and then again.
     Duplicated,
     /// Came later than the loss time-out after it was sent.
     Late,
@@ -343,7 +343,7 @@ impl ChannelTrial {
         }
     }
 
-    /// Whether nothing came of what was sent, of what one of its topics or publishers sent, or to one of its followers.
+    /// Whether no message came at all, or none of one of its topics or publishers, or none to one of its followers.
     pub fn is_all_lost(&self) -> bool {
         let topics = self.topics.iter().map(|topic| topic.counts);
         let publishers = self.publishers.iter().map(|publisher| publisher.counts);
@@ -351,7 +351,7 @@ impl ChannelTrial {
         [self.counts].into_iter().chain(topics).chain(publishers).chain(followers).any(|counts| counts.is_all_lost())
     }
 
-    /// Messages of those sent that did not come, or not in time or intact.
+    /// Share of the messages sent that did not come in time and intact, from 0 to 1.
     pub fn loss(&self) -> f64 {
         let Counts { sent, lost, late, damaged, .. } = self.counts;
         (lost + late + damaged) as f64 / sent.max(1) as f64

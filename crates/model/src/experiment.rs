@@ -21,6 +21,8 @@ pub enum TableKind {
     Screen,
     /// One table of everything.
     All,
+    /// Every figure by its address.
+    Figures,
 }
 
 /// Another number of samples for large payloads.

@@ -4,7 +4,6 @@ use crate::audit::{Audit, ProcessActivity};
 use crate::channel::ChannelTrial;
 pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
 use crate::log::LogCalls;
-use crate::loss::LossFigure;
 use crate::name::is_name;
 use crate::plan::{MOST_ROUNDS, Plan};
 use crate::rpc::RpcTrial;
@@ -38,15 +37,6 @@ pub struct Manifest {
     pub environment: Environment,
     /// What was measured, in the order of the plan, round by round.
     pub sub_experiments: Vec<SubExperimentResult>,
-    /// With several rounds: the figures over them, with their intervals.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub over_rounds: Vec<OverRounds>,
-    /// With several rounds: all other figures over them, with their intervals.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub figures_over_rounds: Vec<FigureOverRounds>,
-    /// Shares of lost messages and failed calls over all rounds, with their intervals; empty in older files.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub losses: Vec<LossFigure>,
     /// When it went on after it had been killed or interrupted, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,
@@ -102,57 +92,6 @@ pub struct Resumption {
     pub at: String,
     /// Rounds that were there already; later ones were measured after it.
     pub after_round: u32,
-}
-
-/// One figure of one payload of one sub-experiment over all rounds that have it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FigureOverRounds {
-    /// The name of the sub-experiment.
-    pub name: String,
-    /// The payload.
-    pub payload_bytes: u64,
-    /// Where it stands in a cell, e.g. `one_way_ns.median` or `trials[0].followers[0].received_hz`.
-    pub figure: String,
-    /// Rounds that have it.
-    pub rounds: u32,
-    /// Its median over the rounds, and that one's interval.
-    #[serde(flatten)]
-    pub over: OverRoundsFigure,
-}
-
-/// One payload of one sub-experiment over all rounds that have it. A round is one value: rounds differ by more than the
-/// samples of one tell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OverRounds {
-    /// The name of the sub-experiment.
-    pub name: String,
-    /// The payload.
-    pub payload_bytes: u64,
-    /// Rounds that have figures of it.
-    pub rounds: u32,
-    /// Half round trips: smallest samples of the rounds.
-    pub min_ns: OverRoundsFigure,
-    /// Means of the rounds.
-    pub mean_ns: OverRoundsFigure,
-    /// Medians of the rounds.
-    pub median_ns: OverRoundsFigure,
-    /// 90th percentiles.
-    pub p90_ns: OverRoundsFigure,
-    /// 99th percentiles.
-    pub p99_ns: OverRoundsFigure,
-    /// 99.99th percentiles.
-    pub p9999_ns: OverRoundsFigure,
-    /// Largest samples of the rounds.
-    pub max_ns: OverRoundsFigure,
-}
-
-/// One figure over rounds, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OverRoundsFigure {
-    /// The median of the rounds' figures.
-    pub median: f64,
-    /// Covers the median over all possible rounds with 95 %, whatever the distribution; null with fewer than 6 rounds.
-    pub interval: Option<[f64; 2]>,
 }
 
 /// State of an experiment or a sub-experiment.
@@ -398,7 +337,7 @@ pub struct Cell {
     pub rpc: Vec<RpcTrial>,
 }
 
-fn is_zero(count: &u64) -> bool {
+pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

@@ -76,6 +76,16 @@ pub struct RpcTrial {
     /// Those of `lateness_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_within_run_ns: Option<LatencyBounds>,
+    /// From when a call was made until the request had come to the server, two readings of one clock; of those that
+    /// succeeded, of all clients. Absent unless it was asked for (`--one-way`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_ns: Option<Latency>,
+    /// Intervals of its quantiles within this run; absent where samples were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_within_run_ns: Option<LatencyBounds>,
+    /// Calls that succeeded without a latency one way, as the arrival of their request was not noted.
+    #[serde(default, skip_serializing_if = "crate::manifest::is_zero")]
+    pub one_way_missing: u64,
     /// What the audit of the round trips of each client found; empty in older files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientSeries>,

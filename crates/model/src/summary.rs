@@ -2,7 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::file::{self, FileError};
-use crate::table::{Column, Row, Table, push_row, three_decimals};
+use crate::table::{Column, Row, Table, as_in_file, push_row, three_decimals};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -97,6 +97,31 @@ impl Summary {
         text
     }
 
+    /// The summary as it is read back from its file: figures with three decimals. [`SummaryRow::more`] stays as it is.
+    pub fn as_in_file(mut self) -> Self {
+        for row in &mut self.rows {
+            let [max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999] =
+                row.figures().map(as_in_file);
+            let (bytes, samples, more) = (row.bytes.clone(), row.samples, row.more);
+            *row = SummaryRow {
+                bytes,
+                samples,
+                max,
+                min,
+                mean,
+                median,
+                stdev,
+                mean_jitter,
+                max_jitter,
+                p90,
+                p99,
+                p9999,
+                more,
+            };
+        }
+        self
+    }
+
     /// Writes the file, whole or not at all.
     ///
     /// # Errors
@@ -182,6 +207,9 @@ mod tests {
         assert_eq!(String::from_utf8(summary.to_csv()).unwrap(), TEXT);
         assert_eq!(summary.row(&Bytes::from(32)).unwrap().bytes.text(), "32.0");
         assert!(parsed(COLUMNS.join(",").as_str()).unwrap().rows.is_empty());
+        let mut fine = summary.clone();
+        (fine.rows[0].median, fine.rows[0].p99) = (2.000_4, 2.979_6);
+        assert_eq!(fine.as_in_file().rows[0], summary.rows[0]);
     }
 
     #[test]

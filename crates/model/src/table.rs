@@ -132,6 +132,11 @@ pub fn three_decimals(value: f64) -> String {
     if value.is_nan() { "nan".to_owned() } else { format!("{value:.3}") }
 }
 
+/// A number as it is read back from such a file.
+pub fn as_in_file(value: f64) -> f64 {
+    three_decimals(value).parse().expect("a formatted number is one")
+}
+
 /// Appends a line of values, quoted where they must be.
 pub fn push_row<'a>(text: &mut Vec<u8>, values: impl IntoIterator<Item = &'a str>) {
     let mut writer = csv::Writer::from_writer(text);

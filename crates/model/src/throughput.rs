@@ -1,5 +1,6 @@
 //! Pattern `throughput`: how messages are offered, and what arrived of them.
 
+use crate::channel::Latency;
 use crate::pace::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,9 +38,22 @@ pub struct Trial {
     pub cut_short: Option<String>,
     /// What arrived at each follower.
     pub followers: Vec<Arrival>,
+    /// Which messages were timed one way; absent unless that was asked for (`--one-way`). Each message costs a clock reading
+    /// more at both sides then, which is in all rates of this trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_samples: Option<OneWaySamples>,
     /// Of a search, everything that was tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searched: Vec<Step>,
+}
+
+/// Which messages of a trial were timed one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OneWaySamples {
+    /// Every so many-th, from the first on: the least power of two of which no more than 262,144 come out.
+    pub every: u64,
+    /// Those of the messages that were sent.
+    pub messages: u64,
 }
 
 /// What arrived at one follower: `sent` is the sum of `received`, `lost` and `damaged`.
@@ -64,6 +78,10 @@ pub struct Arrival {
     pub received_hz: f64,
     /// Payload bytes received per second of subscription.
     pub received_bytes_per_s: f64,
+    /// From before a message was sent to its arrival, two readings of one clock, of those of `one_way_samples` that arrived
+    /// intact. Without intervals within the run, as messages that wait in one queue are not independent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_ns: Option<Latency>,
 }
 
 /// One rate that a search tried.

@@ -9,6 +9,7 @@ use crate::{log, notes};
 use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
+use tripmeter_model::channel::Flow;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
@@ -129,8 +130,8 @@ fn logging_cores(manifest: &Manifest) -> String {
 
 /// There, every topic has one publisher and one follower, and nothing is recorded.
 fn is_topic(plan: &SubExperiment) -> bool {
-    let is_recorded = plan.channel.as_ref().is_none_or(|flow| flow.offers.recorded.is_some());
-    !is_recorded && plan.publishers() == 1 && !plan.is_fan_out()
+    let is_plain = |flow: &Flow| flow.offers.recorded.is_none() && flow.publishers == 1;
+    plan.channel.as_ref().is_some_and(is_plain) && !plan.is_fan_out()
 }
 
 /// There, only calls have a rate, not round trips, and nothing is recorded.
@@ -247,7 +248,7 @@ fn columns(has_qps: bool) -> Vec<Column> {
 /// A table whose rows are numbered.
 fn numbered(columns: Vec<Column>, rows: impl Iterator<Item = Vec<Cell>>) -> Table {
     let rows = rows.zip(1..).map(|(cells, id)| (None, [vec![Cell::text(id.to_string())], cells].concat()));
-    Table { title: String::new(), columns, rows: rows.collect() }
+    Table::new(String::new(), columns, rows.collect())
 }
 
 #[cfg(test)]

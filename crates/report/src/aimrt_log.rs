@@ -26,7 +26,7 @@ pub fn blocks(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Block> {
         let rows = metrics.rows(|key| key.row.sub == index && key.figure == Figure::Call);
         let title = format!("{}, path proof: {}", sub.planned.transport, notes::proof(sub));
         let rows = rows.into_iter().map(|row| (Some(row), cells(metrics, row)));
-        Table { title, columns: columns(), rows: rows.collect() }
+        Table::new(title, columns(), rows.collect())
     });
     tables.filter(|table| !table.rows.is_empty()).map(Block::Table).collect()
 }

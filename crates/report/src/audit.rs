@@ -137,7 +137,7 @@ What would fix it:
         manifest.environment.audit_after = Some(after);
         let line = "environment: 2 failures (load, steal), 1 warning (clock-cost); tripmeter doctor explains";
         assert_eq!(note(&manifest).as_deref(), Some(line));
-        assert!(crate::all(&manifest).contains(line));
+        assert!(fixture::all(&manifest).contains(line));
     }
 
     #[test]

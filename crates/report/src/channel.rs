@@ -43,13 +43,13 @@ const NAMING: usize = 8;
 pub const LEGEND: &str = "\
 time: response = from when a message was to be sent until it came, service = from when it was sent; one way, two
 readings of one clock. publishers: of each topic. offered, achieved: messages per second of each of them, to be sent and
-sent; !: the rate was missed. Of several followers, response and service are those to the last that a message came to,
-and service to i is that to follower i, of which the first 16 have lines.
-loss: messages lost, late or damaged, of those sent; late/dup.: those that came after the loss time-out, and those that came
-more than once. CPU: user and system, in per cent of one core; switches: context switches; faults: page faults per message;
-memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. These four are of the publishing
-process in the line of response, and of the subscribing one in the line of service; of several followers, of all of them,
-and the most memory of one.
+sent; !: the rate was missed. With several followers, response and service end when the last of them has the message;
+service to i ends at follower i. The first 16 followers have lines.
+loss: messages lost, late or damaged, in per cent of the messages sent; late/dup.: messages that came after the loss
+time-out, and messages that came more than once. CPU: user and system, in per cent of one core; switches: context switches; faults: page faults per message;
+memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. The line of response has these
+four of the publishing process, the line of service of the subscribing one; with several followers, their sum, and the
+memory of the largest.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
 a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
@@ -91,7 +91,7 @@ impl Row<'_> {
         self.trials.iter().fold(Counts::default(), |sum, trial| sum + trial.counts)
     }
 
-    /// Messages of each round that did not come in time and intact, and those that were sent.
+    /// Per round: messages that did not come in time and intact, and messages sent.
     pub fn lost(&self) -> Vec<Losses> {
         self.trials().map(|trial| gone(&trial.counts)).collect()
     }
@@ -137,7 +137,7 @@ impl Row<'_> {
         [response, service].into_iter().chain((0..followers.min(SHOWN_FOLLOWERS)).map(to)).collect()
     }
 
-    /// Messages of each round that did not come to that follower in time and intact, and those that were sent.
+    /// Per round: messages that did not come to that follower in time and intact, and messages sent.
     fn lost_to(&self, follower: usize) -> Vec<Losses> {
         self.trials().filter_map(|trial| Some(gone(&trial.followers.get(follower)?.counts))).collect()
     }
@@ -229,7 +229,7 @@ pub fn to_several(planned: &SubExperiment) -> String {
     if planned.is_fan_out() { format!(" to {} followers", planned.followers) } else { String::new() }
 }
 
-/// What went wrong on the way to each of several followers, those with the most of it first.
+/// A note for each follower with lost, late, damaged, duplicated or reordered messages, worst first.
 pub fn at_followers(place: &str, trial: &ChannelTrial) -> Vec<String> {
     let is_odd = |one: &&FollowerTrial| notes::odd(&one.counts) || one.counts.lost > 0;
     let mut odd: Vec<&FollowerTrial> = trial.followers.iter().filter(is_odd).collect();
@@ -237,7 +237,10 @@ pub fn at_followers(place: &str, trial: &ChannelTrial) -> Vec<String> {
     let line = |one: &&FollowerTrial| format!("{place}, to follower {}: {}", one.follower, notes::mishaps(&one.counts));
     let mut lines: Vec<String> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
     if odd.len() > SHOWN_FOLLOWERS {
-        lines.push(format!("{place}: the same of {} more followers, less of it", odd.len() - SHOWN_FOLLOWERS));
+        lines.push(format!(
+            "{place}: {} more followers have such messages, none of which lacks more",
+            odd.len() - SHOWN_FOLLOWERS
+        ));
     }
     lines
 }
@@ -245,7 +248,7 @@ pub fn at_followers(place: &str, trial: &ChannelTrial) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{all, fixture};
+    use crate::fixture::{self, all};
     use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Manifest;
     use tripmeter_model::pace::Offers;
@@ -341,7 +344,7 @@ pub mod tests {
             "service to 0 1.100 1.000 1.500 2.000 3.000 10.000 0",
             "service to 15 17.600 16.000 24.000 32.000 48.000 160.000 1.5",
             "uds_channel at 1k, 1000 /s, to follower 19: 19 lost",
-            "uds_channel at 1k, 1000 /s: the same of 3 more followers, less of it",
+            "uds_channel at 1k, 1000 /s: 3 more followers have such messages, none of which lacks more",
         ] {
             assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }

@@ -1,10 +1,14 @@
 //! What a page shows, before anyone decides how it looks: tables of typed cells, notes and facts. Views make documents,
 //! renderers ([`crate::render`]) make text of them.
 
+use crate::merged::CHANGED;
+use crate::number::{cpp, whole_or};
 use crate::throughput::percent;
+use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
 use tripmeter_model::metric::Interval;
+use tripmeter_model::payload::display_size;
 use tripmeter_stats::losses::{self, Losses};
 use tripmeter_stats::rounds::figure_over_rounds;
 
@@ -26,6 +30,8 @@ pub enum Block {
     Pairs(Vec<(String, String)>),
     /// A paragraph.
     Text(String),
+    /// Lines that stand as they are.
+    Lines(String),
 }
 
 /// A table. Every row has a cell for each column.
@@ -37,6 +43,10 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// From top to bottom, with their address where they have one.
     pub rows: Vec<(Option<Row>, Vec<Cell>)>,
+    /// In text, a blank line stands between rows of different payloads.
+    pub has_gaps: bool,
+    /// In text, columns stand between bars, as iceperf prints them.
+    pub has_bars: bool,
 }
 
 /// A column: how its numbers are written, and what they mean.
@@ -56,8 +66,25 @@ pub struct Column {
     pub digits: Digits,
     /// What it means, in one sentence; empty if the head says it.
     pub help: &'static str,
+    /// The second number of a pair, where it is written in another way.
+    pub second: Option<(f64, Digits)>,
+    /// In text, longer words are broken before settings and what stands in brackets.
+    pub most_chars: Option<usize>,
     /// Whether cells are on the right.
     pub is_right: bool,
+    /// In text, cells are blank where the row above has the same address: they name it, or are figures of all its rows.
+    pub is_merged: bool,
+    /// When it is shown.
+    pub show: Show,
+}
+
+/// When a column is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// Always.
+    Always,
+    /// If any of its cells has something to say: a number, a share that is not 0, or words.
+    IfAny,
 }
 
 /// How numbers are written.
@@ -71,6 +98,14 @@ pub enum Digits {
     Integer,
     /// Per cent of a share.
     Percent,
+    /// Of a share, the number of events; its interval per cent.
+    Events,
+    /// Bytes in the largest unit that divides them: `1k`, `1500`.
+    Size,
+    /// Whole if it is, else with so many decimals.
+    WholeOr(u8),
+    /// So many significant digits, as C++ streams write them: `1.6e+02`.
+    Cpp(u8),
 }
 
 /// A cell. Numbers are in the unit of their figure; the column says how they are written.
@@ -122,6 +157,12 @@ pub enum Missing {
     TooFewSamples,
     /// Everything was lost.
     NothingCame,
+    /// It is in another row of the same address, or of none of them; in text the cell is blank.
+    NotOfThisRow,
+    /// There is no sample, although some were planned.
+    NoSamples,
+    /// The core-to-core latency cannot be told.
+    ProbesDiffer,
 }
 
 impl Missing {
@@ -131,6 +172,18 @@ impl Missing {
             Missing::NotMeasured => "not measured",
             Missing::TooFewSamples => "too few samples",
             Missing::NothingCame => "everything was lost",
+            Missing::NotOfThisRow => "not of this row",
+            Missing::NoSamples => "no samples",
+            Missing::ProbesDiffer => "core-to-core probes differ, or a CPU was away",
+        }
+    }
+
+    /// Stands before the dash.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Missing::NoSamples => "*",
+            Missing::ProbesDiffer => CHANGED,
+            _ => "",
         }
     }
 }
@@ -170,7 +223,11 @@ impl Column {
             divisor: 1.0,
             digits: Digits::Integer,
             help,
+            second: None,
+            most_chars: None,
             is_right: false,
+            is_merged: false,
+            show: Show::Always,
         }
     }
 
@@ -178,6 +235,24 @@ impl Column {
     pub fn numbers(id: &str, title: &str, unit: &'static str, digits: Digits, help: &'static str) -> Self {
         let divisor = if unit == "µs" { 1000.0 } else { 1.0 };
         Self { unit, divisor, digits, is_right: true, ..Self::words(id, title, help) }
+    }
+
+    /// Shown only if any of its cells has something to say.
+    #[must_use]
+    pub fn if_any(self) -> Self {
+        Self { show: Show::IfAny, ..self }
+    }
+
+    /// Blank in text where the row above has the same address.
+    #[must_use]
+    pub fn merged(self) -> Self {
+        Self { is_merged: true, ..self }
+    }
+
+    /// Broken in text where words are longer.
+    #[must_use]
+    pub fn at_most(self, chars: usize) -> Self {
+        Self { most_chars: Some(chars), ..self }
     }
 
     /// With something above it.
@@ -188,7 +263,52 @@ impl Column {
     }
 }
 
+impl Table {
+    /// A table of the columns that are to be shown.
+    pub fn new(title: String, columns: Vec<Column>, rows: Vec<(Option<Row>, Vec<Cell>)>) -> Self {
+        let is_shown = |index: usize| {
+            columns[index].show == Show::Always || rows.iter().any(|(_, cells)| cells[index].says_something())
+        };
+        let shown: Vec<bool> = (0..columns.len()).map(is_shown).collect();
+        let kept = |cells: Vec<Cell>| -> Vec<Cell> {
+            cells.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(cell, _)| cell).collect()
+        };
+        let rows = rows.into_iter().map(|(row, cells)| (row, kept(cells))).collect();
+        let columns = columns.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| column);
+        Self { title, columns: columns.collect(), rows, has_gaps: false, has_bars: false }
+    }
+
+    /// With bars between columns.
+    #[must_use]
+    pub fn with_bars(self) -> Self {
+        Self { has_bars: true, ..self }
+    }
+
+    /// With a blank line between payloads, if any of them has several rows.
+    #[must_use]
+    pub fn grouped_by_payload(mut self) -> Self {
+        let address = |row: &(Option<Row>, Vec<Cell>)| row.0;
+        let mut addresses: Vec<Row> = self.rows.iter().filter_map(address).collect();
+        addresses.dedup();
+        self.has_gaps = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
+            || self.rows.windows(2).any(|two| two[0].0.is_some() && two[0].0 == two[1].0);
+        self
+    }
+}
+
 impl Cell {
+    /// Whether a column of such cells only is worth its place.
+    fn says_something(&self) -> bool {
+        match self {
+            Cell::Number { value, .. } => *value != 0.0,
+            Cell::Share { events, .. } => *events > 0,
+            Cell::Pair(both) => both.iter().any(Cell::says_something),
+            Cell::Text(text) => !text.is_empty(),
+            Cell::Bar(_) | Cell::Missing(_) => false,
+            Cell::Ratio { .. } | Cell::Floor => true,
+        }
+    }
+
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text(text.into())
@@ -216,6 +336,55 @@ impl Cell {
         Cell::Number { value: over.median, interval, mark: "" }
     }
 
+    /// The median over the rounds of a figure, `planned` in all, with its interval over them, or within the only one.
+    pub fn of_each(each: &Each, planned: u32) -> Self {
+        match Self::over(&each.values) {
+            Cell::Number { value, interval, mark } => {
+                let unbounded = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+                let over = interval.or(Some(unbounded));
+                Cell::Number { value, interval: if planned > 1 { over } else { each.within[0] }, mark }
+            }
+            cell => cell,
+        }
+    }
+
+    /// The same of how many times the floor it is.
+    pub fn ratio_of_each(each: &Each, planned: u32) -> Self {
+        match Self::of_each(each, planned) {
+            Cell::Number { value, interval, .. } => Cell::Ratio { value, interval },
+            cell => cell,
+        }
+    }
+
+    /// The mean over rounds, as benchmarks publish it; with the interval of the median over them if there are several.
+    pub fn mean_over(values: &[f64]) -> Self {
+        match Self::over(values) {
+            Cell::Number { interval, mark, .. } => {
+                Cell::Number { value: values.iter().sum::<f64>() / values.len() as f64, interval, mark }
+            }
+            missing => missing,
+        }
+    }
+
+    /// The largest of the rounds.
+    pub fn largest(each: &Each) -> Self {
+        let value = each.values.iter().copied().reduce(f64::max);
+        value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
+    }
+
+    /// A number by itself.
+    pub fn number(value: f64) -> Self {
+        Cell::Number { value, interval: None, mark: "" }
+    }
+
+    /// Events of all rounds; with the interval of their share if there are any, or if `has_interval`.
+    pub fn events(rounds: &[Losses], has_interval: bool) -> Self {
+        let (events, of) = losses::sum(rounds);
+        let bounds = losses::interval(rounds).filter(|_| events > 0 || has_interval);
+        let ends = bounds.map(|bounds| bounds.interval.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]));
+        Cell::Share { events, of, interval: ends.map(|[low, high]| Interval { low, high }) }
+    }
+
     /// The losses of all rounds, with the interval of their share.
     pub fn lost(rounds: &[Losses]) -> Self {
         let Some(bounds) = losses::interval(rounds) else { return Cell::Missing(Missing::NotMeasured) };
@@ -239,8 +408,11 @@ impl Digits {
     pub fn write(self, value: f64) -> String {
         match self {
             Digits::Fixed(decimals) => format!("{value:.*}", decimals.into()),
-            Digits::Integer => format!("{value:.0}"),
+            Digits::Integer | Digits::Events => format!("{value:.0}"),
             Digits::Percent => percent(value),
+            Digits::Size => display_size(value as u64),
+            Digits::WholeOr(decimals) => whole_or(value, decimals.into()),
+            Digits::Cpp(digits) => cpp(value, digits.into()),
             Digits::Significant(digits) => {
                 let digits = i32::from(digits);
                 let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };

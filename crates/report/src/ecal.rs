@@ -1,21 +1,23 @@
 //! The table of eCAL's page on performance: payloads in kB against sub-experiments, in µs.
 
-use crate::interval::TOO_SMALL;
-use crate::merged::{Merged, MergedCell, mean};
+use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::merged::Merged;
 use crate::notes;
-use crate::number::kilobytes;
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use std::collections::BTreeSet;
-use std::ops::Add;
+use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Counts, Environment, Figures, Manifest};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::{Environment, Manifest};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::rounds::figure_over_rounds;
 
 /// A sub-experiment, and the number of its experiment if there are several.
-struct Column<'a> {
+struct Measured<'a> {
     sub: Merged<'a>,
+    /// In the order of the plan.
+    index: u32,
+    metrics: &'a MetricTable,
     mark: String,
 }
 
@@ -25,65 +27,118 @@ struct Column<'a> {
 /// # Source
 /// eCAL, `doc/rst/advanced/performance.rst`, and the sample `latency_rec_cb`, which prints frequency and throughput of
 /// messages that follow each other without a pause: the inverse of the mean latency.
-pub fn ecal(experiments: &[(&str, &Manifest)]) -> String {
+pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
     let several = experiments.len() > 1;
     let mark = |index: usize| if several { format!("[{}]", index + 1) } else { String::new() };
-    let all = experiments.iter().enumerate().flat_map(|(index, (_, manifest))| {
-        let subs = Merged::of(manifest).into_iter().filter(|sub| !sub.planned.added_as_floor);
-        subs.map(move |sub| Column { sub, mark: mark(index) })
+    let metrics: Vec<MetricTable> = experiments.iter().map(|(_, manifest)| MetricTable::of(manifest)).collect();
+    let all = experiments.iter().zip(&metrics).enumerate().flat_map(|(place, ((_, manifest), metrics))| {
+        let subs = (0..).zip(Merged::of(manifest)).filter(|(_, sub)| !sub.planned.added_as_floor);
+        subs.map(move |(index, sub)| Measured { sub, index, metrics, mark: mark(place) })
     });
-    let (columns, one_way): (Vec<Column>, Vec<Column>) =
+    let (columns, one_way): (Vec<Measured>, Vec<Measured>) =
         all.partition(|column| column.sub.planned.measured_as() == Pattern::PingPong);
-    let mut text: Vec<String> = platforms(experiments, mark);
-    text.extend(match columns.is_empty() {
-        true => vec!["Nothing of this table was to be measured.\n".to_owned()],
-        false => tables(&columns),
-    });
-    let mut lines: Vec<String> = columns.iter().flat_map(remarks).collect();
-    lines.extend(one_way.iter().map(|column| {
+    let mut blocks: Vec<Block> = platforms(experiments, mark).into_iter().map(Block::Lines).collect();
+    if columns.is_empty() {
+        blocks.push(Block::Text("Nothing of this table was to be measured.".to_owned()));
+    } else {
+        blocks.extend(tables(&columns).into_iter().map(Block::Table));
+        blocks.push(Block::Notes(columns.iter().map(drops).collect()));
+    }
+    let mut notes: Vec<Note> = columns.iter().flat_map(remarks).collect();
+    notes.extend(one_way.iter().map(|column| {
         let (name, pattern) = (&column.sub.planned.name, column.sub.planned.pattern);
-        column.marked(&format!("{name}: pattern {pattern}, left out here; it is in the table `all`"))
+        let text = format!("{name}: pattern {pattern}, left out here; it is in the table `all`");
+        column.note(Severity::Info, "left out", &text)
     }));
-    if !lines.is_empty() {
-        text.push(lines.join("\n") + "\n");
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
     }
     if several {
-        text.push(experiments.iter().enumerate().map(|(i, (name, _))| format!("{} {name}\n", mark(i))).collect());
+        let named = experiments.iter().enumerate().map(|(index, (name, _))| format!("{} {name}\n", mark(index)));
+        blocks.push(Block::Lines(named.collect()));
     }
     if !columns.is_empty() {
-        text.push(LEGEND.to_owned());
+        blocks.push(Block::Text(LEGEND.to_owned()));
     }
-    text.join("\n")
+    Document { blocks }
 }
 
-/// Latencies and rates of both kinds, and the count of messages.
-fn tables(columns: &[Column<'_>]) -> Vec<String> {
+/// Latencies and rates of both kinds.
+fn tables(columns: &[Measured<'_>]) -> Vec<Table> {
     let payloads: BTreeSet<u64> =
         columns.iter().flat_map(|column| column.sub.planned.payloads.iter().copied()).collect();
-    let mut text = Vec::new();
+    let mut tables = Vec::new();
     for kind in [Kind::OneWay, Kind::RttHalf] {
         if kind == Kind::OneWay && !columns.iter().any(|column| column.sub.planned.one_way) {
             continue;
         }
-        text.push(table(&format!("{}: mean [µs]", kind.heading()), columns, &payloads, |cell| kind.mean_text(cell)));
-        let rate = |cell: &MergedCell| kind.mean_ns(cell).map(|ns| rate_of(cell.payload_bytes, ns));
-        let heading = format!("{}: message frequency [1/s] and throughput [MB/s]", kind.word());
-        text.push(table(&heading, columns, &payloads, rate));
+        let mean = |column: &Measured<'_>, payload| Cell::mean_over(column.means(kind, payload));
+        let means = Column { divisor: 1e3, ..Column::numbers("mean_ns", "", "", Digits::Fixed(1), "") };
+        tables.push(table(format!("{}: mean [µs]", kind.heading()), &means, columns, &payloads, mean));
+        let rate = |column: &Measured<'_>, payload| match mean(column, payload) {
+            Cell::Number { value, .. } => {
+                let hz = 1e9 / value;
+                Cell::Pair(Box::new([hz, hz * payload as f64].map(Cell::number)))
+            }
+            missing => missing,
+        };
+        let title = format!("{}: message frequency [1/s] and throughput [MB/s]", kind.word());
+        let megabytes = Some((f64::from(1 << 20), Digits::Fixed(1)));
+        let rates = Column { second: megabytes, ..Column::numbers("hz_and_bytes_per_s", "", "", Digits::Integer, "") };
+        tables.push(table(title, &rates, columns, &payloads, rate));
     }
-    text.push(columns.iter().map(|column| column.marked(&drops(&column.sub)) + "\n").collect());
-    text
+    tables
 }
 
-impl Column<'_> {
-    /// A line about it.
-    fn marked(&self, line: &str) -> String {
-        if self.mark.is_empty() { line.to_owned() } else { format!("{} {line}", self.mark) }
+/// One row for each payload, one column like `column` for each sub-experiment.
+fn table(
+    title: String,
+    column: &Column,
+    measured: &[Measured<'_>],
+    payloads: &BTreeSet<u64>,
+    cell: impl Fn(&Measured<'_>, u64) -> Cell,
+) -> Table {
+    let payload = Column::numbers("payload_bytes", "Payload Size", "kB", Digits::WholeOr(3), "");
+    let of_sub = |one: &Measured<'_>| Column {
+        id: format!("{}{}_{}", one.mark, one.sub.planned.name, column.id),
+        title: one.heading(),
+        ..column.clone()
+    };
+    let columns = std::iter::once(Column { divisor: 1024.0, ..payload }).chain(measured.iter().map(of_sub));
+    let rows = payloads.iter().map(|&payload| {
+        let cells = measured.iter().map(|one| cell(one, payload));
+        (None, std::iter::once(Cell::number(payload as f64)).chain(cells).collect())
+    });
+    Table::new(title, columns.collect(), rows.collect())
+}
+
+impl<'a> Measured<'a> {
+    /// A note on it.
+    fn note(&self, severity: Severity, kind: &'static str, text: &str) -> Note {
+        let text = if self.mark.is_empty() { text.to_owned() } else { format!("{} {text}", self.mark) };
+        Note { severity, kind, anchor: None, text }
     }
 
     fn heading(&self) -> String {
         let (title, touch) = (title(self.sub.planned), self.sub.planned.touch);
         let mark = if self.mark.is_empty() { String::new() } else { format!("\n{}", self.mark) };
         format!("{title}\ntouch {touch}{mark}")
+    }
+
+    fn get(&self, payload_bytes: u64, figure: Figure, statistic: Statistic) -> Option<Rounds<'a>> {
+        self.metrics.get(self.metrics.only_row(self.index, payload_bytes)?, &Stream::all(), figure, statistic)
+    }
+
+    /// Of each round.
+    fn means(&self, kind: Kind, payload_bytes: u64) -> &'a [f64] {
+        self.get(payload_bytes, kind.figure(), Statistic::Mean).map_or(&[], |means| means.values)
+    }
+
+    /// Of all payloads and rounds.
+    fn count(&self, figure: Figure) -> u64 {
+        let of_payload =
+            |payload: &u64| self.get(*payload, figure, Statistic::Value).map_or(0.0, |count| count.folded());
+        self.sub.planned.payloads.iter().map(of_payload).sum::<f64>() as u64
     }
 }
 
@@ -123,35 +178,12 @@ impl Kind {
         }
     }
 
-    /// Of each round.
-    fn means(self, cell: &MergedCell) -> Vec<f64> {
-        let figure: fn(&Figures) -> f64 = |figures| figures.mean;
+    fn figure(self) -> Figure {
         match self {
-            Kind::OneWay => cell.one_way(figure),
-            Kind::RttHalf => cell.rtt_half(figure),
+            Kind::OneWay => Figure::OneWay,
+            Kind::RttHalf => Figure::RttHalf,
         }
     }
-
-    fn mean_ns(self, cell: &MergedCell) -> Option<f64> {
-        mean(&self.means(cell))
-    }
-
-    /// The mean, and of several rounds the interval of their median below it.
-    fn mean_text(self, cell: &MergedCell) -> Option<String> {
-        let (micros, means) = (|ns: f64| format!("{:.1}", ns / 1000.0), self.means(cell));
-        let text = mean(&means).map(micros)?;
-        if means.len() < 2 {
-            return Some(text);
-        }
-        let interval =
-            figure_over_rounds(&means)?.interval.map(|[low, high]| format!("{}..{}", micros(low), micros(high)));
-        Some(format!("{text}\n{}", interval.unwrap_or_else(|| TOO_SMALL.to_owned())))
-    }
-}
-
-fn rate_of(payload_bytes: u64, mean_ns: f64) -> String {
-    let per_s = 1e9 / mean_ns;
-    format!("{per_s:.0} / {:.1}", per_s * payload_bytes as f64 / f64::from(1 << 20))
 }
 
 /// The machine of each experiment, once for all that were made on the same.
@@ -184,75 +216,63 @@ fn platform(environment: &Environment) -> String {
     )
 }
 
-/// One row for each payload, one column for each sub-experiment.
-fn table(
-    heading: &str,
-    columns: &[Column<'_>],
-    payloads: &BTreeSet<u64>,
-    value: impl Fn(&MergedCell) -> Option<String>,
-) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    let names = columns.iter().map(Column::heading);
-    table.set_header(["Payload Size\n[kB]".to_owned()].into_iter().chain(names));
-    for payload in payloads {
-        let cells = columns.iter().map(|column| value(&column.sub.payload(*payload)).unwrap_or_else(|| "-".to_owned()));
-        table.add_row([kilobytes(*payload)].into_iter().chain(cells));
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    let lines: String = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
-    format!("{heading}\n\n{lines}")
-}
-
 /// Whether every message came, by count; what came late or damaged is no drop, and is told apart.
-fn drops(sub: &Merged<'_>) -> String {
-    let counts: Counts = sub.payloads().iter().map(|cell| cell.counts()).fold(Counts::default(), Add::add);
-    let word = match counts.lost {
-        0 => "zero drops".to_owned(),
-        drops => format!("{drops} DROPS"),
+fn drops(column: &Measured<'_>) -> Note {
+    let lost = column.count(Figure::Lost);
+    let (severity, word) = match lost {
+        0 => (Severity::Info, "zero drops".to_owned()),
+        drops => (Severity::Warning, format!("{drops} DROPS")),
     };
-    let mut line = format!("{word}, {} of {} messages answered in time", counts.received, counts.sent);
-    for (count, what) in [(counts.late, "late"), (counts.damaged, "damaged")] {
+    let (received, sent) = (column.count(Figure::Received), column.count(Figure::Sent));
+    let mut line = format!("{word}, {received} of {sent} messages answered in time");
+    for (figure, what) in [(Figure::Late, "late"), (Figure::Damaged, "damaged")] {
+        let count = column.count(figure);
         if count > 0 {
             line += &format!(", {count} {what}");
         }
     }
-    let SubExperiment { transport, wait, touch, .. } = sub.planned;
-    let (title, proven) = (title(sub.planned), notes::proof(sub));
-    format!("{title} ({transport}, wait {wait}, touch {touch}, path proof {proven}): {line}")
+    let SubExperiment { transport, wait, touch, .. } = column.sub.planned;
+    let (title, proven) = (title(column.sub.planned), notes::proof(&column.sub));
+    let text = format!("{title} ({transport}, wait {wait}, touch {touch}, path proof {proven}): {line}");
+    column.note(severity, "drops", &text)
 }
 
 /// What must be said of a column besides.
-fn remarks(column: &Column<'_>) -> Vec<String> {
+fn remarks(column: &Measured<'_>) -> Vec<Note> {
     let sub = &column.sub;
-    let mut lines: Vec<String> = notes::failed_proof(sub).into_iter().collect();
-    if sub.planned.is_fan_out() {
-        let (name, followers) = (&sub.planned.name, sub.planned.followers);
-        lines.push(format!(
-            "{name}: every message went to {followers} followers; rtt_half is until the last answer, and one_way to each \
-             is in the table `all`"
-        ));
-    }
-    lines.extend(notes::unfinished(sub));
-    let cells = sub.payloads();
+    let (name, followers, cells) = (&sub.planned.name, sub.planned.followers, sub.payloads());
+    let to_all = format!(
+        "{name}: every message went to {followers} followers; rtt_half is until the last answer, and one_way to each is in \
+         the table `all`"
+    );
     let short = cells.iter().filter(|cell| cell.samples() < cell.samples_planned());
-    lines.extend(short.map(|cell| {
+    let short = short.map(|cell| {
         let (done, planned) = (cell.samples(), cell.samples_planned());
         let reasons = cell.shortfalls().join("; ");
-        format!("{} at {}: {done} of {planned} samples ({reasons})", sub.planned.name, display_size(cell.payload_bytes))
-    }));
+        format!("{name} at {}: {done} of {planned} samples ({reasons})", display_size(cell.payload_bytes))
+    });
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
-    lines.extend(with_mishaps.map(|cell| notes::mishap_line(sub, cell)));
-    lines.iter().map(|line| column.marked(line)).collect()
+    let kinds: [(Severity, &'static str, Vec<String>); 5] = [
+        (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
+        (Severity::Info, "several followers", if sub.planned.is_fan_out() { vec![to_all] } else { vec![] }),
+        (Severity::Error, "failed or not run", notes::unfinished(sub)),
+        (Severity::Warning, "fewer samples than planned", short.collect()),
+        (Severity::Warning, "lost or out of order", with_mishaps.map(|cell| notes::mishap_line(sub, cell)).collect()),
+    ];
+    let note = |severity, kind| move |text: String| column.note(severity, kind, &text);
+    kinds.into_iter().flat_map(|(severity, kind, lines)| lines.into_iter().map(note(severity, kind))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{self, add, result};
+    use crate::render::{Text, json};
+    use serde_json::json;
+
+    fn written(experiments: &[(&str, &Manifest)]) -> String {
+        Text { has_intervals: true, is_unwrapped: true, ..Text::default() }.render(&ecal(experiments))
+    }
 
     #[test]
     fn columns_of_several_experiments_stand_side_by_side() {
@@ -269,7 +289,7 @@ mod tests {
         cells[1].counts.lost += 1;
         cells[1].counts.late += 2;
         result(&mut second, "iceoryx", 1, &[(1024, 500.0)]);
-        let text = ecal(&[("results/monday", &first), ("results/tuesday", &second)]);
+        let text = written(&[("results/monday", &first), ("results/tuesday", &second)]);
         let rows = |start: &str| -> Vec<String> {
             let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
             text.lines().filter(|line| line.trim_start().starts_with(start)).map(words).collect()
@@ -305,9 +325,9 @@ mod tests {
     fn each_machine_says_whose_it_is() {
         let (first, mut second) = (fixture::manifest(), fixture::manifest());
         second.environment.cpu_model = "another".to_owned();
-        let text = ecal(&[("a", &first), ("b", &second), ("c", &first)]);
+        let text = written(&[("a", &first), ("b", &second), ("c", &first)]);
         assert!(text.contains("Platform of [1], [3]\n") && text.contains("Platform of [2]\n"), "{text}");
-        assert!(ecal(&[("a", &first)]).starts_with("Platform\n"));
+        assert!(written(&[("a", &first)]).starts_with("Platform\n"));
     }
 
     #[test]
@@ -315,12 +335,28 @@ mod tests {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "load", "ecal/shm", &[1024]).pattern = Pattern::Throughput;
         result(&mut manifest, "load", 1, &[(1024, 1.0)]);
-        let text = ecal(&[("a", &manifest)]);
+        let text = written(&[("a", &manifest)]);
         assert!(text.contains("load: pattern throughput, left out here") && !text.contains("drops"), "{text}");
         add(&mut manifest, "shm", "ecal/shm", &[1024]).title = "ECAL/SHM".to_owned();
         result(&mut manifest, "shm", 1, &[(1024, 1.0)]);
-        let text = ecal(&[("a", &manifest)]);
+        let text = written(&[("a", &manifest)]);
         assert!(!text.contains("ECAL/SHM"), "{text}");
         assert_eq!(text.matches("zero drops").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn machines_get_means_in_nanoseconds_and_both_rates() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "shm", "ecal/shm", &[1024]);
+        for (round, median) in [(1, 1000.0), (2, 3000.0)] {
+            result(&mut manifest, "shm", round, &[(1024, median)]);
+        }
+        let value = json(&ecal(&[("a", &manifest)]));
+        let row = |block: usize| value["blocks"][block]["table"]["rows"][0].clone();
+        let mean = json!({ "value": 2200.0, "low": null, "high": null });
+        assert_eq!(row(1), json!({ "payload_bytes": 1024.0, "shm_mean_ns": mean }));
+        let hz = 1e9 / 2200.0;
+        assert_eq!(row(2)["shm_hz_and_bytes_per_s"], json!([hz, hz * 1024.0]));
+        assert_eq!(value["blocks"][3]["notes"][0]["kind"], "drops");
     }
 }

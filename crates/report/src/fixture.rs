@@ -1,5 +1,6 @@
 //! Manifests made by hand, for tests.
 
+use crate::render::Text;
 use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
     Cell, Counts, Figures, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
@@ -42,9 +43,6 @@ pub fn manifest() -> Manifest {
         plan,
         environment: serde_json::from_value(environment).unwrap(),
         sub_experiments: Vec::new(),
-        over_rounds: Vec::new(),
-        figures_over_rounds: Vec::new(),
-        losses: Vec::new(),
         resumptions: Vec::new(),
     }
 }
@@ -139,4 +137,10 @@ fn cell(payload_bytes: u64, median: f64) -> Cell {
 pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
     let rows = text.lines().filter(|line| line.starts_with(transport));
     rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// The table of everything as it is printed.
+pub fn all(manifest: &Manifest) -> String {
+    Text { has_intervals: true, has_help: true, is_coloured: false, is_unwrapped: true }
+        .render(&crate::all::all(manifest))
 }

@@ -1,58 +1,85 @@
 //! iceperf's own table, one for each sub-experiment.
 
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::interval::TOO_SMALL;
-use crate::merged::{Merged, MergedCell, mean};
+use crate::merged::{Merged, MergedCell};
 use crate::notes;
-use crate::number::{kilobytes, two_digits};
+use crate::number::{cpp, whole_or};
 use crate::series;
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::rounds::figure_over_rounds;
+
+/// Digits of a latency.
+const DIGITS: u8 = 2;
+const MEAN_HELP: &str = "mean of rtt_half, half of a round trip; of several rounds the mean of their means, with the \
+                         interval of their median";
 
 /// The tables of iceperf: payload and average latency of each sub-experiment; those added as floor are left out.
 ///
 /// The latency is the mean of `rtt_half`; of several rounds, the mean of their means. Lines below a table say what is
-/// missing from it or wrong with it.
+/// missing from it or wrong with it. Rendered as text that is not wrapped, it is what iceperf prints.
 ///
 /// # Source
 /// iceoryx 2.0.3, `iceoryx_examples/iceperf/iceperf_leader.cpp`, `doMeasurement`.
-pub fn iceperf(manifest: &Manifest) -> String {
-    let subs = Merged::of(manifest);
-    let tables: Vec<_> = subs.iter().filter(|sub| !sub.planned.added_as_floor).map(table).collect();
-    if tables.is_empty() { "Nothing was measured.\n".to_owned() } else { tables.join("\n") }
+pub fn iceperf(manifest: &Manifest) -> Document {
+    let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
+    let measured = (0..).zip(&subs).filter(|(_, sub)| !sub.planned.added_as_floor);
+    let mut blocks: Vec<Block> = measured.flat_map(|(index, sub)| of_sub(index, sub, &metrics)).collect();
+    if blocks.is_empty() {
+        blocks.push(Block::Text("Nothing was measured.".to_owned()));
+    }
+    Document { blocks }
 }
 
-fn table(sub: &Merged<'_>) -> String {
-    let mut lines = vec![
-        format!("****** {:^18} ********", sub.planned.title),
-        String::new(),
-        "#### Measurement Result ####".to_owned(),
-        round_trips(sub),
-        String::new(),
-        "| Payload Size [kB] | Average Latency [µs] |".to_owned(),
-        "|------------------:|---------------------:|".to_owned(),
+fn of_sub(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Block> {
+    let columns = vec![
+        Column {
+            divisor: 1024.0,
+            ..Column::numbers("payload_bytes", "Payload Size", "kB", Digits::WholeOr(3), "kB = 1024 bytes")
+        },
+        Column::numbers("mean_ns", "Average Latency", "µs", Digits::Cpp(DIGITS), MEAN_HELP),
     ];
     let cells = sub.payloads();
-    lines.extend(cells.iter().map(|cell| {
-        let latency = mean(&cell.rtt_half(|figures| figures.mean)).map_or("-".to_owned(), |ns| two_digits(ns / 1000.0));
-        let latency = format!("{}{latency}", cell.star());
-        format!("| {:>17} | {latency:>20} |", kilobytes(cell.payload_bytes))
-    }));
-    let means = |cell: &MergedCell<'_>| {
-        let over = figure_over_rounds(&cell.rtt_half(|figures| figures.mean))?;
-        let ends = over.interval.map(|ends| ends.map(|ns| two_digits(ns / 1000.0)));
-        let ends = ends.map_or(TOO_SMALL.to_owned(), |[low, high]| format!("{low}..{high}"));
-        Some(format!("{}: {ends}", kilobytes(cell.payload_bytes)))
-    };
-    if sub.rounds > 1 {
-        let intervals: Vec<String> = cells.iter().filter_map(means).collect();
-        lines.push(String::new());
-        lines.push(format!("Median over rounds at 95 % [kB: µs]: {}", intervals.join(", ")));
+    let rows: Vec<(Option<Row>, Vec<Cell>)> = cells
+        .iter()
+        .map(|cell| {
+            let row = metrics.only_row(index, cell.payload_bytes);
+            (row, vec![Cell::number(cell.payload_bytes as f64), mean(metrics, row, cell)])
+        })
+        .collect();
+    let title =
+        format!("****** {:^18} ********\n\n#### Measurement Result ####\n{}", sub.planned.title, round_trips(sub));
+    let medians = (sub.rounds > 1).then(|| medians(&rows));
+    let mut blocks = vec![Block::Table(Table::new(title, columns, rows).with_bars())];
+    blocks.extend(medians.map(Block::Lines));
+    blocks.push(Block::Notes(notes(sub, &cells)));
+    blocks
+}
+
+/// The mean over rounds.
+fn mean(metrics: &MetricTable, row: Option<Row>, cell: &MergedCell<'_>) -> Cell {
+    let means = row.and_then(|row| metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::Mean));
+    match Cell::mean_over(means.map_or(&[], |means| means.values)).marked(cell.star()) {
+        Cell::Missing(_) if !cell.star().is_empty() => Cell::Missing(Missing::NoSamples),
+        mean => mean,
     }
-    lines.push(String::new());
-    lines.extend(notes(sub, &cells));
-    lines.join("\n") + "\n"
+}
+
+/// The intervals of all payloads that have a mean, in one line.
+fn medians(rows: &[(Option<Row>, Vec<Cell>)]) -> String {
+    let of_row = |(_, cells): &(_, Vec<Cell>)| {
+        let [Cell::Number { value: bytes, .. }, Cell::Number { interval, .. }] = &cells[..] else { return None };
+        let ends = interval.filter(|Interval { low, high }| low.is_finite() && high.is_finite());
+        let micros = |ns: f64| cpp(ns / 1000.0, DIGITS.into());
+        let ends = ends.map_or(TOO_SMALL.to_owned(), |ends| format!("{}..{}", micros(ends.low), micros(ends.high)));
+        Some(format!("{}: {ends}", whole_or(bytes / 1024.0, 3)))
+    };
+    let of_rows: Vec<String> = rows.iter().filter_map(of_row).collect();
+    format!("Median over rounds at 95 % [kB: µs]: {}\n", of_rows.join(", "))
 }
 
 fn round_trips(sub: &Merged<'_>) -> String {
@@ -68,32 +95,27 @@ fn round_trips(sub: &Merged<'_>) -> String {
     }
 }
 
-fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<String> {
-    let SubExperiment { transport, wait, touch, .. } = sub.planned;
+fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
+    let SubExperiment { transport, wait, touch, followers, .. } = sub.planned;
     let proven = notes::proof(sub);
-    let mut lines = Vec::new();
-    if !cells.is_empty() {
-        let path = format!("Half of a round trip over {transport}, wait {wait}, touch {touch}; path proof: {proven}.");
-        lines.push(path);
-    }
-    lines.extend(notes::failed_proof(sub));
-    if sub.same_process() {
-        lines.push("Leader and follower were threads of one process.".to_owned());
-    }
-    if sub.planned.is_fan_out() {
-        let followers = sub.planned.followers;
-        lines.push(format!(
-            "Every message went to {followers} followers: half of the round trip until the last answer."
-        ));
-    }
-    lines.extend(notes::unfinished(sub));
-    lines.extend(shortfalls(cells));
+    let path = format!("Half of a round trip over {transport}, wait {wait}, touch {touch}; path proof: {proven}.");
+    let threads = "Leader and follower were threads of one process.".to_owned();
+    let to_all = format!("Every message went to {followers} followers: half of the round trip until the last answer.");
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
-    lines.extend(with_mishaps.map(|cell| notes::mishap_line(sub, cell)));
-    lines.extend(cells.iter().filter_map(|cell| notes::all_lost(sub, cell)));
-    lines.extend(notes::handovers(sub));
-    lines.extend(series::notes(sub));
-    lines
+    let kinds: [(Severity, &'static str, Vec<String>); 10] = [
+        (Severity::Info, "path", if cells.is_empty() { vec![] } else { vec![path] }),
+        (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
+        (Severity::Info, "one process", if sub.same_process() { vec![threads] } else { vec![] }),
+        (Severity::Info, "several followers", if sub.planned.is_fan_out() { vec![to_all] } else { vec![] }),
+        (Severity::Error, "failed or not run", notes::unfinished(sub)),
+        (Severity::Warning, "fewer samples than planned", shortfalls(cells)),
+        (Severity::Warning, "lost or out of order", with_mishaps.map(|cell| notes::mishap_line(sub, cell)).collect()),
+        (Severity::Error, "nothing came", cells.iter().filter_map(|cell| notes::all_lost(sub, cell)).collect()),
+        (Severity::Info, "core-to-core latency changed", notes::handovers(sub)),
+        (Severity::Info, "samples in their order", series::notes(sub)),
+    ];
+    let note = |severity, kind| move |text| Note { severity, kind, anchor: None, text };
+    kinds.into_iter().flat_map(|(severity, kind, lines)| lines.into_iter().map(note(severity, kind))).collect()
 }
 
 /// One line for each reason why payloads have fewer samples than planned.
@@ -118,7 +140,12 @@ fn shortfalls(cells: &[MergedCell<'_>]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::fixture::{self, add, result};
+    use crate::render::{Text, csv};
     use tripmeter_model::manifest::{Counts, Status, Verdict};
+
+    fn written(manifest: &Manifest) -> String {
+        Text { is_unwrapped: true, ..Text::default() }.render(&iceperf(manifest))
+    }
 
     #[test]
     fn tables_look_as_published() {
@@ -156,15 +183,15 @@ Half of a round trip over mq/queue, wait poll, touch none; path proof: ok.
 
 Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
 ";
-        assert_eq!(iceperf(&manifest), expected);
+        assert_eq!(written(&manifest), expected);
     }
 
     #[test]
     fn nothing_measured_is_said() {
         let mut manifest = fixture::manifest();
-        assert_eq!(iceperf(&manifest), "Nothing was measured.\n");
+        assert_eq!(written(&manifest), "Nothing was measured.\n");
         add(&mut manifest, "mq", "mq/queue", &[1024]);
-        assert!(iceperf(&manifest).ends_with("--:|\n\nNOT RUN: mq\n"));
+        assert!(written(&manifest).ends_with("--:|\n\nNOT RUN: mq\n"));
     }
 
     #[test]
@@ -174,7 +201,7 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
         add(&mut manifest, "mq", "mq/queue", &[1024]);
         result(&mut manifest, "mq", 1, &[(1024, 1000.0 / 1.1)]);
         result(&mut manifest, "mq", 2, &[(1024, 4000.0 / 1.1)]);
-        let text = iceperf(&manifest);
+        let text = written(&manifest);
         assert!(text.contains("10000 round trips for each payload in each of 2 rounds; mean over rounds.\n"), "{text}");
         let end = "|                 1 |                  2.5 |\n\nMedian over rounds at 95 % [kB: µs]: 1: n too small\n\nHalf of ";
         assert!(text.contains(end), "{text}");
@@ -189,7 +216,7 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
         earlier.counts.damaged = 1;
         cell.earlier_attempts.push(earlier);
         assert!(cell.is_damaged() && cell.counts.damaged == 0);
-        let text = iceperf(&manifest);
+        let text = written(&manifest);
         assert!(text.contains(" *1.1 |"), "{text}");
     }
 
@@ -217,8 +244,19 @@ udp at 1k: 499 lost, 1 damaged
 udp at 2k: 2 lost
 * udp at 1k: nothing came of what was sent; the exit code is 75 then (--allow-loss)
 ";
-        let text = iceperf(&manifest);
+        let text = written(&manifest);
         assert!(text.contains("|                 1 |                 *1.1 |\n"), "{text}");
         assert!(text.ends_with(expected), "{text}");
+    }
+
+    #[test]
+    fn machines_get_bytes_and_nanoseconds() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "udp", "udp/loopback", &[1500, 2048]);
+        let cell = &mut result(&mut manifest, "udp", 1, &[(1500, 1000.0), (2048, 1000.0)]).cells[1];
+        (cell.samples, cell.rtt_ns, cell.rtt_half_ns) = (0, None, None);
+        let Block::Table(table) = &iceperf(&manifest).blocks[0] else { panic!() };
+        assert_eq!(csv(table), "payload_bytes,mean_ns\n1500,1100\n2048,\n");
+        assert!(written(&manifest).contains("|                 2 |                   *- |\n"));
     }
 }

@@ -7,6 +7,7 @@
 //! | [`ecal()`] | eCAL's table: payloads against sub-experiments, of one or several experiments |
 //! | [`aimrt()`] | the columns of AimRT's channel and RPC benchmarks |
 //! | [`all()`] | one table of everything |
+//! | [`figures()`] | every figure by its address, over all rounds |
 //! | [`ab()`] | two sides that were measured in pairs |
 //! | [`audit()`] | what of a machine disturbs measuring |
 //! | [`checks()`] | an experiment against its requirements |
@@ -32,6 +33,7 @@ mod comparison;
 pub mod document;
 mod ecal;
 mod fan_out;
+mod figures;
 #[cfg(test)]
 mod fixture;
 mod grid;
@@ -62,9 +64,9 @@ pub use changes::{Change, changes};
 pub use checks::checks;
 pub use comparison::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
 pub use ecal::ecal;
+pub use figures::figures;
 pub use grid::counted;
 pub use iceperf::iceperf;
-pub use number::two_digits;
 pub use requirements::requirements;
 pub use runs_comparison::{RunsComparison, runs_comparison};
 pub use screen::screen;

@@ -169,7 +169,7 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{all, fixture};
+    use crate::fixture::{self, all};
     use tripmeter_model::channel::Used;
     use tripmeter_model::log::Lines;
     use tripmeter_model::manifest::Manifest;

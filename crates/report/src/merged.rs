@@ -1,12 +1,10 @@
 //! Sub-experiments with their rounds put together.
 
-use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
-    Cell, Counts, Figures, Manifest, ModeChange, OverHandover, PathProof, Status, SubExperimentResult, Verdict,
+    Cell, Counts, Figures, Manifest, ModeChange, PathProof, Status, SubExperimentResult, Verdict,
 };
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::handover::{change_of, over};
-use tripmeter_stats::losses::Losses;
+use tripmeter_stats::handover::change_of;
 
 /// One sub-experiment of the plan with its results, round by round.
 pub struct Merged<'a> {
@@ -53,13 +51,6 @@ impl<'a> Merged<'a> {
     pub fn payload(&self, bytes: u64) -> MergedCell<'a> {
         let cells = self.results.iter().flat_map(|result| &result.cells);
         MergedCell { payload_bytes: bytes, cells: cells.filter(|cell| cell.payload_bytes == bytes).collect() }
-    }
-
-    /// The medians of `rtt_half` at one payload in nanoseconds, by round.
-    pub fn medians_by_round(&self, bytes: u64) -> BTreeMap<u32, f64> {
-        let cells = self.results.iter().flat_map(|result| result.cells.iter().map(|cell| (result.round, cell)));
-        let of_payload = cells.filter(|(_, cell)| cell.payload_bytes == bytes);
-        of_payload.filter_map(|(round, cell)| Some((round, cell.rtt_half_ns?.median))).collect()
     }
 
     /// The rounds that did not end as they should, with their state and error; a round of which nothing is known was
@@ -111,11 +102,6 @@ impl MergedCell<'_> {
         self.cells.iter().map(|cell| cell.counts).fold(Counts::default(), |sum, counts| sum + counts)
     }
 
-    /// Messages lost in each round, of those sent.
-    pub fn lost(&self) -> Vec<Losses> {
-        self.cells.iter().map(|cell| (cell.counts.lost, cell.counts.sent)).collect()
-    }
-
     /// One figure of `rtt_half` in nanoseconds, of each round that has samples.
     pub fn rtt_half(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
         self.cells.iter().filter_map(|cell| cell.rtt_half_ns.as_ref()).map(figure).collect()
@@ -124,11 +110,6 @@ impl MergedCell<'_> {
     /// One figure of `one_way` in nanoseconds, of each round that has it.
     pub fn one_way(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
         self.cells.iter().filter_map(|cell| cell.one_way_ns.as_ref()).map(figure).collect()
-    }
-
-    /// One figure of `rtt` in nanoseconds, of each round that has samples.
-    pub fn rtt(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
-        self.cells.iter().filter_map(|cell| cell.rtt_ns.as_ref()).map(figure).collect()
     }
 }
 
@@ -146,21 +127,10 @@ impl MergedCell<'_> {
         if self.changed().is_empty() { "" } else { CHANGED }
     }
 
-    /// The median of latencies less the hand-over, in nanoseconds, of each round that has both.
-    pub fn over_handover(&self, latency: impl Fn(&OverHandover) -> Option<Figures>) -> Vec<f64> {
-        let of = |cell: &&Cell| Some(latency(&over(cell)?)?.median);
-        self.cells.iter().filter_map(of).collect()
-    }
-
     /// Attempts of all rounds that were set aside.
     pub fn set_aside(&self) -> impl Iterator<Item = &Cell> {
         self.cells.iter().flat_map(|cell| &cell.earlier_attempts)
     }
-}
-
-/// The arithmetic mean; `None` without a value.
-pub fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The largest value; `None` without a value.

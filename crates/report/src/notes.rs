@@ -6,6 +6,10 @@ use crate::number::micros;
 use tripmeter_model::manifest::{Counts, Handover, Status, Verdict};
 use tripmeter_model::payload::display_size;
 
+/// What the column of the path proof means.
+pub const PROOF_HELP: &str = "whether the operating system shows the payload going the way that the transport claims; \
+                              secured: and a peer without the right credentials was refused";
+
 /// The outcome of a proof, in a word or two.
 pub fn proof(sub: &Merged<'_>) -> &'static str {
     match sub.proof().map(|(_, proof)| (proof.verdict, proof.unauthorized_peers.is_empty())) {

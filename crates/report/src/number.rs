@@ -5,31 +5,31 @@ pub fn micros(ns: f64) -> String {
     format!("{:.3}", ns / 1000.0)
 }
 
-/// A ratio as `x 2.4`; from 100 on without a decimal.
+/// A ratio as `×2.4`; from 100 on without a decimal.
 pub fn ratio(value: f64) -> String {
-    if value < 99.95 { format!("x {value:.1}") } else { format!("x {value:.0}") }
+    if value < 99.95 { format!("×{value:.1}") } else { format!("×{value:.0}") }
 }
 
-/// Bytes in kB of 1024 bytes: whole if they are, else with three decimals.
-pub fn kilobytes(bytes: u64) -> String {
-    if bytes.is_multiple_of(1024) { (bytes / 1024).to_string() } else { format!("{:.3}", bytes as f64 / 1024.0) }
+/// Whole if it is, else with so many decimals.
+pub fn whole_or(value: f64, decimals: usize) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.decimals$}") }
 }
 
-/// A number with two significant digits, as C++ streams write it after `std::setprecision(2)`: `0.73`, `13`, `1.6e+02`.
+/// A number with so many significant digits, 1 or more, as C++ streams write it after `std::setprecision(2)`: `0.73`,
+/// `13`, `1.6e+02`.
 ///
 /// # Source
 /// `%.2g` of C (ISO C11, 7.21.6.1), which C++ streams use unless told otherwise.
-pub fn two_digits(value: f64) -> String {
-    const DIGITS: i32 = 2;
+pub fn cpp(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return value.to_string().to_lowercase();
     }
     // The exponent is that of the rounded number: 99.6 counts as 1.0e2.
-    let scientific = format!("{value:.*e}", DIGITS as usize - 1);
+    let scientific = format!("{value:.*e}", digits as usize - 1);
     let (mantissa, exponent) = scientific.split_once('e').expect("Rust's scientific form has an 'e'");
     let exponent: i32 = exponent.parse().expect("Rust's scientific form ends with a whole number");
-    if (-4..DIGITS).contains(&exponent) {
-        return without_trailing_zeros(&format!("{value:.*}", (DIGITS - 1 - exponent) as usize));
+    if (-4..digits).contains(&exponent) {
+        return without_trailing_zeros(&format!("{value:.*}", (digits - 1 - exponent) as usize));
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{}e{sign}{:02}", without_trailing_zeros(mantissa), exponent.abs())
@@ -63,7 +63,7 @@ mod tests {
             (1200.0, "1.2e+03"),
         ];
         for (value, text) in published {
-            assert_eq!(two_digits(value), text);
+            assert_eq!(cpp(value, 2), text);
         }
     }
 
@@ -109,19 +109,19 @@ mod tests {
             (f64::NAN, "nan"),
         ];
         for (value, text) in golden {
-            assert_eq!(two_digits(value), text, "{value:?}");
+            assert_eq!(cpp(value, 2), text, "{value:?}");
         }
     }
 
     #[test]
     fn kilobytes_are_whole_where_they_can_be() {
-        let texts = [16, 1024, 1500, 4 << 20].map(kilobytes);
+        let texts = [16_u32, 1024, 1500, 4 << 20].map(|bytes| whole_or(f64::from(bytes) / 1024.0, 3));
         assert_eq!(texts, ["0.016", "1", "1.465", "4096"]);
     }
 
     #[test]
     fn microseconds_and_ratios_keep_their_decimals() {
         assert_eq!([214.4, 12_345.6, 0.0].map(micros), ["0.214", "12.346", "0.000"]);
-        assert_eq!([1.0, 2.44, 99.94, 99.96, 5000.4].map(ratio), ["x 1.0", "x 2.4", "x 99.9", "x 100", "x 5000"]);
+        assert_eq!([1.0, 2.44, 99.94, 99.96, 5000.4].map(ratio), ["×1.0", "×2.4", "×99.9", "×100", "×5000"]);
     }
 }

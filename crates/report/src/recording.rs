@@ -42,9 +42,9 @@ pub const LEGEND: &str = "\
 time: response = from when a message was to be sent, as recorded, until it came; service = from when it was sent; one way,
 two readings of one clock. offered, achieved: messages per second from the first of a topic to its last, as recorded times
 the speed, and as sent; -: all messages of a topic are of one instant; !: the rate was missed; (all): mean of the topics.
-Of several followers, response and service are those to the last that a message came to, and service to i is that to
-follower i, of which the first 16 have lines.
-loss: messages lost, late or damaged, of those sent. Sizes are as sent. What the processes used is in manifest.json.
+With several followers, response and service end when the last of them has the message; service to i ends at follower i.
+The first 16 followers have lines.
+loss: messages lost, late or damaged, in per cent of the messages sent. Sizes are as sent. What the processes used is in manifest.json.
 below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
 a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
@@ -339,9 +339,9 @@ fn slowness(topic: &TopicTrial) -> f64 {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::all;
     use crate::channel::tests::measured;
-    use crate::{fixture, rpc};
+    use crate::fixture::{self, all};
+    use crate::rpc;
     use tripmeter_model::manifest::Manifest;
     use tripmeter_model::pace::Recorded;
 

@@ -1,9 +1,12 @@
 //! Text, Markdown, CSV and JSON of a document.
 
-use crate::document::{Block, Cell, Column, Document, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::interval::TOO_SMALL;
 use crate::number::ratio;
+use crate::throughput::percent;
 use comfy_table::{CellAlignment, LineStyle, presets};
 use serde_json::{Map, Value, json};
+use tripmeter_analysis::Row;
 use tripmeter_model::metric::Interval;
 
 /// Columns of a line, which bars fill as far as there is room.
@@ -20,6 +23,8 @@ pub struct Text {
     pub has_help: bool,
     /// Escape sequences colour marks and grave notes.
     pub is_coloured: bool,
+    /// Notes and paragraphs stand in lines as long as they are.
+    pub is_unwrapped: bool,
 }
 
 impl Text {
@@ -29,18 +34,29 @@ impl Text {
             Block::Table(table) => self.table(table),
             Block::Notes(notes) => notes.iter().map(|note| self.note(note)).collect(),
             Block::Pairs(pairs) => pairs_text(pairs),
-            Block::Text(text) => wrapped(text.trim_end()) + "\n",
+            Block::Text(text) => text.lines().map(|line| self.wrapped(line) + "\n").collect(),
+            Block::Lines(lines) => lines.clone(),
         });
         blocks.filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
     fn note(self, note: &Note) -> String {
-        let text = wrapped(&note.text);
+        let text = self.wrapped(&note.text);
         match note.severity {
             Severity::Error if self.is_coloured => format!("\x1b[31m{text}\x1b[0m\n"),
             Severity::Warning if self.is_coloured => format!("\x1b[33m{text}\x1b[0m\n"),
             _ => text + "\n",
         }
+    }
+
+    /// In lines of at most [`COLUMNS`], as far as there are blanks.
+    fn wrapped(self, text: &str) -> String {
+        if self.is_unwrapped {
+            return text.to_owned();
+        }
+        let options = textwrap::Options::new(COLUMNS).subsequent_indent("  ").break_words(false);
+        // Names are not broken at their hyphens.
+        textwrap::fill(text, options.word_splitter(textwrap::WordSplitter::NoHyphenation))
     }
 
     fn table(self, table: &Table) -> String {
@@ -52,18 +68,29 @@ impl Text {
         }
         if self.has_help {
             text += "\n";
-            text.extend(helps(&table.columns).map(|(title, help)| wrapped(&format!("{title}: {help}")) + "\n"));
+            text.extend(helps(&table.columns).map(|(title, help)| self.wrapped(&format!("{title}: {help}")) + "\n"));
         }
         text
     }
 
     /// The lines of a table with bars of at most so many columns.
     fn lines(self, table: &Table, bar: usize) -> Vec<String> {
+        if table.has_bars {
+            return self.barred(table);
+        }
         let mut drawn = comfy_table::Table::new();
         drawn.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
         drawn.set_header(heads(&table.columns));
-        for (_, cells) in &table.rows {
-            drawn.add_row(table.columns.iter().zip(cells).map(|(column, cell)| self.cell(column, cell, bar)));
+        let mut above: Option<Row> = None;
+        for (row, cells) in &table.rows {
+            let is_same = row.is_some() && *row == above;
+            if table.has_gaps && row.zip(above).is_some_and(|(row, above)| row.payload_bytes != above.payload_bytes) {
+                drawn.add_row(vec![""; table.columns.len()]);
+            }
+            drawn.add_row(table.columns.iter().zip(cells).map(|(column, cell)| {
+                if is_same && column.is_merged { String::new() } else { self.cell(column, cell, bar) }
+            }));
+            above = *row;
         }
         for (drawn, column) in drawn.column_iter_mut().zip(&table.columns) {
             drawn.set_padding((0, 0));
@@ -74,15 +101,51 @@ impl Text {
         drawn.lines().collect()
     }
 
+    /// The lines of a table with bars between its columns, which are as wide as their widest cell.
+    fn barred(self, table: &Table) -> Vec<String> {
+        let unit = |column: &Column| if column.unit.is_empty() { String::new() } else { format!(" [{}]", column.unit) };
+        let head = |column: &Column| format!("{}{}", column.title, unit(column));
+        let cells = |(_, cells): &(_, Vec<Cell>)| -> Vec<String> {
+            table.columns.iter().zip(cells).map(|(column, cell)| self.cell(column, cell, 0)).collect()
+        };
+        let mut lines: Vec<Vec<String>> = vec![table.columns.iter().map(head).collect()];
+        lines.extend(table.rows.iter().map(cells));
+        let width = |index: usize| lines.iter().map(|line| line[index].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+        let columns = || table.columns.iter().zip(&widths);
+        let line = |cells: &Vec<String>| -> String {
+            let padded = cells.iter().zip(columns()).map(|(cell, (column, &width))| {
+                if column.is_right { format!(" {cell:>width$} |") } else { format!(" {cell:<width$} |") }
+            });
+            std::iter::once("|".to_owned()).chain(padded).collect()
+        };
+        let rule = columns().map(|(column, width)| {
+            let (dashes, end) = if column.is_right { (width + 1, ":") } else { (width + 2, "") };
+            format!("{}{end}|", "-".repeat(dashes))
+        });
+        let rule = format!("|{}", rule.collect::<String>());
+        let mut lines: Vec<String> = lines.iter().map(line).collect();
+        lines.insert(1, rule);
+        lines
+    }
+
     fn cell(self, column: &Column, cell: &Cell, bar: usize) -> String {
+        match (cell, column.most_chars) {
+            (Cell::Missing(Missing::TooFewSamples), _) if !self.has_intervals => return "-".to_owned(),
+            (Cell::Text(text), Some(most)) => return broken(text, most),
+            _ => {}
+        }
         let (number, interval) = texts(column, cell, bar);
         interval.filter(|_| self.has_intervals).map_or(number.clone(), |interval| format!("{number}\n{interval}"))
     }
 }
 
-/// In lines of at most [`COLUMNS`], as far as there are blanks.
-fn wrapped(text: &str) -> String {
-    textwrap::fill(text, textwrap::Options::new(COLUMNS).subsequent_indent("  ").break_words(false))
+/// Words of more than so many characters, broken before settings and what stands in brackets.
+fn broken(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.replace('?', "\n?").replace('&', "\n&").replace(" (", "\n(")
 }
 
 /// The heads: groups above, then titles, then units where any column of the table has one.
@@ -118,7 +181,7 @@ fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
         if interval.low.is_finite() && interval.high.is_finite() {
             format!("{}..{}", write(interval.low), write(interval.high))
         } else {
-            "n too small".to_owned()
+            TOO_SMALL.to_owned()
         }
     };
     match cell {
@@ -126,24 +189,35 @@ fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
             let interval = interval.as_ref().map(|interval| ends(interval, &number));
             (format!("{mark}{}", number(*value)), interval)
         }
+        Cell::Share { events, interval, .. } if column.digits == Digits::Events => {
+            (events.to_string(), interval.as_ref().map(|interval| ends(interval, &percent)))
+        }
         Cell::Share { events, of, interval } => {
             let interval = interval.as_ref().map(|interval| ends(interval, &number));
             (number(*events as f64 / (*of).max(1) as f64), interval)
         }
         Cell::Pair(both) => {
-            let [first, second] = both.each_ref().map(|cell| {
+            let one = |column: &Column, cell| {
                 let (number, interval) = texts(column, cell, bar);
                 interval.map_or(number.clone(), |interval| format!("{number} ({interval})"))
-            });
-            (format!("{first}/{second}"), None)
+            };
+            let [first, second] = &**both;
+            let text = match column.second {
+                None => format!("{}/{}", one(column, first), one(column, second)),
+                Some((divisor, digits)) => {
+                    let other = Column { divisor, digits, ..column.clone() };
+                    format!("{} / {}", one(column, first), one(&other, second))
+                }
+            };
+            (text, None)
         }
-        Cell::Ratio { value, interval } => {
-            (ratio(*value).replace("x ", "×"), interval.as_ref().map(|interval| ends(interval, &ratio)))
-        }
+        Cell::Ratio { value, interval } => (ratio(*value), interval.as_ref().map(|interval| ends(interval, &ratio))),
         Cell::Floor => ("floor".to_owned(), None),
         Cell::Bar(share) => ("▇".repeat((share.clamp(0.0, 1.0) * bar as f64).round() as usize), None),
         Cell::Text(text) => (text.clone(), None),
-        Cell::Missing(_) => ("-".to_owned(), None),
+        Cell::Missing(Missing::NotOfThisRow) => (String::new(), None),
+        Cell::Missing(Missing::TooFewSamples) => (TOO_SMALL.to_owned(), None),
+        Cell::Missing(missing) => (format!("{}-", missing.mark()), None),
     }
 }
 
@@ -164,6 +238,7 @@ pub fn markdown(document: &Document) -> String {
             Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
             Block::Pairs(pairs) => text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n"))),
             Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
+            Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
         }
     }
     text
@@ -183,32 +258,39 @@ fn markdown_table(table: &Table) -> String {
     for (_, cells) in &table.rows {
         let cells = table.columns.iter().zip(cells).map(|(column, cell)| {
             let (number, interval) = texts(column, cell, BAR_COLUMNS);
-            escaped(&interval.map_or(number.clone(), |interval| format!("{number} ({interval})")))
+            let unit = if column.digits == Digits::Events { " %" } else { "" };
+            escaped(&interval.map_or(number.clone(), |interval| format!("{number} ({interval}{unit})")))
         });
         text += &line(cells.collect());
     }
     text
 }
 
-/// CSV of a table: numbers in the units of their figures, with their intervals in columns of their own where any has one.
+/// CSV of a table: numbers in the units of their figures. Intervals, and what shares are of, have columns of their own
+/// where there are any.
 pub fn csv(table: &Table) -> String {
-    let has_interval: Vec<bool> = (0..table.columns.len())
-        .map(|index| table.rows.iter().any(|(_, cells)| interval_of(&cells[index]).is_some()))
-        .collect();
+    let has = |is: fn(&Cell) -> bool| -> Vec<bool> {
+        (0..table.columns.len()).map(|index| table.rows.iter().any(|(_, cells)| is(&cells[index]))).collect()
+    };
+    let has_share = has(|cell| matches!(cell, Cell::Share { .. }));
+    let has_interval = has(|cell| interval_of(cell).is_some());
+    let kinds = || has_share.iter().copied().zip(has_interval.iter().copied());
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let heads = table.columns.iter().zip(&has_interval).flat_map(|(column, has_interval)| {
+    let heads = table.columns.iter().zip(kinds()).flat_map(|(column, (has_share, has_interval))| {
+        let of = has_share.then(|| format!("{}_of", column.id));
         let ends = has_interval.then(|| [format!("{}_low", column.id), format!("{}_high", column.id)]);
-        std::iter::once(column.id.clone()).chain(ends.into_iter().flatten())
+        std::iter::once(column.id.clone()).chain(of).chain(ends.into_iter().flatten())
     });
     // Writing to memory does not fail.
     let _ = writer.write_record(heads);
     for (_, cells) in &table.rows {
-        let fields = cells.iter().zip(&has_interval).flat_map(|(cell, has_interval)| {
+        let fields = cells.iter().zip(kinds()).flat_map(|(cell, (has_share, has_interval))| {
             let end = |end: Option<f64>| end.filter(|end| end.is_finite()).map_or(String::new(), |end| end.to_string());
             let interval = interval_of(cell);
+            let of = has_share.then(|| if let Cell::Share { of, .. } = cell { of.to_string() } else { String::new() });
             let ends = has_interval
                 .then(|| [end(interval.map(|interval| interval.low)), end(interval.map(|interval| interval.high))]);
-            std::iter::once(plain(cell)).chain(ends.into_iter().flatten())
+            std::iter::once(plain(cell)).chain(of).chain(ends.into_iter().flatten())
         });
         let _ = writer.write_record(fields);
     }
@@ -226,7 +308,7 @@ fn interval_of(cell: &Cell) -> Option<Interval> {
 fn plain(cell: &Cell) -> String {
     match cell {
         Cell::Number { value, .. } | Cell::Ratio { value, .. } | Cell::Bar(value) => value.to_string(),
-        Cell::Share { events, of, .. } => (*events as f64 / (*of).max(1) as f64).to_string(),
+        Cell::Share { events, .. } => events.to_string(),
         Cell::Pair(both) => both.each_ref().map(plain).join("/"),
         Cell::Floor => "1".to_owned(),
         Cell::Text(text) => text.clone(),
@@ -243,7 +325,7 @@ pub fn json(document: &Document) -> Value {
             let pairs: Map<String, Value> = pairs.iter().map(|(word, value)| (word.clone(), json!(value))).collect();
             json!({ "facts": pairs })
         }
-        Block::Text(text) => json!({ "text": text }),
+        Block::Text(text) | Block::Lines(text) => json!({ "text": text }),
     };
     json!({ "blocks": document.blocks.iter().map(block).collect::<Vec<_>>() })
 }
@@ -318,7 +400,7 @@ mod tests {
         let rows = vec![(None, first), (None, second)];
         let note =
             Note { severity: Severity::Error, kind: "proof", anchor: None, text: "PATH PROOF FAILED: x".to_owned() };
-        let table = Table { title: "Times".to_owned(), columns, rows };
+        let table = Table::new("Times".to_owned(), columns, rows);
         let pairs = vec![("results".to_owned(), "results/1".to_owned()), ("n".to_owned(), "3".to_owned())];
         Document { blocks: vec![Block::Table(table), Block::Notes(vec![note]), Block::Pairs(pairs)] }
     }
@@ -340,7 +422,8 @@ results  results/1
 n        3
 ";
         assert_eq!(Text::default().render(&document()), expected);
-        let text = Text { has_intervals: true, has_help: true, is_coloured: true }.render(&document());
+        let text = Text { has_intervals: true, has_help: true, is_coloured: true, is_unwrapped: false };
+        let text = text.render(&document());
         assert!(text.contains("0.060..0.070") && text.contains("n too small"), "{text}");
         assert!(text.contains("\n\np50: what it is\np99: what it is\nfloor: how many times the floor\n"), "{text}");
         assert!(text.contains("\x1b[31mPATH PROOF FAILED: x\x1b[0m"), "{text}");

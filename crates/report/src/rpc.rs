@@ -43,7 +43,8 @@ const NAMING: usize = WORDS[1];
 /// What the columns mean.
 pub const LEGEND: &str = "\
 rtt: whole round trips of calls that succeeded, not halved; response = from when a call was to be made, service = from
-when it was made; in mode bench each is made when the one before has ended, and there is no response time. offered,
+when it was made; in mode bench each is made when the one before has ended, and there is no response time. one_way, where
+it was asked for: from when a call was made until the request had come to the server, two readings of one clock. offered,
 achieved: calls per second of each client, to be made and made; !: the rate was missed. QPS: calls that succeeded, per
 second, of all clients. timed out: not answered in time; failed: ended by an error, or damaged. CPU: user and system, in
 per cent of one core; switches: context switches; faults: page faults per call; memory: the most that was resident, our
@@ -103,7 +104,7 @@ impl Row<'_> {
         self.trials.first().map_or(OfferedLoad::Closed, |trial| trial.load())
     }
 
-    fn lines(&self) -> [[String; HEADER.len()]; 2] {
+    fn lines(&self) -> Vec<[String; HEADER.len()]> {
         let planned = self.sub.planned;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
         let is_bad =
@@ -132,12 +133,13 @@ impl Row<'_> {
         };
         let service =
             |used| self.line("service", |trial| trial.service_rtt_ns, |trial| trial.service_rtt_within_run_ns, used);
+        let one_way = |used| {
+            let time = if self.has_one_way() { "one_way" } else { "" };
+            self.line(time, |trial| trial.one_way_ns, |trial| trial.one_way_within_run_ns, used)
+        };
         match self.mode() {
-            Mode::Bench => {
-                // The second line is of the server only: there is one kind of round trips.
-                let server = self.line("", |_| None, |_| None, |trial| trial.server);
-                [named(service(|trial| Some(trial.client))), server]
-            }
+            // There is one kind of round trips: the second line is of the server, and of the requests' way to it.
+            Mode::Bench => vec![named(service(|trial| Some(trial.client))), one_way(|trial| trial.server)],
             Mode::FixedFreq => {
                 let response = self.line(
                     "response",
@@ -145,9 +147,17 @@ impl Row<'_> {
                     |trial| trial.response_rtt_within_run_ns,
                     |trial| Some(trial.client),
                 );
-                [named(response), service(|trial| trial.server)]
+                let mut lines = vec![named(response), service(|trial| trial.server)];
+                if self.has_one_way() {
+                    lines.push(one_way(|_| None));
+                }
+                lines
             }
         }
+    }
+
+    fn has_one_way(&self) -> bool {
+        self.trials().any(|trial| trial.one_way_ns.is_some())
     }
 
     fn line(
@@ -191,6 +201,11 @@ impl Row<'_> {
                 ));
             }
         }
+        let missing: u64 = self.trials().map(|trial| trial.one_way_missing).sum();
+        if missing > 0 {
+            let succeeded = self.counts().succeeded;
+            lines.push(format!("{place}: {missing} of {succeeded} calls that succeeded have no latency one way"));
+        }
         let CallCounts { timed_out, failed, late, duplicated, .. } = self.counts();
         let kinds = [
             (timed_out, "timed out"),
@@ -209,7 +224,7 @@ impl Row<'_> {
 
 /// The table itself.
 pub fn table(rows: &[Row<'_>]) -> String {
-    let lines = |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: 0, lines: row.lines().to_vec() };
+    let lines = |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: 0, lines: row.lines() };
     lines::draw(HEADER, &WORDS, &rows.iter().map(lines).collect::<Vec<_>>())
 }
 
@@ -221,7 +236,7 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{all, fixture};
+    use crate::fixture::{self, all};
     use tripmeter_model::Pattern;
     use tripmeter_model::manifest::Manifest;
     use tripmeter_model::pace::Offers;
@@ -260,6 +275,9 @@ pub mod tests {
             response_rtt_within_run_ns: None,
             service_rtt_within_run_ns: None,
             lateness_within_run_ns: None,
+            one_way_ns: None,
+            one_way_within_run_ns: None,
+            one_way_missing: 0,
             clients: Vec::new(),
             topics: Vec::new(),
             duration_ns: 1_000_000_000,
@@ -315,6 +333,24 @@ pub mod tests {
         assert!(text.contains(crate::throughput::BURSTS_LEGEND), "{text}");
         manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap().burst = None;
         assert!(!all(&manifest).contains(crate::throughput::BURSTS_LEGEND));
+    }
+
+    #[test]
+    fn one_way_has_a_line_where_it_was_measured() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        for result in &mut manifest.sub_experiments {
+            let trial = &mut result.cells[0].rpc[0];
+            (trial.one_way_ns, trial.one_way_missing) = (Some(latency(4.0)), 3);
+        }
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        let one_way = "one_way 4.400 4.000 6.000 8.000 12.000 40.000";
+        assert!(lines.contains(&format!("{one_way} 1.2 4002 0.025 9.0")), "{text}");
+        assert!(lines.contains(&format!("{one_way} - - - -")), "{text}");
+        let missing = "fixed at 1k, 1000 /s: 3 of 1000 calls that succeeded have no latency one way";
+        assert!(lines.contains(&missing.to_owned()), "{text}");
     }
 
     #[test]

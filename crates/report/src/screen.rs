@@ -31,18 +31,26 @@ struct View {
     figure: fn(OfferedLoad) -> Figure,
 }
 
-const LATENCIES: [View; 6] = [
+const LATENCIES: [View; 9] = [
     View { pattern: Pattern::PingPong, what: "half a round trip", figure: |_| Figure::RttHalf },
     View { pattern: Pattern::PingPong, what: "round trip, since due", figure: |_| Figure::ResponseRtt },
     View { pattern: Pattern::PingPong, what: "round trip, since sent", figure: |_| Figure::ServiceRtt },
+    View { pattern: Pattern::PingPong, what: "one way, since sent", figure: of_paced_requests },
     View { pattern: Pattern::Channel, what: "one way, since due", figure: |_| Figure::Response },
     View { pattern: Pattern::Rpc, what: "calls", figure: of_calls },
+    View { pattern: Pattern::Rpc, what: "one way, since sent", figure: |_| Figure::OneWay },
+    View { pattern: Pattern::Throughput, what: "one way, since sent", figure: |_| Figure::OneWay },
     View { pattern: Pattern::Log, what: "calls of loggers", figure: |_| Figure::Call },
 ];
 
 /// At a rate, a call is late from when it was due.
 fn of_calls(load: OfferedLoad) -> Figure {
     if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
+}
+
+/// Of plain round trips, one way is in the table of all.
+fn of_paced_requests(load: OfferedLoad) -> Figure {
+    if load == OfferedLoad::Closed { Figure::ResponseRtt } else { Figure::OneWay }
 }
 
 /// A table for each pattern, then path proofs, then what is to be said, one line for each kind; `all_notes` says all.
@@ -157,7 +165,7 @@ impl<'a> Page<'a> {
         {
             title += &format!(", {}", load_text(load));
         }
-        Some(Table { title, columns, rows: rows.collect() })
+        Some(Table::new(title, columns, rows.collect()))
     }
 
     /// Median and 99th percentile.
@@ -206,7 +214,7 @@ impl<'a> Page<'a> {
             }
             (None, cells)
         });
-        Some(Table { title: self.title(Pattern::Throughput, payloads.len(), count), columns, rows: rows.collect() })
+        Some(Table::new(self.title(Pattern::Throughput, payloads.len(), count), columns, rows.collect()))
     }
 
     fn load(&self, line: Line) -> OfferedLoad {
@@ -327,7 +335,7 @@ impl<'a> Page<'a> {
     fn notes(&self) -> Vec<Note> {
         let (manifest, subs) = (self.manifest, self.subs);
         let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
-        let kinds: [(Severity, &'static str, Vec<String>); 9] = [
+        let kinds: [(Severity, &'static str, Vec<String>); 10] = [
             (Severity::Error, "failed or not run", notes::outcomes(subs.iter())),
             (Severity::Error, "nothing came", cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell)).collect()),
             (Severity::Warning, "lost or out of order", self.mishaps()),
@@ -343,6 +351,7 @@ impl<'a> Page<'a> {
                     .collect(),
             ),
             (Severity::Warning, "trials", self.of_trials()),
+            (Severity::Info, "timed one way", throughput::timed(&throughput::rows(subs))),
             (Severity::Info, "core-to-core latency changed", subs.iter().flat_map(notes::handovers).collect()),
             (Severity::Info, "samples in their order", subs.iter().flat_map(series::notes).collect()),
             (
@@ -513,14 +522,16 @@ uds at 64k: 2 lost
         result(&mut manifest, "plain", 1, &[(1024, 1000.0)]);
         rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
+        let trial = &mut manifest.sub_experiments[1].cells[0].rpc[0];
+        trial.one_way_ns = trial.service_rtt_ns;
         let text = text(&manifest);
         let titles: Vec<&str> = text.lines().filter(|line| line.starts_with("pingpong")).collect();
-        assert_eq!(titles, ["pingpong", "pingpong, 1000 /s", "pingpong, 1000 /s"], "{text}");
-        for what in ["half a round trip", "round trip, since due", "round trip, since sent"] {
+        assert_eq!(titles, ["pingpong", "pingpong, 1000 /s", "pingpong, 1000 /s", "pingpong, 1000 /s"], "{text}");
+        for what in ["half a round trip", "round trip, since due", "round trip, since sent", "one way, since sent"] {
             assert_eq!(text.matches(what).count(), 1, "{text}");
         }
-        assert_eq!(text.matches("uds/stream").count(), 3, "{text}");
-        let all = crate::all::all(&manifest);
+        assert_eq!(text.matches("uds/stream").count(), 4, "{text}");
+        let all = fixture::all(&manifest);
         let captions: Vec<&str> = all.lines().filter(|line| line.starts_with("All transports")).collect();
         assert_eq!(captions, ["All transports, pattern pingpong", "All transports, pattern pingpong, at a rate"]);
     }

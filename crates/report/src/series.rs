@@ -195,8 +195,10 @@ fn correlation(series: &Series) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::fixture::all;
     use crate::fixture::{self, add, result};
-    use crate::{all, iceperf, log, recording, rpc};
+    use crate::render::Text;
+    use crate::{iceperf, log, recording, rpc};
     use tripmeter_model::rpc::{ClientSeries, Mode};
     use tripmeter_model::series::{Correlation, Modes, Series, Trend, WarmUp};
 
@@ -227,7 +229,8 @@ mod tests {
                     1.200 -> 1.000 µs, p99 9.000 -> 2.000 µs; autocorrelated: 10000 samples are worth 400, so intervals \
                     within the run should be 5.0 times as wide\n";
         assert!(all(&manifest).contains(line), "{}", all(&manifest));
-        assert!(iceperf(&manifest).contains(line), "{}", iceperf(&manifest));
+        let text = Text { is_unwrapped: true, ..Text::default() }.render(&iceperf(&manifest));
+        assert!(text.contains(line), "{text}");
         manifest.plan.rounds = 2;
         let steady = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
         result(&mut manifest, "mq", 2, &[(1024, 1000.0)]).cells[0].series = Some(steady);

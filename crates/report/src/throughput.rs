@@ -1,11 +1,13 @@
 //! The table of pattern `throughput`: what was offered, and what arrived of it.
 
 use crate::interval::{self, TOO_SMALL};
+use crate::lines::latency_columns;
 use crate::merged::{Merged, MergedCell};
 use crate::notes::{self, proof};
 use crate::trips::DAMAGED_HEADER;
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use tripmeter_model::Pattern;
+use tripmeter_model::channel::Latency;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::throughput::{Arrival, Trial};
@@ -26,13 +28,19 @@ const HEADER: [&str; 12] = [
     "path\nproof",
 ];
 
+/// Where columns are inserted: behind the loss.
+const ONE_WAY_PLACE: usize = 9;
+/// The columns where messages were timed one way.
+const ONE_WAY_HEADER: [&str; 3] = ["one_way\np50 [µs]", "one_way\np99 [µs]", "one_way\nmax [µs]"];
+
 /// What the columns mean.
 pub const LEGEND: &str = "\
 received: intact messages that arrived, counted by their numbers, per second from the first sending until the last
 arrival: the throughput. MB = 1000000 bytes of payload. loss: messages lost or damaged, of those sent.
 published: messages sent per second, which is no throughput. refused: how often the transport was full (back-pressure).
 offered: max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss than that;
-n per t = bursts of n messages, t from the begin of one to the begin of the next.
+n per t = bursts of n messages, t from the begin of one to the begin of the next. one_way, where it was asked for: from before
+a message was sent to its arrival, two readings of one clock, of messages that arrived.
 below figures: intervals at 95 %; of rates over rounds (n too small = fewer than 6; one round has none); of the loss from
 the least to the most of a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
 ";
@@ -107,6 +115,17 @@ impl Row<'_> {
         share(&self.arrivals().map(of_round).collect::<Vec<_>>())
     }
 
+    /// Median, 99th percentile and maximum of all rounds.
+    fn one_way(&self) -> [String; 3] {
+        let latencies: Vec<Latency> = self.arrivals().filter_map(|arrival| arrival.one_way_ns).collect();
+        let [_, p50, _, p99, _, max] = latency_columns(&latencies, self.sub.rounds, None);
+        [p50, p99, max]
+    }
+
+    fn has_one_way(&self) -> bool {
+        self.trials.iter().any(|trial| trial.one_way_samples.is_some())
+    }
+
     fn is_cut_short(&self) -> bool {
         self.trials.iter().any(|trial| trial.cut_short.is_some())
     }
@@ -148,9 +167,12 @@ pub fn table(rows: &[Row<'_>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
     let mut header = HEADER.to_vec();
-    let damaged = has_damage(rows);
+    let (damaged, one_way) = (has_damage(rows), rows.iter().any(Row::has_one_way));
+    if one_way {
+        header.splice(ONE_WAY_PLACE..ONE_WAY_PLACE, ONE_WAY_HEADER);
+    }
     if damaged {
-        header.insert(HEADER.len() - 1, DAMAGED_HEADER);
+        header.insert(header.len() - 1, DAMAGED_HEADER);
     }
     let width = header.len();
     table.set_header(header);
@@ -161,8 +183,11 @@ pub fn table(rows: &[Row<'_>]) -> String {
         }
         last_payload = Some(row.payload_bytes);
         let mut columns = row.columns();
+        if one_way {
+            columns.splice(ONE_WAY_PLACE..ONE_WAY_PLACE, row.one_way());
+        }
         if damaged {
-            columns.insert(HEADER.len() - 1, row.damaged().to_string());
+            columns.insert(columns.len() - 1, row.damaged().to_string());
         }
         table.add_row(columns);
     }
@@ -191,6 +216,7 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
             }
         }
     }
+    lines.extend(timed(rows));
     for row in rows.iter().filter(|row| row.is_all_lost()) {
         lines.push(format!("* {} at {}: {}", row.sub.planned.name, display_size(row.payload_bytes), notes::ALL_LOST));
     }
@@ -205,6 +231,23 @@ pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// A line for each trial whose messages were timed: its rates are not those of others.
+pub fn timed(rows: &[Row<'_>]) -> Vec<String> {
+    let line = |row: &Row<'_>| {
+        let sent: u64 = row.trials.iter().map(|trial| trial.sent).sum();
+        let samples = row.trials.iter().filter_map(|trial| trial.one_way_samples);
+        let samples: u64 = samples.map(|samples| samples.messages).sum();
+        let offer = row.trials.first().map_or(String::new(), |trial| offer(&trial.offer));
+        format!(
+            "{} at {}, {offer}: timed one way, which costs a clock reading a message at both sides: rates are of such a run; \
+             one_way is of {samples} of {sent} messages",
+            row.sub.planned.name,
+            display_size(row.payload_bytes)
+        )
+    };
+    rows.iter().filter(|row| row.follower == 0 && row.has_one_way()).map(line).collect()
 }
 
 /// An offer for people.
@@ -269,8 +312,9 @@ pub fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{all, fixture};
+    use crate::fixture::{self, all};
     use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::throughput::OneWaySamples;
 
     fn arrival(follower: u32, received: u64) -> Arrival {
         let received_hz = received as f64 * 100.0;
@@ -284,6 +328,7 @@ mod tests {
             subscription_ns: 10_000_000,
             received_hz,
             received_bytes_per_s: received_hz * 1024.0,
+            one_way_ns: None,
         }
     }
 
@@ -301,6 +346,7 @@ mod tests {
             behind: 0,
             cut_short: None,
             followers: followers.clone(),
+            one_way_samples: None,
             searched: Vec::new(),
         };
         let cell = &mut result.cells[0];
@@ -331,6 +377,28 @@ mod tests {
         }
         assert!(text.starts_with("All transports, pattern throughput\n") && text.contains("which is no throughput"));
         assert!(!text.contains("rtt_half"), "no table of round trips: {text}");
+    }
+
+    #[test]
+    fn one_way_has_columns_and_a_note_where_it_was_measured() {
+        let [min, median, mean, p90, p99, p999, max] = [1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0].map(|us| us * 1000.0);
+        let latency = Latency { samples: 498, min, median, mean, p90, p99, p999, max };
+        let timed = Arrival { one_way_ns: Some(latency), damaged: 2, ..arrival(0, 998) };
+        let mut manifest = measured(&[OfferedLoad::Max], vec![timed]);
+        let samples = OneWaySamples { every: 2, messages: 500 };
+        manifest.sub_experiments[0].cells[0].trials[0].one_way_samples = Some(samples);
+        let text = all(&manifest);
+        let rows: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert!(rows.iter().any(|row| row.contains(" 2.000 4.000 6.000 111111 3 2 ok")), "{text}");
+        let note = "udp_throughput at 1k, max: timed one way, which costs a clock reading a message at both sides: rates are \
+                    of such a run; one_way is of 500 of 1000 messages";
+        assert!(rows.iter().any(|row| row == note), "{text}");
+        let first = crate::render::Text::default().render(&crate::screen::screen(&manifest, false));
+        assert!(first.contains("µs, one way, since sent") && first.contains("2.00 4.00"), "{first}");
+        assert!(first.contains("timed one way, which costs"), "{first}");
+        let without = all(&measured(&[OfferedLoad::Max], vec![arrival(0, 1000)]));
+        assert!(!without.contains("p50 [µs]") && !without.contains("timed one way"), "{without}");
     }
 
     #[test]

@@ -1,48 +1,20 @@
 //! The table of round trips, pattern `pingpong` with one follower, with their distance from the floor.
 
-use crate::FLOOR;
-use crate::fan_out;
-use crate::interval::{self, TOO_SMALL};
-use crate::lines::number;
-use crate::merged::{Merged, MergedCell, largest};
-use crate::notes::{self, proof};
-use crate::number::{micros, ratio};
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use crate::document::{Cell, Column, Digits, Missing, Table};
+use crate::merged::{Merged, MergedCell};
+use crate::notes::{self, PROOF_HELP, proof};
+use crate::{FLOOR, fan_out};
+use tripmeter_analysis::derived::{Each, losses, over_handover, ratio};
+use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Bounds, WithinRun};
-use tripmeter_model::payload::display_size;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::handover::one_way_ns;
-use tripmeter_stats::losses::{Losses, sum};
-use tripmeter_stats::median;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::rounds::ALPHA;
 
-/// Names longer than this are broken before each setting.
-const NAME_COLUMNS: usize = 20;
-
-const HEADER: [&str; 12] = [
-    "transport",
-    "wait",
-    "touch",
-    "payload\n[bytes]",
-    "n",
-    "rtt_half\nmedian\n[µs]",
-    "rtt_half\np99\n[µs]",
-    "rtt_half\nmax\n[µs]",
-    "rtt\nmedian\n[µs]",
-    "from\nfloor\n[ratio]",
-    "lost\n[n]",
-    "path\nproof",
-];
-
-/// Stands before `from floor`, where there is a probe.
-const OVER_HEADER: &str = "over\nhandover\n[µs]";
-
-const OVER_LEGEND: &str = "\
-over handover: rtt_half median less the time that one cache line takes from processor to processor, by the probes before
-and after; ~: these were of different modes, or a processor was away.
-";
+/// Longer names are broken in text.
+const NAME_CHARS: usize = 20;
 
 /// Stands before the path proof, where there is any.
 pub const DAMAGED_HEADER: &str = "damaged\n[n]";
@@ -51,272 +23,213 @@ pub const DAMAGED_LEGEND: &str = "\
 damaged: messages that came, but were not what was sent; the exit code is 75 then (--allow-damage).
 ";
 
-/// Stands before those, where it was measured.
-const ONE_WAY_HEADER: &str = "one_way\nmedian\n[µs]";
-const OPTIONAL_PLACE: usize = 9;
-
-const ONE_WAY_LEGEND: &str = "\
-one_way: from sending to the arrival at the follower, two readings of one clock.
-";
-
-const LEGEND: &str = "\
-rtt_half: half of a round trip, what the published tables call latency; rtt: the whole of it. k = 1024 bytes.
-wait: how both sides wait. touch: none = only our 16-byte header, header = the first cache line, full = every byte.
-floor: shm at the same payload, wait and touch, compared by rtt_half median, round by round; - = not measured.
-n: samples; lost: messages never answered, which are not among them.
-";
-
-const ROUNDS_LEGEND: &str = "\
-below figures: the interval of the median over rounds, at 95 %; n too small = fewer than 6 rounds.
-";
-
-const WITHIN_LEGEND: &str = "\
-below figures: their intervals at 95 % within this one run, by counting samples; runs differ by more (--rounds).
-";
-
-const LOSS_LEGEND: &str = "\
-below lost: the interval of its share in per cent of those sent, at 95 %: from the least to the most of a round; of one
-round, or without a loss, by Clopper and Pearson as if messages were lost one by one.
-";
-
-const TOO_SMALL_LEGEND: &str = "\
-n too small: within this run, the quantile has no upper bound at 95 %.
-";
-
-/// One line of the table.
-pub struct Row<'a> {
-    pub sub: &'a Merged<'a>,
-    pub cell: MergedCell<'a>,
-}
+const WAIT_HELP: &str = "how both sides wait";
+const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
+const SAMPLES_HELP: &str = "samples; *: fewer than planned, or messages came damaged";
+const HALF_HELP: &str = "half of a round trip, what the published tables call latency";
+const ONE_WAY_HELP: &str = "from sending to the arrival at the follower, two readings of one clock";
+const OVER_HELP: &str = "median less what one cache line takes from CPU to CPU, by the probes before and after; ~: these \
+                         differ, or a CPU was away";
+const FLOOR_HELP: &str =
+    "times the rtt_half median of shm at the same payload, wait and touch, round by round; -: not measured";
+const LOST_HELP: &str = "messages never answered, which are not among the samples";
+const DAMAGED_HELP: &str = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &SubExperiment) -> bool {
     sub.measured_as() == Pattern::PingPong && !sub.is_fan_out()
 }
 
-/// Every line, by payload; in the order of the plan within one.
-pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    let trips = subs.iter().filter(|sub| is_of(sub.planned));
-    let mut rows: Vec<_> =
-        trips.flat_map(|sub| sub.payloads().into_iter().map(move |cell| Row { sub, cell })).collect();
-    rows.sort_by_key(|row| row.cell.payload_bytes);
+/// The rows of some sub-experiments: by payload, in the order of the plan within one.
+pub fn rows(subs: &[Merged<'_>], metrics: &MetricTable, is_of: fn(&SubExperiment) -> bool) -> Vec<Row> {
+    let mut rows: Vec<Row> = metrics.all_rows().filter(|row| is_of(subs[row.sub as usize].planned)).collect();
+    rows.sort_by_key(|row| (row.payload_bytes, row.sub));
     rows
 }
 
-impl Row<'_> {
-    /// With its interval: over the rounds, or within the only one.
-    fn figure(&self, values: &[f64], within: Option<Bounds>) -> String {
-        interval::figure(values, self.sub.rounds, within, micros)
-    }
-
-    /// Intervals of `rtt_half` within the only round.
-    fn within(&self) -> Option<WithinRun> {
-        self.cell.cells.first().filter(|_| self.sub.rounds == 1)?.rtt_half_within_run_ns
-    }
-
-    fn has_within(&self) -> bool {
-        self.within().is_some()
-    }
-
-    /// Of the only round, unless its samples are too few to bound it.
-    fn p99(&self) -> String {
-        let values = self.cell.rtt_half(|figures| figures.p99);
-        let is_bound = self.cell.samples() >= fewest_for_upper_bound(0.99, ALPHA);
-        if self.sub.rounds == 1 && !values.is_empty() && !is_bound {
-            return TOO_SMALL.to_owned();
-        }
-        self.figure(&values, self.within().map(|within| within.p99))
-    }
-
-    fn has_loss_interval(&self) -> bool {
-        self.has_within() || self.sub.rounds > 1 || self.cell.counts().lost > 0
-    }
-
-    fn over_handover(&self) -> Vec<f64> {
-        self.cell.over_handover(|over| over.rtt_half)
-    }
-
-    fn over_column(&self) -> String {
-        let shift = self.cell.cells.first().and_then(|cell| one_way_ns(&cell.handover_ns)).unwrap_or(0.0);
-        let within = self.within().map(|within| within.median.map(|ns| ns - shift));
-        self.cell.mark().to_owned() + &self.figure(&self.over_handover(), within)
-    }
-
-    fn one_way_column(&self) -> String {
-        let within = self.cell.cells.first().and_then(|cell| cell.one_way_within_run_ns).map(|within| within.median);
-        self.figure(&self.cell.one_way(|figures| figures.median), within)
-    }
-
-    fn one_way_median(&self) -> Option<f64> {
-        median(&self.cell.one_way(|figures| figures.median))
-    }
+/// The table; it has no row if nothing of it was measured.
+pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let page = Page { subs, metrics };
+    let rows = rows(subs, metrics, is_of).into_iter().map(|row| (Some(row), page.cells(row)));
+    Table::new(title, columns(), rows.collect()).grouped_by_payload()
 }
 
-fn has_one_way(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| row.one_way_median().is_some())
+fn columns() -> Vec<Column> {
+    let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Fixed(3), help);
+    let count = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
+    let mut columns = names();
+    columns.extend([
+        micros("rtt_half_p50_ns", "rtt_half\nmedian", HALF_HELP),
+        micros("rtt_half_p99_ns", "rtt_half\np99", ""),
+        micros("rtt_half_max_ns", "rtt_half\nmax", ""),
+        micros("rtt_p50_ns", "rtt\nmedian", "the whole of a round trip"),
+        micros("one_way_p50_ns", "one_way\nmedian", ONE_WAY_HELP).if_any(),
+        over_column("rtt_half_over_handover_ns").if_any(),
+        Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP),
+        count("lost", "lost", Digits::Events, LOST_HELP),
+        count("damaged", "damaged", Digits::Integer, DAMAGED_HELP).if_any(),
+        proof_column(),
+    ]);
+    columns
 }
 
-pub fn has_damage(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| row.cell.counts().damaged > 0)
-}
-
-fn has_handover(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| !row.over_handover().is_empty())
-}
-
-/// What the columns mean; intervals are also explained if another table has them, over rounds or within one.
-pub fn legend(rows: &[Row<'_>], has_rounds: bool, has_within: bool) -> String {
-    let parts = [
-        (LEGEND, !rows.is_empty()),
-        (ROUNDS_LEGEND, has_rounds || rows.iter().any(|row| row.sub.rounds > 1)),
-        (WITHIN_LEGEND, has_within || rows.iter().any(Row::has_within)),
-        (LOSS_LEGEND, rows.iter().any(Row::has_loss_interval)),
-        (TOO_SMALL_LEGEND, rows.iter().any(|row| row.sub.rounds == 1 && row.p99().contains(TOO_SMALL))),
-        (ONE_WAY_LEGEND, has_one_way(rows)),
+/// The columns that name a row.
+pub fn names() -> Vec<Column> {
+    let columns = [
+        Column::words("transport", "transport", "").at_most(NAME_CHARS),
+        Column::words("wait", "wait", WAIT_HELP),
+        Column::words("touch", "touch", TOUCH_HELP),
+        Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes"),
+        Column::numbers("n", "n", "", Digits::Integer, SAMPLES_HELP),
     ];
-    parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
+    columns.map(Column::merged).to_vec()
 }
 
-/// What the excess over the hand-over means, if this table or another has it.
-pub fn over_legend(rows: &[Row<'_>], has_over: bool) -> String {
-    if has_over || has_handover(rows) { OVER_LEGEND.to_owned() } else { String::new() }
+/// What a latency has over the hand-over.
+pub fn over_column(id: &str) -> Column {
+    Column::numbers(id, "over\nhandover", "µs", Digits::Fixed(3), OVER_HELP)
 }
 
-/// The table itself.
-pub fn table(rows: &[Row<'_>], subs: &[Merged<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    let mut header = HEADER.to_vec();
-    let one_way = has_one_way(rows);
-    let over = has_handover(rows);
-    let optional = [(ONE_WAY_HEADER, one_way), (OVER_HEADER, over)];
-    let optional: Vec<&str> = optional.into_iter().filter(|column| column.1).map(|column| column.0).collect();
-    header.splice(OPTIONAL_PLACE..OPTIONAL_PLACE, optional);
-    let damaged = has_damage(rows);
-    if damaged {
-        header.insert(header.len() - 1, DAMAGED_HEADER);
-    }
-    let width = header.len();
-    table.set_header(header);
-    let grouped = rows.chunk_by(|a, b| a.cell.payload_bytes == b.cell.payload_bytes).any(|group| group.len() > 1);
-    let mut last_payload = None;
-    for row in rows {
-        if grouped && last_payload.is_some_and(|last| last != row.cell.payload_bytes) {
-            table.add_row(vec![""; width]);
-        }
-        last_payload = Some(row.cell.payload_bytes);
-        let mut columns = columns(row, subs).to_vec();
-        if over {
-            columns.insert(OPTIONAL_PLACE, row.over_column());
-        }
-        if one_way {
-            columns.insert(OPTIONAL_PLACE, row.one_way_column());
-        }
-        if damaged {
-            columns.insert(columns.len() - 1, row.cell.counts().damaged.to_string());
-        }
-        table.add_row(columns);
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == width { 0 } else { 1 }));
-        if (3..width - 1).contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+/// The path proof of a row.
+pub fn proof_column() -> Column {
+    Column::words("proof", "path\nproof", PROOF_HELP).merged()
 }
 
-fn figure(ns: Option<f64>) -> String {
-    ns.map_or("-".to_owned(), micros)
-}
-
-fn columns(row: &Row<'_>, subs: &[Merged<'_>]) -> [String; HEADER.len()] {
-    let (sub, cell) = (row.sub, &row.cell);
-    let within = row.within().map(|within| within.median);
-    [
-        label(sub, subs),
-        sub.planned.wait.to_string(),
-        sub.planned.touch.to_string(),
-        display_size(cell.payload_bytes),
-        format!("{}{}", cell.star(), cell.samples()),
-        row.figure(&cell.rtt_half(|figures| figures.median), within),
-        row.p99(),
-        figure(largest(&cell.rtt_half(|figures| figures.max))),
-        row.figure(&cell.rtt(|figures| figures.median), within.map(|within| within.map(|ns| 2.0 * ns))),
-        distance(row, subs),
-        lost_column(&cell.lost(), row.has_within() || sub.rounds > 1),
-        proof(sub).to_owned(),
+/// The cells of [`names`], with a label of the transport.
+pub fn name_cells(label: String, sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<Cell> {
+    vec![
+        Cell::text(label),
+        Cell::text(sub.planned.wait.to_string()),
+        Cell::text(sub.planned.touch.to_string()),
+        Cell::number(row.payload_bytes as f64),
+        Cell::number(samples(metrics, row)).marked(sub.payload(row.payload_bytes).star()),
     ]
 }
 
-/// The losses of all rounds, with the interval of their share if any were lost, or if other figures have intervals.
-pub fn lost_column(rounds: &[Losses], has_intervals: bool) -> String {
-    let (lost, _) = sum(rounds);
-    if lost > 0 || has_intervals { number(rounds) } else { lost.to_string() }
+/// Samples of all rounds.
+pub fn samples(metrics: &MetricTable, row: Row) -> f64 {
+    let samples = metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::N);
+    samples.map_or(0.0, |samples| samples.values.iter().sum())
 }
 
-/// The transport, and below it what tells the row from others.
-fn label(sub: &Merged<'_>, subs: &[Merged<'_>]) -> String {
-    let mut text = sub.planned.transport.to_string();
-    if text.chars().count() > NAME_COLUMNS {
-        text = text.replace('?', "\n?").replace('&', "\n&");
+/// A latency over the hand-over, `planned` rounds in all.
+pub fn over_cell(each: &Each, planned: u32, cell: &MergedCell<'_>) -> Cell {
+    match Cell::of_each(each, planned).marked(cell.mark()) {
+        Cell::Missing(_) if !cell.mark().is_empty() => Cell::Missing(Missing::ProbesDiffer),
+        over => over,
     }
-    let like = |other: &SubExperiment| {
-        let is_like = other.measured_as() == sub.planned.measured_as() && same_factors(other, sub);
-        other.transport == sub.planned.transport && is_like
-    };
-    if subs.iter().filter(|other| like(other.planned)).count() > 1 {
-        text += &format!("\n({})", sub.planned.name);
-    }
-    if sub.same_process() {
-        text += "\n(same process)";
-    }
-    text
 }
 
-fn same_factors(other: &SubExperiment, sub: &Merged<'_>) -> bool {
-    (other.wait, other.touch) == (sub.planned.wait, sub.planned.touch)
+/// Whether latencies have intervals: over the rounds, or within the only one.
+pub fn has_intervals(metrics: &MetricTable, row: Row, planned: u32) -> bool {
+    let median = metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50);
+    planned > 1 || median.is_some_and(|median| median.within[0].is_some())
 }
 
-/// The distance from the floor in each round that has both; `floor` for the floor itself, `-` where there is none.
-fn distance(row: &Row<'_>, subs: &[Merged<'_>]) -> String {
-    let Some(floor) = floor(row, subs) else { return "-".to_owned() };
-    if floor.planned.name == row.sub.planned.name {
-        return "floor".to_owned();
+struct Page<'a> {
+    subs: &'a [Merged<'a>],
+    metrics: &'a MetricTable,
+}
+
+impl<'a> Page<'a> {
+    fn sub(&self, row: Row) -> &'a Merged<'a> {
+        &self.subs[row.sub as usize]
     }
-    let bytes = row.cell.payload_bytes;
-    let of_floor = floor.medians_by_round(bytes);
-    let over =
-        |(round, ns): (&u32, &f64)| of_floor.get(round).filter(|floor_ns| **floor_ns > 0.0).map(|floor| ns / floor);
-    let ratios: Vec<f64> = row.sub.medians_by_round(bytes).iter().filter_map(over).collect();
-    // If the errors of both are independent, the ratio of their ends holds at least as often as each.
-    let ends = row.within().zip(Row { sub: floor, cell: floor.payload(bytes) }.within());
-    let within = ends.map(|(ours, floors)| Bounds {
-        low: ours.median.low.zip(floors.median.high).map(|(ours, floors)| ours / floors),
-        high: ours.median.high.zip(floors.median.low).map(|(ours, floors)| ours / floors),
-    });
-    interval::figure(&ratios, row.sub.rounds, within, ratio)
+
+    fn cells(&self, row: Row) -> Vec<Cell> {
+        let (metrics, sub, all) = (self.metrics, self.sub(row), Stream::all());
+        let planned = sub.rounds;
+        let get = |figure, statistic| metrics.get(row, &all, figure, statistic);
+        let median = Each::of(get(Figure::RttHalf, Statistic::P50));
+        let over = over_handover(metrics, row, &all, Figure::RttHalf, 1.0);
+        let lost = losses(metrics, row, &all, &[Figure::Lost]);
+        let damaged = get(Figure::Damaged, Statistic::Value).map_or(0.0, |damaged| damaged.folded());
+        let mut cells = name_cells(self.label(sub), sub, metrics, row);
+        cells.extend([
+            Cell::of_each(&median, planned),
+            self.p99(row),
+            Cell::largest(&Each::of(get(Figure::RttHalf, Statistic::Max))),
+            Cell::of_each(&median.times(2.0), planned),
+            Cell::of_each(&Each::of(get(Figure::OneWay, Statistic::P50)), planned),
+            over_cell(&over, planned, &sub.payload(row.payload_bytes)),
+            self.distance(row),
+            Cell::events(&lost, has_intervals(metrics, row, planned)),
+            Cell::number(damaged),
+            Cell::text(proof(sub)),
+        ]);
+        cells
+    }
+
+    /// Of the only round, unless its samples are too few to bound it.
+    fn p99(&self, row: Row) -> Cell {
+        let planned = self.sub(row).rounds;
+        let p99 = self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P99);
+        let is_bound = samples(self.metrics, row) >= fewest_for_upper_bound(0.99, ALPHA) as f64;
+        match Cell::of_each(&Each::of(p99), planned) {
+            Cell::Number { .. } if planned == 1 && !is_bound => Cell::Missing(Missing::TooFewSamples),
+            cell => cell,
+        }
+    }
+
+    /// The transport, and what tells the row from others.
+    fn label(&self, sub: &Merged<'_>) -> String {
+        let mut text = sub.planned.transport.to_string();
+        let like = |other: &SubExperiment| {
+            let is_like = other.measured_as() == sub.planned.measured_as() && has_same_factors(other, sub.planned);
+            other.transport == sub.planned.transport && is_like
+        };
+        if self.subs.iter().filter(|other| like(other.planned)).count() > 1 {
+            text += &format!(" ({})", sub.planned.name);
+        }
+        if sub.same_process() {
+            text += " (same process)";
+        }
+        text
+    }
+
+    /// How many times the floor, in each round that has both.
+    fn distance(&self, row: Row) -> Cell {
+        let median = |row| self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50);
+        let Some(floor) = self.floor(row) else { return Cell::Missing(Missing::NotMeasured) };
+        if floor == row {
+            return Cell::Floor;
+        }
+        let ratios = median(row).zip(median(floor)).map(|(ours, floor)| ratio(&ours, &floor));
+        Cell::ratio_of_each(&ratios.unwrap_or_default(), self.sub(row).rounds)
+    }
+
+    /// The floor of a row; one with default settings is preferred, one whose path proof failed is none.
+    fn floor(&self, row: Row) -> Option<Row> {
+        let own = self.sub(row).planned;
+        let fits = |sub: &Merged<'_>| {
+            sub.planned.transport.system == FLOOR
+                && sub.planned.measured_as() == own.measured_as()
+                && has_same_factors(sub.planned, own)
+                && !fan_out::is_of(sub.planned)
+                && !sub.same_process()
+                && notes::failed_proof(sub).is_none()
+        };
+        let floors = (0..).zip(self.subs).filter(|(_, sub)| fits(sub)).map(|(sub, _)| Row { sub, ..row });
+        let median = |row: &Row| self.metrics.get(*row, &Stream::all(), Figure::RttHalf, Statistic::P50);
+        let floors = floors.filter(|row| median(row).is_some());
+        floors.min_by_key(|row| self.sub(*row).planned.transport.given.len())
+    }
 }
 
-/// The floor of a row; one with default settings is preferred, one whose path proof failed is none.
-fn floor<'a>(row: &Row<'_>, subs: &'a [Merged<'a>]) -> Option<&'a Merged<'a>> {
-    let fits = |sub: &&Merged<'_>| {
-        sub.planned.transport.system == FLOOR
-            && sub.planned.measured_as() == row.sub.planned.measured_as()
-            && same_factors(sub.planned, row.sub)
-            && !fan_out::is_of(sub.planned)
-            && !sub.same_process()
-            && notes::failed_proof(sub).is_none()
-    };
-    let has_median = |sub: &&Merged<'_>| !sub.medians_by_round(row.cell.payload_bytes).is_empty();
-    subs.iter().filter(fits).filter(has_median).min_by_key(|sub| sub.planned.transport.given.len())
+fn has_same_factors(one: &SubExperiment, other: &SubExperiment) -> bool {
+    (one.wait, one.touch) == (other.wait, other.touch)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::all::{PROOF_LEGEND, all};
+    use crate::all::{ROUNDS, SHARES, TOO_FEW};
+    use crate::document::{Block, Document};
+    use crate::fixture::all;
     use crate::fixture::{self, add, result, rows_of};
+    use crate::interval::TOO_SMALL;
+    use crate::render::{csv, json, markdown};
+    use serde_json::json;
     use tripmeter_model::manifest::{Handover, Handovers};
     use tripmeter_model::{Touch, Wait};
 
@@ -330,18 +243,22 @@ mod tests {
         let expected = "\
 All transports, pattern pingpong
 
-transport   wait  touch  payload      n  rtt_half  rtt_half  rtt_half     rtt     from  lost  path
-                         [bytes]           median       p99       max  median    floor   [n]  proof
-                                             [µs]      [µs]      [µs]    [µs]  [ratio]
----------------------------------------------------------------------------------------------------
-uds/stream  poll  none        1k  10000     5.000    10.000    50.000  10.000   x 25.0     0  ok
-shm/chunks  poll  none        1k  10000     0.200     0.400     2.000   0.400    floor     0  ok
+transport  wait touch payload     n rtt_half rtt_half rtt_half    rtt    from lost path
+                      [bytes]         median      p99      max median   floor  [n] proof
+                                        [µs]     [µs]     [µs]   [µs] [ratio]
+----------------------------------------------------------------------------------------
+uds/stream poll none       1k 10000    5.000   10.000   50.000 10.000   ×25.0    0 ok
+shm/chunks poll none       1k 10000    0.200    0.400    2.000  0.400   floor    0 ok
 
-uds/stream  poll  none       64k  10000    20.000    40.000   200.000  40.000   x 80.0     0  ok
-shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500    floor     0  ok
+uds/stream poll none      64k 10000   20.000   40.000  200.000 40.000   ×80.0    0 ok
+shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor    0 ok
 
 ";
-        assert_eq!(all(&manifest), expected.to_owned() + LEGEND + PROOF_LEGEND);
+        let help = format!(
+            "wait: {WAIT_HELP}\ntouch: {TOUCH_HELP}\npayload: k = 1024 bytes\nn: {SAMPLES_HELP}\nrtt_half median: {HALF_HELP}\n\
+             rtt median: the whole of a round trip\nfrom floor: {FLOOR_HELP}\nlost: {LOST_HELP}\npath proof: {PROOF_HELP}\n"
+        );
+        assert_eq!(all(&manifest), expected.to_owned() + &help);
     }
 
     #[test]
@@ -356,7 +273,7 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         let text = all(&manifest);
         assert_eq!(rows_of(&text, "mq"), ["mq/one poll none 1k 10000 1.000 2.000 10.000 2.000 0.500 - 0 ok"], "{text}");
         assert_eq!(rows_of(&text, "pipe"), ["pipe/one poll none 1k 10000 1.000 2.000 10.000 2.000 - - 0 ok"], "{text}");
-        assert!(text.contains(ONE_WAY_LEGEND), "{text}");
+        assert!(text.contains(ONE_WAY_HELP), "{text}");
     }
 
     #[test]
@@ -377,7 +294,7 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         let note = "~ mq at 2k: the hand-over changed from 0.080 to 0.220 µs (other cores, or siblings of one); measured \
                     again 2 times as the hand-over changed; the last attempt counts, the others, of which 6 lost are in \
                     the manifest\n";
-        assert!(text.contains(note) && text.contains(OVER_LEGEND), "{text}");
+        assert!(text.contains(note) && text.contains(OVER_HELP), "{text}");
     }
 
     #[test]
@@ -403,7 +320,7 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
                 .map(|row| row.split(" 10.000 2.000 ").nth(1).unwrap_or(row).to_owned())
                 .collect()
         };
-        assert_eq!(distances("mq/queue"), ["x 2.0 0 ok", "- 0 ok", "- 0 ok"], "{text}");
+        assert_eq!(distances("mq/queue"), ["×2.0 0 ok", "- 0 ok", "- 0 ok"], "{text}");
         assert!(rows_of(&text, "shm").iter().all(|row| row.ends_with("floor 0 ok")), "{text}");
     }
 
@@ -428,7 +345,7 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         let below = text.lines().find(|line| line.trim_start().starts_with("1.000..9.000"));
         let expected = ["1.000..9.000", "2.000..18.000", "2.000..18.000", "0..0.018"];
         assert_eq!(below.unwrap().split_whitespace().collect::<Vec<_>>(), expected, "{text}");
-        assert!(text.contains(ROUNDS_LEGEND) && text.contains(LOSS_LEGEND), "{text}");
+        assert!(text.contains(ROUNDS) && text.contains(SHARES), "{text}");
     }
 
     #[test]
@@ -438,7 +355,7 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0].samples = 298;
         let text = all(&manifest);
         assert_eq!(rows_of(&text, "mq"), ["mq/queue poll none 1k *298 1.000 n too small 10.000 2.000 - 0 ok"]);
-        assert!(text.contains(TOO_SMALL_LEGEND), "{text}");
+        assert!(text.contains(TOO_FEW), "{text}");
         manifest.sub_experiments[0].cells[0].samples = 299;
         assert!(!all(&manifest).contains(TOO_SMALL));
     }
@@ -451,7 +368,8 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
             result(&mut manifest, name, 1, &[(1024, 1000.0)]).same_process = true;
         }
         let text = all(&manifest);
-        let labels: Vec<_> = text.lines().skip(6).take(8).map(|line| line.split("  ").next().unwrap()).collect();
+        let labels: Vec<_> =
+            text.lines().skip(6).take(8).map(|line| line.split(" poll").next().unwrap().trim_end()).collect();
         let each = |name| ["inmem/threads", "?capacity=16", name, "(same process)"];
         assert_eq!(labels, [each("(first)"), each("(second)")].concat(), "{text}");
     }
@@ -465,5 +383,39 @@ shm/chunks  poll  none       64k  10000     0.250     0.500     2.500   0.500   
         let cell = &mut sub.cells[0];
         (cell.samples, cell.counts.lost, cell.rtt_ns, cell.rtt_half_ns) = (0, 11_000, None, None);
         assert_eq!(rows_of(&all(&manifest), "udp"), ["udp/loopback poll none 1k *0 - - - - - 11000 -"]);
+    }
+
+    #[test]
+    fn machines_get_nanoseconds_bytes_ratios_and_shares_with_their_intervals() {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = 6;
+        add(&mut manifest, "udp", "udp/loopback?packet=4096", &[1024]);
+        add(&mut manifest, "shm", "shm/chunks", &[1024]);
+        for round in 1..=6 {
+            let cell = &mut result(&mut manifest, "udp", round, &[(1024, 1000.0 * f64::from(round))]).cells[0];
+            cell.counts.lost = round.into();
+            result(&mut manifest, "shm", round, &[(1024, 500.0)]);
+        }
+        let table = table("Trips".to_owned(), &Merged::of(&manifest), &MetricTable::of(&manifest));
+        let expected = "\
+transport,wait,touch,payload_bytes,n,rtt_half_p50_ns,rtt_half_p50_ns_low,rtt_half_p50_ns_high,rtt_half_p99_ns,\
+rtt_half_p99_ns_low,rtt_half_p99_ns_high,rtt_half_max_ns,rtt_p50_ns,rtt_p50_ns_low,rtt_p50_ns_high,floor_ratio,\
+floor_ratio_low,floor_ratio_high,lost,lost_of,lost_low,lost_high,proof
+udp/loopback?packet=4096,poll,none,1024,60000,3500,1000,6000,7000,2000,12000,60000,7000,2000,12000,7,2,12,21,66000,\
+0.0000909090909090909,0.0005454545454545455,ok
+shm/chunks,poll,none,1024,60000,500,500,500,1000,1000,1000,5000,1000,1000,1000,1,,,0,66000,";
+        let written = csv(&table);
+        assert!(written.starts_with(expected) && written.ends_with(",ok\n"), "{written}");
+        let document = Document { blocks: vec![Block::Table(table)] };
+        let row = "| shm/chunks | poll | none | 1k | 60000 | 0.500 (0.500..0.500) | 1.000 (1.000..1.000) | 5.000 | \
+                   1.000 (1.000..1.000) | floor | 0 (0..0.006 %) | ok |\n";
+        let written = markdown(&document);
+        assert!(written.ends_with(row), "{written}");
+        let value = json(&document);
+        let row = &value["blocks"][0]["table"]["rows"][0];
+        assert_eq!(row["rtt_half_p50_ns"], json!({ "value": 3500.0, "low": 1000.0, "high": 6000.0 }));
+        assert_eq!(row["floor_ratio"], json!({ "value": 7.0, "low": 2.0, "high": 12.0 }));
+        assert_eq!((&row["lost"]["events"], &row["lost"]["of"]), (&json!(21), &json!(66_000)));
+        assert_eq!((&row["payload_bytes"], &row["n"]), (&json!(1024.0), &json!(60_000.0)));
     }
 }

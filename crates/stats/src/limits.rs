@@ -5,6 +5,7 @@ use tripmeter_model::bytes::Bytes;
 use tripmeter_model::check::{Check, CheckRow};
 use tripmeter_model::requirements::{Requirement, Requirements};
 use tripmeter_model::summary::Summary;
+use tripmeter_model::table::as_in_file;
 
 /// The summary of one sub-experiment in one run.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ pub struct Gap {
     pub missing_in: Vec<String>,
 }
 
-/// What came of the runs.
+/// Requirements made of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
     /// In the order of first appearance, of sub-experiments and of payloads.
@@ -38,7 +39,8 @@ pub struct Derived {
 }
 
 /// The `p` quantile, over all runs that have it, of each run's median, 99th percentile and maximum. `runs` are the names
-/// of all of them. Figures are rounded to three decimals first, as they stand in a summary's file.
+/// of all of them. Limits have three decimals in their file, so figures with more are rounded first, towards the worse:
+/// a run alone meets the limits made of it.
 ///
 /// # Errors
 /// The run, sub-experiment and payload of a figure that is not a number.
@@ -85,15 +87,14 @@ pub struct Broken<'a> {
     pub row: CheckRow,
 }
 
-/// Every figure of the runs that is beyond its limit, in the order of the summaries. Limits and figures are rounded to
-/// three decimals first, as they stand in files. What a run lacks is not among them.
+/// Every figure of the runs that is beyond its limit as it stands in a file, in the order of the summaries. What a run
+/// lacks is not among them.
 pub fn broken<'a>(requirements: &Requirements, summaries: &'a [RunSummary]) -> Vec<Broken<'a>> {
     let mut found = Vec::new();
     for RunSummary { run, sub_experiment, summary } in summaries {
         let limits: Vec<_> = requirements.of(sub_experiment).collect();
         for row in verdict::check(&limits, summary).rows {
-            let row =
-                CheckRow { requirement: rounded(row.requirement), experiment: row.experiment.map(rounded), ..row };
+            let row = CheckRow { requirement: as_in_file(row.requirement), ..row };
             if row.experiment.is_some() && !row.passed() {
                 found.push(Broken { run, sub_experiment, row });
             }
@@ -135,7 +136,7 @@ fn limit_of(of_name: &[&RunSummary], bytes: &Bytes, check: Check, p: f64) -> Res
     let mut values = Vec::with_capacity(of_name.len());
     for one in of_name {
         let Some(value) = one.summary.row(bytes).and_then(|row| check.magnitude().get(row)) else { continue };
-        let value = rounded(value);
+        let value = towards_worse(value, check);
         if !value.is_finite() {
             let (run, name, check) = (&one.run, &one.sub_experiment, check.name());
             return Err(format!("run '{run}': {check} of '{name}' at {bytes} bytes is {value}; leave that run out"));
@@ -149,9 +150,15 @@ fn limit_of(of_name: &[&RunSummary], bytes: &Bytes, check: Check, p: f64) -> Res
     Ok(Some(limit))
 }
 
-/// As it is read back from a file with three decimals.
-fn rounded(value: f64) -> f64 {
-    format!("{value:.3}").parse().expect("a formatted number is one")
+/// The figure with three decimals that is nearest to this one without being better.
+fn towards_worse(value: f64, check: Check) -> f64 {
+    const LAST_DECIMAL: f64 = 0.001;
+    let nearest = as_in_file(value);
+    match check.is_lower_limit() {
+        true if nearest > value => as_in_file(nearest - LAST_DECIMAL),
+        false if nearest < value => as_in_file(nearest + LAST_DECIMAL),
+        _ => nearest,
+    }
 }
 
 /// Each value once, in the order of first appearance.
@@ -228,10 +235,30 @@ mod tests {
     }
 
     #[test]
-    fn figures_count_as_they_stand_in_a_file() {
-        let runs = [run("1", "a", &[(16, [1.0004, 1.0, 1.0])]), run("2", "a", &[(16, [1.0006, 1.0, 1.0])])];
-        let derived = limits(&["1".to_owned(), "2".to_owned()], &runs, 0.5).unwrap();
-        assert_eq!(derived.requirements.rows[0].median, 1.0005);
+    fn a_run_meets_limits_made_of_it_alone_whatever_its_decimals() {
+        let mut one = run("1", "a", &[(16, [1.000_4, 1.000_6, 1.001])]);
+        let more = More { loss_percent: Some(0.0004), rate_hz: Some(999.999_6), qps: Some(0.000_4), ..More::default() };
+        one.summary.rows[0].more = Some(more);
+        let runs = [one];
+        for p in [0.0, 0.5, 0.99, 1.0] {
+            let requirements = limits(&["1".to_owned()], &runs, p).unwrap().requirements;
+            let row = &requirements.rows[0];
+            let found = [Check::Median, Check::P99, Check::Max, Check::Loss, Check::Rate, Check::Qps];
+            assert_eq!(found.map(|check| row.limit(check).unwrap()), [1.001, 1.001, 1.001, 0.001, 999.999, 0.0]);
+            assert_eq!(broken(&requirements, &runs), []);
+            // Limits are what their file says.
+            let in_file = String::from_utf8(requirements.to_csv()).unwrap();
+            assert!(
+                in_file.contains("a,16,1.001,1.001,1.001,") && in_file.contains(",0.001,999.999,0.000"),
+                "{in_file}"
+            );
+        }
+        // Without a loss the limit is none, and the smallest one breaks it.
+        let mut none = run("2", "a", &[(16, [1.0; 3])]);
+        none.summary.rows[0].more = Some(More { loss_percent: Some(0.0), ..More::default() });
+        let requirements = limits(&["2".to_owned()], &[none], 1.0).unwrap().requirements;
+        let checks: Vec<Check> = broken(&requirements, &runs).iter().map(|one| one.row.check).collect();
+        assert_eq!(checks, [Check::Median, Check::P99, Check::Max, Check::Mean, Check::Loss]);
     }
 
     #[test]

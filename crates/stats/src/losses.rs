@@ -3,12 +3,29 @@
 use crate::binomial::rate_interval;
 use crate::order::median_interval;
 use crate::rounds::ALPHA;
-use tripmeter_model::channel::{ChannelTrial, SHOWN_FOLLOWERS};
-use tripmeter_model::loss::{LossFigure, LossInterval, LossMethod};
-use tripmeter_model::manifest::{Cell, Counts, Manifest};
+use tripmeter_model::manifest::Counts;
 
 /// How many were lost in a round, and of how many.
 pub type Losses = (u64, u64);
+
+/// What an interval of a share assumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossMethod {
+    /// Clopper and Pearson's: each is lost independently. For one round, and where none lost any. Losses come in bursts:
+    /// then it is too narrow, also where it bounds a loss that was not seen.
+    Independent,
+    /// From the smallest share of a round to the largest: rounds are independent, whatever happens within one.
+    Rounds,
+}
+
+/// The interval of a share at 95 % or more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossInterval {
+    /// What it assumes.
+    pub method: LossMethod,
+    /// Its ends, from 0 to 1; `None` with fewer than 6 rounds of which any lost something.
+    pub interval: Option<[f64; 2]>,
+}
 
 /// The interval, at 95 % or more, of a share of which each round is told; `None` of nothing.
 ///
@@ -37,81 +54,6 @@ pub fn interval(rounds: &[Losses]) -> Option<LossInterval> {
 /// All rounds together.
 pub fn sum(rounds: &[Losses]) -> Losses {
     rounds.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-}
-
-/// Every share of a loss, in the order of the plan.
-pub fn losses(manifest: &Manifest) -> Vec<LossFigure> {
-    let planned = manifest.plan.sub_experiments.iter();
-    let cells = planned.flat_map(|sub| sub.payloads.iter().map(move |&bytes| (&sub.name, bytes)));
-    cells.flat_map(|(name, bytes)| of_payload(manifest, name, bytes)).collect()
-}
-
-fn of_payload(manifest: &Manifest, name: &str, payload_bytes: u64) -> Vec<LossFigure> {
-    let results = manifest.sub_experiments.iter().filter(|result| result.name == name);
-    let cells = results.flat_map(|result| &result.cells).filter(|cell| cell.payload_bytes == payload_bytes);
-    // In the order in which they come first, with those of all rounds.
-    let mut found: Vec<(String, Vec<Losses>)> = Vec::new();
-    for (figure, losses) in cells.flat_map(of_cell) {
-        match found.iter_mut().find(|(known, _)| *known == figure) {
-            Some((_, rounds)) => rounds.push(losses),
-            None => found.push((figure, vec![losses])),
-        }
-    }
-    let figure = |(figure, rounds): (String, Vec<Losses>)| {
-        let ((events, of), bounds) = (sum(&rounds), interval(&rounds)?);
-        let (name, share) = (name.to_owned(), events as f64 / of as f64);
-        Some(LossFigure { name, payload_bytes, figure, rounds: rounds.len() as u32, events, of, share, bounds })
-    };
-    found.into_iter().filter_map(figure).collect()
-}
-
-/// What a cell lost, by where it stands in it.
-fn of_cell(cell: &Cell) -> Vec<(String, Losses)> {
-    let mut found = Vec::new();
-    let mut put = |place: String, events: u64, of: u64| found.push((place, (events, of)));
-    let counts = cell.counts;
-    // With several followers the cell's counts are totals of them, not of messages.
-    if cell.trials.is_empty() && cell.channel.is_empty() && cell.rpc.is_empty() && cell.followers.is_empty() {
-        put("counts.lost".to_owned(), counts.lost, counts.sent);
-    }
-    if cell.log.is_some() {
-        put("counts.damaged".to_owned(), counts.damaged, counts.sent);
-    }
-    for (index, follower) in cell.followers.iter().enumerate() {
-        put(format!("followers[{index}].counts.lost"), follower.counts.lost, follower.counts.sent);
-    }
-    for (index, trial) in cell.trials.iter().enumerate() {
-        for (follower, arrival) in trial.followers.iter().enumerate() {
-            let gone = arrival.lost + arrival.damaged;
-            put(format!("trials[{index}].followers[{follower}].loss"), gone, gone + arrival.received);
-        }
-    }
-    for (index, trial) in cell.channel.iter().enumerate() {
-        of_channel(index, trial, &mut put);
-    }
-    for (index, trial) in cell.rpc.iter().enumerate() {
-        let counts = trial.counts;
-        put(format!("rpc[{index}].counts.timed_out"), counts.timed_out, counts.made);
-        put(format!("rpc[{index}].counts.failed"), counts.failed, counts.made);
-    }
-    found
-}
-
-fn of_channel(index: usize, trial: &ChannelTrial, put: &mut dyn FnMut(String, u64, u64)) {
-    let mut loss = |place: String, counts: &Counts| {
-        let (gone, sent) = gone(counts);
-        put(format!("channel[{index}]{place}.loss"), gone, sent);
-    };
-    loss(String::new(), &trial.counts);
-    for (topic, one) in trial.topics.iter().enumerate() {
-        loss(format!(".topics[{topic}]"), &one.counts);
-    }
-    for one in &trial.publishers {
-        loss(format!(".publishers[{}]", one.publisher), &one.counts);
-    }
-    for one in trial.followers.iter().take(SHOWN_FOLLOWERS) {
-        loss(format!(".followers[{}]", one.follower), &one.counts);
-    }
 }
 
 /// Messages that did not come in time and intact, and those that were sent.
@@ -145,11 +87,5 @@ mod tests {
         let found = interval(&rounds).unwrap();
         assert_eq!((found.method, found.interval), (LossMethod::Rounds, Some([0.0, 0.08])));
         assert_eq!(interval(&rounds[1..]).unwrap().interval, None);
-    }
-
-    #[test]
-    fn losses_are_named_by_their_place() {
-        let counts = Counts { sent: 100, lost: 4, ..Counts::default() };
-        assert_eq!(of_cell(&Cell { counts, ..Cell::default() }), [("counts.lost".to_owned(), (4, 100))]);
     }
 }

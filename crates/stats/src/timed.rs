@@ -2,8 +2,9 @@
 //!
 //! Each has a name of its own, which says what its latencies are, so that response times never meet service times, nor round
 //! trips times one way: `NAME@service_1000hz`, `NAME@response_1000hz`, `NAME@service_recording`, `NAME@service_rtt` (mode
-//! `bench`), `NAME@service_rtt_1000hz`, `NAME@response_rtt_burst-4-5ms`. Names of sub-experiments have no `@`. What belongs to
-//! neither time (losses and rates) stands with service times, which there always are.
+//! `bench`), `NAME@service_rtt_1000hz`, `NAME@response_rtt_burst-4-5ms`; of requests `NAME@one_way`, `NAME@one_way_1000hz`,
+//! `NAME@one_way_burst-4-5ms` and `NAME@one_way_recording`, where that was asked for. Names of sub-experiments have no `@`.
+//! What belongs to none of these times (losses and rates) stands with service times, which there always are.
 
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::channel::{ChannelTrial, Latency};
@@ -32,12 +33,20 @@ pub fn kind(name: &str) -> Option<String> {
     Some(if kind.ends_with("hz") { format!("{without_number}hz") } else { kind.to_owned() })
 }
 
+/// The time that counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Time {
+    Response,
+    Service,
+    /// Of requests, one way.
+    OneWay,
+}
+
 /// A trial's place in a cell, and the time that counts.
 struct Part {
     name: String,
     trial: usize,
-    /// Otherwise the response time.
-    is_service: bool,
+    time: Time,
 }
 
 /// The names that the plan makes, whatever was measured; none for other patterns.
@@ -46,14 +55,17 @@ fn parts(plan: &SubExperiment) -> Vec<Part> {
     let loads = plan.offers().map_or(Vec::new(), Offers::loads);
     let trials: Vec<String> = loads.iter().map(|load| format!("{way}{}", load.suffix())).collect();
     let times = |(trial, suffix): (usize, &String)| {
-        let part = |time: &str| Part {
-            name: format!("{}{PART}{time}{suffix}", plan.name),
+        let part = |(time, word, suffix): (Time, &str, &str)| Part {
+            name: format!("{}{PART}{word}{suffix}", plan.name),
             trial,
-            is_service: time == "service",
+            time,
         };
         // In a closed loop a call is to be made when it is.
-        let times: &[&str] = if suffix == "_rtt" { &["service"] } else { &["response", "service"] };
-        times.iter().map(|time| part(time)).collect::<Vec<_>>()
+        let response = (suffix != "_rtt").then_some((Time::Response, "response", suffix.as_str()));
+        let one_way =
+            (plan.rpc.is_some() && plan.one_way).then(|| (Time::OneWay, "one_way", suffix.trim_start_matches("_rtt")));
+        let times = response.into_iter().chain([(Time::Service, "service", suffix.as_str())]).chain(one_way);
+        times.map(part).collect::<Vec<_>>()
     };
     trials.iter().enumerate().flat_map(times).collect()
 }
@@ -75,8 +87,8 @@ pub fn summaries(plan: &SubExperiment, result: Option<&SubExperimentResult>) -> 
 
 fn row(cell: &Cell, part: &Part) -> Option<SummaryRow> {
     let (latency, more) = match (cell.channel.get(part.trial), cell.rpc.get(part.trial)) {
-        (Some(trial), _) => of_channel(trial, part.is_service),
-        (_, Some(trial)) => of_rpc(trial, part.is_service),
+        (Some(trial), _) => of_channel(trial, part.time),
+        (_, Some(trial)) => of_rpc(trial, part.time),
         _ => return None,
     };
     let Latency { samples, min, mean, median, p90, p99, p999, max } = latency?;
@@ -98,17 +110,19 @@ fn row(cell: &Cell, part: &Part) -> Option<SummaryRow> {
     })
 }
 
-fn of_channel(trial: &ChannelTrial, is_service: bool) -> (Option<Latency>, More) {
-    if !is_service {
+fn of_channel(trial: &ChannelTrial, time: Time) -> (Option<Latency>, More) {
+    if time != Time::Service {
         return (trial.response_ns, More::default());
     }
     let more = More { loss_percent: Some(trial.loss() * 100.0), rate_hz: Some(trial.achieved_hz), ..More::default() };
     (trial.service_ns, more)
 }
 
-fn of_rpc(trial: &RpcTrial, is_service: bool) -> (Option<Latency>, More) {
-    if !is_service {
-        return (trial.response_rtt_ns, More::default());
+fn of_rpc(trial: &RpcTrial, time: Time) -> (Option<Latency>, More) {
+    match time {
+        Time::Response => return (trial.response_rtt_ns, More::default()),
+        Time::OneWay => return (trial.one_way_ns, More::default()),
+        Time::Service => {}
     }
     let more = More {
         loss_percent: Some(trial.counts.loss() * 100.0),
@@ -141,6 +155,8 @@ mod tests {
             ("uds@service_recording", Some("service_recording")),
             ("uds@service_rtt", Some("service_rtt")),
             ("uds@response_rtt_1000hz", Some("response_rtt_hz")),
+            ("uds@one_way", Some("one_way")),
+            ("uds@one_way_1000hz", Some("one_way_hz")),
         ] {
             assert_eq!((sub_experiment(name), kind(name).as_deref()), ("uds", expected), "{name}");
         }

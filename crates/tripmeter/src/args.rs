@@ -173,7 +173,8 @@ pub struct ExperimentArgs {
     /// What is done
     #[arg(long, value_parser = words::<Pattern>(&["pingpong", "channel", "rpc", "throughput", "log"]))]
     pub pattern: Option<Pattern>,
-    /// Note the follower's arrivals as well, for latency one way (`one_way`, a column of its own)
+    /// Note the follower's arrivals as well, for latency one way (`one_way`); under `throughput` this costs a clock reading
+    /// a message at both sides
     #[arg(long)]
     pub one_way: bool,
     /// Followers that every message is sent to, up to 64, under `channel` 512; latency to each of several, and to the last
@@ -392,12 +393,26 @@ pub struct PresetsArgs {
     pub name: Option<String>,
 }
 
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFormat {
+    /// Columns of text.
+    Text,
+    /// A Markdown table.
+    Markdown,
+    /// Numbers in the units of their figures, with their intervals.
+    Json,
+    /// The same, one row each.
+    Csv,
+}
+
 /// Print the tables of results folders again
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter table results/2026-01-31_12-00-00
   tripmeter table results/2026-01-31_12-00-00 --wide
   tripmeter table results/* --tables iceperf
+  tripmeter table results/2026-01-31_12-00-00 --tables figures --format csv
   tripmeter table results/a results/b --tables ecal
 
 The table `ecal` takes its columns from all folders given, and says which is whose.")]
@@ -408,8 +423,13 @@ pub struct TableArgs {
     /// Which tables [default: those of the run's preset, else screen]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
         value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
-            ("screen", TableKind::Screen), ("all", TableKind::All)]))]
+            ("screen", TableKind::Screen), ("all", TableKind::All), ("figures", TableKind::Figures)]))]
     pub tables: Vec<TableKind>,
+    /// How tables are written [default: text; aimrt: markdown]
+    #[arg(long, value_name = "FORMAT",
+        value_parser = words_of(&[("text", TableFormat::Text), ("markdown", TableFormat::Markdown),
+            ("json", TableFormat::Json), ("csv", TableFormat::Csv)]))]
+    pub format: Option<TableFormat>,
     #[command(flatten)]
     pub shown: ShownArgs,
 }

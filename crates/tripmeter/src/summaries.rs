@@ -319,6 +319,7 @@ pub fn kind_of_name(name: &str) -> Option<LatencyKind> {
     match kind.as_str() {
         _ if kind.starts_with("response_rtt") => Some(LatencyKind::ResponseRtt),
         _ if kind.starts_with("service_rtt") => Some(LatencyKind::ServiceRtt),
+        _ if kind.starts_with("one_way") => Some(LatencyKind::OneWay),
         _ if kind.starts_with("response") => Some(LatencyKind::Response),
         _ if kind.starts_with("service") => Some(LatencyKind::Service),
         _ => None,
@@ -464,7 +465,7 @@ fn is_ours(file: &str) -> bool {
     let is_plain = printable::line(file) == file;
     begins && ends && is_plain
         || is_picture
-        || ["manifest.json", "ab.json"].contains(&file)
+        || ["manifest.json", "metrics.csv", "ab.json"].contains(&file)
         || file == "report.html"
         || file.starts_with('.')
 }

@@ -65,6 +65,14 @@ pub(crate) struct FaultsAt {
 }
 
 impl FaultsAt {
+    /// Faults from the settings that `get` returns by name, between so many followers or publishers.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] if a setting is not understood, or hits a follower or publisher that there is not.
+    pub(crate) fn parse<'a>(get: impl Fn(&str) -> &'a str, count: u32) -> Result<Self> {
+        Ok(Self { only: Faults::only(get("at"), count)?, directions: Faults::parse(get)? })
+    }
+
     /// What goes wrong in a direction between the leader and one follower, or one publisher and the follower.
     pub(crate) fn of(&self, direction: usize, follower: usize) -> Faults {
         match self.only {
@@ -99,12 +107,18 @@ impl Faults {
         }
     }
 
-    /// The only follower or publisher that they hit, from the setting `at`; `None`: all.
-    pub(crate) fn only(at: &str) -> Result<Option<u32>> {
+    /// The only one of so many followers or publishers that they hit, from the setting `at`; `None`: all.
+    fn only(at: &str, count: u32) -> Result<Option<u32>> {
         match at {
             "" | "all" => Ok(None),
             index => match index.parse() {
-                Ok(index) => Ok(Some(index)),
+                Ok(index) if index < count => Ok(Some(index)),
+                Ok(_) => {
+                    let last = count - 1;
+                    let text =
+                        format!("setting 'at={at}' names no follower or publisher: the last one has index {last}");
+                    Err(Error::new(Status::Invalid, text))
+                }
                 Err(_) => Err(invalid("at", at, "it is all, or the index of a follower or publisher, from 0")),
             },
         }

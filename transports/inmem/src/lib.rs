@@ -15,7 +15,7 @@ pub use link::QueueLink;
 pub use log::LogLink;
 pub use scripted::{FakeClock, Script, ScriptedLink, scripted};
 
-use faults::{Faults, FaultsAt};
+use faults::FaultsAt;
 use queue::{EventCount, Line};
 use std::sync::Arc;
 use tripmeter_abi::{
@@ -87,13 +87,15 @@ impl System for Inmem {
 }
 
 fn check(options: &NodeOptions) -> Result<(usize, FaultsAt)> {
-    let faults = FaultsAt {
-        directions: Faults::parse(|name| options.setting(name))?,
-        only: Faults::only(options.setting("at"))?,
-    };
+    let count = options.follower_count.max(options.publisher_count).max(1);
+    let faults = FaultsAt::parse(|name| options.setting(name), count)?;
     if options.follower_count > 1 && faults.directions[0].damages() {
-        let text = "several followers read the leader's messages in the same memory, which cannot be damaged for one of \
-                    them; take side=follower";
+        let is_one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
+        let fix = if is_one_way { "one follower" } else { "one follower, or side=follower" };
+        let text = format!(
+            "several followers read the leader's messages in the same memory, which cannot be damaged for one of them; \
+             take {fix}"
+        );
         return Err(Error::new(Status::Invalid, text));
     }
     Ok((options.number("depth", DEPTH)? as usize, faults))

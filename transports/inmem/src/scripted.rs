@@ -1,6 +1,6 @@
 //! A link without threads on a clock of its own: the same script gives the same numbers every time.
 
-use crate::faults::Faults;
+use crate::faults::{Faults, FaultsAt};
 use crate::stage::{Next, Parcel, Source, Stage};
 use std::collections::VecDeque;
 use std::ptr;
@@ -51,7 +51,7 @@ impl Script {
             }
         }
         let get = |name: &str| settings.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| *value);
-        Ok(Self { faults: Faults::parse(get)?, service_ns, wait })
+        Ok(Self { faults: FaultsAt::parse(get, 1)?.directions, service_ns, wait })
     }
 }
 

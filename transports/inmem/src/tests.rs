@@ -365,9 +365,36 @@ fn faults_hit_the_follower_that_was_named() {
             assert_eq!(&found, expected, "side={side}, follower {index}");
         }
     }
-    let damaged = NodeOptions { follower_count: 2, ..options(Wait::Poll, &[("damage", "2")]) };
-    assert_eq!(Inmem.probe(&damaged).unwrap_err().status, Status::Invalid);
     assert!(Inmem.probe(&options(Wait::Poll, &[("at", "first")])).unwrap_err().message.contains("'at=first'"));
+}
+
+#[test]
+fn faults_at_a_follower_that_there_is_not_are_refused() {
+    let counted = |at: &str, follower_count, publisher_count| {
+        let options =
+            NodeOptions { follower_count, publisher_count, ..options(Wait::Poll, &[("lose", "2"), ("at", at)]) };
+        Inmem.probe(&options).map_err(|error| error.message.clone())
+    };
+    for (at, followers, publishers) in [("2", 3, 1), ("7", 1, 8), ("0", 1, 1)] {
+        assert!(counted(at, followers, publishers).is_ok(), "{at}");
+    }
+    for (at, followers, publishers) in [("3", 3, 1), ("8", 1, 8), ("1", 1, 1)] {
+        let why = counted(at, followers, publishers).unwrap_err();
+        let last = followers.max(publishers) - 1;
+        assert!(why.contains(&format!("'at={at}'")) && why.contains(&format!("has index {last}")), "{why}");
+    }
+}
+
+#[test]
+fn damage_for_one_of_several_followers_is_refused_with_what_is_possible() {
+    let told = |pattern| {
+        let options = options(Wait::Poll, &[("damage", "2")]);
+        Inmem.probe(&NodeOptions { follower_count: 2, pattern, ..options }).unwrap_err()
+    };
+    let is_advised = |pattern| told(pattern).message.ends_with("take one follower, or side=follower");
+    assert!(is_advised(Pattern::PingPong) && !is_advised(Pattern::Channel) && !is_advised(Pattern::Throughput));
+    let error = told(Pattern::Channel);
+    assert!(error.status == Status::Invalid && error.message.ends_with("take one follower"), "{error}");
 }
 
 mod scripted_link {

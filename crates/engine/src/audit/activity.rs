@@ -61,14 +61,15 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 fn steal(observed: &Observations<'_>) -> Result<Reading, Hidden> {
-    let stolen: Option<Vec<u64>> = observed.activity.cpus.iter().map(|cpu| cpu.steal_ns).collect();
+    let activity = observed.activity()?;
+    let stolen: Option<Vec<u64>> = activity.cpus.iter().map(|cpu| cpu.steal_ns).collect();
     let most_ns = stolen.ok_or("/proc/stat does not show the processors")?.into_iter().max().unwrap_or(0);
     let never = || observed.root.parsed("proc/stat", steal_since_boot).is_ok_and(|ticks| ticks == 0);
     if is_guest(observed.root).unwrap_or(false) && never() {
         return Err("the hypervisor has told none since the start, and may not tell any".to_owned());
     }
-    let value = format!("{} of the time", percent(most_ns, observed.activity.duration_ns));
-    let share = if most_ns > BLUR_NS { share(most_ns, observed.activity.duration_ns) } else { 0.0 };
+    let value = format!("{} of the time", percent(most_ns, activity.duration_ns));
+    let share = if most_ns > BLUR_NS { share(most_ns, activity.duration_ns) } else { 0.0 };
     Ok(Reading::by_limits(share, 0.01, 0.1, value))
 }
 
@@ -81,7 +82,8 @@ fn steal_since_boot(stat: &str) -> Option<u64> {
 }
 
 fn pressure(observed: &Observations<'_>) -> Result<Reading, Hidden> {
-    let (pressure, duration_ns) = (&observed.activity.pressure, observed.activity.duration_ns);
+    let activity = observed.activity()?;
+    let (pressure, duration_ns) = (&activity.pressure, activity.duration_ns);
     let cpu_ns = pressure.cpu_ns.ok_or("/proc/pressure/cpu cannot be read; boot with psi=1 to have it")?;
     let shown = |ns: Option<u64>| ns.map_or("not visible here".to_owned(), |ns| percent(ns, duration_ns));
     let value = format!(
@@ -106,10 +108,11 @@ fn throttling(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     let none =
         if is_inside { "no quota; those of groups outside of the container are not visible here" } else { "no quota" };
     let quota = least.map_or(none.to_owned(), |(cpus, name)| format!("quota of {cpus:.2} processors ({name})"));
-    let throttled = observed.activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
+    let activity = observed.activity()?;
+    let throttled = activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
     let (periods, time_ns) = (throttled.periods, throttled.time_ns);
     if periods > 0 {
-        let share = percent(time_ns, observed.activity.duration_ns);
+        let share = percent(time_ns, activity.duration_ns);
         return Ok(Reading::fail(format!("throttled {periods} times, for {share} of the time; {quota}")));
     }
     let is_enough = least.is_none_or(|(cpus, _)| cpus >= NEEDED_CPUS);
@@ -117,9 +120,10 @@ fn throttling(observed: &Observations<'_>) -> Result<Reading, Hidden> {
 }
 
 fn interrupts(observed: &Observations<'_>) -> Result<Reading, Hidden> {
-    let counts: Option<Vec<_>> = observed.activity.cpus.iter().map(|cpu| cpu.interrupts).collect();
+    let activity = observed.activity()?;
+    let counts: Option<Vec<_>> = activity.cpus.iter().map(|cpu| cpu.interrupts).collect();
     let counts = counts.ok_or("/proc/interrupts does not show the processors")?;
-    let seconds = observed.activity.duration_ns.max(1) as f64 / 1e9;
+    let seconds = activity.duration_ns.max(1) as f64 / 1e9;
     let most = |of: fn(&Interrupts) -> u64| counts.iter().map(of).max().unwrap_or(0) as f64 / seconds;
     let (device, timer, other) = (most(|count| count.device), most(|count| count.timer), most(|count| count.other));
     let value = format!("up to {device:.0}/s by devices, {timer:.0}/s by the timer, {other:.0}/s others");
@@ -130,10 +134,12 @@ fn load(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     if observed.by_hand {
         return Err("a follower that is started by hand cannot be told from others".to_owned());
     }
-    let duration_ns = observed.activity.duration_ns;
-    let others_ns = observed.activity.others_ns.ok_or("/proc/stat does not show the processors")?;
-    let busiest = observed.activity.busiest.iter();
-    let busiest = busiest
+    let activity = observed.activity()?;
+    let duration_ns = activity.duration_ns;
+    let others_ns = activity.others_ns.ok_or("/proc/stat does not show the processors")?;
+    let busiest = activity
+        .busiest
+        .iter()
         .map(|process| format!("{} ({}) {}", process.name, process.pid, percent(process.cpu_time_ns, duration_ns)));
     let busiest = busiest.collect::<Vec<_>>().join(", ");
     let named = if busiest.is_empty() { "no other process is visible here".to_owned() } else { busiest };

@@ -53,7 +53,7 @@ fn turbo(observed: &Observations<'_>) -> Result<Reading, Hidden> {
 }
 
 fn thermal(observed: &Observations<'_>) -> Result<Reading, Hidden> {
-    let counts: Option<Vec<u64>> = observed.activity.cpus.iter().map(|cpu| cpu.thermal_throttles).collect();
+    let counts: Option<Vec<u64>> = observed.activity()?.cpus.iter().map(|cpu| cpu.thermal_throttles).collect();
     let times = counts.ok_or("no counts in cpu*/thermal_throttle")?.iter().sum::<u64>();
     Ok(if times == 0 { Reading::good("0 times") } else { Reading::fail(format!("{times} times")) })
 }

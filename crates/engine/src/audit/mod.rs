@@ -51,12 +51,20 @@ struct Observations<'a> {
     root: &'a Root,
     cpus: &'a [usize],
     clock: &'a ClockInfo,
-    activity: &'a Activity,
+    /// `None` if nothing was waited for between two readings.
+    activity: Option<&'a Activity>,
     /// `None` without a spin.
     hiccups: Option<&'a [Hiccups]>,
     processes: &'a [ProcessActivity],
     /// Processes of this experiment that are not children of this one cannot be told from others.
     by_hand: bool,
+}
+
+impl Observations<'_> {
+    /// What happened between two readings of the kernel's counters.
+    fn activity(&self) -> Result<&Activity, Hidden> {
+        self.activity.ok_or_else(|| "nothing was waited for between two readings".to_owned())
+    }
 }
 
 /// What a check has read.
@@ -120,28 +128,25 @@ pub fn checks() -> impl Iterator<Item = CheckInfo> {
     GROUPS.into_iter().flatten().map(|check| check.info)
 }
 
-/// Audits before an experiment, with a hiccup spin of that length, if any, on all of the processors at once.
+/// Audits before an experiment, with a hiccup spin of that length, if any, on all of the processors at once. Without one,
+/// nothing is waited for between two readings, and what happened between them is not visible.
 pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Option<Duration>) -> Audit {
     let clock = calibration.info();
-    let start = Snapshot::take(root, cpus);
-    let spin = |length| spin::spin(cpus, length, &calibration.timebase, &clock);
-    let (hiccups, processes) = length.map(spin).unwrap_or_default();
-    let activity = start.until(&Snapshot::take(root, cpus), cpus);
-    let observed = Observations {
+    let spin = |length| {
+        let start = Snapshot::take(root, cpus);
+        let (hiccups, processes) = spin::spin(cpus, length, &calibration.timebase, &clock);
+        (start.until(&Snapshot::take(root, cpus), cpus), hiccups, processes)
+    };
+    let (activity, hiccups, processes) = length.map(spin).unwrap_or_default();
+    let findings = findings(&Observations {
         root,
         cpus,
         clock: &clock,
-        activity: &activity,
+        activity: length.map(|_| &activity),
         hiccups: seen(&hiccups),
         processes: &processes,
         by_hand: false,
-    };
-    let mut findings = findings(&observed);
-    if length.is_none() {
-        // Nothing was waited for between two readings.
-        let told = |finding: &Finding| checks().any(|check| check.name == finding.check && !is_difference(&check));
-        findings.retain(told);
-    }
+    });
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes }
 }
 
@@ -165,15 +170,16 @@ pub fn after(
     let length = (Duration::from_nanos(activity.duration_ns) / SPIN_AFTER).min(*SPINS.end());
     let (hiccups, spun) =
         if spin && SPINS.contains(&length) { spin::spin(cpus, length, timebase, clock) } else { Default::default() };
-    let hiccups_seen = seen(&hiccups);
-    let findings =
-        findings(&Observations { root, cpus, clock, activity: &activity, hiccups: hiccups_seen, processes, by_hand });
+    let findings = findings(&Observations {
+        root,
+        cpus,
+        clock,
+        activity: Some(&activity),
+        hiccups: seen(&hiccups),
+        processes,
+        by_hand,
+    });
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes: spun }
-}
-
-/// Whether what it looks at are two readings of a counter.
-fn is_difference(check: &CheckInfo) -> bool {
-    check.source.ends_with("difference")
 }
 
 /// `None` if there was no spin.

@@ -63,6 +63,7 @@ fn clock() -> ClockInfo {
 fn audited(files: &[(&str, &str)], cpus: &[usize], activity: &Activity) -> Vec<Finding> {
     let (_folder, root) = tree(files);
     let (clock, hiccups, processes) = (clock(), None, &[]);
+    let activity = Some(activity);
     findings(&Observations { root: &root, cpus, clock: &clock, activity, hiccups, processes, by_hand: false })
 }
 
@@ -241,7 +242,7 @@ fn processes_that_left_their_processors_or_were_disturbed_are_named() {
     };
     let audited = |processes: &[ProcessActivity]| {
         let (clock, activity) = (clock(), quiet(&[0, 1]));
-        let (root, activity) = (&root, &activity);
+        let (root, activity) = (&root, Some(&activity));
         findings(&Observations {
             root,
             cpus: &[0, 1],
@@ -294,7 +295,7 @@ fn hiccups_count_by_their_longest_and_their_sum() {
         let (_folder, root) = tree(&[]);
         let (activity, clock) = (Activity::default(), clock());
         let one = [one];
-        let (root, activity, clock, hiccups) = (&root, &activity, &clock, Some(&one[..]));
+        let (root, activity, clock, hiccups) = (&root, Some(&activity), &clock, Some(&one[..]));
         let observed = Observations { root, cpus: &[0], clock, activity, hiccups, processes: &[], by_hand: false };
         of(&findings(&observed), "hiccups").level
     };
@@ -321,6 +322,26 @@ fn this_machine_can_be_audited() {
     let later = after(&Root::machine(), &cpus, clock, &begin, &own, true, true);
     assert!(!later.findings.iter().any(|finding| finding.check == "hiccups"));
     assert!(!of(&later.findings, "load").visible);
+}
+
+#[test]
+fn without_a_spin_no_difference_is_visible_and_the_rest_is() {
+    let (_folder, root) = tree(LAPTOP);
+    let audit = before(&root, &[0, 1], &Calibration::new(), None);
+    assert_eq!((audit.activity, audit.hiccups, audit.processes), (Activity::default(), Vec::new(), Vec::new()));
+    let why = "not visible here: nothing was waited for between two readings";
+    let unread: Vec<&str> =
+        audit.findings.iter().filter(|one| one.value == why).map(|one| one.check.as_str()).collect();
+    let differences = ["thermal-throttling", "smt-siblings", "steal", "pressure", "interrupts", "load"];
+    assert_eq!(unread, differences);
+    assert!(audit.findings.iter().all(|one| one.visible != one.value.starts_with("not visible here")));
+    // Two threads of a core need no second reading.
+    let mut files = LAPTOP.to_vec();
+    files.push(("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n"));
+    let (_folder, root) = tree(&files);
+    assert_eq!(of(&before(&root, &[0, 2], &Calibration::new(), None).findings, "smt-siblings").level, Level::Warn);
+    let names: Vec<&str> = audit.findings.iter().map(|one| one.check.as_str()).collect();
+    assert_eq!(names, checks().map(|check| check.name).filter(|name| *name != "hiccups").collect::<Vec<_>>());
 }
 
 #[test]

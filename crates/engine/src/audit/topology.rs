@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         info: CheckInfo {
             name: "smt-siblings",
-            source: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list, /proc/stat",
+            source: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list, and /proc/stat of the siblings, difference",
             limit: "warn if two of the processors share a core, or if a sibling is busy for more than 5 % of the time",
             fix: "tripmeter run --leader-cpu N --follower-cpu M with processors of two cores",
         },
@@ -63,11 +63,12 @@ fn siblings(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     if siblings.is_empty() {
         return of_host(observed, "which of its processors share a core")?.map_or(Ok(Reading::good("none")), Err);
     }
-    let busy_ns = observed.activity.cpus.iter().filter_map(|cpu| cpu.sibling_busy_ns).max();
+    let activity = observed.activity()?;
+    let busy_ns = activity.cpus.iter().filter_map(|cpu| cpu.sibling_busy_ns).max();
     let files = siblings.iter().map(|cpu| format!("/{}/online", cpu_folder(*cpu))).collect::<Vec<_>>().join(" ");
     let fix = format!("echo 0 | sudo tee {files}");
     let value = format!("siblings {} share their cores", parse::written(&siblings));
-    let duration_ns = observed.activity.duration_ns;
+    let duration_ns = activity.duration_ns;
     let reading = match busy_ns {
         None => Reading::warn(format!("{value}; how busy they are is not visible here")),
         Some(ns) if share(ns, duration_ns) > BUSY_SIBLING => {

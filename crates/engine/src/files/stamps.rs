@@ -19,7 +19,10 @@ pub enum Kind {
     /// Messages of the publishers of one topic.
     Publishers,
     /// Calls of clients; those as fast as answers come have no rate.
-    Rpc,
+    Rpc {
+        /// Rows have the arrivals of the requests, too.
+        one_way: bool,
+    },
 }
 
 impl Kind {
@@ -27,7 +30,7 @@ impl Kind {
     pub fn of(plan: &SubExperiment) -> Option<Self> {
         let kind = if plan.publishers() > 1 { Kind::Publishers } else { Kind::Channel };
         let channel = plan.channel.as_ref().map(|_| kind);
-        channel.or_else(|| plan.rpc.as_ref().map(|_| Kind::Rpc))
+        channel.or_else(|| plan.rpc.as_ref().map(|_| Kind::Rpc { one_way: plan.one_way }))
     }
 
     /// The first word of the files' names, what a link is called, and what the histograms are of.
@@ -35,20 +38,25 @@ impl Kind {
         match self {
             Kind::Channel => ["channel", "topic", "Latencies one way"],
             Kind::Publishers => ["channel", "publisher", "Latencies one way"],
-            Kind::Rpc => ["rpc", "client", "Round trips (rtt) of the calls"],
+            Kind::Rpc { .. } => ["rpc", "client", "Round trips (rtt) of the calls"],
         }
     }
 
     /// First line of the CSV.
     fn header(self) -> String {
         let [_, link, _] = self.words();
-        format!("payload_bytes,rate_hz,{link},sequence,status,intended_send_ns,actual_send_ns,recv_ns")
+        let request = if self.has_requests() { ",request_recv_ns" } else { "" };
+        format!("payload_bytes,rate_hz,{link},sequence,status,intended_send_ns,actual_send_ns,recv_ns{request}")
+    }
+
+    fn has_requests(self) -> bool {
+        self == Kind::Rpc { one_way: true }
     }
 
     fn status(self, status: DeliveryStatus) -> &'static str {
         match self {
             Kind::Channel | Kind::Publishers => status.as_str(),
-            Kind::Rpc => status.of_call(),
+            Kind::Rpc { .. } => status.of_call(),
         }
     }
 }
@@ -94,7 +102,8 @@ impl StampFiles {
         }
         let comment = format!(
             "{what} of {name} in ns; two lines per payload and rate, tagged response_<bytes>_<rate> and \
-             service_<bytes>_<rate>; without a rate one, service_<bytes>"
+             service_<bytes>_<rate>; without a rate one, service_<bytes>{}",
+            if kind.has_requests() { "; and latencies one way of the requests, tagged one_way_<bytes>..." } else { "" }
         );
         Ok(Self { kind, has_bursts, csv, histograms: HistogramLog::begin(create("hlog")?, &comment)? })
     }
@@ -129,11 +138,7 @@ impl StampFiles {
     /// # Errors
     /// As [`StampFiles::append`].
     pub(crate) fn append_as(&mut self, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
-        let of = [("response", &tally.response), ("service", &tally.service)];
-        of.into_iter().try_for_each(|(time, distribution)| {
-            let tag = format!("{time}_{name}");
-            self.histograms.append(&tag, &distribution.histogram, Duration::from_nanos(ns))
-        })
+        self.append_times(true, name, tally, ns)
     }
 
     /// Appends the histograms of a finished trial.
@@ -141,12 +146,19 @@ impl StampFiles {
     /// # Errors
     /// If they cannot be written, e.g. on a full disk.
     pub(crate) fn append(&mut self, payload_bytes: u64, load: OfferedLoad, tally: &Tally, ns: u64) -> io::Result<()> {
-        let response = (load != OfferedLoad::Closed).then_some(("response", &tally.response));
         let rate = load.suffix();
-        let rate = rate.trim_end_matches("hz");
-        response.into_iter().chain([("service", &tally.service)]).try_for_each(|(time, distribution)| {
-            let tag = format!("{time}_{payload_bytes}{rate}");
-            self.histograms.append(&tag, &distribution.histogram, Duration::from_nanos(ns))
+        let name = format!("{payload_bytes}{}", rate.trim_end_matches("hz"));
+        self.append_times(load != OfferedLoad::Closed, &name, tally, ns)
+    }
+
+    fn append_times(&mut self, has_response: bool, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
+        let of = [
+            ("response", Some(&tally.response.histogram).filter(|_| has_response)),
+            ("service", Some(&tally.service.histogram)),
+            ("one_way", tally.one_way.histogram()),
+        ];
+        of.into_iter().filter_map(|(time, histogram)| Some((time, histogram?))).try_for_each(|(time, histogram)| {
+            self.histograms.append(&format!("{time}_{name}"), histogram, Duration::from_nanos(ns))
         })
     }
 }
@@ -158,13 +170,17 @@ impl Rows<'_> {
             return;
         }
         let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
-        let Delivery { intended, actual, arrived, status } = *delivery;
+        let Delivery { intended, actual, arrived, requested, status } = *delivery;
         let (payload, rate, sequence, burst) = (self.payload_bytes, &self.rate_hz, index + 1, &self.burst);
         let (intended, actual) = (ns(intended), ns(actual));
-        let received = arrived.map_or_else(String::new, |arrived| ns(arrived).to_string());
+        let time = |ticks: Option<u64>| ticks.map_or_else(String::new, |ticks| ns(ticks).to_string());
+        let received = time(arrived);
+        let request = if self.kind.has_requests() { format!(",{}", time(requested)) } else { String::new() };
         let status = self.kind.status(status);
-        let row =
-            writeln!(self.text, "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}{burst}");
+        let row = writeln!(
+            self.text,
+            "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}{request}{burst}"
+        );
         self.count += 1;
         if row.is_err() || self.count.is_multiple_of(ROWS_AT_ONCE) {
             self.write();
@@ -194,6 +210,11 @@ impl Rows<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::pace::Burst;
+
+    fn delivery(intended: u64, actual: u64, arrived: Option<u64>, status: DeliveryStatus) -> Delivery {
+        Delivery { intended, actual, arrived, requested: None, status }
+    }
 
     #[test]
     fn rows_begin_with_the_trial_and_what_did_not_come_has_no_time() {
@@ -201,8 +222,8 @@ mod tests {
         let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, true, false).unwrap();
         let begun = files.lengths().unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Rate { hz: 1000.0 }, 5000);
-        rows.add(0, 0, &Delivery { intended: 5000, actual: 5001, arrived: Some(5100), status: DeliveryStatus::Ok });
-        rows.add(1, 7, &Delivery { intended: 5500, actual: 5600, arrived: None, status: DeliveryStatus::Lost });
+        rows.add(0, 0, &delivery(5000, 5001, Some(5100), DeliveryStatus::Ok));
+        rows.add(1, 7, &delivery(5500, 5600, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("channel_x.csv")).unwrap();
         let header = Kind::Channel.header();
@@ -217,7 +238,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, false, false).unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Rate { hz: 1000.0 }, 0);
-        rows.add(0, 0, &Delivery { intended: 0, actual: 1, arrived: None, status: DeliveryStatus::Lost });
+        rows.add(0, 0, &delivery(0, 1, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
         assert!(!folder.path().join("channel_x.csv").exists());
     }
@@ -225,12 +246,12 @@ mod tests {
     #[test]
     fn calls_have_clients_and_words_of_their_own_and_may_have_no_rate() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc, true, false).unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: false }, true, false).unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Closed, 5000);
         for (index, status) in
             [DeliveryStatus::Damaged, DeliveryStatus::Lost, DeliveryStatus::Late].into_iter().enumerate()
         {
-            rows.add(1, index, &Delivery { intended: 5001, actual: 5001, arrived: None, status });
+            rows.add(1, index, &delivery(5001, 5001, None, status));
         }
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("rpc_x.csv")).unwrap();
@@ -239,5 +260,21 @@ mod tests {
             text,
             format!("{header}\n1024,,1,1,failed,1,1,\n1024,,1,2,timed_out,1,1,\n1024,,1,3,timed_out,1,1,\n")
         );
+    }
+
+    #[test]
+    fn requests_have_a_column_where_their_arrivals_are_noted_and_bursts_two_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: true }, true, true).unwrap();
+        let burst = OfferedLoad::Burst(Burst { size: 4, gap_ns: 2_500_000 });
+        let mut rows = files.rows(Timebase::NANOSECONDS, 16, burst, 5000);
+        let ok = Delivery { requested: Some(5040), ..delivery(5001, 5001, Some(5100), DeliveryStatus::Ok) };
+        rows.add(0, 0, &ok);
+        rows.add(0, 1, &delivery(5200, 5200, None, DeliveryStatus::Lost));
+        rows.finish().unwrap();
+        let text = std::fs::read_to_string(folder.path().join("rpc_x.csv")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with(",actual_send_ns,recv_ns,request_recv_ns,demand,recovery_ms"), "{text}");
+        assert_eq!(lines[1..], ["16,1600,0,1,ok,1,1,100,40,4,2.5", "16,1600,0,2,timed_out,200,200,,,4,2.5"]);
     }
 }

@@ -89,6 +89,7 @@ mod tests {
             subscription_ns: 2_000_000,
             received_hz: per_second(received, 2_000_000),
             received_bytes_per_s: 0.0,
+            one_way_ns: None,
         };
         Trial {
             offer,
@@ -100,6 +101,7 @@ mod tests {
             behind: 0,
             cut_short: None,
             followers: vec![arrival(0, 1000, 0), arrival(1, 900, 4)],
+            one_way_samples: None,
             searched: Vec::new(),
         }
     }

@@ -8,8 +8,9 @@ use crate::measure::answers::{self, Answers};
 use crate::measure::calls::{Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
 use crate::measure::ledger::{Ledger, Several, Single};
-use crate::measure::notes::Arrival;
+use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
 use crate::measure::publish::{Publisher, Timetable};
+use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::stamps::{Kept, NoStamps, Numbered, Requests, Row, Stamps};
 use crate::measure::stream::{Extent, Paused, Stream, Unspaced};
@@ -281,6 +282,18 @@ impl<L: Link> Lane for L {
         extent: Extent,
         observer: Option<&mut Observer>,
     ) -> Result<End, Failure> {
+        fn spaced<L: Link, C: Clock, T: TouchKind, M: SendTimes, const ON: bool>(
+            stream: &mut Stream<'_, '_, L, C, ON>,
+            spaced: &mut Spaced,
+            extent: Extent,
+            times: &mut M,
+        ) -> Result<End, Failure> {
+            match spaced {
+                Spaced::Unspaced => stream.run_timed::<T, _, M>(&mut Unspaced, extent, times),
+                Spaced::Even(even) => stream.run_timed::<T, _, M>(even, extent, times),
+                Spaced::Paused(period) => stream.run_timed::<T, _, M>(&mut Paused { period: *period }, extent, times),
+            }
+        }
         fn run<L: Link, C: Clock, T: TouchKind, const ON: bool>(
             link: Tap<'_, L, ON>,
             clock: C,
@@ -292,10 +305,9 @@ impl<L: Link> Lane for L {
             let mut stream = Stream::new(&mut links, clock, setting.shared, flow.length, flow.sequence);
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
             (stream.nap, stream.due, stream.ended, stream.refused) = (flow.nap, flow.due, flow.ended, flow.refused);
-            let end = match &mut flow.spaced {
-                Spaced::Unspaced => stream.run::<T, _>(&mut Unspaced, extent),
-                Spaced::Even(even) => stream.run::<T, _>(even, extent),
-                Spaced::Paused(period) => stream.run::<T, _>(&mut Paused { period: *period }, extent),
+            let end = match &mut flow.times {
+                None => spaced::<_, _, T, _, ON>(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
+                Some(times) => spaced::<_, _, T, _, ON>(&mut stream, &mut flow.spaced, extent, times),
             };
             (flow.sequence, flow.due, flow.ended, flow.refused) =
                 (stream.sequence, stream.due, stream.ended, stream.refused);
@@ -351,7 +363,7 @@ impl<L: Link> Lane for L {
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
             match answers.follower {
-                _ if answers.names_request => run::<L, T, ON>(link, setting, Requests, listening),
+                _ if answers.names_request => run::<L, T, ON>(link, setting, Requests(NoStamps), listening),
                 Some(follower) => run::<L, T, ON>(link, setting, Numbered { follower, stamps: NoStamps }, listening),
                 None => run::<L, T, ON>(link, setting, NoStamps, listening),
             }
@@ -369,6 +381,7 @@ impl<L: Link> Lane for L {
             Some((first, log)) => with_clock!(setting.timebase.source, clock => {
                 let (link, stamps) = (&mut Tap::off(self), Kept { clock, first, log });
                 match answers.follower {
+                    _ if answers.names_request => run::<L, T, false>(link, setting, Requests(stamps), listening),
                     Some(follower) => run::<L, T, false>(link, setting, Numbered { follower, stamps }, listening),
                     None => run::<L, T, false>(link, setting, stamps, listening),
                 }
@@ -380,17 +393,18 @@ impl<L: Link> Lane for L {
         &mut self,
         setting: Setting<'_>,
         first: u64,
+        kept: Option<ArrivalLog<'_>>,
         observer: Option<&mut Observer>,
         listening: &mut dyn FnMut(),
     ) -> Result<Arrived, Failure> {
-        fn run<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+        fn run<L: Link, C: Clock, N: Notes, T: TouchKind, const ON: bool>(
             mut link: Tap<'_, L, ON>,
             clock: C,
             setting: Setting<'_>,
-            first: u64,
+            ledger: Single<'_, N>,
             listening: &mut dyn FnMut(),
         ) -> Result<Arrived, Failure> {
-            let mut sink = Sink::new(&mut link, clock, setting.shared, first);
+            let mut sink = Sink::keeping(&mut link, clock, setting.shared, ledger);
             sink.loss_timeout_ns = setting.loss_timeout_ns;
             sink.ticks_per_ns = setting.timebase.ticks_per_ns();
             if setting.wait == Wait::Callback {
@@ -399,10 +413,19 @@ impl<L: Link> Lane for L {
             listening();
             sink.run::<T>()
         }
-        with_clock!(setting.timebase.source, clock => match observer {
-            Some(observer) => run::<_, _, TouchFull, true>(Tap::on(self, observer), clock, setting, first, listening),
-            None => with_touch!(setting.touch, T => {
-                run::<_, _, T, false>(Tap::off(self), clock, setting, first, listening)
+        with_clock!(setting.timebase.source, clock => match (observer, kept) {
+            (Some(observer), _) => {
+                let ledger = Single::new(first, setting.shared, NoNotes);
+                run::<_, _, _, TouchFull, true>(Tap::on(self, observer), clock, setting, ledger, listening)
+            }
+            (None, None) => with_touch!(setting.touch, T => {
+                let ledger = Single::new(first, setting.shared, NoNotes);
+                run::<_, _, _, T, false>(Tap::off(self), clock, setting, ledger, listening)
+            }),
+            (None, Some(log)) => with_touch!(setting.touch, T => {
+                let notes = Arrival::<_, Sampled>::in_places(clock, first, log);
+                let ledger = Single::new(first, setting.shared, notes);
+                run::<_, _, _, T, false>(Tap::off(self), clock, setting, ledger, listening)
             }),
         })
     }
@@ -441,9 +464,17 @@ impl<L: Link> Lane for L {
 pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
 
 impl<L: Link> Turns for AllLinks<'_, L> {
-    fn answer(&mut self, setting: Setting<'_>) -> Result<(), Failure> {
-        with_touch!(setting.touch, T => {
-            echo::take_turns::<L, T>(self.0, setting.shared, setting.loss_timeout_ns)
+    fn answer(&mut self, setting: Setting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> Result<(), Failure> {
+        let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
+        with_touch!(setting.touch, T => if kept.is_empty() {
+            let mut stamps: Vec<_> = self.0.iter().map(|_| Requests(NoStamps)).collect();
+            echo::take_turns::<L, T, _>(self.0, shared, timeout_ns, &mut stamps)
+        } else {
+            with_clock!(setting.timebase.source, clock => {
+                let kept = kept.into_iter().map(|(first, log)| Requests(Kept { clock, first, log }));
+                let mut stamps: Vec<_> = kept.collect();
+                echo::take_turns::<L, T, _>(self.0, shared, timeout_ns, &mut stamps)
+            })
         })
     }
 

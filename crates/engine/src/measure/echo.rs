@@ -1,6 +1,6 @@
 //! The follower's loop under `pingpong` and `rpc`.
 
-use super::stamps::{Requests, Stamps};
+use super::stamps::Stamps;
 use super::{Failure, Shared, TAKE_TIMEOUT_NS};
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,17 +22,23 @@ pub fn run<L: Link, T: TouchKind>(
     Ok(())
 }
 
-/// Answers the requests of several links in turns, by `poll`, until [`Shared::stop`] is set or the leader has gone.
+/// Answers the messages of several links, each with stamps of its own, in turns, by `poll`, until [`Shared::stop`] is set or
+/// the leader has gone.
 ///
 /// # Errors
 /// If the transport fails.
 #[inline(never)]
-pub fn take_turns<L: Link, T: TouchKind>(links: &mut [L], shared: &Shared, timeout_ns: u64) -> Result<(), Failure> {
+pub fn take_turns<L: Link, T: TouchKind, S: Stamps>(
+    links: &mut [L],
+    shared: &Shared,
+    timeout_ns: u64,
+    stamps: &mut [S],
+) -> Result<(), Failure> {
     let mut is_busy = true;
     while is_busy || !is_over(shared) {
         is_busy = false;
-        for link in &mut *links {
-            is_busy |= step::<L, T>(link, timeout_ns, &mut Requests)?;
+        for (link, stamps) in links.iter_mut().zip(&mut *stamps) {
+            is_busy |= step::<L, T>(link, timeout_ns, stamps)?;
         }
     }
     Ok(())

@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod logging;
 pub mod notes;
 pub mod publish;
+pub mod sampling;
 pub mod sink;
 pub mod stamps;
 pub mod stream;

@@ -6,6 +6,7 @@ use crate::memory::OutOfMemory;
 use crate::os::{MemoryFile, PAGE, SharedMemory};
 use crate::wire::Arrived;
 use std::io;
+use std::marker::PhantomData;
 
 /// Told of every message of a stream.
 pub trait Notes {
@@ -137,11 +138,28 @@ impl ArrivalMemory {
     }
 }
 
-/// Notes the first intact arrival of each message of a stream, in memory that is written before.
-pub struct Arrival<'m, C> {
+/// Which messages of a stream have a place in a log.
+pub trait Places {
+    /// Place of a message by its index, from 0.
+    fn of(index: u64) -> Option<usize>;
+}
+
+/// All of them.
+pub struct Each;
+
+impl Places for Each {
+    #[inline(always)]
+    fn of(index: u64) -> Option<usize> {
+        Some(index as usize)
+    }
+}
+
+/// Notes the first intact arrival of each message of a stream that has a place, in memory that is written before.
+pub struct Arrival<'m, C, P = Each> {
     clock: C,
     now: u64,
     first: u64,
+    places: PhantomData<P>,
     /// The notes.
     pub log: ArrivalLog<'m>,
 }
@@ -149,7 +167,14 @@ pub struct Arrival<'m, C> {
 impl<'m, C: Clock> Arrival<'m, C> {
     /// Of messages that begin with number `first`.
     pub fn new(clock: C, first: u64, log: ArrivalLog<'m>) -> Self {
-        Self { clock, now: 0, first, log }
+        Self::in_places(clock, first, log)
+    }
+}
+
+impl<'m, C: Clock, P: Places> Arrival<'m, C, P> {
+    /// The same of those that have a place.
+    pub fn in_places(clock: C, first: u64, log: ArrivalLog<'m>) -> Self {
+        Self { clock, now: 0, first, places: PhantomData, log }
     }
 
     /// What is counted next came at that tick.
@@ -159,19 +184,21 @@ impl<'m, C: Clock> Arrival<'m, C> {
     }
 
     fn mark(&mut self, sequence: u64, mark: u8) {
-        if let Some(marks) = self.log.marks.get_mut(sequence.wrapping_sub(self.first) as usize) {
+        let place = P::of(sequence.wrapping_sub(self.first));
+        if let Some(marks) = place.and_then(|place| self.log.marks.get_mut(place)) {
             *marks |= mark;
         }
     }
 
     fn stamp(&mut self, sequence: u64) {
-        if let Some(ticks) = self.log.ticks.get_mut(sequence.wrapping_sub(self.first) as usize) {
+        let place = P::of(sequence.wrapping_sub(self.first));
+        if let Some(ticks) = place.and_then(|place| self.log.ticks.get_mut(place)) {
             *ticks = self.now;
         }
     }
 }
 
-impl<C: Clock> Notes for Arrival<'_, C> {
+impl<C: Clock, P: Places> Notes for Arrival<'_, C, P> {
     #[inline(always)]
     fn arrived(&mut self) {
         self.now = self.clock.now();

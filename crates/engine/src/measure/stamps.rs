@@ -49,17 +49,19 @@ impl Stamps for NoStamps {
     fn arrived(&mut self, _sequence: u64) {}
 }
 
-/// The same where answers name their requests, under `rpc`.
-pub struct Requests;
+/// The stamps where answers name their requests, under `rpc`.
+pub struct Requests<S>(pub S);
 
-impl Stamps for Requests {
+impl<S: Stamps> Stamps for Requests<S> {
     const REPLIES: bool = true;
 
     #[inline(always)]
-    fn arrived(&mut self, _sequence: u64) {}
+    fn arrived(&mut self, sequence: u64) {
+        self.0.arrived(sequence);
+    }
 }
 
-/// Keeps the clock at each arrival, in memory that is written before.
+/// Keeps the clock at the first arrival of each message, in memory that is written before.
 pub struct Kept<'a, C> {
     /// Where stamps come from.
     pub clock: C,
@@ -73,7 +75,9 @@ impl<C: Clock> Stamps for Kept<'_, C> {
     #[inline(always)]
     fn arrived(&mut self, sequence: u64) {
         let place = sequence.wrapping_sub(self.first) as usize;
-        if let Some(ticks) = self.log.ticks.get_mut(place) {
+        if let Some(ticks) = self.log.ticks.get_mut(place)
+            && *ticks == NEVER
+        {
             *ticks = self.clock.now();
         }
     }
@@ -132,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_noted_by_their_numbers_and_others_are_not() {
+    fn first_arrivals_are_noted_by_their_numbers_and_others_are_not() {
         let (mut ticks, mut marks) = ([NEVER; 3], [0; 3]);
         let log = ArrivalLog { ticks: &mut ticks, marks: &mut marks };
         let mut kept = Kept { clock: Ticking(Cell::new(0)), first: 7, log };
-        [8, 6, 10, 7].into_iter().for_each(|sequence| kept.arrived(sequence));
+        [8, 6, 10, 7, 8].into_iter().for_each(|sequence| kept.arrived(sequence));
         assert_eq!(ticks, [20, 10, NEVER]);
     }
 

@@ -1,5 +1,6 @@
 //! The leader's loop under one-way patterns: bursts of messages, at due times.
 
+use super::sampling::{NoTimes, SendTimes};
 use super::{End, Failure, MOST_SILENT, Shared, Tap};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
@@ -129,8 +130,21 @@ impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
     ///
     /// # Errors
     /// If the transport fails, a follower has gone, or it has taken no message for [`MOST_SILENT`] time-outs.
-    #[inline(never)]
     pub fn run<T: TouchKind, S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<End, Failure> {
+        self.run_timed::<T, S, NoTimes>(spacing, extent, &mut NoTimes)
+    }
+
+    /// The same; `times` is told of every message before the first try to send it.
+    ///
+    /// # Errors
+    /// As [`Stream::run`].
+    #[inline(never)]
+    pub fn run_timed<T: TouchKind, S: Spacing, M: SendTimes>(
+        &mut self,
+        spacing: &mut S,
+        extent: Extent,
+        times: &mut M,
+    ) -> Result<End, Failure> {
         loop {
             let mut now = self.clock.now();
             while now < self.due && now < extent.deadline {
@@ -144,6 +158,7 @@ impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
                 return Ok(End::Deadline);
             }
             for _ in 0..extent.burst.min(extent.last - self.sequence) {
+                times.sending(self.sequence + 1, &self.clock);
                 if !self.send::<T>()? {
                     return Ok(End::Stopped);
                 }

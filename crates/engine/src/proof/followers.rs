@@ -1,11 +1,10 @@
 //! The verdict over several followers: each has a proof of its own, and the worst counts.
 
+use tripmeter_model::channel::SHOWN_FOLLOWERS;
 use tripmeter_model::manifest::{PathProof, Verdict};
 
-/// The evidence of so many followers is told, of more that of those with the worst verdict.
-const MOST_TOLD: usize = 16;
-
-/// One proof out of those of all followers, by index; that of an only follower as it is.
+/// One proof out of the proofs of all followers, by index; the proof of an only follower as it is. The evidence names
+/// [`SHOWN_FOLLOWERS`] at most: if there are more, followers with the worst verdict.
 ///
 /// # Panics
 /// If there is none.
@@ -17,10 +16,11 @@ pub fn of_all(proofs: Vec<PathProof>) -> PathProof {
     };
     if proofs.len() > 1 {
         let worst = proofs.iter().max_by_key(|proof| badness(proof.verdict)).expect("there are several").verdict;
-        let told = proofs.iter().enumerate().filter(|(_, proof)| proofs.len() <= MOST_TOLD || proof.verdict == worst);
-        let each = told.take(MOST_TOLD).map(|(index, proof)| format!("follower {index}: {}", proof.evidence));
+        let told =
+            proofs.iter().enumerate().filter(|(_, proof)| proofs.len() <= SHOWN_FOLLOWERS || proof.verdict == worst);
+        let each = told.take(SHOWN_FOLLOWERS).map(|(index, proof)| format!("follower {index}: {}", proof.evidence));
         let mut evidence = each.collect::<Vec<_>>().join("; ");
-        if proofs.len() > MOST_TOLD {
+        if proofs.len() > SHOWN_FOLLOWERS {
             evidence += &format!("; of {} followers", proofs.len());
         }
         let damaged = proofs.iter().map(|proof| proof.damaged).sum();

@@ -154,18 +154,11 @@ pub enum Problem {
          out"
     )]
     PaceOfBench(&'static str),
-    #[error("calls are timed as round trips; leave 'one_way' (--one-way) out")]
-    OneWayCalls,
     #[error(
         "round trips at a rate or in bursts have 1 follower, {0} were asked for; leave --followers, or --rate and \
          --demand, out"
     )]
     FollowersAtRate(u32),
-    #[error(
-        "round trips at a rate or in bursts are timed whole, not one way; leave 'one_way' (--one-way), or --rate and \
-         --demand, out"
-    )]
-    OneWayAtRate,
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
     #[error("{publishers} publishers were asked for; ask for 1 to {most} (--publishers)")]
@@ -201,8 +194,8 @@ pub enum Problem {
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
     OneWayAlready,
-    #[error("pattern 'throughput' has no latencies: leave 'one_way' (--one-way) and 'samples_above' out")]
-    NotOneWay,
+    #[error("pattern 'throughput' keeps no samples: leave 'samples_above' out")]
+    NoSamplesAbove,
     #[error("{0} exclude each other; give one of them")]
     OffersExclude(String),
     #[error("a recovery time was given, but no burst that it belongs to; add --demand, or leave --recovery out")]

@@ -74,9 +74,6 @@ fn round_trips(common: &Common, timeout_ns: Option<u64>) -> Result<Calls, Proble
     if let Some(followers) = common.followers.filter(|followers| *followers > 1) {
         return Err(Problem::FollowersAtRate(followers));
     }
-    if common.one_way == Some(true) {
-        return Err(Problem::OneWayAtRate);
-    }
     let timeout_ns = timeout_ns.unwrap_or((DEFAULT_LOSS_TIMEOUT_S * 1e9) as u64);
     Ok(Calls { mode: Mode::FixedFreq, clients: 1, offers: load::timed(common)?, timeout_ns })
 }
@@ -160,7 +157,6 @@ mod tests {
         }
         for (flag, common) in [
             ("--followers", Common { followers: Some(2), ..rate("1") }),
-            ("--one-way", Common { one_way: Some(true), ..rate("1") }),
             ("--mode", Common { mode: Some(Mode::FixedFreq), ..rate("1") }),
             ("--clients", Common { clients: Some("2".to_owned()), ..rate("1") }),
             ("--rate", rate("max")),

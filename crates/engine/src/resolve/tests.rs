@@ -161,6 +161,31 @@ fn large_payloads_may_have_other_numbers_of_samples() {
 }
 
 #[test]
+fn one_way_is_for_every_pattern_with_a_follower() {
+    let plan = |text: &str| {
+        let mut systems = systems();
+        for variant in systems.iter_mut().flat_map(|system| &mut system.description.variants) {
+            variant.patterns = vec![Pattern::PingPong, Pattern::Rpc, Pattern::Throughput];
+        }
+        plan_of(text, Unavailable::Refuse, systems)
+    };
+    for (keys, raw) in [
+        ("pattern = 'pingpong'", "csv"),
+        ("pattern = 'pingpong'\nrate = '1000'", "none"),
+        ("pattern = 'rpc'\nclients = '3'", "none"),
+        ("pattern = 'rpc'\nmode = 'fixed-freq'", "csv"),
+        ("pattern = 'throughput'", "none"),
+    ] {
+        let plan = plan(&format!("one_way = true\nraw = '{raw}'\n{keys}\n{}", of(&["uds"]))).unwrap();
+        // The floor is measured alike.
+        assert!(plan.sub_experiments.len() == 2 && plan.sub_experiments.iter().all(|one| one.one_way), "{keys}");
+    }
+    refuses(&format!("one_way = true\npattern = 'channel'\n{}", of(&["uds"])), 64, &["one way by itself"]);
+    let samples_above = "pattern = 'throughput'\nsamples_above = [{ payload = '1k', samples = 10 }]";
+    refuses(&format!("{samples_above}\n{}", of(&["uds"])), 64, &["'throughput'", "'samples_above'"]);
+}
+
+#[test]
 fn names_say_settings_and_touch() {
     let text = format!("touch = 'full'\nfloor = false\n{}", of(&["uds/stream?packet=4/k"]));
     assert_eq!(names(&plan(&text).unwrap()), ["uds_stream_packet-4-k_block_full"]);

@@ -2,7 +2,7 @@
 
 use super::movement::Movement;
 use super::processor_time::ProcessorTime;
-use super::{Event, Run, access};
+use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
 use crate::files::append_log_row;
 use crate::last_line::last_line;
@@ -455,7 +455,7 @@ impl ProcessGroup {
         }
         let is_too_often = cell.earlier_attempts.len() + usize::from(again) >= attempts;
         cells.push((*cell).clone());
-        if let Err(error) = run.save() {
+        if let Err(error) = run.save().and_then(|()| if again { Ok(()) } else { self.append_metrics(run) }) {
             return Some(Outcome::Killed(error.to_string()));
         }
         if is_too_often {
@@ -465,6 +465,15 @@ impl ProcessGroup {
         (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
         // The leader waits for this, so that nothing of the above falls into its next cell.
         self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished)
+    }
+
+    /// Writes the figures of the last payload.
+    fn append_metrics(&self, run: &mut Run<'_>) -> Result<(), RunError> {
+        let result = run.manifest.sub_experiments.last();
+        let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
+            return Ok(());
+        };
+        Ok(run.results.append_metrics(&self.plan, result, cell)?)
     }
 
     /// Adds to the cell of a logger what was seen from here, and writes its row.
@@ -481,7 +490,11 @@ impl ProcessGroup {
     /// Ends both processes and says how it went.
     fn end(&mut self, run: &mut Run<'_>, outcome: Outcome, log_file: &Path) -> Result<Status, String> {
         // The attempt in its place did not come to an end: its figures are all there is.
+        let is_unwritten = self.again || self.replaced.is_some();
         run.current().cells.extend(self.replaced.take());
+        if let Some(Err(error)) = is_unwritten.then(|| self.append_metrics(run)) {
+            (run.watch)(&Event::Warning(error.to_string()));
+        }
         let patience = if matches!(outcome, Outcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
         let leader_hung = self.leader.end(patience);
         // They end beside each other: one that has its time has had that of the others, too.

@@ -4,7 +4,7 @@ use super::{ANSWER_TIMEOUT, Error, Result, confine};
 use crate::channel::{Channel, NoMessage, Versions};
 use crate::lanes::{Answering, Endpoint, Lane, Setting};
 use crate::measure::callback::Inbox;
-use crate::measure::notes::ArrivalMemory;
+use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::{Failure, Shared};
 use crate::os::{self, MemoryFile, Target};
 use crate::proof::Observer;
@@ -118,16 +118,18 @@ impl Follower {
         })
     }
 
-    /// Counts messages until the leader says how many there are, and they have come, or it has gone.
+    /// Counts messages until the leader says how many there are, and they have come, or it has gone; arrivals are kept in
+    /// that log, if there is one.
     pub(super) fn count(
         &mut self,
         endpoint: &mut dyn Endpoint,
         inboxes: &[Box<Inbox>],
         first: u64,
+        kept: Option<ArrivalLog<'_>>,
         observer: Option<&mut Observer>,
     ) -> Result<Arrived> {
-        let counted =
-            self.alone(endpoint, inboxes, |lane, setting, listening| lane.count(setting, first, observer, listening));
+        let counted = self
+            .alone(endpoint, inboxes, |lane, setting, listening| lane.count(setting, first, kept, observer, listening));
         counted.map_err(|failure| Error::of("take messages", failure))
     }
 

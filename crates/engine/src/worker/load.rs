@@ -5,16 +5,21 @@ use super::output::Output;
 use super::patience::{Patience, SIGN_OF_LIFE};
 use super::search::search;
 use super::{Error, Result};
+use crate::clock::Timebase;
 use crate::lanes::{Flow, Spaced};
+use crate::measure::notes::ArrivalMemory;
+use crate::measure::sampling::{self, SampledTimes};
 use crate::measure::stream::{Even, Extent, Spacing};
 use crate::measure::{End, Failure, Shared};
+use crate::record::Distribution;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_abi::Wait;
 use tripmeter_model::manifest::{Cell, Counts, Handovers};
 use tripmeter_model::pace::{Burst, OfferedLoad};
-use tripmeter_model::throughput::{Arrival, Load, Trial, per_second};
+use tripmeter_model::plan::Raw;
+use tripmeter_model::throughput::{Arrival, Load, OneWaySamples, Trial, per_second};
 
 /// As fast as it goes, messages between two looks at the clock, if they are small.
 const BURST: u64 = 32;
@@ -34,6 +39,13 @@ const NAP_NS: u64 = 300_000;
 struct Bounds {
     messages: Option<u64>,
     duration_ns: Option<u64>,
+}
+
+impl Bounds {
+    /// Most messages of a trial: none takes less than a nanosecond.
+    fn most_messages(self) -> u64 {
+        self.messages.unwrap_or(u64::MAX).min(self.duration_ns.unwrap_or(u64::MAX))
+    }
 }
 
 /// A cell under way.
@@ -139,19 +151,17 @@ impl Leader {
         capped: u64,
     ) -> Result<Trial> {
         let first = session.sequence + 1;
-        let begin = Begin::new(Task::Count, first, payload_bytes);
+        let mut begin = Begin::new(Task::Count, first, payload_bytes);
+        let mut flow = self.flow(offer, payload_bytes, session.sequence);
+        let mut arrivals = None;
+        if self.job.sub_experiment.one_way {
+            let places = sampling::places(bounds.most_messages());
+            let memory = ArrivalMemory::create(vec![places], 1)?;
+            (begin.most, begin.arrivals) = (vec![places], Some(memory.place()));
+            (flow.times, arrivals) = (Some(SampledTimes::new(first, places)?), Some(memory));
+        }
         self.controls.ask_all(&ToFollower::Begin(begin))?;
         let (base, shared) = (self.job.timebase, self.shared.clone());
-        let even = |rate_hz: f64| Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / rate_hz));
-        let spaced = match offer {
-            OfferedLoad::Rate { hz } => even(hz),
-            OfferedLoad::Burst(Burst { gap_ns, .. }) => Spaced::Paused(base.to_ticks(gap_ns)),
-            _ => Spaced::Unspaced,
-        };
-        let mut flow = Flow::new(spaced, payload_bytes as usize, session.sequence);
-        if self.job.sub_experiment.wait != Wait::Poll {
-            flow.nap = base.to_ticks(NAP_NS);
-        }
         self.arm();
         let begin = base.now();
         let timed = bounds.duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));
@@ -181,7 +191,7 @@ impl Leader {
             End::Deadline if capped < timed => Some("time cap".to_owned()),
             End::Deadline | End::Full => None,
         };
-        Ok(Trial {
+        let mut trial = Trial {
             offer,
             offered_hz: if let OfferedLoad::Rate { hz } = offer { Some(hz) } else { None },
             sent,
@@ -191,8 +201,28 @@ impl Leader {
             behind,
             cut_short,
             followers: vec![arrival(0, sent, payload_bytes, subscription_ns, &arrived)],
+            one_way_samples: None,
             searched: Vec::new(),
-        })
+        };
+        if let (Some(times), Some(memory)) = (flow.times, arrivals) {
+            add_one_way(&mut trial, base, &times, memory);
+        }
+        Ok(trial)
+    }
+
+    /// Messages of that size, as they are offered; nothing sent yet.
+    fn flow(&self, offer: OfferedLoad, payload_bytes: u64, sequence: u64) -> Flow {
+        let base = self.job.timebase;
+        let spaced = match offer {
+            OfferedLoad::Rate { hz } => Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / hz)),
+            OfferedLoad::Burst(Burst { gap_ns, .. }) => Spaced::Paused(base.to_ticks(gap_ns)),
+            _ => Spaced::Unspaced,
+        };
+        let mut flow = Flow::new(spaced, payload_bytes as usize, sequence);
+        if self.job.sub_experiment.wait != Wait::Poll {
+            flow.nap = base.to_ticks(NAP_NS);
+        }
+        flow
     }
 
     /// Sends in pieces, with a sign of life after each.
@@ -259,6 +289,19 @@ impl Leader {
     }
 }
 
+/// Adds latencies one way, by what both sides have noted.
+fn add_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory) {
+    let every = sampling::stride(trial.sent);
+    trial.one_way_samples = Some(OneWaySamples { every, messages: trial.sent.div_ceil(every) });
+    for arrival in &mut trial.followers {
+        let mut latencies = Distribution::new(Raw::Csv);
+        for log in memory.logs(arrival.follower) {
+            times.one_way(log.ticks, trial.sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
+        }
+        arrival.one_way_ns = latencies.latency();
+    }
+}
+
 fn arrival(follower: u32, sent: u64, payload_bytes: u64, subscription_ns: u64, arrived: &Arrived) -> Arrival {
     let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
     let received_hz = per_second(received, subscription_ns);
@@ -272,6 +315,7 @@ fn arrival(follower: u32, sent: u64, payload_bytes: u64, subscription_ns: u64, a
         subscription_ns,
         received_hz,
         received_bytes_per_s: received_hz * payload_bytes as f64,
+        one_way_ns: None,
     }
 }
 

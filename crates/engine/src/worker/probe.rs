@@ -53,7 +53,7 @@ pub(super) fn follow(
     }
     let mut arrived = Vec::new();
     if begin.task == Task::Count {
-        arrived.push(follower.count(endpoint, inboxes, begin.first, Some(&mut observer))?);
+        arrived.push(follower.count(endpoint, inboxes, begin.first, None, Some(&mut observer))?);
     } else {
         let names_request = follower.pattern() == Pattern::Rpc;
         let answers = Answering { names_request, follower: follower.number(), ..Answering::default() };
@@ -205,12 +205,13 @@ fn send(
     const LOOK_NS: u64 = 40_000_000;
     /// Forgetting what was touched takes both sides longer, the more memory is mapped for other links.
     const FORGET_PER_LINK_NS: u64 = 2_000_000;
-    const LONGEST_FORGET_NS: u64 = 1_000_000_000;
+    /// Neither wait is longer, however many links and followers there are.
+    const LONGEST_WAIT_NS: u64 = 1_000_000_000;
     let base = leader.job.timebase;
     // Of several followers, some wait for a CPU meanwhile.
     let followers = u64::from(leader.controls.followers());
-    let look_ns = (LOOK_NS * followers).min(LONGEST_FORGET_NS);
-    let forget_ns = (FORGET_PER_LINK_NS * (session.lanes.len() as u64 * followers - 1)).min(LONGEST_FORGET_NS);
+    let look_ns = (LOOK_NS * followers).min(LONGEST_WAIT_NS);
+    let forget_ns = (FORGET_PER_LINK_NS * (session.lanes.len() as u64 * followers - 1)).min(LONGEST_WAIT_NS);
     let shared = leader.shared.clone();
     let setting = leader.setting(&session.inboxes[0], &shared);
     let mut flow = Flow::new(Spaced::Unspaced, plan.payload_bytes as usize, session.sequence);

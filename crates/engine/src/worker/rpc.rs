@@ -14,7 +14,7 @@ use crate::lanes::{Answering, Calls, Ended, Endpoint};
 use crate::measure::End;
 use crate::measure::callback::Inbox;
 use crate::measure::calls::{Called, Made};
-use crate::measure::notes::{DAMAGED, NEVER};
+use crate::measure::notes::{ArrivalMemory, DAMAGED, NEVER};
 use crate::measure::publish::{Sending, Sleep};
 use crate::memory::reserved;
 use crate::replay::Times;
@@ -46,8 +46,9 @@ impl Leader {
         let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
         let calls = workload.links.iter().map(|link| link.messages);
         // What latencies are made in at the end: found to be too little now, and not then.
-        drop(reserved::<u64>(calls.clone().sum::<u64>().saturating_mul(6), "values of latencies")?);
-        let mut made = calls.map(Made::new).collect::<std::result::Result<Vec<_>, _>>()?;
+        let values = if self.job.sub_experiment.one_way { 7 } else { 6 };
+        drop(reserved::<u64>(calls.clone().sum::<u64>().saturating_mul(values), "values of latencies")?);
+        let mut made = calls.clone().map(Made::new).collect::<std::result::Result<Vec<_>, _>>()?;
         let plan = &self.job.sub_experiment;
         // A wake-up takes about 50 us: five periods at 100 kHz.
         let spins = plan.pattern == Pattern::PingPong && plan.wait == Wait::Poll;
@@ -64,7 +65,13 @@ impl Leader {
                 lane.call(setting, Calls { times, rest, length, sequence, deadline, sending, draining }, made)
             }
         });
-        let answer = Begin::new(Task::Answer, sequence + 1, 0);
+        let mut answer = Begin::new(Task::Answer, sequence + 1, 0);
+        let mut memory = None;
+        if self.job.sub_experiment.one_way {
+            let created = ArrivalMemory::create(calls.clone().collect(), 1)?;
+            (answer.most, answer.arrivals) = (calls.collect(), Some(created.place()));
+            memory = Some(created);
+        }
         let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
         let Parallel { begin, used, ended, failure } = ran;
         let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
@@ -80,8 +87,10 @@ impl Leader {
             arrived.push(Arrived { received, duplicated: called.duplicated, damaged, ..Arrived::default() });
         }
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
+        let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
         let times = |index| Some((workload.times)(begin, index)).filter(|times| !matches!(times, Times::Closed(_)));
         let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
+            requests: logs.get(index).map_or_else(Vec::new, |log| log.ticks.to_vec()),
             schedule: times(index),
             sent: made.sent.into(),
             arrived: made.answered,
@@ -133,6 +142,9 @@ fn trial(tallied: Tallied, load: OfferedLoad) -> RpcTrial {
         response_rtt_within_run_ns: is_timed.then(|| tally.response.bounds()).flatten(),
         service_rtt_within_run_ns: tally.service.bounds(),
         lateness_within_run_ns: is_timed.then(|| tally.lateness.bounds()).flatten(),
+        one_way_ns: tally.one_way.latency(),
+        one_way_within_run_ns: tally.one_way.bounds(),
+        one_way_missing: tally.one_way.missing,
         pace,
         topics: Vec::new(),
         duration_ns,
@@ -168,9 +180,26 @@ fn called(all: Tallied, topics: Vec<PlayedTopic>) -> RpcTrial {
 
 impl Follower {
     /// Answers the requests of all clients until the leader says that there are no more, or has gone; and says what was
-    /// used. Under `poll` one thread looks at all links in turns, else each has a thread.
-    pub(super) fn answer_calls(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>]) -> Result<()> {
+    /// used. Under `poll` one thread looks at all links in turns, else each has a thread. The arrivals of requests are kept,
+    /// if the leader has memory for them.
+    pub(super) fn answer_calls(
+        &mut self,
+        endpoint: &mut dyn Endpoint,
+        inboxes: &[Box<Inbox>],
+        begin: Begin,
+    ) -> Result<()> {
         type Work<'a> = Box<dyn FnOnce() -> Ended<()> + Send + 'a>;
+        let Begin { first, most, arrivals, .. } = begin;
+        let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
+        let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
+        if !logs.is_empty() && logs.len() != inboxes.len() {
+            return Err(Error::Failed(format!(
+                "the leader has {} clients, here are {} links",
+                logs.len(),
+                inboxes.len()
+            )));
+        }
+        let kept: Vec<_> = logs.into_iter().map(|log| (first, log)).collect();
         let pool = &ThreadPool::new(inboxes.len());
         let listening = || {
             pool.ready.fetch_add(1, Release);
@@ -182,11 +211,13 @@ impl Follower {
             let Some(setting) = settings.next() else { return Err(Error::Failed("there is no link".to_owned())) };
             vec![Box::new(move || {
                 listening();
-                ((), turns.answer(setting))
+                ((), turns.answer(setting, kept))
             })]
         } else {
-            let works = endpoint.lanes().into_iter().zip(settings).map(|(lane, setting)| -> Work<'_> {
-                let answers = Answering { names_request: true, ..Answering::default() };
+            let kept = kept.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+            let works = endpoint.lanes().into_iter().zip(settings).zip(kept);
+            let works = works.map(|((lane, setting), kept)| -> Work<'_> {
+                let answers = Answering { names_request: true, kept, ..Answering::default() };
                 Box::new(move || ((), lane.answer(setting, answers, None, &mut || listening())))
             });
             works.collect()

@@ -126,6 +126,7 @@ mod tests {
             subscription_ns: ns,
             received_hz: per_second(received, ns),
             received_bytes_per_s: 0.0,
+            one_way_ns: None,
         };
         Trial {
             offer: OfferedLoad::Search { loss_bound: 0.0 },
@@ -137,6 +138,7 @@ mod tests {
             behind: 0,
             cut_short: None,
             followers: vec![arrival],
+            one_way_samples: None,
             searched: Vec::new(),
         }
     }

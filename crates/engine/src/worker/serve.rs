@@ -103,23 +103,29 @@ impl Follower {
 
     /// Handles messages until the leader has sent all, and reports them.
     fn begin(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
-        let Begin { task, first, .. } = begin;
+        let task = begin.task;
         let is_alone = match task {
             Task::Answer => self.pattern() != Pattern::Rpc,
-            Task::Count => begin.most.is_empty(),
+            Task::Count => begin.most.is_empty() || self.pattern() == Pattern::Throughput,
             Task::ReadLog { .. } => return Err(Error::Failed("the leader asked a transport for a log".to_owned())),
         };
         self.shared.is_alone.store(is_alone, Relaxed);
         match task {
-            Task::Count if is_alone => {
-                self.ready()?;
-                let arrived = vec![self.count(endpoint, inboxes, first, None)?];
-                self.report(Report { arrived, ..Report::default() })
-            }
+            Task::Count if is_alone => self.count_one(endpoint, inboxes, begin),
             Task::Answer if is_alone => self.answer_one(endpoint, inboxes, begin),
-            Task::Answer => self.answer_calls(endpoint, inboxes),
+            Task::Answer => self.answer_calls(endpoint, inboxes, begin),
             _ => self.receive(endpoint, inboxes, begin),
         }
+    }
+
+    /// Counts the messages of the first link; the arrivals of some are kept, if the leader has memory for them.
+    fn count_one(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+        let Begin { first, most, arrivals, .. } = begin;
+        let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
+        let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());
+        self.ready()?;
+        let arrived = vec![self.count(endpoint, inboxes, first, log, None)?];
+        self.report(Report { arrived, ..Report::default() })
     }
 
     /// Answers the messages of the first link; their arrivals are kept, if the leader has memory for them.

@@ -169,15 +169,12 @@ impl Leader {
         // A client's calls follow each other; of topics, the first stands for all.
         let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
         let (times, loss_timeout_ns) = (Times::of(load, &base, 0, 0, 1), self.job.loss_timeout_ns);
-        let tally = |audited| {
+        let new = |audited| {
             let mut tally = Tally::new(base, raw, loss_timeout_ns, links, times.period(), audited);
             tally.gap = times.gap();
             tally
         };
-        let followers = self.job.sub_experiment.followers;
-        let count = if followers > 1 { followers } else { 0 };
-        let mut followers: Vec<Tally> = (0..count).map(|_| tally(0)).collect();
-        let mut tally = tally(audited);
+        let (mut tally, mut followers) = (new(audited), Vec::new());
         let (mut own, mut others) = (Used::default(), Used::default());
         let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, End::Full);
         let mut broken = None;
@@ -205,6 +202,7 @@ impl Leader {
                 });
                 rows.finish().inspect_err(|_| files.cut(lengths))
             })?;
+            followers.resize_with(sent.followers.len(), || new(0));
             let each = followers.iter_mut().zip(&sent.followers);
             each.for_each(|(tally, to)| tally.add(&to.topics, &to.arrived, |_, _, _| ()));
         }

@@ -128,6 +128,7 @@ impl Leader {
                 sent: sent.clone(),
                 arrived: log.ticks.to_vec(),
                 marks: log.marks.to_vec(),
+                requests: Vec::new(),
             });
             each.push(Delivered { topics: topics.collect(), arrived });
         }

@@ -168,7 +168,11 @@ fn read_all(sources: &[RunSource], quiet: bool) -> Result<Vec<RunSummary>, CliEr
 }
 
 fn read_one(reader: &Reader, one: &RunSource, bar: &ProgressBar) -> Result<RunSummary, CliError> {
-    let summary = read(reader, &one.source, 1)?;
+    let mut summary = read(reader, &one.source, 1)?;
+    if one.source.is_samples() {
+        // Of which a summary is written before they are checked.
+        summary = summary.as_in_file();
+    }
     bar.inc(one.bytes);
     Ok(RunSummary { run: one.run.clone(), sub_experiment: one.source.name.clone(), summary })
 }

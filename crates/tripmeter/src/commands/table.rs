@@ -1,4 +1,4 @@
-use crate::args::{ShownArgs, TableArgs};
+use crate::args::{ShownArgs, TableArgs, TableFormat};
 use crate::error::CliError;
 use crate::{embedded, output};
 use serde::Deserialize;
@@ -9,7 +9,13 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::file::{self, FileError};
 use tripmeter_model::manifest::{self, Manifest, SCHEMA_VERSION};
 use tripmeter_model::{exit, printable};
-use tripmeter_report::render::{Text, markdown};
+use tripmeter_report::document::{Block, Document};
+use tripmeter_report::render::{Text, csv, json, markdown};
+
+/// As iceperf prints it.
+const ICEPERF: Text = Text { has_intervals: false, has_help: false, is_coloured: false, is_unwrapped: true };
+/// As eCAL's page has it, with intervals.
+const ECAL: Text = Text { has_intervals: true, ..ICEPERF };
 
 /// `tripmeter table`
 pub fn table(args: &TableArgs) -> Result<u8, CliError> {
@@ -23,43 +29,68 @@ pub fn table(args: &TableArgs) -> Result<u8, CliError> {
     let together: Vec<(&str, &Manifest)> =
         named.filter(|(_, manifest)| kinds_of(manifest).iter().any(is_together)).collect();
     if !together.is_empty() {
-        output::print(&tripmeter_report::ecal(&together))?;
+        print_document(&tripmeter_report::ecal(&together), ECAL, args.format.unwrap_or(TableFormat::Text))?;
     }
     for (name, manifest) in names.iter().zip(&manifests) {
         let kinds: Vec<TableKind> = kinds_of(manifest).into_iter().filter(|kind| !is_together(kind)).collect();
         if kinds.is_empty() {
             continue;
         }
-        if args.folders.len() > 1 {
+        if args.folders.len() > 1 && matches!(args.format, None | Some(TableFormat::Text)) {
             output::print(&format!("{name}\n\n"))?;
         }
-        print(manifest, &kinds, args.shown)?;
+        print_as(manifest, &kinds, args.shown, args.format)?;
     }
     Ok(exit::GOOD)
 }
 
 /// Prints these tables of a manifest whose text is printable, in this order.
 pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Result<(), CliError> {
+    print_as(manifest, kinds, shown, None)
+}
+
+fn print_as(
+    manifest: &Manifest,
+    kinds: &[TableKind],
+    shown: ShownArgs,
+    format: Option<TableFormat>,
+) -> Result<(), CliError> {
+    let is_coloured = output::may_colour();
+    let whole = Text { has_intervals: true, has_help: true, is_coloured, is_unwrapped: false };
     for (index, kind) in kinds.iter().enumerate() {
         if index > 0 {
             output::print("\n")?;
         }
-        match kind {
-            TableKind::Screen if !shown.wide => screen(manifest, shown)?,
-            TableKind::Iceperf => output::print(&tripmeter_report::iceperf(manifest))?,
-            TableKind::Ecal => output::print(&tripmeter_report::ecal(&[("", manifest)]))?,
-            TableKind::Aimrt => output::print(&markdown(&tripmeter_report::aimrt(manifest)))?,
-            TableKind::Screen | TableKind::All => output::print(&tripmeter_report::all(manifest))?,
-        }
+        let (document, text, usual) = match kind {
+            TableKind::Screen if !shown.wide => {
+                let text = Text { has_intervals: shown.intervals, has_help: shown.legend, ..whole };
+                (tripmeter_report::screen(manifest, shown.notes), text, TableFormat::Text)
+            }
+            TableKind::Iceperf => (tripmeter_report::iceperf(manifest), ICEPERF, TableFormat::Text),
+            TableKind::Ecal => (tripmeter_report::ecal(&[("", manifest)]), ECAL, TableFormat::Text),
+            TableKind::Aimrt => (tripmeter_report::aimrt(manifest), whole, TableFormat::Markdown),
+            TableKind::Figures => (tripmeter_report::figures(manifest), whole, TableFormat::Text),
+            TableKind::Screen | TableKind::All => (tripmeter_report::all(manifest), whole, TableFormat::Text),
+        };
+        print_document(&document, text, format.unwrap_or(usual))?;
     }
     Ok(())
 }
 
-fn screen(manifest: &Manifest, shown: ShownArgs) -> Result<(), CliError> {
-    let is_coloured = output::may_colour();
-    let text = Text { has_intervals: shown.intervals, has_help: shown.legend, is_coloured };
-    let text = text.render(&tripmeter_report::screen(manifest, shown.notes));
-    if is_coloured { output::print_coloured(&text) } else { output::print(&text) }
+fn print_document(document: &Document, text: Text, format: TableFormat) -> Result<(), CliError> {
+    match format {
+        TableFormat::Text if text.is_coloured => output::print_coloured(&text.render(document)),
+        TableFormat::Text => output::print(&text.render(document)),
+        TableFormat::Markdown => output::print(&markdown(document)),
+        TableFormat::Json => output::print(&format!("{:#}\n", json(document))),
+        TableFormat::Csv => {
+            let tables = document.blocks.iter().filter_map(|block| match block {
+                Block::Table(table) => Some(csv(table)),
+                _ => None,
+            });
+            output::print(&tables.collect::<Vec<_>>().join("\n"))
+        }
+    }
 }
 
 /// The tables of the preset that was run, or else the first screen.

@@ -284,6 +284,7 @@ fn what_is_killed_anywhere_goes_on_in_the_order_of_its_seed() {
     }
     let after = measured(&results);
     assert_eq!(order(&after), expected);
+    crate::metrics::check(&results);
     let made = made(&results);
     assert_eq!(
         (&made["status"], &made["rounds"], &made["failures"]),

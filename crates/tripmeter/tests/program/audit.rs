@@ -2,7 +2,7 @@
 
 use crate::common::{Tripmeter, folder, manifest};
 use std::path::Path;
-use tripmeter_model::audit::Audit;
+use tripmeter_model::audit::{Audit, Finding};
 use tripmeter_model::exit;
 
 fn names(audit: &Audit) -> Vec<&str> {
@@ -32,9 +32,13 @@ fn a_run_is_audited_before_and_after_and_its_processes_are_accounted_for() {
     let output = folder.path().join("without").display().to_string();
     Tripmeter::new(words.iter().take(words.len() - 1).chain(&[output.as_str()])).run().with(exit::GOOD).clean();
     let without = self::manifest(Path::new(&output)).environment.audit_before.unwrap();
-    let measured = ["hiccups", "steal", "pressure", "load"];
-    assert!(without.hiccups.is_empty() && names(&without).iter().all(|name| !measured.contains(name)), "{without:?}");
-    assert!(measured.iter().all(|name| names(&before).contains(name)) && !names(&without).is_empty());
+    assert!(without.hiccups.is_empty() && names(&without) == without_spin, "{without:?}");
+    let is_waited_for = |finding: &Finding| !finding.value.contains("nothing was waited for between two readings");
+    assert!(before.findings.iter().chain(&after.findings).all(is_waited_for));
+    for check in ["steal", "pressure", "interrupts", "load", "thermal-throttling"] {
+        let found = without.findings.iter().find(|finding| finding.check == check).unwrap();
+        assert!(!found.visible && !is_waited_for(found), "{found:?}");
+    }
     let is_noted = finished.stdout.lines().any(|line| line.starts_with("environment: "));
     assert_eq!(is_noted, !(before.refused().is_empty() && after.refused().is_empty()), "{}", finished.stdout);
 }

@@ -357,7 +357,6 @@ fn round_trips_at_a_rate_that_make_no_sense_are_refused() {
         (&["--rate", "max"][..], "rate = \"max\"", &["'max'", "0.001 to 1e6", "--rate"][..]),
         (&["--rate", "10,10"], "rate = \"10,10\"", &["trial 2", "--rate"]),
         (&["--rate", "10", "--followers", "2"], "rate = \"10\"\nfollowers = 2", &["1 follower", "--rate"]),
-        (&["--rate", "10", "--one-way"], "rate = \"10\"\none_way = true", &["one way", "--rate"]),
         (&["--rate", "10", "--clients", "2"], "rate = \"10\"\nclients = \"2\"", &["--clients", "'pingpong'"]),
         (&["--rate", "10", "--mode", "fixed-freq"], "rate = \"10\"\nmode = \"fixed-freq\"", &["--mode", "'pingpong'"]),
     ] {

@@ -2,6 +2,7 @@
 
 use crate::common::traces::{Workers, workers};
 use crate::common::{Finished, LONGEST, Tripmeter, aloud, folder, manifest};
+use crate::metrics;
 use std::path::Path;
 use std::process::Command;
 use tripmeter_model::manifest::{Cell, Manifest, ModeChange};
@@ -70,8 +71,10 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
         assert_eq!(rows(&set_aside, "1024,"), MESSAGES);
         assert!(set_aside.with_extension("hlog").exists());
     }
-    let note = finished.stdout.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the hand-over"));
-    assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
+    metrics::check(&results);
+    let told = finished.told();
+    let note = told.split_once("~ uds_stream_block_channel at 1k: the hand-over");
+    assert!(note.is_some_and(|(_, note)| note.contains("measured again 2 times")), "{}", finished.stdout);
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn every_lie_is_found_out_and_no_honest_word_is_doubted() {
         let proof = result.path_proof.as_ref().unwrap();
         let expected = if variant.starts_with("honest") { Verdict::Proven } else { Verdict::Failed };
         assert_eq!(proof.verdict, expected, "{variant}: {}", proof.evidence);
-        let is_told = finished.stdout.contains(&format!("PATH PROOF FAILED: {} ", result.name));
+        let is_told = finished.told().contains(&format!("PATH PROOF FAILED: {} ", result.name));
         assert_eq!(is_told, expected == Verdict::Failed, "{variant}: {}", finished.stdout);
         variants += 1;
     }

@@ -39,7 +39,7 @@ fn every_lie_is_found_out(wait: &str) {
             Some("doubtful") => Verdict::NotVisible,
             _ => Verdict::Failed,
         };
-        let is_told = finished.stdout.contains(&format!("PATH PROOF FAILED: liar_{variant}_{wait} "));
+        let is_told = finished.told().contains(&format!("PATH PROOF FAILED: liar_{variant}_{wait} "));
         if verdict != expected || is_told != (expected == Verdict::Failed) || evidence.is_empty() {
             faults.push(format!("{variant}, {wait}: {verdict:?}, told: {is_told}: {evidence}"));
         }
@@ -102,7 +102,7 @@ fn an_unauthorized_peer_that_is_let_in_fails_the_proof() {
     let _alone = alone();
     let (proof, finished) = unauthorized_peers("secured-lets-in", "poll", exit::PARTIAL);
     assert!(proof.unauthorized_peers.iter().all(|trial| trial.refused == Some(false)), "{proof:?}");
-    assert!(finished.stdout.contains("a peer without security was let in"), "{}", finished.stdout);
+    assert!(finished.told().contains("a peer without security was let in"), "{}", finished.stdout);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn an_unauthorized_peer_that_crashes_proves_nothing() {
         "{proof:?}"
     );
     assert!(
-        finished.stdout.contains("not proven: the unauthorized peer process was ended by signal 6"),
+        finished.told().contains("not proven: the unauthorized peer process was ended by signal 6"),
         "{}",
         finished.stdout
     );

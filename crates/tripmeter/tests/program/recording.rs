@@ -67,6 +67,8 @@ struct Row {
     intended_ns: u64,
     actual_ns: u64,
     received_ns: Option<u64>,
+    /// Of calls with latency one way.
+    requested_ns: Option<u64>,
 }
 
 fn rows(folder: &Path, pattern: &str, name: &str) -> Vec<Row> {
@@ -76,8 +78,10 @@ fn rows(folder: &Path, pattern: &str, name: &str) -> Vec<Row> {
         let number = |at: usize| fields[at].parse::<u64>().unwrap();
         assert!(fields[1].parse::<f64>().unwrap() > 0.0, "{line}");
         let received_ns = (!fields[7].is_empty()).then(|| number(7));
-        let (bytes, topic, status) = (number(0), number(2) as usize, fields[4].to_owned());
-        Row { bytes, topic, sequence: number(3), status, intended_ns: number(5), actual_ns: number(6), received_ns }
+        let requested_ns = fields.get(8).and_then(|field| field.parse().ok());
+        let (bytes, topic, status, sequence) = (number(0), number(2) as usize, fields[4].to_owned(), number(3));
+        let (intended_ns, actual_ns) = (number(5), number(6));
+        Row { bytes, topic, sequence, status, intended_ns, actual_ns, received_ns, requested_ns }
     };
     text.lines().skip(1).map(row).collect()
 }
@@ -169,7 +173,7 @@ fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
     let check = |transport: &str, wait: &str| {
         let output = folder();
-        let flags = ["-t", transport, "--wait", wait, "--pattern", "rpc", "--touch", "full", "--no-floor"];
+        let flags = ["-t", transport, "--wait", wait, "--pattern", "rpc", "--touch", "full", "--no-floor", "--one-way"];
         let finished = play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
         assert!(finished.stdout.contains("response rtt"), "{}", finished.stdout);
         let manifest = manifest(output.path());
@@ -185,6 +189,15 @@ fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
         let all = messages.len() as u64;
         assert_eq!((result.cells[0].samples_planned, trial.load()), (all, OfferedLoad::Recorded));
         assert_eq!(trial.counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
+        assert_eq!((trial.one_way_ns.unwrap().samples, trial.one_way_missing), (all, 0), "{transport} {wait}");
+        for row in &rows {
+            let requested_ns = row.requested_ns.unwrap();
+            assert!(row.actual_ns <= requested_ns && Some(requested_ns) <= row.received_ns, "{row:?}");
+        }
+        let figures = std::fs::read_to_string(output.path().join("metrics.csv")).unwrap();
+        for figure in ["all,one_way_ns,n,133", "topic=/imu,service_rtt_ns,n,100", "topic=/map,received,value,1"] {
+            assert!(figures.contains(&format!(",recorded,{figure},")), "{figure} {figures}");
+        }
         let made: Vec<(&str, u64)> = trial.topics.iter().map(|one| (one.name.as_str(), one.counts.made)).collect();
         assert_eq!(made, [("/imu", 100), ("/switch", 24), ("/camera", 8), ("/map", 1)]);
         for (one, client) in trial.topics.iter().zip(&trial.clients) {
@@ -210,12 +223,43 @@ fn what_is_lost_of_a_topic_is_lost_there() {
     let flags = ["-t", &transport, "--warmup", &warmup, "--no-floor", "--raw", "none", "--attempts", "1"];
     let flags = [&flags[..], &["--loss-timeout", "4"]].concat();
     let finished = play(&file, output.path(), &flags).with(exit::GOOD).clean();
-    assert!(finished.stdout.contains("topic '/imu': 2 lost, 1 duplicated"), "{}", finished.stdout);
+    assert!(finished.told().contains("topic '/imu': 2 lost, 1 duplicated"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
     let imu = Counts { sent: 100, received: 98, lost: 2, duplicated: 1, ..Counts::default() };
     assert_eq!((topic(trial, "/imu").counts, topic(trial, "/switch").counts.lost), (imu, 0));
     assert_eq!((trial.counts.sent, trial.counts.lost), (messages.len() as u64, 2));
+}
+
+/// One way, the same messages prove the path to all followers.
+#[test]
+fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all() {
+    let _alone = alone();
+    let (recorded, output, messages) = (folder(), folder(), drive());
+    let file = write(recorded.path(), Some(Compression::Lz4), &messages);
+    let first = PROOF + WARMUP;
+    let transport = format!("inmem?at=1&lose={},{}", first + 7, first + 100);
+    let warmup = WARMUP.to_string();
+    let flags = ["-t", &transport, "--wait", "block", "--followers", "3", "--warmup", &warmup, "--no-floor"];
+    let flags = [&flags[..], &["--attempts", "1", "--loss-timeout", "4"]].concat();
+    let finished = play(&file, output.path(), &flags).with(exit::GOOD).clean();
+    let manifest = manifest(output.path());
+    let name = &manifest.sub_experiments[0].name;
+    let trial = trial(&manifest, name);
+    let all = messages.len() as u64;
+    let counts = |lost| Counts { sent: all, received: all - lost, lost, ..Counts::default() };
+    let found: Vec<_> = trial.followers.iter().map(|at| (at.follower, at.counts)).collect();
+    assert_eq!(found, [(0, counts(0)), (1, counts(2)), (2, counts(0))]);
+    for at in &trial.followers {
+        assert_eq!(at.service_ns.unwrap().samples, at.counts.received, "{at:?}");
+    }
+    assert_eq!((trial.counts, trial.service_ns.unwrap().samples), (counts(2), all - 2));
+    assert_eq!((topic(trial, "/imu").counts.lost, topic(trial, "/switch").counts.lost), (2, 0));
+    let lost = rows(output.path(), "channel", name).into_iter().filter(|row| row.status == "lost");
+    assert_eq!(lost.map(|row| (row.topic, row.sequence)).collect::<Vec<_>>(), [(0, 7), (0, 100)]);
+    for of in ["service to 0", "service to 2", "to follower 1: 2 lost"] {
+        assert!(finished.told().contains(of), "{}", finished.stdout);
+    }
 }
 
 #[test]
@@ -228,7 +272,7 @@ fn the_table_has_a_row_for_each_topic_of_each_transport_and_the_floor() {
         .clean();
     let text = &finished.stdout;
     assert!(text.starts_with("Recording drive.mcap, speed 4: 133 messages on 4 topics, 0.24"), "{text}");
-    assert!(text.contains("recording: 16 messages are smaller than our header"), "{text}");
+    assert!(finished.told().contains("recording: 16 messages are smaller than our header"), "{text}");
     for transport in ["uds/", "tcp/", "shm/"] {
         let rows: Vec<Vec<&str>> = text
             .lines()
@@ -269,7 +313,7 @@ fn a_recording_that_cannot_be_kept_up_with_is_said_to_be_missed() {
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
     let finished =
         play(&file, output.path(), &[&["-t", "uds", "--no-floor"], &STEADY[..]].concat()).with(exit::GOOD).clean();
-    assert!(finished.stdout.contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
+    assert!(finished.told().contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
     assert!(trial.rate_missed && trial.topics[0].behind > 0, "{trial:?}");
@@ -284,7 +328,7 @@ fn a_time_cap_ends_it_and_a_stop_keeps_what_was_played() {
     let file = write(recorded.path(), None, &messages);
     let flags = ["-t", "uds", "--no-floor", "--warmup", "0", "--time-cap", "1"];
     let finished = play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
-    assert!(finished.stdout.contains(": time cap"), "{}", finished.stdout);
+    assert!(finished.told().contains(": time cap"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
     assert!((1..1000).contains(&trial.counts.sent) && trial.counts.sent == trial.counts.received, "{trial:?}");

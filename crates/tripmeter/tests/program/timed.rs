@@ -249,6 +249,29 @@ fn limits_are_made_and_checked() {
     assert!(svg.contains("Rate [/s]") && svg.contains("Below the limit at 512, 1024 bytes."), "{svg}");
 }
 
+/// As measured: with more decimals than limits have.
+#[test]
+fn a_run_meets_limits_that_are_made_of_it_alone() {
+    let lossy = {
+        static ONCE: OnceLock<Value> = OnceLock::new();
+        // After the path proof and the warm-up; one of 30 is no number with three decimals.
+        let words = "--pattern channel -t inmem?lose=530 --payloads 512 --warmup 2 -n 30";
+        ONCE.get_or_init(|| measured(&words.split(' ').collect::<Vec<_>>()))
+    };
+    for (kind, manifest) in [("channel", &channel()), ("rpc", &rpc()), ("log", &log()), ("lossy", lossy)] {
+        let place = folder();
+        let runs = place.path().join("runs");
+        let run = write(&runs.join("run-0001"), manifest);
+        let limits = place.path().join("limits.csv");
+        for percentile in ["0", "99", "100"] {
+            let made = tripmeter(&["requirements", "--percentile", percentile], &[("-e", &runs), ("-o", &limits)]);
+            assert!(!made.with(0).stderr.contains("fail"), "{kind}");
+            let done = tripmeter(&["check", "--strict"], &[("-r", &limits), ("-e", &run)]);
+            assert!(done.code == Some(0), "{kind}, percentile {percentile}: {}", done.stdout);
+        }
+    }
+}
+
 #[test]
 fn steps_and_plots_of_the_history() {
     let place = folder();
@@ -415,6 +438,35 @@ fn kinds_are_never_mixed() {
     done.one_line(&["'x' cannot be compared over time", "call", "rtt_half"]);
     let done = tripmeter(&["requirements"], &[("-e", &database), ("-o", &limits)]).with(65);
     done.one_line(&["'x' has no common limits", "call", "rtt_half"]);
+}
+
+#[test]
+fn latency_one_way_of_calls_has_verdicts_of_its_own() {
+    let place = folder();
+    let words = ["--pattern", "rpc", "-t", "inmem", "--payloads", "512,1k", "-n", "20", "--one-way"];
+    let measured = renamed(&measured(&words));
+    let with = |name: &str, one_way_us: f64| {
+        let mut manifest = measured.clone();
+        for cell in manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap() {
+            cell["rpc"][0]["service_rtt_ns"] = latency(100.0);
+            cell["rpc"][0]["one_way_ns"] = latency(one_way_us);
+        }
+        write(&place.path().join(name), &manifest)
+    };
+    let (reference, slower) = (with("a", 40.0), with("b", 50.0));
+    let done = compare(&["--debug"], &reference, &slower).with(1);
+    has(&done.stdout, "Mean 512 40.000 50.000 +25.0 % FAILED");
+    has(&done.stdout, "Mean 512 100.000 100.000 +0.0 % passed");
+    assert!(lines(&done.stdout).iter().any(|line| line.starts_with("x@one_way ")), "{}", done.stdout);
+    compare(&[], &reference, &reference).with(0);
+    // Calls without it have other figures only.
+    let without = write(&place.path().join("c"), &calls_with(100.0, 9000.0));
+    compare(&[], &reference, &without).with(65).one_line(&["'x@one_way' cannot be compared", "x@service_rtt"]);
+    let limits = place.path().join("limits.csv");
+    fs::write(&limits, "Experiment type,Bytes,Median,99%,Max\nx@one_way,512,37,90,170\n").unwrap();
+    let check = |experiment: &Path| tripmeter(&["check"], &[("-r", &limits), ("-e", experiment)]);
+    check(&reference).with(0);
+    assert_ne!(check(&slower).code, Some(0));
 }
 
 /// A copy of a results folder that has only a manifest.

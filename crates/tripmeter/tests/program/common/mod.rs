@@ -300,6 +300,11 @@ impl Finished {
         self
     }
 
+    /// Standard output in one line, as notes are wrapped.
+    pub fn told(&self) -> String {
+        self.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// Neither a name nor a process of this run is left.
     #[track_caller]
     pub fn clean(self) -> Self {

@@ -12,7 +12,8 @@ const CALLS: u64 = 40;
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     let payloads = variant.payloads(&[16, 4097]);
-    let round_trips = format!("rate = \"500\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
+    let round_trips =
+        format!("rate = \"500\"\none_way = true\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
     let waits = if variant.can(Pattern::PingPong) { variant.waits(true) } else { &[] };
     let round_trips: Vec<Entry> =
         waits.iter().map(|wait| Entry::new(variant, "paced-trips", *wait, &round_trips, check)).collect();
@@ -22,7 +23,8 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     let keys = format!(
         "pattern = \"rpc\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n"
     );
-    let paced = format!("{keys}mode = \"fixed-freq\"\nrate = \"500\"\ndemand = \"4\"\nrecovery_ms = \"8\"\n");
+    let paced = "mode = \"fixed-freq\"\nrate = \"500\"\ndemand = \"4\"\nrecovery_ms = \"8\"\none_way = true\n";
+    let paced = format!("{keys}{paced}");
     let closed = variant.waits(true).iter().map(|wait| Entry::new(variant, "rpc", *wait, &keys, check));
     let paced = variant.waits(false).iter().map(|wait| Entry::new(variant, "paced", *wait, &paced, check));
     round_trips.into_iter().chain(closed).chain(paced).collect()
@@ -58,6 +60,11 @@ fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &
         let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
         faults.check(rising && one.samples == succeeded, || format!("{place}: {one:?}"));
     }
+    let timed = trial.one_way_ns.is_some() == outcome.plan.one_way && trial.one_way_missing == 0;
+    let within = trial.one_way_ns.is_none_or(|one| {
+        0.0 < one.min && one.min <= service.min && one.mean < service.mean && one.samples == succeeded
+    });
+    faults.check(timed && within, || format!("{place}: {trial:?}"));
     let longer = trial.response_rtt_ns.is_none_or(|response| response.mean >= service.mean);
     faults.check(longer, || format!("{place}: {trial:?}"));
     // No client makes a call before the one before has ended.

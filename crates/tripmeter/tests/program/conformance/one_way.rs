@@ -1,7 +1,7 @@
 //! Messages one way, as fast as they go; at a moderate rate where the transport may lose some.
 
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, loses_when_starved};
-use tripmeter_abi::Pattern;
+use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::manifest::Cell;
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
@@ -11,7 +11,12 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     let rate = if variant.declared.lossy && !loses_when_starved(&variant.name()) { "500" } else { "max" };
     let payloads = variant.payloads(&[16, 4097, 1 << 20]);
     let keys = format!("pattern = \"throughput\"\nsamples = {SAMPLES}\nrate = \"{rate}\"\npayloads = \"{payloads}\"");
-    variant.waits(true).iter().map(|wait| Entry::new(variant, "throughput", *wait, &keys, check)).collect()
+    // By one of its waits messages are timed as well.
+    let of = |wait: &Wait| {
+        let keys = format!("{keys}\none_way = {}", variant.declared.waits.iter().max() == Some(wait));
+        Entry::new(variant, "throughput", *wait, &keys, check)
+    };
+    variant.waits(true).iter().map(of).collect()
 }
 
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
@@ -37,4 +42,7 @@ fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
     faults.check(good && (arrival.received > 0 || outcome.may_lose), || format!("{place}: {arrival:?}"));
     let rates = trial.published_hz > 0.0 && (arrival.received_hz > 0.0 || outcome.may_lose);
     faults.check(rates, || format!("{place}: {trial:?}"));
+    let timed = arrival.one_way_ns.map_or(0, |one_way| if one_way.min > 0.0 { one_way.samples } else { 0 });
+    let expected = if outcome.plan.one_way { arrival.received } else { 0 };
+    faults.check(timed == expected, || format!("{place}: {trial:?}"));
 }

@@ -89,10 +89,12 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t uds --pattern rpc --mode fast", &["'fast'", "bench", "fixed-freq", "--mode"]);
     wrong("run -t uds --pattern rpc --topics 2", &["'--topics'", "'rpc'", "--pattern channel"]);
     wrong("run -t uds --pattern rpc --duration 2", &["'--duration'", "'throughput'", "'rpc'"]);
-    wrong("run -t uds --pattern rpc --one-way", &["round trips", "--one-way"]);
     wrong("run -t uds --pattern rpc --clients 200 -n 600000", &["600000 samples", "500000", "--raw none"]);
     wrong("run -t shm --followers 2 --raw none", &["2 followers", "--raw none"]);
-    wrong("run -t inmem?damage=3 --followers 2", &["side=follower"]);
+    wrong("run -t inmem?damage=3 --followers 2", &["one follower, or side=follower"]);
+    wrong("run -t inmem?damage=3 --followers 2 --pattern channel", &["take one follower"]);
+    wrong("run -t inmem?at=7&lose=3 --followers 3 --pattern channel", &["'at=7'", "has index 2"]);
+    wrong("run -t inmem?at=1&lose=3", &["'at=1'", "has index 0"]);
     wrong("leader -t shm --followers 2", &["'shm/ring'", "only 1 can be started by hand", "`tripmeter run`"]);
     wrong("run -t uds?packet=7", &["'uds?packet=7'", "packet=7", "64"]);
     wrong("run -t mq?depth=0", &["'mq?depth=0'", "depth=0", "1"]);

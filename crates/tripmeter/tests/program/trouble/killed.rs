@@ -210,9 +210,11 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
 #[test]
 fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
     let _alone = alone();
-    for (pattern, more) in
-        [("pingpong", ["--one-way", "--followers", "1"]), ("channel", ["--rate", "2000", "--attempts"])]
-    {
+    for (pattern, more) in [
+        ("pingpong", ["--one-way", "--followers", "1"]),
+        ("rpc", ["--one-way", "--attempts", "1"]),
+        ("channel", ["--rate", "2000", "--attempts"]),
+    ] {
         let folder = folder();
         let output = folder.path().display().to_string();
         let words = ["run", "-q", "-t", "uds", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
@@ -239,8 +241,52 @@ fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
             let (service, counts) = (trial.service_ns.unwrap(), trial.counts);
             assert_eq!((service.samples, cell.samples), (counts.received, counts.received));
             assert_eq!(counts.sent, counts.received + counts.lost + counts.late);
+        } else if pattern == "rpc" {
+            let (trial, succeeded) = (&cell.rpc[0], cell.rpc[0].counts.succeeded);
+            assert_eq!((trial.one_way_ns.unwrap().samples, trial.one_way_missing), (succeeded, 0), "{trial:?}");
         } else {
             assert!(cell.one_way_ns.is_some_and(|one_way| one_way.mean > 0.0) && cell.one_way_missing == 0, "{cell:?}");
         }
     }
+}
+
+#[test]
+fn one_of_several_subscribers_that_is_killed_is_named_and_what_came_to_all_until_then_is_kept() {
+    let _alone = alone();
+    let folder = folder();
+    let output = folder.path().display().to_string();
+    let words = ["run", "-q", "-t", "shm/ring", "--wait", "block", "--no-floor", "--attempts", "1", "-o", &output];
+    let more = ["--pattern", "channel", "--rate", "2000", "--followers", "3", "--payloads", "1k"];
+    let mut run = Tripmeter::new(words.iter().chain(&more).chain(&["--warmup", "10", "-n", "1000000"])).start();
+    let mut follower = None;
+    run.until("the workers", |run| {
+        let found = workers(run.pid());
+        follower = found.leader.and(found.follower);
+        follower.is_some()
+    });
+    let follower = follower.unwrap();
+    // More than the proof and the warm-up have.
+    run.until("messages", |_| sleeps(follower) > 2000);
+    signal(follower, "KILL");
+    let finished = run.wait(LONGEST).with(exit::PARTIAL).clean();
+    let named =
+        |index: &u32| finished.stderr.contains(&format!("the process of follower {index} was ended by signal 9"));
+    let killed: Vec<u32> = (0..3).filter(named).collect();
+    assert_eq!(killed.len(), 1, "{}", finished.stderr);
+    let manifest = manifest(folder.path());
+    let result = &manifest.sub_experiments[0];
+    let [cell] = &result.cells[..] else { panic!("{result:?}") };
+    assert_eq!(result.status, Status::Failed);
+    let why = cell.cut_short.as_ref().unwrap();
+    assert!(why.contains(&format!("follower {} (of 0 to 2)", killed[0])), "{why}");
+    let [trial] = &cell.channel[..] else { panic!("{cell:?}") };
+    assert_eq!(trial.followers.iter().map(|at| at.follower).collect::<Vec<_>>(), [0, 1, 2]);
+    let last = trial.counts;
+    for at in &trial.followers {
+        let counts = at.counts;
+        assert!(counts.received >= last.received && counts.received > 500, "{trial:?}");
+        assert_eq!((counts.sent, counts.sent), (last.sent, counts.received + counts.lost + counts.late), "{at:?}");
+        assert_eq!(at.service_ns.unwrap().samples, counts.received, "{at:?}");
+    }
+    assert_eq!((cell.samples, trial.service_ns.unwrap().samples), (last.received, last.received));
 }

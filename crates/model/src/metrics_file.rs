@@ -1,0 +1,98 @@
+//! `metrics.csv` in a results folder: every figure of every trial, a row each, for tools that read tables.
+
+use crate::manifest::SubExperimentResult;
+use crate::trial::{Measured, Trial};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Its name.
+pub const METRICS: &str = "metrics.csv";
+
+/// Its first line. Values are in the unit that ends the name of the figure; `low` and `high` are the confidence interval
+/// within the trial at 95 %, empty where there is none.
+pub const HEADER: [&str; 10] = [
+    "sub_experiment",
+    "round",
+    "payload_bytes",
+    "offered_load",
+    "stream",
+    "figure",
+    "statistic",
+    "value",
+    "low",
+    "high",
+];
+
+/// Begins the file anew, with nothing but its header.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn begin(folder: &Path) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(HEADER)?;
+    let text = writer.into_inner().map_err(|error| error.into_error())?;
+    std::fs::write(folder.join(METRICS), text)
+}
+
+/// Appends the figures of the trials of one payload, by one write of whole lines.
+///
+/// # Errors
+/// If the file is not there, is a link, or cannot be written.
+pub fn append(folder: &Path, of: &SubExperimentResult, payload_bytes: u64, trials: &[Trial]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for trial in trials {
+        for Measured { stream, figure, statistic, value, within } in &trial.figures {
+            let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
+            writer.write_record([
+                of.name.clone(),
+                of.round.to_string(),
+                payload_bytes.to_string(),
+                trial.load.to_string(),
+                stream.to_string(),
+                figure.id().to_owned(),
+                statistic.id().to_owned(),
+                value.to_string(),
+                end(within.map(|within| within.low)),
+                end(within.map(|within| within.high)),
+            ])?;
+        }
+    }
+    let lines = writer.into_inner().map_err(|error| error.into_error())?;
+    let mut file = OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(folder.join(METRICS))?;
+    // A disk that is full leaves no part of a line.
+    let before = file.metadata()?.len();
+    file.write_all(&lines).inspect_err(|_| drop(file.set_len(before)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::{Figure, Statistic};
+    use crate::metric::{Interval, Stream};
+    use crate::pace::OfferedLoad;
+
+    #[test]
+    fn every_figure_is_a_row_that_a_csv_reader_gets_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let result: SubExperimentResult = serde_json::from_value(serde_json::json!({
+            "name": "uds", "round": 2, "status": "complete", "error": null, "transport_version": "",
+            "system_version": "", "same_process": false, "path_proof": null, "memory_lock": null, "cells": [],
+        }))
+        .unwrap();
+        let mut trial = Trial::new(OfferedLoad::Rate { hz: 0.5 });
+        trial.put(&Stream::topic("/a, \"b\"\n"), Figure::Lost, 3.0);
+        let within = Some(Interval { low: 1.25, high: f64::INFINITY });
+        trial.put_statistic(&Stream::all(), Figure::Response, Statistic::P99, 0.1 + 0.2, within);
+        assert!(append(folder.path(), &result, 1024, &[]).is_err(), "there is no file yet");
+        begin(folder.path()).unwrap();
+        append(folder.path(), &result, 1024, &[trial.clone(), trial]).unwrap();
+        let mut reader = csv::Reader::from_path(folder.path().join(METRICS)).unwrap();
+        assert_eq!(reader.headers().unwrap(), HEADER.as_slice());
+        let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
+        let lost = ["uds", "2", "1024", "0.5hz", "topic=/a, \"b\"\n", "lost", "value", "3", "", ""];
+        let p99 = ["uds", "2", "1024", "0.5hz", "all", "response_ns", "p99", "0.30000000000000004", "1.25", "inf"];
+        assert_eq!(rows, [lost, p99, lost, p99].map(|row| csv::StringRecord::from(row.to_vec())));
+    }
+}

@@ -1,0 +1,143 @@
+//! Several followers.
+
+use super::{HIT, LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WARMUP, check_end};
+use crate::common::{Tripmeter, alone, at_once, folder, manifest};
+use tripmeter_model::manifest::{Cell, Counts, Figures};
+
+const FOLLOWERS: u64 = 3;
+/// Number of a message in the middle of the cell: each follower has its own proof, in which all get the messages.
+const HIT_OF_LEADER: u64 = FOLLOWERS * PROOF + WARMUP + 40;
+
+/// The one cell of a run with several followers and these settings, and its part of the table.
+fn at_several(settings: &str, loss_timeout_s: u64) -> (Cell, String) {
+    let (cell, table) = at_several_of("pingpong", settings, loss_timeout_s);
+    assert_eq!((cell.samples, cell.followers.len() as u64), (SAMPLES, FOLLOWERS), "{settings}");
+    (cell, table)
+}
+
+/// The same under a pattern.
+fn at_several_of(pattern: &str, settings: &str, loss_timeout_s: u64) -> (Cell, String) {
+    let folder = folder();
+    let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
+    let [samples, payload, followers, timeout] =
+        [SAMPLES, PAYLOAD, FOLLOWERS, loss_timeout_s].map(|number| number.to_string());
+    let words = [
+        "run",
+        "-q",
+        "--wide",
+        "-t",
+        &transport,
+        "--wait",
+        "block",
+        "--loss-timeout",
+        &timeout,
+        "--attempts",
+        "1",
+        "-n",
+        &samples,
+    ];
+    let rest = ["--followers", &followers, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
+    let warmup = WARMUP.to_string();
+    let of_pattern = ["--pattern", pattern, "--warmup", &warmup];
+    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&of_pattern)).run();
+    let finished = check_end(finished, &transport);
+    (manifest(folder.path()).sub_experiments[0].cells[0].clone(), finished.stdout)
+}
+
+#[test]
+fn stalls_at_one_follower_show_there_and_at_the_last() {
+    const STALL_NS: f64 = 50e6;
+    let _alone = alone();
+    // More than half of the messages, so that they are in the median.
+    let stalls: Vec<String> = (HIT_OF_LEADER - 20..HIT_OF_LEADER + 40).map(|number| format!("{number}:50ms")).collect();
+    let (cell, table) = at_several(&format!("at=1&stall={}", stalls.join(",")), 20);
+    let [first, stalled, third] = &cell.followers[..] else { panic!("{:?}", cell.followers) };
+    let median = |figures: Option<Figures>| figures.unwrap().median;
+    for figures in [stalled.one_way_ns, cell.one_way_last_ns, cell.rtt_ns] {
+        assert!(median(figures) >= STALL_NS, "{cell:?}");
+    }
+    for other in [first, third] {
+        assert!(median(other.one_way_ns) < median(stalled.one_way_ns), "{cell:?}");
+    }
+    let max = |figures: Option<Figures>| figures.unwrap().max;
+    assert!(max(cell.one_way_last_ns) >= max(stalled.one_way_ns) && cell.one_way_ns.is_none());
+    for of in ["one_way to 0", "one_way to 1", "one_way to 2", "one_way to last", "rtt of last"] {
+        assert!(table.contains(of), "{table}");
+    }
+    // No message comes before it was sent, or later than its answer.
+    for at in &cell.followers {
+        assert!(max(at.one_way_ns) <= max(cell.one_way_last_ns) && max(at.one_way_ns) <= max(cell.rtt_ns));
+    }
+}
+
+#[test]
+fn what_happens_at_one_follower_is_counted_exactly_there() {
+    let _alone = alone();
+    let all = SAMPLES + WARMUP;
+    let none = Counts::default();
+    // A follower answers in the proof of its own only.
+    let cases = [
+        (format!("at=1&lose={HIT_OF_LEADER}"), 1, 1, Counts { lost: 1, ..none }),
+        (format!("at=2&side=follower&lose={HIT}"), 2, 1, Counts { lost: 1, ..none }),
+        (format!("at=0&side=follower&duplicate={HIT}"), 0, 0, Counts { duplicated: 1, ..none }),
+        (format!("at=1&side=follower&reorder={HIT}"), 1, 1, Counts { late: 1, reordered: 1, ..none }),
+        (format!("at=1&side=follower&damage={HIT}"), 1, 1, Counts { damaged: 1, ..none }),
+        (format!("at=2&side=follower&damage_body={HIT}"), 2, 1, Counts { damaged: 1, ..none }),
+    ];
+    at_once(&cases, |(settings, at, unanswered, expected)| {
+        let (at, unanswered, expected) = (*at, *unanswered, *expected);
+        let (cell, _) = at_several(settings, LOSS_TIMEOUT_S);
+        let sent = all + unanswered;
+        for found in &cell.followers {
+            let expected = if found.follower == at {
+                Counts { sent, received: sent - unanswered, ..expected }
+            } else {
+                Counts { sent, received: sent, ..none }
+            };
+            assert_eq!(found.counts, expected, "{settings}, follower {}", found.follower);
+        }
+        assert_eq!(cell.counts, Counts { sent, received: all, ..expected }, "{settings}");
+        let has_latencies = cell.followers.iter().all(|at| at.one_way_ns.is_some());
+        // Whatever happened to one message.
+        assert_eq!((has_latencies, cell.one_way_last_ns.is_some()), (true, true), "{settings}");
+    });
+}
+
+/// One way, the same messages prove the path to all followers.
+#[test]
+fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
+    let _alone = alone();
+    let none = Counts::default();
+    let cases = [
+        (format!("at=1&lose={HIT}"), Counts { lost: 1, ..none }),
+        (format!("at=1&duplicate={HIT}"), Counts { duplicated: 1, ..none }),
+        (format!("at=1&reorder={HIT}"), Counts { reordered: 1, ..none }),
+    ];
+    at_once(&cases, |(settings, expected)| {
+        let (cell, table) = at_several_of("channel", settings, LOSS_TIMEOUT_S);
+        let [trial] = &cell.channel[..] else { panic!("{cell:?}") };
+        let counts = |faults: Counts| Counts { sent: SAMPLES, received: SAMPLES - faults.lost, ..faults };
+        assert_eq!(trial.counts, counts(*expected), "{settings}");
+        for at in &trial.followers {
+            let expected = if at.follower == 1 { *expected } else { none };
+            assert_eq!(at.counts, counts(expected), "{settings}, follower {}", at.follower);
+            assert_eq!(at.service_ns.unwrap().samples, at.counts.received, "{settings}");
+        }
+        assert_eq!(trial.followers.len() as u64, FOLLOWERS);
+        for of in ["response", "service", "service to 0", "service to 1", "service to 2"] {
+            assert!(table.contains(of) && !table.contains("rtt of last"), "{table}");
+        }
+    });
+}
+
+#[test]
+fn stalls_at_one_subscriber_show_there_and_at_the_last() {
+    const STALL_NS: f64 = 3e9;
+    let _alone = alone();
+    let (cell, _) = at_several_of("channel", &format!("at=1&stall={HIT}:3s"), 20);
+    let trial = &cell.channel[0];
+    let max = |at: usize| trial.followers[at].service_ns.unwrap().max;
+    assert!(max(1) >= STALL_NS && trial.service_ns.unwrap().max >= max(1), "{trial:?}");
+    assert!(max(0) < max(1) && max(2) < max(1), "{trial:?}");
+    assert_eq!((trial.counts.received, trial.counts.late), (SAMPLES, 0));
+}

@@ -1,0 +1,76 @@
+//! Messages one way, as fast as they are sent.
+
+use super::{LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WAITS, check_end};
+use crate::common::{Tripmeter, alone, at_once, folder, manifest};
+use tripmeter_model::throughput::Trial;
+
+/// Number of a message in the middle of a run one way, which has no warm-up: that ends after a time, too.
+const HIT_ONE_WAY: u64 = PROOF + 40;
+
+/// The one trial of a run one way, which is good whatever was lost, and its row of the CSV.
+fn offered(settings: &str, wait: &str) -> (Trial, String) {
+    let folder = folder();
+    let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
+    let [samples, payload, timeout] = [SAMPLES, PAYLOAD, LOSS_TIMEOUT_S].map(|number| number.to_string());
+    let words = [
+        "run",
+        "-q",
+        "--wide",
+        "-t",
+        &transport,
+        "--wait",
+        wait,
+        "--pattern",
+        "throughput",
+        "--attempts",
+        "1",
+        "-n",
+        &samples,
+    ];
+    let rest = ["--warmup", "0", "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
+    let late = ["--loss-timeout", &timeout];
+    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&late)).run();
+    check_end(finished, &transport);
+    let manifest = manifest(folder.path());
+    let result = &manifest.sub_experiments[0];
+    let text = std::fs::read_to_string(folder.path().join(format!("throughput_{}.csv", result.name))).unwrap();
+    (result.cells[0].trials[0].clone(), text.lines().nth(1).unwrap().to_owned())
+}
+
+#[test]
+fn one_way_messages_that_go_astray_are_counted_exactly() {
+    let _alone = alone();
+    let last = PROOF + SAMPLES;
+    let cases = [
+        ("poll", "side=leader".to_owned(), [0; 4]),
+        ("poll", format!("lose={HIT_ONE_WAY},{},{last}", HIT_ONE_WAY + 17), [3, 0, 0, 0]),
+        ("block", format!("lose={},{last}", last - 1), [2, 0, 0, 0]),
+        ("callback", format!("lose={HIT_ONE_WAY},{last}&duplicate={}", HIT_ONE_WAY + 2), [2, 1, 0, 0]),
+        ("block", format!("reorder={HIT_ONE_WAY}&duplicate={},{last}", HIT_ONE_WAY + 9), [0, 2, 1, 0]),
+        ("callback", format!("damage={HIT_ONE_WAY}&damage_body={}", HIT_ONE_WAY + 5), [0, 0, 0, 2]),
+    ];
+    at_once(&cases, |(wait, settings, counts)| {
+        let [lost, duplicated, reordered, damaged] = *counts;
+        let (trial, row) = offered(settings, wait);
+        let arrival = &trial.followers[0];
+        let found = [arrival.lost, arrival.duplicated, arrival.reordered, arrival.damaged];
+        assert_eq!(found, [lost, duplicated, reordered, damaged], "{wait}, {settings}");
+        assert_eq!((trial.sent, arrival.received), (SAMPLES, SAMPLES - lost - damaged), "{wait}, {settings}");
+        let fields: Vec<&str> = row.split(',').collect();
+        let counts = [fields[3], fields[7], fields[8]].map(|field| field.parse::<u64>().unwrap());
+        assert_eq!(counts, [SAMPLES, arrival.received, lost + damaged], "{row}");
+    });
+}
+
+#[test]
+fn a_stalled_follower_shows_as_a_lower_rate_and_not_as_loss() {
+    let _alone = alone();
+    at_once(&WAITS, |wait| {
+        let (trial, _) = offered(&format!("stall={}:300ms", PROOF + SAMPLES - 3), wait);
+        let arrival = &trial.followers[0];
+        assert_eq!((arrival.received, arrival.lost), (SAMPLES, 0), "{wait}");
+        assert!(arrival.subscription_ns >= 300_000_000, "{wait}: {arrival:?}");
+        let rate = SAMPLES as f64 * 1e9 / arrival.subscription_ns as f64;
+        assert!((arrival.received_hz / rate - 1.0).abs() < 1e-9, "{wait}: {arrival:?}");
+    });
+}

@@ -1,0 +1,85 @@
+//! `metrics.csv` has every figure of the manifest, once.
+
+use crate::common::{Tripmeter, folder, manifest};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The file of a finished run has the figures of each finished payload of its manifest, and no others.
+#[track_caller]
+pub fn check(results: &Path) {
+    let mut reader = csv::Reader::from_path(results.join("metrics.csv")).expect("there is a file of figures");
+    let mut values = BTreeMap::new();
+    for row in reader.records() {
+        let row = row.expect("rows are whole");
+        let address: Vec<String> = row.iter().take(7).map(str::to_owned).collect();
+        let value: f64 = row[7].parse().expect("a number");
+        assert!(values.insert(address.clone(), value).is_none(), "{address:?} is there twice");
+    }
+    let manifest = manifest(results);
+    let mut cells = Vec::new();
+    for result in &manifest.sub_experiments {
+        let (name, round) = (result.name.as_str(), result.round.to_string());
+        for cell in &result.cells {
+            let payload = cell.payload_bytes.to_string();
+            let expect = |load: &str, figure: &str, statistic: &str, expected: f64| {
+                let address = [name, &round, &payload, load, "all", figure, statistic].map(str::to_owned).to_vec();
+                assert_eq!(values.get(&address), Some(&expected), "{address:?}");
+            };
+            if let Some(figures) = cell.rtt_half_ns {
+                expect("closed", "rtt_half_ns", "p50", figures.median);
+                expect("closed", "rtt_half_ns", "p99", figures.p99);
+                expect("closed", "lost", "value", cell.counts.lost as f64);
+            }
+            for trial in &cell.channel {
+                let load = format!("{}hz", trial.offered_hz);
+                expect(&load, "sent", "value", trial.counts.sent as f64);
+                expect(&load, "service_ns", "p999", trial.service_ns.map_or(f64::NAN, |latency| latency.p999));
+            }
+            for trial in &cell.rpc {
+                expect("closed", "completed_rate_hz", "value", trial.qps);
+            }
+            for trial in &cell.trials {
+                expect("max", "received", "value", trial.followers[0].received as f64);
+            }
+            cells.push((name.to_owned(), round.clone(), payload));
+        }
+    }
+    let mut found: Vec<_> = values.keys().map(|of| (of[0].clone(), of[1].clone(), of[2].clone())).collect();
+    found.dedup();
+    cells.sort();
+    found.sort();
+    assert_eq!(found, cells);
+}
+
+#[test]
+fn every_pattern_has_its_figures_in_the_flat_table() {
+    let place = folder();
+    let experiment = r#"
+        rounds = 2
+        payloads = "64,1k"
+        floor = false
+        [[sub_experiment]]
+        name = "trips"
+        transport = "inmem"
+        samples = 200
+        [[sub_experiment]]
+        name = "flow"
+        transport = "inmem"
+        pattern = "channel"
+        rate = "2000"
+        samples = 50
+        [[sub_experiment]]
+        name = "calls"
+        transport = "inmem"
+        pattern = "rpc"
+        samples = 50
+        [[sub_experiment]]
+        name = "load"
+        transport = "inmem"
+        pattern = "throughput"
+        samples = 1000
+    "#;
+    std::fs::write(place.path().join("all.toml"), experiment).unwrap();
+    Tripmeter::new(["run", "all.toml", "-o", "r"]).at(place.path()).run().with(0).clean();
+    check(&place.path().join("r"));
+}

@@ -1,0 +1,280 @@
+//! Latency one way where it is asked for: of calls, of round trips at a rate, and under pattern `throughput`.
+
+use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
+use tempfile::TempDir;
+use tripmeter_model::exit;
+use tripmeter_model::pace::{Burst, OfferedLoad};
+use tripmeter_model::rpc::RpcTrial;
+use tripmeter_model::throughput::Trial;
+
+const SAMPLES: u64 = 60;
+const WARMUP: u64 = 5;
+const CLIENTS: u64 = 2;
+const PAYLOAD: u64 = 1024;
+/// Messages that the proof of the path takes first, see `faults`.
+const PROOF: u64 = 256 * 1024 / PAYLOAD;
+/// Number of a message in the middle of a trial.
+const HIT: u64 = PROOF + WARMUP + 30;
+const STALL_NS: u64 = 50_000_000;
+
+/// By callback within one process; between two, the conformance suite has it.
+const WAYS: [(&str, &str); 7] = [
+    ("shm", "poll"),
+    ("shm", "block"),
+    ("uds", "poll"),
+    ("uds", "block"),
+    ("inmem", "poll"),
+    ("inmem", "block"),
+    ("inmem", "callback"),
+];
+
+const CLOSED: [&str; 4] = ["--pattern", "rpc", "--clients", "2"];
+const PACED: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--mode", "fixed-freq", "--rate", "500"];
+const BURSTS: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--demand", "4", "--recovery", "8"];
+const TRIPS: [&str; 2] = ["--rate", "500"];
+
+/// A run of [`SAMPLES`] messages or calls, and its results.
+fn run(transport: &str, wait: &str, words: &[&str]) -> (TempDir, Finished) {
+    let folder = folder();
+    let output = folder.path().display().to_string();
+    let [samples, warmup, payload] = [SAMPLES, WARMUP, PAYLOAD].map(|number| number.to_string());
+    let fixed =
+        ["run", "-q", "--wide", "--no-floor", "-t", transport, "--wait", wait, "--attempts", "1", "-o", &output];
+    let sizes = ["-n", &samples, "--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--allow-damage"];
+    let finished = Tripmeter::new(fixed.iter().chain(&sizes).chain(words)).run().with(exit::GOOD).clean();
+    (folder, finished)
+}
+
+/// A row of `rpc_<name>.csv` with the arrivals of requests.
+#[derive(Debug)]
+struct Row {
+    status: String,
+    sent_ns: u64,
+    request_ns: Option<u64>,
+    answered_ns: Option<u64>,
+}
+
+impl Row {
+    fn one_way_ns(&self) -> u64 {
+        self.request_ns.unwrap() - self.sent_ns
+    }
+
+    fn back_ns(&self) -> u64 {
+        self.answered_ns.unwrap() - self.request_ns.unwrap()
+    }
+}
+
+/// The one trial of calls and its rows.
+fn called(transport: &str, wait: &str, words: &[&str]) -> (RpcTrial, Vec<Row>, String) {
+    let (folder, finished) = run(transport, wait, words);
+    let manifest = manifest(folder.path());
+    let result = &manifest.sub_experiments[0];
+    let text = std::fs::read_to_string(folder.path().join(format!("rpc_{}.csv", result.name))).unwrap();
+    let rows = text.lines().skip(1).map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse().ok());
+        let (status, sent_ns) = (fields[4].to_owned(), number(6).unwrap());
+        Row { status, sent_ns, answered_ns: number(7), request_ns: number(8) }
+    });
+    let is_timed = words.contains(&"--one-way");
+    let header = text.lines().next().unwrap();
+    assert_eq!(header.contains(",recv_ns,request_recv_ns"), is_timed, "{text}");
+    assert_eq!(header.ends_with(",demand,recovery_ms"), words.contains(&"--demand"), "{text}");
+    let histograms = std::fs::read_to_string(folder.path().join(format!("rpc_{}.hlog", result.name))).unwrap();
+    assert_eq!(histograms.contains("\nTag=one_way_1024"), is_timed, "{histograms}");
+    assert_eq!(finished.stdout.contains(" one_way "), is_timed, "{}", finished.stdout);
+    (result.cells[0].rpc[0].clone(), rows.collect(), finished.stdout)
+}
+
+/// Whether figures are those of the rows that succeeded, rounded to nanoseconds; each request comes before its answer.
+#[track_caller]
+fn check_calls(trial: &RpcTrial, rows: &[Row], place: &str) {
+    let (one_way, service) = (trial.one_way_ns.unwrap(), trial.service_rtt_ns.unwrap());
+    let good: Vec<&Row> = rows.iter().filter(|row| row.status == "ok").collect();
+    assert_eq!((one_way.samples, trial.one_way_missing), (trial.counts.succeeded, 0), "{place}");
+    assert_eq!(good.len() as u64, trial.counts.succeeded, "{place}");
+    for row in &good {
+        assert!(Some(row.sent_ns) <= row.request_ns && row.request_ns <= row.answered_ns, "{place}: {row:?}");
+    }
+    let mean = good.iter().map(|row| row.one_way_ns()).sum::<u64>() as f64 / good.len() as f64;
+    assert!((one_way.mean - mean).abs() <= 2.0, "{place}: {one_way:?}, {mean}");
+    let rises = 0.0 < one_way.min && one_way.min <= one_way.median && one_way.median <= one_way.p99;
+    assert!(rises && one_way.p99 <= one_way.max, "{place}: {one_way:?}");
+    let within = one_way.min <= service.min && one_way.mean < service.mean && one_way.max <= service.max;
+    assert!(within, "{place}: {one_way:?} is not within {service:?}");
+}
+
+#[test]
+fn requests_of_calls_are_timed_one_way_by_every_wait() {
+    let _alone = alone();
+    let kinds: [&[&str]; 3] = [&CLOSED, &PACED, &TRIPS];
+    let cases: Vec<_> = WAYS.into_iter().flat_map(|way| kinds.map(|kind| (way, kind))).collect();
+    for ((transport, wait), kind) in cases {
+        let place = format!("{transport}, {wait}, {kind:?}");
+        let (trial, rows, _) = called(transport, wait, &[kind, &["--one-way"]].concat());
+        let made = if kind == TRIPS { SAMPLES } else { SAMPLES * CLIENTS };
+        assert_eq!((trial.counts.succeeded, rows.len() as u64), (made, made), "{place}");
+        check_calls(&trial, &rows, &place);
+        assert!(trial.one_way_within_run_ns.is_some(), "{place}");
+    }
+}
+
+#[test]
+fn requests_of_calls_in_bursts_are_timed_one_way() {
+    let _alone = alone();
+    let (trial, rows, _) = called("uds", "block", &[&BURSTS[..], &["--one-way"]].concat());
+    let burst = OfferedLoad::Burst(Burst { size: 4, gap_ns: 8_000_000 });
+    assert_eq!((trial.load(), trial.counts.succeeded), (burst, SAMPLES * CLIENTS));
+    assert_eq!(rows.len() as u64, trial.counts.made);
+    check_calls(&trial, &rows, "bursts");
+}
+
+#[test]
+fn calls_have_no_latency_one_way_unless_it_is_asked_for_and_need_no_samples_for_it() {
+    let _alone = alone();
+    let (trial, rows, _) = called("uds", "block", &CLOSED);
+    assert!(
+        trial.one_way_ns.is_none() && trial.one_way_missing == 0 && rows.iter().all(|row| row.request_ns.is_none())
+    );
+    let (folder, _) = run("uds", "block", &[&CLOSED[..], &["--one-way", "--raw", "none"]].concat());
+    let trial = manifest(folder.path()).sub_experiments[0].cells[0].rpc[0].clone();
+    let (one_way, service) = (trial.one_way_ns.unwrap(), trial.service_rtt_ns.unwrap());
+    assert_eq!((one_way.samples, trial.one_way_within_run_ns), (SAMPLES * CLIENTS, None));
+    assert!(one_way.min <= service.min && one_way.mean < service.mean && one_way.max <= service.max, "{trial:?}");
+}
+
+#[test]
+fn what_happens_to_one_call_leaves_the_latencies_one_way_of_all_others_right() {
+    let _alone = alone();
+    let cases = [
+        ("poll", format!("lose={HIT}"), 1, false),
+        ("block", format!("side=follower&lose={HIT},{}", HIT + 7), 2, true),
+        ("callback", format!("lose={HIT}&duplicate={}", HIT + 3), 1, false),
+        ("block", format!("damage={HIT}&damage_body={}", HIT + 5), 2, false),
+        ("callback", format!("side=follower&damage={HIT}&duplicate={}", HIT + 3), 1, true),
+    ];
+    at_once(&cases, |(wait, settings, unanswered, is_answer)| {
+        let words = [&CLOSED[..], &["--one-way", "--loss-timeout", "6"]].concat();
+        let (trial, rows, _) = called(&format!("inmem?{settings}"), wait, &words);
+        let place = format!("{wait}, {settings}");
+        assert_eq!(trial.counts.made - trial.counts.succeeded, *unanswered, "{place}");
+        check_calls(&trial, &rows, &place);
+        // Of a request whose answer did not come, the arrival is known all the same.
+        let bad: Vec<&Row> = rows.iter().filter(|row| row.status != "ok").collect();
+        assert_eq!(bad.len() as u64, *unanswered, "{place}");
+        assert!(!is_answer || bad.iter().all(|row| row.request_ns.is_some()), "{place}: {bad:?}");
+    });
+}
+
+#[test]
+fn a_stall_shows_in_the_direction_that_has_it() {
+    let _alone = alone();
+    let stalled = (HIT - PROOF - WARMUP) as usize - 1;
+    let cases: Vec<_> =
+        ["poll", "block", "callback"].into_iter().flat_map(|wait| [(wait, true), (wait, false)]).collect();
+    at_once(&cases, |(wait, is_request)| {
+        let side = if *is_request { "leader" } else { "follower" };
+        let words = ["--pattern", "rpc", "--one-way", "--loss-timeout", "20"];
+        let (trial, rows, _) = called(&format!("inmem?side={side}&stall={HIT}:50ms"), wait, &words);
+        check_calls(&trial, &rows, &format!("{wait}, {side}"));
+        let row = &rows[stalled];
+        let way_ns = if *is_request { row.one_way_ns() } else { row.back_ns() };
+        assert!(way_ns >= STALL_NS && (trial.one_way_ns.unwrap().max >= STALL_NS as f64 || !is_request), "{row:?}");
+        // Every other call is as long as its two ways, which no stall belongs to.
+        let service = trial.service_rtt_ns.unwrap();
+        let sum = rows.iter().map(|row| row.one_way_ns() + row.back_ns()).sum::<u64>() as f64;
+        assert!((service.mean * rows.len() as f64 - sum).abs() <= 2.0 * rows.len() as f64, "{wait}: {service:?}");
+    });
+}
+
+#[test]
+fn a_delay_of_every_request_is_in_every_latency_one_way_and_one_of_every_answer_in_none() {
+    const DELAY_NS: u64 = 3_000_000;
+    let _alone = alone();
+    let delayed = |side: &str| {
+        let words = ["--pattern", "rpc", "--one-way", "--loss-timeout", "20"];
+        called(&format!("inmem?side={side}&delay=3ms"), "block", &words)
+    };
+    let (trial, rows, _) = delayed("leader");
+    check_calls(&trial, &rows, "requests");
+    assert!(trial.one_way_ns.unwrap().min >= DELAY_NS as f64, "{trial:?}");
+    let (trial, rows, _) = delayed("follower");
+    check_calls(&trial, &rows, "answers");
+    assert!(rows.iter().all(|row| row.back_ns() >= DELAY_NS), "{rows:?}");
+    assert!(
+        trial.one_way_ns.unwrap().median < trial.service_rtt_ns.unwrap().median - DELAY_NS as f64 / 2.0,
+        "{trial:?}"
+    );
+}
+
+/// The one trial of a stream.
+fn streamed(transport: &str, wait: &str, words: &[&str]) -> (Trial, String) {
+    let (folder, finished) = run(transport, wait, &[&["--pattern", "throughput"], words].concat());
+    (manifest(folder.path()).sub_experiments[0].cells[0].trials[0].clone(), finished.stdout)
+}
+
+/// Whether every message that counts and came has a latency.
+#[track_caller]
+fn check_stream(trial: &Trial, place: &str) {
+    let (arrival, samples) = (&trial.followers[0], trial.one_way_samples.unwrap());
+    let one_way = arrival.one_way_ns.unwrap();
+    assert_eq!(samples.messages, trial.sent.div_ceil(samples.every), "{place}: {samples:?}");
+    let all = if samples.every == 1 { arrival.received } else { one_way.samples.min(samples.messages) };
+    assert_eq!(one_way.samples, all, "{place}");
+    assert!(arrival.lost + arrival.damaged > 0 || one_way.samples == samples.messages, "{place}: {one_way:?}");
+    let rises = 0.0 < one_way.min && one_way.min <= one_way.median && one_way.median <= one_way.max;
+    assert!(rises && one_way.max <= arrival.subscription_ns as f64, "{place}: {one_way:?}");
+}
+
+#[test]
+fn messages_of_a_stream_are_timed_one_way_by_every_wait() {
+    let _alone = alone();
+    for (transport, wait) in WAYS {
+        let place = format!("{transport}, {wait}");
+        let (trial, table) = streamed(transport, wait, &["--one-way"]);
+        assert_eq!((trial.sent, trial.followers[0].received), (SAMPLES, SAMPLES), "{place}");
+        assert_eq!(trial.one_way_samples.unwrap().every, 1, "{place}");
+        check_stream(&trial, &place);
+        assert!(table.contains("one_way") && table.contains("rates are of such a run"), "{table}");
+        let (trial, table) = streamed(transport, wait, &["--rate", "2000"]);
+        let none = trial.one_way_samples.is_none() && trial.followers[0].one_way_ns.is_none();
+        assert!(none && !table.contains("rates are of such a run"), "{place}: {trial:?}");
+    }
+}
+
+#[test]
+fn a_stream_whose_end_is_a_time_is_timed_too_and_the_trial_that_a_search_finds() {
+    let _alone = alone();
+    let folder = folder();
+    let output = folder.path().display().to_string();
+    let fixed = ["run", "-q", "--no-floor", "-t", "shm", "--wait", "poll", "--attempts", "1", "-o", &output];
+    let words = ["--pattern", "throughput", "--one-way", "--payloads", "64", "--duration", "0.5", "--loss-bound", "0"];
+    Tripmeter::new(fixed.iter().chain(&words)).run().with(exit::GOOD).clean();
+    let trial = &manifest(folder.path()).sub_experiments[0].cells[0].trials[0];
+    check_stream(trial, "search");
+    assert!(!trial.searched.is_empty());
+}
+
+#[test]
+fn what_happens_to_one_message_of_a_stream_leaves_the_latencies_of_all_others_right() {
+    let _alone = alone();
+    let last = PROOF + WARMUP + SAMPLES;
+    let cases = [
+        ("poll", format!("lose={HIT},{},{last}", HIT + 7), 3),
+        ("block", format!("reorder={HIT}&duplicate={},{last}", HIT + 9), 0),
+        ("callback", format!("damage={HIT}&damage_body={}", HIT + 5), 2),
+    ];
+    at_once(&cases, |(wait, settings, gone)| {
+        let (trial, _) = streamed(&format!("inmem?{settings}"), wait, &["--one-way", "--loss-timeout", "6"]);
+        let place = format!("{wait}, {settings}");
+        assert_eq!(trial.followers[0].received, SAMPLES - gone, "{place}");
+        check_stream(&trial, &place);
+    });
+    at_once(&["poll", "block", "callback"], |wait| {
+        let stall = format!("inmem?stall={}:300ms", last - 3);
+        let (trial, _) = streamed(&stall, wait, &["--one-way", "--loss-timeout", "20", "--rate", "2000"]);
+        check_stream(&trial, wait);
+        let one_way = trial.followers[0].one_way_ns.unwrap();
+        assert!(one_way.max >= 300e6 && one_way.min < one_way.max, "{wait}: {one_way:?}");
+    });
+}
