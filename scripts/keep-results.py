@@ -2,8 +2,8 @@
 """Keeps results that the documents show: scripts/keep-results.py SOURCE NAME.
 
 SOURCE is one of
-  a results folder: its manifest is kept as docs/results/NAME/manifest.json, without the audits, which name whatever else
-      ran on the machine;
+  a results folder: its manifest.json and trials.jsonl are kept in docs/results/NAME, without the audits, which name
+      whatever else ran on the machine;
   the folder of `tripmeter selftest --full -o`, once the campaign is complete: selftest.json and comparisons.jsonl, a line
       for each verdict with its seed, are kept in docs/results/NAME;
   a JSON file of bench/overhead/run.py: it is kept as docs/results/NAME.json without the paths of the machine that made it.
@@ -20,12 +20,10 @@ CAMPAIGN = {"aa-uds": 100, "aa-shm": 100, "uds-plus-10": 100, "uds-plus-5": 50}
 
 
 def keep_manifest(folder, name):
-    manifest = json.loads((folder / "manifest.json").read_text())
-    for audit in ("audit_before", "audit_after"):
-        manifest["environment"].pop(audit, None)
     target = KEPT / name
     target.mkdir(parents=True, exist_ok=True)
-    (target / "manifest.json").write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    for file in ("manifest.json", "trials.jsonl"):
+        (target / file).write_text((folder / file).read_text())
     return target
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks a results folder with tools that are not ours: check_results.py DIR...
 
-The manifest is validated against schema/manifest.schema.json; every histogram log is read by the library HdrHistogram, and
+manifest.json, audit.json and each line of trials.jsonl are validated against their schemas in schema/; every histogram log is read by the library HdrHistogram, and
 its count, minimum, median and maximum are compared with the CSV and with the manifest, to three digits. Prints a line per
 finding; exit code 1 if there is one. Needs tests/requirements.txt.
 """
@@ -16,7 +16,7 @@ import jsonschema
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-SCHEMA = pathlib.Path(__file__).resolve().parent.parent / "schema" / "manifest.schema.json"
+SCHEMAS = pathlib.Path(__file__).resolve().parent.parent / "schema"
 CSV_HEADER = ["Sample", "Payload [Bytes]", "Latency [us]"]
 HOUR_NS = 3_600_000_000_000
 
@@ -127,16 +127,29 @@ def check_result(folder, result, has_raw):
     return findings
 
 
+def invalid(name, documents):
+    """What of documents differs from their schema."""
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8"))
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    errors = [error for document in documents for error in validator.iter_errors(document)]
+    return [f"{name}: {error.json_path}: {error.message}" for error in errors]
+
+
 def check(folder):
     """Findings of a results folder."""
     try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        read = {name: (folder / name).read_text(encoding="utf-8") for name in ("manifest.json", "trials.jsonl", "audit.json")}
+        manifest, audit = json.loads(read["manifest.json"]), json.loads(read["audit.json"])
+        lines = [json.loads(line) for line in read["trials.jsonl"].splitlines()]
     except (OSError, ValueError) as error:
-        return [f"{folder / 'manifest.json'}: {error}"]
-    validator = jsonschema.validators.validator_for(schema := json.loads(SCHEMA.read_text(encoding="utf-8")))
-    errors = validator(schema).iter_errors(manifest)
-    if findings := [f"{folder / 'manifest.json'}: {error.json_path}: {error.message}" for error in errors]:
-        return findings
+        return [f"{folder}: {error}"]
+    findings = invalid("manifest", [manifest]) + invalid("trials", lines) + invalid("audit", [audit])
+    if findings:
+        return [f"{folder}: {finding}" for finding in findings]
+    for result in manifest["sub_experiments"]:
+        of = [line for line in lines if (line["sub_experiment"], line["round"]) == (result["name"], result["round"])]
+        # A later line of the same payload takes the place of an earlier one.
+        result["cells"] = list({line["payload_bytes"]: line for line in of}.values())
     has_raw, rounds = manifest["plan"]["raw"] == "csv", manifest["plan"]["rounds"]
     known = set()
     for result in manifest["sub_experiments"]:

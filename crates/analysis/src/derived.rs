@@ -2,7 +2,7 @@
 
 use crate::table::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Handover, Handovers, ModeChange};
+use tripmeter_model::manifest::{Counts, Handover, Handovers, ModeChange};
 use tripmeter_model::metric::{Interval, Probe, Process, Stream};
 use tripmeter_stats::handover::{change, one_way_ns};
 use tripmeter_stats::losses::Losses;
@@ -18,7 +18,7 @@ pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
     let lost: Vec<_> = lost.iter().filter_map(|figure| get(*figure)).collect();
     let of_round = |(round, sent): (&u32, &f64)| {
-        let at = |one: &crate::Rounds<'_>| one.rounds.binary_search(round).map_or(0.0, |place| one.values[place]);
+        let at = |one: &Rounds<'_>| one.at(*round).unwrap_or(0.0);
         (lost.iter().map(at).sum::<f64>() as u64, *sent as u64)
     };
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
@@ -66,10 +66,7 @@ impl FromIterator<(f64, Option<Interval>)> for Each {
 /// What the core-to-core probes of a round showed.
 fn handovers(table: &MetricTable, row: Row, round: u32) -> Handovers {
     let probe = |probe| {
-        let get = |statistic| {
-            let rounds = table.get(row, &Stream::probe(probe), Figure::CoreToCore, statistic)?;
-            Some(rounds.values[rounds.rounds.binary_search(&round).ok()?])
-        };
+        let get = |statistic| table.get(row, &Stream::probe(probe), Figure::CoreToCore, statistic)?.at(round);
         let samples = get(Statistic::N)? as u64;
         Some(Handover { samples, min_ns: get(Statistic::Min)?, median_ns: get(Statistic::P50)? })
     };
@@ -107,6 +104,62 @@ pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
     ours.rounds.iter().enumerate().filter_map(of_round).collect()
 }
 
+/// Of each round, context switches of a process per second, of either kind.
+pub fn switches_hz(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
+    let stream = Stream::process(process);
+    let get = |figure| table.get(row, &stream, figure, Statistic::Value);
+    let parts = [Figure::VoluntarySwitches, Figure::InvoluntarySwitches, Figure::Window].map(get);
+    of_rounds(parts, |[voluntary, involuntary, window]| (voluntary + involuntary) * 1e9 / window.max(1.0))
+}
+
+/// Of each round, page faults of a process per message that was sent, or call that was made.
+pub fn faults_per_message(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
+    let get = |stream, figure| table.get(row, &stream, figure, Statistic::Value);
+    let parts = [get(Stream::process(process), Figure::PageFaults), get(Stream::all(), Figure::Sent)];
+    of_rounds(parts, |[faults, sent]| faults / sent.max(1.0))
+}
+
+/// A figure of each round that has all its parts.
+fn of_rounds<const N: usize>(parts: [Option<Rounds<'_>>; N], of: impl Fn([f64; N]) -> f64) -> Vec<f64> {
+    let Some(rounds) = parts.iter().flatten().map(|part| part.rounds).next() else { return Vec::new() };
+    let all = |round: &u32| {
+        let values = parts.each_ref().map(|part| part.as_ref().and_then(|part| part.at(*round)));
+        values.iter().all(Option::is_some).then(|| of(values.map(|value| value.unwrap_or(f64::NAN))))
+    };
+    rounds.iter().filter_map(all).collect()
+}
+
+/// What happened to the messages of a stream, of each round that counts them. A call that timed out counts as lost, one
+/// that failed as damaged.
+pub fn counts(table: &MetricTable, row: Row, stream: &Stream) -> Vec<(u32, Counts)> {
+    let get = |figure| table.get(row, stream, figure, Statistic::Value);
+    let Some(sent) = get(Figure::Sent) else { return Vec::new() };
+    let [received, late, duplicated, reordered] =
+        [Figure::Received, Figure::Late, Figure::Duplicated, Figure::Reordered].map(get);
+    let [lost, damaged] = [[Figure::Lost, Figure::TimedOut], [Figure::Damaged, Figure::Failed]]
+        .map(|[one, other]| get(one).or_else(|| get(other)));
+    let of_round = |(round, sent): (&u32, &f64)| {
+        let at = |one: &Option<Rounds<'_>>| one.as_ref().and_then(|one| one.at(*round)).unwrap_or(0.0) as u64;
+        let counts = Counts {
+            sent: *sent as u64,
+            received: at(&received),
+            lost: at(&lost),
+            late: at(&late),
+            duplicated: at(&duplicated),
+            reordered: at(&reordered),
+            damaged: at(&damaged),
+        };
+        (*round, counts)
+    };
+    sent.rounds.iter().zip(sent.values).map(of_round).collect()
+}
+
+/// Whether nothing came, in any round, of what was sent, or of what one of its streams sent or was to get.
+pub fn is_all_lost(table: &MetricTable, row: Row) -> bool {
+    let is_lost = |stream: &&Stream| counts(table, row, stream).iter().any(|(_, counts)| counts.is_all_lost());
+    table.streams(row, Figure::Sent).iter().any(is_lost)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +182,10 @@ mod tests {
             ] {
                 trial.put(stream, figure, value);
             }
+            if round == 2 {
+                let figures = [Figure::VoluntarySwitches, Figure::InvoluntarySwitches, Figure::PageFaults];
+                figures.into_iter().zip([4.0, 2.0, 5.0]).for_each(|(figure, value)| trial.put(&process, figure, value));
+            }
             builder.add("a", round, 16, trial);
         }
         let (table, row) = (builder.build(), Row { sub: 0, payload_bytes: 16, load: 0 });
@@ -136,6 +193,12 @@ mod tests {
         assert!(losses(&table, row, &Stream::last(), &LOST_MESSAGES).is_empty());
         assert_eq!(cpu_share(&table, row, Process::Leader), [0.25, 0.5]);
         assert!(cpu_share(&table, row, Process::Follower).is_empty());
+        let counted = |lost| Counts { sent: 10, lost, damaged: 1, ..Counts::default() };
+        assert_eq!(counts(&table, row, &Stream::all()), [(1, counted(3)), (2, counted(0))]);
+        assert!(counts(&table, row, &Stream::last()).is_empty() && is_all_lost(&table, row));
+        // A round without all the parts has no figure.
+        assert_eq!(faults_per_message(&table, row, Process::Leader), [0.5]);
+        assert_eq!(switches_hz(&table, row, Process::Leader), [3e7]);
     }
 
     /// A table of one row with the medians of two rounds, and probes before them.

@@ -77,6 +77,7 @@ fn of_log(cell: &Cell, log: &LogCalls) -> Trial {
     ] {
         trial.put(&all, figure, value as f64);
     }
+    trial.series.extend(cell.series.clone().map(|series| (all, Figure::Call, series)));
     of_process(&mut trial, Process::Leader, &log.used);
     if let Some(percent) = log.cpu_max_percent {
         trial.put(&Stream::process(Process::Leader), Figure::CpuPeak, percent / 100.0);
@@ -99,6 +100,9 @@ fn of_throughput(measured: &throughput::Trial) -> Trial {
     }
     if let Some(hz) = measured.offered_hz {
         trial.put(&all, Figure::OfferedRate, hz);
+    }
+    if let Some(samples) = measured.one_way_samples {
+        trial.put(&all, Figure::OneWayTimed, samples.messages as f64);
     }
     for arrival in &measured.followers {
         let only = measured.followers.len() == 1;
@@ -148,6 +152,8 @@ fn of_channel(measured: &ChannelTrial) -> Trial {
     }
     for one in &measured.topics {
         let stream = Stream::topic(&one.name);
+        trial.missed.extend(one.rate_missed.then(|| stream.clone()));
+        of_sizes(&mut trial, &stream, one.mean_bytes, one.largest_bytes);
         for (figure, value) in [
             (Figure::OfferedRate, one.offered_hz),
             (Figure::AchievedRate, one.achieved_hz),
@@ -168,6 +174,7 @@ fn of_channel(measured: &ChannelTrial) -> Trial {
     }
     for one in &measured.publishers {
         let stream = Stream::publisher(one.publisher);
+        trial.missed.extend(one.rate_missed.then(|| stream.clone()));
         trial.put(&stream, Figure::AchievedRate, one.achieved_hz);
         of_counts(&mut trial, &stream, &one.counts);
     }
@@ -206,6 +213,8 @@ fn of_calls(measured: &RpcTrial) -> Trial {
     }
     for one in &measured.topics {
         let stream = Stream::topic(&one.name);
+        trial.missed.extend(one.pace.rate_missed.then(|| stream.clone()));
+        of_sizes(&mut trial, &stream, one.mean_bytes, one.largest_bytes);
         of_pace(&mut trial, &stream, &one.pace);
         of_call_counts(&mut trial, &stream, &one.counts);
         for (figure, latency, within) in [
@@ -226,6 +235,12 @@ fn of_calls(measured: &RpcTrial) -> Trial {
     of_process(&mut trial, Process::Leader, &measured.client);
     measured.server.iter().for_each(|used| of_process(&mut trial, Process::Follower, used));
     trial
+}
+
+fn of_sizes(trial: &mut Trial, stream: &Stream, mean_bytes: f64, largest_bytes: u64) {
+    for (statistic, bytes) in [(Statistic::Mean, mean_bytes), (Statistic::Max, largest_bytes as f64)] {
+        trial.put_statistic(stream, Figure::MessageBytes, statistic, bytes, None);
+    }
 }
 
 fn of_pace(trial: &mut Trial, stream: &Stream, pace: &Pace) {

@@ -1,6 +1,6 @@
 //! Every figure of an experiment, by its address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use tripmeter_model::figure::{Figure, Fold, Statistic};
 use tripmeter_model::manifest::Manifest;
@@ -56,6 +56,11 @@ impl Rounds<'_> {
         }
     }
 
+    /// The value of a round that has it.
+    pub fn at(&self, round: u32) -> Option<f64> {
+        Some(self.values[self.rounds.binary_search(&round).ok()?])
+    }
+
     /// The median over the rounds, with its interval.
     pub fn estimate(&self) -> Option<Estimate> {
         figure_over_rounds(self.values)
@@ -63,9 +68,7 @@ impl Rounds<'_> {
 
     /// The values of the rounds that both have.
     pub fn paired(&self, other: &Rounds<'_>) -> Vec<(f64, f64)> {
-        let place = |round: &u32| other.rounds.binary_search(round).ok();
-        let both = self.rounds.iter().zip(self.values).filter_map(|(round, value)| Some((*value, place(round)?)));
-        both.map(|(value, place)| (value, other.values[place])).collect()
+        self.rounds.iter().zip(self.values).filter_map(|(round, value)| Some((*value, other.at(*round)?))).collect()
     }
 }
 
@@ -75,6 +78,8 @@ pub struct MetricTable {
     subs: Vec<String>,
     loads: Vec<OfferedLoad>,
     streams: Vec<Stream>,
+    /// Where each of them stands: a recording may have thousands of topics.
+    places_of_streams: HashMap<Stream, u32>,
     /// Each once, ascending, with the places of its values.
     keys: Vec<(Key, Range<usize>)>,
     rounds: Vec<u32>,
@@ -112,7 +117,11 @@ impl Builder {
         let (sub, load) = (index_of(&mut table.subs, &sub.to_owned()), index_of(&mut table.loads, &trial.load));
         let row = Row { sub, payload_bytes, load };
         for one in std::mem::take(&mut trial.figures) {
-            let stream = index_of(&mut table.streams, &one.stream);
+            let new = table.streams.len() as u32;
+            let stream = *table.places_of_streams.entry(one.stream).or_insert_with_key(|stream| {
+                table.streams.push(stream.clone());
+                new
+            });
             let key = Key { row, stream, figure: one.figure, statistic: one.statistic };
             self.entries.push((key, round, one.value, one.within));
         }
@@ -215,7 +224,7 @@ impl MetricTable {
 
     /// A figure of a row.
     pub fn get(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Rounds<'_>> {
-        let stream = self.streams.iter().position(|known| known == stream)? as u32;
+        let stream = *self.places_of_streams.get(stream)?;
         let key = Key { row, stream, figure, statistic };
         let place = self.keys.binary_search_by_key(&key, |(known, _)| *known).ok()?;
         Some(self.at(place))
@@ -223,8 +232,10 @@ impl MetricTable {
 
     /// The streams of a row that have a figure.
     pub fn streams(&self, row: Row, figure: Figure) -> Vec<&Stream> {
-        let of_row = self.keys.iter().filter(|(key, _)| key.row == row && key.figure == figure);
-        let mut streams: Vec<&Stream> = of_row.map(|(key, _)| self.stream(*key)).collect();
+        let first = self.keys.partition_point(|(key, _)| key.row < row);
+        let of_row = self.keys[first..].iter().map(|(key, _)| *key).take_while(|key| key.row == row);
+        let of_figure = of_row.filter(|key| key.figure == figure);
+        let mut streams: Vec<&Stream> = of_figure.map(|key| self.stream(key)).collect();
         streams.dedup();
         streams
     }

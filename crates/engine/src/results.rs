@@ -5,12 +5,12 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tripmeter_analysis::flatten;
+use tripmeter_model::file::append_whole;
+use tripmeter_model::folder::{AUDIT, Audits, MANIFEST, TRIALS, TrialsLine};
 use tripmeter_model::manifest::{Cell, Manifest, SubExperimentResult};
 use tripmeter_model::metrics_file;
 use tripmeter_model::plan::SubExperiment;
 
-/// Name of the manifest in a results folder.
-pub const MANIFEST: &str = "manifest.json";
 /// Name of a file in a results folder that whoever writes there has locked; it is empty.
 pub const LOCK: &str = ".lock";
 /// How the name of a manifest begins that is being written.
@@ -96,23 +96,56 @@ impl Results {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, manifest: &Manifest) -> Result<(), ResultsError> {
+        self.replace(MANIFEST, &pretty(manifest))
+    }
+
+    /// Writes the audits, whole or not at all.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn write_audits(&self, manifest: &Manifest) -> Result<(), ResultsError> {
+        self.replace(AUDIT, &pretty(&Audits::of(manifest)))
+    }
+
+    fn replace(&self, name: &str, text: &[u8]) -> Result<(), ResultsError> {
         let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
-        let text = serde_json::to_vec_pretty(manifest).map_err(|error| failed(io::Error::other(error)))?;
         // Less what the user's umask takes away.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         let mut file = tempfile::Builder::new();
         file.prefix(BEING_WRITTEN).permissions(mode);
         let mut file = file.tempfile_in(&self.folder).map_err(failed)?;
-        file.write_all(&text).and_then(|()| file.write_all(b"\n")).map_err(failed)?;
-        file.persist(self.folder.join(MANIFEST)).map_err(|error| failed(error.error))?;
+        file.write_all(text).map_err(failed)?;
+        file.persist(self.folder.join(name)).map_err(|error| failed(error.error))?;
         Ok(())
+    }
+
+    /// Begins the files of trials and figures with what the manifest holds.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn begin_trials(&self, manifest: &Manifest) -> Result<(), ResultsError> {
+        let mut text = Vec::new();
+        for result in &manifest.sub_experiments {
+            result.cells.iter().for_each(|cell| text.extend(line(result, cell)));
+        }
+        self.replace(TRIALS, &text)?;
+        self.begin_metrics(manifest)
+    }
+
+    /// Adds what was measured at a payload; what it has of the same payload so far does not count any more.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn append_trials(&self, of: &SubExperimentResult, cell: &Cell) -> Result<(), ResultsError> {
+        append_whole(&self.folder.join(TRIALS), &line(of, cell))
+            .map_err(|error| ResultsError::NotWritable(self.folder.join(TRIALS), error))
     }
 
     /// Begins the file of figures with those that the manifest holds.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn begin_metrics(&self, manifest: &Manifest) -> Result<(), ResultsError> {
+    fn begin_metrics(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         metrics_file::begin(&self.folder).map_err(|error| ResultsError::NotWritable(self.folder.clone(), error))?;
         for result in &manifest.sub_experiments {
             let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name);
@@ -154,6 +187,21 @@ impl Results {
             let _ = fs::remove_dir(folder);
         }
     }
+}
+
+/// JSON for people, too, with a line break at its end.
+fn pretty(what: &impl serde::Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(what).expect("results are plain data");
+    text.push(b'\n');
+    text
+}
+
+/// A line of `trials.jsonl`, with its end.
+fn line(of: &SubExperimentResult, cell: &Cell) -> Vec<u8> {
+    let line = TrialsLine { sub_experiment: of.name.clone(), round: of.round, cell };
+    let mut text = serde_json::to_vec(&line).expect("results are plain data");
+    text.push(b'\n');
+    text
 }
 
 /// It is a folder, and no link to one.
@@ -249,7 +297,7 @@ mod tests {
         let results = Results::create(Some(parent.path()), false).unwrap();
         let environment = crate::environment::environment(&crate::clock::Calibration::new());
         let mut manifest: Manifest = serde_json::from_value(serde_json::json!({
-            "schema_version": 1, "tripmeter_version": "", "started": "first", "ended": null, "status": "running",
+            "schema_version": "2.0", "tripmeter_version": "", "started": "first", "ended": null, "status": "running",
             "environment": environment, "sub_experiments": [], "plan": {
                 "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": "csv", "daemons": "start",
                 "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],

@@ -258,7 +258,8 @@ pub fn run_while<'a>(
         begin,
     };
     run.save()?;
-    run.results.begin_metrics(&run.manifest)?;
+    run.results.write_audits(&run.manifest)?;
+    run.results.begin_trials(&run.manifest)?;
     run.rounds(rounds_wanted)?;
     run.finish()
 }
@@ -296,7 +297,7 @@ fn processors(plan: &Plan) -> Vec<usize> {
 
 fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifest {
     Manifest {
-        schema_version: SCHEMA_VERSION,
+        schema_version: SCHEMA_VERSION.to_owned(),
         tripmeter_version: env!("CARGO_PKG_VERSION").to_owned(),
         started: now(),
         ended: None,
@@ -404,6 +405,7 @@ impl<'a> Run<'a> {
         };
         let result = self.current();
         (result.status, result.error) = (status, error.clone());
+        self.results.write_audits(&self.manifest)?;
         self.save()?;
         (self.watch)(&Event::SubExperimentFinished { status, error });
         Ok(())
@@ -451,6 +453,7 @@ impl<'a> Run<'a> {
         self.manifest.environment.after = Some(environment::load());
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());
+        self.results.write_audits(&self.manifest)?;
         self.save()?;
         self.results.remove_empty_logs(self.manifest.plan.rounds);
         for left in self.daemons.end(&self.options.stop) {

@@ -108,6 +108,7 @@ figures! {
     Lateness = "lateness_ns", Ns, Lower, Median, "from when a message was due to when it was sent";
     Call = "call_ns", Ns, Lower, Median, "from a call of a logger to its return";
     CoreToCore = "core_to_core_ns", Ns, Neither, Median, "round trip of one cache line between the two CPUs";
+    MessageBytes = "message_bytes", Bytes, Neither, Median, "size of the messages as sent, where they differ";
     Sent = "sent", Count, Neither, Sum, "messages sent, or calls made";
     Received = "received", Count, Neither, Sum, "messages that came in time and intact, or calls that succeeded";
     Lost = "lost", Count, Lower, Sum, "messages that never came";
@@ -121,6 +122,7 @@ figures! {
     Behind = "behind", Count, Lower, Sum, "messages sent more than one period late";
     BeforeSent = "before_sent", Count, Lower, Sum, "messages that came before they were sent, by the clock";
     OneWayMissing = "one_way_missing", Count, Neither, Sum, "samples whose arrival at the follower was not noted";
+    OneWayTimed = "one_way_timed", Count, Neither, Sum, "messages sent of which the latency one way was to be measured";
     OfferedRate = "offered_rate_hz", Hz, Neither, Median, "messages per second that were to be sent by each stream";
     AchievedRate = "achieved_rate_hz", Hz, Higher, Median, "messages per second that each stream sent";
     SlowestRate = "slowest_rate_hz", Hz, Higher, Median, "messages per second of the slowest stream";

@@ -3,7 +3,7 @@
 use crate::printable;
 use flate2::read::MultiGzDecoder;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -188,6 +188,16 @@ pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, FileError> {
         bytes.drain(..UTF8_BOM.len());
     }
     Ok(bytes)
+}
+
+/// Appends lines to a file by one write; a disk that is full leaves no part of them.
+///
+/// # Errors
+/// If the file is not there, is a link, or cannot be written.
+pub fn append_whole(file: &Path, lines: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(file)?;
+    let before = file.metadata()?.len();
+    file.write_all(lines).inspect_err(|_| drop(file.set_len(before)))
 }
 
 /// Writes a file whole or not at all: beside it, and renamed. Whatever has its name is replaced, links too: nothing is

@@ -33,6 +33,7 @@ pub mod exit;
 pub mod experiment;
 pub mod figure;
 pub mod file;
+pub mod folder;
 mod handover;
 pub mod log;
 pub mod magnitude;

@@ -14,15 +14,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 pub use tripmeter_abi::UnauthorizedPeer;
 
-/// Version of the manifest's format; raised when a reader must know.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the files of a results folder, `major.minor`: readers ignore fields that they do not know, and refuse another
+/// major version.
+pub const SCHEMA_VERSION: &str = "2.0";
 
 /// The whole file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Tripmeter manifest")]
 pub struct Manifest {
     /// [`SCHEMA_VERSION`] of its writer.
-    pub schema_version: u32,
+    pub schema_version: String,
     /// Version of tripmeter.
     pub tripmeter_version: String,
     /// Local time of the start, RFC 3339.
@@ -52,6 +53,23 @@ pub const MOST_MEMBERS: usize = 4_000_000;
 pub const MOST_TEXT_BYTES: usize = 64 << 10;
 
 impl Manifest {
+    /// Everything as one JSON value: with the cells and processes of each sub-experiment and the audits of the
+    /// environment, which have files of their own in a results folder.
+    pub fn whole(&self) -> serde_json::Value {
+        let json = |value: serde_json::Result<serde_json::Value>| value.unwrap_or_default();
+        let mut whole = json(serde_json::to_value(self));
+        let audits = [("audit_before", &self.environment.audit_before), ("audit_after", &self.environment.audit_after)];
+        for (name, audit) in audits.into_iter().filter(|(_, audit)| audit.is_some()) {
+            whole["environment"][name] = json(serde_json::to_value(audit));
+        }
+        for (index, result) in self.sub_experiments.iter().enumerate() {
+            let whole = &mut whole["sub_experiments"][index];
+            whole["cells"] = json(serde_json::to_value(&result.cells));
+            whole["processes"] = json(serde_json::to_value(&result.processes));
+        }
+        whole
+    }
+
     /// Checks what the types do not say: names become parts of paths, and lists are made of rounds.
     ///
     /// # Errors
@@ -135,11 +153,13 @@ pub struct Environment {
     pub before: LoadSnapshot,
     /// State after the last.
     pub after: Option<LoadSnapshot>,
-    /// What disturbs measuring here, audited before the first sub-experiment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What disturbs measuring here, audited before the first sub-experiment; in a file of its own.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub audit_before: Option<Audit>,
     /// The same after the last, with what happened in between.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub audit_after: Option<Audit>,
 }
 
@@ -190,10 +210,14 @@ pub struct SubExperimentResult {
     pub path_proof: Option<PathProof>,
     /// Memory of both processes was locked; else why not.
     pub memory_lock: Option<String>,
-    /// Payloads finished so far, in order.
+    /// Payloads finished so far, in order; each is a line of `trials.jsonl`.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub cells: Vec<Cell>,
-    /// What its processes were allowed and did, if they came to their end; a follower started by hand is not among them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What its processes were allowed and did, if they came to their end; a follower started by hand is not among them. It
+    /// stands in `audit.json`.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub processes: Vec<ProcessActivity>,
 }
 

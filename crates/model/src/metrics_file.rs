@@ -1,9 +1,9 @@
 //! `metrics.csv` in a results folder: every figure of every trial, a row each, for tools that read tables.
 
+use crate::file::append_whole;
 use crate::manifest::SubExperimentResult;
 use crate::trial::{Measured, Trial};
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 /// Its name.
@@ -40,7 +40,6 @@ pub fn begin(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// If the file is not there, is a link, or cannot be written.
 pub fn append(folder: &Path, of: &SubExperimentResult, payload_bytes: u64, trials: &[Trial]) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
     let mut writer = csv::Writer::from_writer(Vec::new());
     for trial in trials {
         for Measured { stream, figure, statistic, value, within } in &trial.figures {
@@ -60,10 +59,7 @@ pub fn append(folder: &Path, of: &SubExperimentResult, payload_bytes: u64, trial
         }
     }
     let lines = writer.into_inner().map_err(|error| error.into_error())?;
-    let mut file = OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW).open(folder.join(METRICS))?;
-    // A disk that is full leaves no part of a line.
-    let before = file.metadata()?.len();
-    file.write_all(&lines).inspect_err(|_| drop(file.set_len(before)))
+    append_whole(&folder.join(METRICS), &lines)
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub struct Trial {
     pub load: OfferedLoad,
     /// A stream took more than 1 % and one period longer than the rate allows: figures are not of the rate offered.
     pub rate_missed: bool,
+    /// The streams of which that is so, where it is known of each.
+    pub missed: Vec<Stream>,
     /// Why it ended before its time, if so.
     pub cut_short: Option<String>,
     /// Its figures, stream by stream.
@@ -41,7 +43,15 @@ pub struct Trial {
 impl Trial {
     /// Without a figure yet.
     pub fn new(load: OfferedLoad) -> Self {
-        Self { load, rate_missed: false, cut_short: None, figures: Vec::new(), series: Vec::new(), steps: Vec::new() }
+        Self {
+            load,
+            rate_missed: false,
+            missed: Vec::new(),
+            cut_short: None,
+            figures: Vec::new(),
+            series: Vec::new(),
+            steps: Vec::new(),
+        }
     }
 
     /// Adds a figure of one value.

@@ -1,12 +1,14 @@
 //! Two sides that were measured in pairs.
 
 use crate::audit;
-use crate::grid::counted;
+use crate::document::{Block, Document, Note, Pairs as Facts, Severity};
 use crate::merged::Merged;
 use crate::notes::{failed_proof, mishaps, proof};
+use crate::number::counted;
 use crate::series;
 use crate::verdicts;
 use std::collections::BTreeSet;
+use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::{Counts, Manifest, Status};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::handover::change_of;
@@ -35,50 +37,67 @@ pub struct Ab<'a> {
     pub stopped: &'a str,
 }
 
-/// The sides, a line for each comparison, the verdicts, and whatever keeps them from being good.
-pub fn ab(ab: &Ab<'_>) -> String {
+/// The sides, a row for each comparison, the verdicts, and whatever keeps them from being good.
+pub fn ab(ab: &Ab<'_>) -> Document {
     let plan = &ab.manifest.plan;
-    let merged = Merged::of(ab.manifest);
+    let (merged, metrics) = (Merged::of(ab.manifest), MetricTable::of(ab.manifest));
     let sides = LETTERS.iter().zip(&merged).zip(ab.plugins);
-    let mut text: String = sides.map(|((letter, side), plugin)| described(letter, side, plugin)).collect();
-    text += &libraries(&merged);
-    text += "\n";
+    let sides = sides.map(|((letter, side), plugin)| ((*letter).to_owned(), described(side, plugin)));
+    let mut blocks = vec![Block::Pairs(Facts { title: String::new(), pairs: sides.collect() })];
+    blocks.extend(of_notes(libraries(&merged)));
+    let mut verdicts = String::new();
     if ab.comparisons.is_empty() {
-        text += "No pair was measured.\n";
+        verdicts += "No pair was measured.\n";
     } else {
-        text += &verdicts::table(ab.comparisons, ab.question, LETTERS);
-        text += "\n";
-        text += &verdicts::summary(ab.comparisons, ab.question, ab.effect);
+        blocks.push(Block::Table(verdicts::table("", ab.comparisons, ab.question, LETTERS)));
+        verdicts += &verdicts::summary(ab.comparisons, ab.question, ab.effect);
     }
     let stopped = if ab.stopped.is_empty() { String::new() } else { format!("; {}", ab.stopped) };
-    text += &format!("{} rounds, each in random order (seed {}){stopped}\n", plan.rounds, plan.seed);
-    if let Some(last) = ab.manifest.resumptions.last() {
-        let (times, round) = (counted(ab.manifest.resumptions.len(), "time"), last.after_round);
-        text += &format!("RESUMED {times}, the last time after round {round}; later rounds are not of the same hour\n");
+    verdicts += &format!("{} rounds, each in random order (seed {}){stopped}\n", plan.rounds, plan.seed);
+    blocks.push(Block::Text(verdicts));
+    let mut notes = outcomes(ab);
+    notes.extend(messages(ab));
+    for (index, side) in (0..).zip(&merged) {
+        notes.extend(failed_proof(side).map(|text| Note::new(Severity::Error, "path proof", None, text)));
+        notes.extend(series::notes_of(index, side, &metrics));
     }
-    if ab.manifest.status == Status::Interrupted {
-        text += "INTERRUPTED: the verdicts are of the pairs so far\n";
+    notes.extend(audit::note(ab.manifest).map(|text| Note::new(Severity::Info, "machine", None, text)));
+    blocks.extend(of_notes(notes));
+    if !ab.comparisons.is_empty() {
+        blocks.push(Block::Text(verdicts::legend(ab.question, LETTERS, verdicts::RTT_HALF)));
     }
-    for failure in &ab.pairs.failures {
-        let at = failure.payload_bytes.map(|bytes| format!(" at {}", display_size(bytes))).unwrap_or_default();
-        let (round, side, why) = (failure.round, LETTERS[failure.side], &failure.why);
-        text += &format!("FAILED: {side}{at}, round {round}: {why}; this round is not in the verdicts\n");
-    }
-    text += &messages(ab);
-    let notes = merged.iter().flat_map(|side| failed_proof(side).into_iter().chain(series::notes(side)));
-    text += &notes.map(|line| line + "\n").collect::<String>();
-    text += &audit::note(ab.manifest).map(|line| line + "\n").unwrap_or_default();
-    if ab.comparisons.is_empty() {
-        text
-    } else {
-        text + "\n" + &verdicts::legend(ab.question, LETTERS, verdicts::RTT_HALF)
-    }
+    Document { blocks }
 }
 
-/// `A: zeromq/ipc, wait poll, touch none, path proof ok, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.
-fn described(letter: &str, merged: &Merged<'_>, plugin: Option<&str>) -> String {
+fn of_notes(notes: Vec<Note>) -> Option<Block> {
+    (!notes.is_empty()).then_some(Block::Notes(notes))
+}
+
+/// That rounds are of several hours, not all there, or not in the verdicts.
+fn outcomes(ab: &Ab<'_>) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if let Some(last) = ab.manifest.resumptions.last() {
+        let (times, round) = (counted(ab.manifest.resumptions.len(), "time"), last.after_round);
+        let text = format!("RESUMED {times}, the last time after round {round}; later rounds are not of the same hour");
+        notes.push(Note::new(Severity::Warning, "resumed", None, text));
+    }
+    if ab.manifest.status == Status::Interrupted {
+        let text = "INTERRUPTED: the verdicts are of the pairs so far".to_owned();
+        notes.push(Note::new(Severity::Warning, "interrupted", None, text));
+    }
+    notes.extend(ab.pairs.failures.iter().map(|failure| {
+        let at = failure.payload_bytes.map(|bytes| format!(" at {}", display_size(bytes))).unwrap_or_default();
+        let (round, side, why) = (failure.round, LETTERS[failure.side], &failure.why);
+        let text = format!("FAILED: {side}{at}, round {round}: {why}; this round is not in the verdicts");
+        Note::new(Severity::Error, "failed or not run", None, text)
+    }));
+    notes
+}
+
+/// `zeromq/ipc, wait poll, touch none, path proof ok, version 4.3.5, LD_LIBRARY_PATH=/opt/new`.
+fn described(merged: &Merged<'_>, plugin: Option<&str>) -> String {
     let (side, proven) = (merged.planned, proof(merged));
-    let mut text = format!("{letter}: {}, wait {}, touch {}", side.transport, side.wait, side.touch);
+    let mut text = format!("{}, wait {}, touch {}", side.transport, side.wait, side.touch);
     text += &format!(", path proof {proven}");
     if let Some(result) = merged.results.iter().find(|result| !result.system_version.is_empty()) {
         text += &format!(", version {}", result.system_version);
@@ -87,23 +106,24 @@ fn described(letter: &str, merged: &Merged<'_>, plugin: Option<&str>) -> String 
         text += &format!(", answers delayed by {} ns outside of the transport", side.answer_delay_ns);
     }
     text += &plugin.map(|file| format!(", plugin '{file}'")).unwrap_or_default();
-    text += &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>();
-    text + "\n"
+    text + &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>()
 }
 
 /// The libraries that only one side has loaded; and loudly if there are none, but the loader was told to look elsewhere.
-fn libraries(sides: &[Merged<'_>]) -> String {
+fn libraries(sides: &[Merged<'_>]) -> Vec<Note> {
     let loaded = |side: &Merged<'_>| -> BTreeSet<String> {
         let processes = side.results.iter().flat_map(|result| &result.processes);
         processes.flat_map(|process| process.libraries.iter().cloned()).collect()
     };
-    let [a, b] = sides else { return String::new() };
+    let [a, b] = sides else { return Vec::new() };
     let (of_a, of_b) = (loaded(a), loaded(b));
     if of_a.is_empty() || of_b.is_empty() {
-        return String::new();
+        return Vec::new();
     }
+    let note = |severity, text| Note::new(severity, "libraries", None, text);
     let only = |letter, own: &BTreeSet<String>, other: &BTreeSet<String>| {
-        own.difference(other).map(|file| format!("only {letter} loaded '{file}'\n")).collect::<String>()
+        let files = own.difference(other).map(|file| format!("only {letter} loaded '{file}'"));
+        files.map(|text| note(Severity::Info, text)).collect::<Vec<_>>()
     };
     let told = |side: &Merged<'_>| -> Vec<(String, String)> {
         let environment = side.planned.environment.iter().filter(|(key, _)| key.starts_with("LD_"));
@@ -111,39 +131,44 @@ fn libraries(sides: &[Merged<'_>]) -> String {
     };
     if of_a == of_b && told(a) != told(b) {
         let count = counted(of_a.len(), "library file");
-        return format!("SAME LIBRARIES: both sides loaded the same {count}, whatever their LD_... says\n");
+        let text = format!("SAME LIBRARIES: both sides loaded the same {count}, whatever their LD_... says");
+        return vec![note(Severity::Error, text)];
     }
-    only(LETTERS[0], &of_a, &of_b) + &only(LETTERS[1], &of_b, &of_a)
+    [only(LETTERS[0], &of_a, &of_b), only(LETTERS[1], &of_b, &of_a)].concat()
 }
 
-/// A line for each side and payload of which messages are missing, or samples fewer than planned.
-fn messages(ab: &Ab<'_>) -> String {
-    let mut text = String::new();
+/// A note for each side and payload of which messages are missing, or samples fewer than planned.
+fn messages(ab: &Ab<'_>) -> Vec<Note> {
+    let mut notes = Vec::new();
     for (side, planned) in ab.manifest.plan.sub_experiments.iter().enumerate().take(LETTERS.len()) {
         for &bytes in &planned.payloads {
             let cells = ab.pairs.pairs.iter().map(|pair| pair.cells[side]).filter(|cell| cell.payload_bytes == bytes);
             let counts = cells.clone().fold(Counts::default(), |sum, cell| sum + cell.counts);
             let place = format!("{} at {}", LETTERS[side], display_size(bytes));
+            let mut note =
+                |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));
             let what = mishaps(&counts);
             if !what.is_empty() {
-                text += &format!("{place}: {what}\n");
+                note(Severity::Warning, "lost or out of order", what);
             }
             let changed = cells.clone().filter(|cell| change_of(cell).is_some()).count();
             let again = cells.clone().map(|cell| cell.earlier_attempts.len()).sum::<usize>();
             if changed + again > 0 {
                 let rounds = counted(changed, "round");
-                text += &format!(
-                    "{place}: the hand-over changed in {rounds} to the last, and in {again} attempts before, which are only in \
-                     the manifest\n"
+                let what = format!(
+                    "the hand-over changed in {rounds} to the last, and in {again} attempts before, which are only in the \
+                     manifest"
                 );
+                note(Severity::Info, "core-to-core latency changed", what);
             }
             if let Some(cut) = cells.clone().find_map(|cell| cell.cut_short.as_deref()) {
                 let short = cells.filter(|cell| cell.cut_short.is_some()).count();
-                text += &format!("{place}: fewer samples than planned in {short} rounds: {cut}\n");
+                let what = format!("fewer samples than planned in {short} rounds: {cut}");
+                note(Severity::Warning, "fewer samples than planned", what);
             }
         }
     }
-    text
+    notes
 }
 
 #[cfg(test)]
@@ -181,7 +206,7 @@ mod tests {
         let comparisons = compare(&pairs.runs(&manifest.plan.sub_experiments[0].payloads), &QUESTION).unwrap();
         let plugins = [None, Some("/opt/new/tripmeter_uds.so")];
         let stopped = "enough for the effect";
-        ab(&Ab {
+        fixture::text(&ab(&Ab {
             manifest,
             plugins,
             pairs: &pairs,
@@ -189,7 +214,7 @@ mod tests {
             effect: 0.1,
             comparisons: &comparisons,
             stopped,
-        })
+        }))
     }
 
     #[test]
@@ -212,7 +237,8 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert!(rows.iter().any(|row| row.starts_with("64k p99 8 9.440 9.4") && row.ends_with("equivalent")), "{text}");
         let summary =
             "2 regressed, 0 improved, 2 equivalent, 0 inconclusive; margin 2 %; at most 5 % of changes called";
-        assert!(text.contains(summary), "{text}");
+        let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(squeezed.contains(summary), "{text}");
         assert!(text.contains("8 rounds, each in random order (seed 7); enough for the effect\n"), "{text}");
         assert!(!text.contains("FAILED") && !text.contains("not enough"), "{text}");
     }

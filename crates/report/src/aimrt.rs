@@ -2,9 +2,9 @@
 
 use crate::aimrt_log;
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::grid::counted;
 use crate::merged::Merged;
-use crate::throughput::offered;
+use crate::number::count;
+use crate::number::counted;
 use crate::{log, notes};
 use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
 use tripmeter_analysis::{MetricTable, Row};
@@ -211,11 +211,16 @@ impl Page<'_> {
             Cell::over(&percent)
         };
         let (sub, load) = (self.sub(row), self.metrics.load(row));
+        let offered = match load {
+            OfferedLoad::Rate { hz } => count(hz),
+            OfferedLoad::Burst(_) => crate::throughput::offered(load),
+            _ => "-".to_owned(),
+        };
         vec![
             Cell::Pair(Box::new([cpu(Process::Leader), cpu(Process::Follower)])),
             Cell::text(sub.planned.wait.to_string()),
             Cell::text(sub.planned.touch.to_string()),
-            Cell::text(offered(&load)),
+            Cell::text(offered),
             Cell::text(notes::proof(sub)),
         ]
     }
@@ -240,7 +245,7 @@ fn columns(has_qps: bool) -> Vec<Column> {
         Column::words("wait", "wait", ""),
         Column::words("touch", "touch", ""),
         right("offered_hz", "offered", "/s"),
-        Column::words("proof", "path proof", ""),
+        Column::words("path_proof", "path proof", ""),
     ]);
     columns
 }

@@ -1,26 +1,38 @@
 //! An audit of the machine, as text.
 
-use crate::grid::{counted, grid_within};
+use crate::document::{Block, Cell, Column, Document, Pairs, Table};
+use crate::number::counted;
 use std::collections::BTreeMap;
 use tripmeter_model::audit::{Audit, CheckInfo, Finding, Level};
 use tripmeter_model::manifest::Manifest;
 
 const COLUMNS: u16 = 118;
 
-/// A line for each finding, the worst first; below, the commands that would fix them, and how many there are of each level.
-pub fn audit(audit: &Audit) -> String {
+/// A row for each finding, the worst first; below, the commands that would fix them, how many there are of each level, and
+/// of each system what others can reach while it is measured.
+pub fn audit(audit: &Audit, open_to_others: &BTreeMap<&str, &[String]>) -> Document {
     let mut findings: Vec<&Finding> = audit.findings.iter().collect();
     // Stable: the order of the checks within a level, and what is not visible last.
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.level), !finding.visible));
     let row = |finding: &&Finding| {
         let Finding { level, check, value, limit, .. } = finding;
-        [level.as_str().to_owned(), check.clone(), value.clone(), limit.clone()]
+        (None, vec![Cell::text(level.as_str()), Cell::text(check), Cell::text(value), Cell::text(limit)])
     };
-    let table = grid_within(COLUMNS, ["level", "check", "value", "limit"], findings.iter().map(row));
-    let fixes = findings.iter().filter_map(|finding| Some((finding, finding.fix.as_ref()?)));
-    let fixes: String = fixes.map(|(finding, fix)| format!("  {}: {fix}\n", finding.check)).collect();
-    let fixes = if fixes.is_empty() { fixes } else { format!("\nWhat would fix it:\n{fixes}") };
-    format!("{table}{fixes}\n{}\n", summary(audit))
+    let columns = ["level", "check", "value", "limit"].map(|name| Column::words(name, name, ""));
+    let table = Table::new(String::new(), columns.into(), findings.iter().map(row).collect()).within(COLUMNS);
+    let fixes = findings.iter().filter_map(|finding| Some((finding.check.clone(), finding.fix.clone()?)));
+    let open = open_to_others.iter();
+    let open = open.flat_map(|(system, what)| what.iter().map(|what| ((*system).to_owned(), what.clone())));
+    let pairs = |title: &str, pairs: Vec<(String, String)>| {
+        (!pairs.is_empty()).then(|| Block::Pairs(Pairs { title: title.to_owned(), pairs }))
+    };
+    let blocks = [
+        Some(Block::Table(table)),
+        pairs("What would fix it:", fixes.collect()),
+        Some(Block::Text(summary(audit))),
+        pairs("What others can reach while it is measured:", open.collect()),
+    ];
+    Document { blocks: blocks.into_iter().flatten().collect() }
 }
 
 fn summary(audit: &Audit) -> String {
@@ -30,21 +42,16 @@ fn summary(audit: &Audit) -> String {
     format!("{}, {hidden} not visible here and not assumed to be good", levels.join(", "))
 }
 
-/// What others can reach while a system is measured; nothing if all is closed.
-pub fn open_to_others(systems: &BTreeMap<&str, &[String]>) -> String {
-    let lines = systems.iter().flat_map(|(system, what)| what.iter().map(move |what| format!("  {system}: {what}\n")));
-    let lines: String = lines.collect();
-    if lines.is_empty() { lines } else { format!("\nWhat others can reach while it is measured:\n{lines}") }
-}
-
 /// What each check reads, from where on it warns or fails, and what would fix it.
-pub fn audit_checks(checks: &[CheckInfo]) -> String {
+pub fn audit_checks(checks: &[CheckInfo]) -> Document {
     let one = |check: &CheckInfo| {
-        let CheckInfo { name, source, limit, fix } = check;
-        let fix = if fix.is_empty() { String::new() } else { format!("  fix:   {fix}\n") };
-        format!("{name}\n  reads: {source}\n  limit: {limit}\n{fix}")
+        let CheckInfo { name, source, limit, fix } = *check;
+        let facts =
+            [("reads", source), ("limit", limit), ("fix", fix)].into_iter().filter(|(_, fact)| !fact.is_empty());
+        let pairs = facts.map(|(word, fact)| (word.to_owned(), fact.to_owned())).collect();
+        Block::Pairs(Pairs { title: name.to_owned(), pairs })
     };
-    checks.iter().map(one).collect::<Vec<_>>().join("\n")
+    Document { blocks: checks.iter().map(one).collect() }
 }
 
 /// `environment: 1 fail (steal), 2 warnings (load, turbo); tripmeter doctor explains`, of the audits before and after.
@@ -99,20 +106,26 @@ mod tests {
     #[test]
     fn the_worst_comes_first_and_commands_are_whole_lines() {
         let golden = "\
-level  check       value                                             limit
-----------------------------------------------------------------------------------------------------
-fail   steal       12.0 % of the time                                warn above 1 %, fail above 10 %
-warn   load        others used 20.0 % of a processor: cc (7) 20.0 %  warn above 1 %, fail above 10 %
-info   clock-cost  20 ns                                             warn above 1 %, fail above 10 %
-info   turbo       not visible here: /sys/x is not there             warn above 1 %, fail above 10 %
+level check      value                                            limit
+-------------------------------------------------------------------------------------------------
+fail  steal      12.0 % of the time                               warn above 1 %, fail above 10 %
+warn  load       others used 20.0 % of a processor: cc (7) 20.0 % warn above 1 %, fail above 10 %
+info  clock-cost 20 ns                                            warn above 1 %, fail above 10 %
+info  turbo      not visible here: /sys/x is not there            warn above 1 %, fail above 10 %
 
 What would fix it:
   steal: measure elsewhere
-  load: stop it
+  load:  stop it
 
 1 fail, 1 warn, 1 info, 1 not visible here and not assumed to be good
+
+What others can reach while it is measured:
+  udp: its port
 ";
-        assert_eq!(audit(&example()), golden);
+        let (open, none) = (["its port".to_owned()], BTreeMap::new());
+        let text = |open: &BTreeMap<&str, &[String]>| fixture::text(&audit(&example(), open));
+        assert_eq!(text(&BTreeMap::from([("udp", &open[..])])), golden);
+        assert!(golden.starts_with(&text(&none)));
     }
 
     #[test]
@@ -120,7 +133,7 @@ What would fix it:
         let mut long = example();
         long.findings[2].value = "gaps ".repeat(60);
         long.findings[2].fix = Some("tee ".repeat(60).trim().to_owned());
-        let text = audit(&long);
+        let text = fixture::text(&audit(&long, &BTreeMap::new()));
         let (table, fixes) = text.split_once("\nWhat").unwrap();
         assert!(table.lines().all(|line| line.chars().count() <= usize::from(COLUMNS)), "{table}");
         assert!(fixes.contains(long.findings[2].fix.as_ref().unwrap()));
@@ -143,7 +156,7 @@ What would fix it:
     #[test]
     fn checks_are_listed() {
         let one = CheckInfo { name: "a", source: "/b", limit: "warn if c", fix: "d" };
-        let text = audit_checks(&[one, CheckInfo { fix: "", ..one }]);
+        let text = fixture::text(&audit_checks(&[one, CheckInfo { fix: "", ..one }]));
         assert_eq!(text, "a\n  reads: /b\n  limit: warn if c\n  fix:   d\n\na\n  reads: /b\n  limit: warn if c\n");
     }
 }

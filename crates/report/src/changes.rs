@@ -1,6 +1,8 @@
 //! Changes in the history of figures.
 
-use crate::grid::{counted, grid};
+use crate::comparison::bytes_column;
+use crate::document::{Block, Cell, Column, Digits, Document, Table};
+use crate::number::counted;
 
 /// A step or a slow drift of one figure of one payload.
 #[derive(Clone, Debug)]
@@ -27,50 +29,57 @@ pub struct Change {
     pub is_known: bool,
 }
 
-/// A line for each change, and how many series were looked at.
-pub fn changes(changes: &[Change], series: usize) -> String {
+/// A row for each change, and how many series were looked at.
+pub fn changes(changes: &[Change], series: usize) -> Document {
     let new = |drifts: bool| changes.iter().filter(|one| !one.is_known && one.until.is_some() == drifts).count();
-    let mut text = String::new();
+    let mut blocks = Vec::new();
     if !changes.is_empty() {
-        let header = [
-            "sub-experiment",
-            "latency",
-            "figure",
-            "payload [bytes]",
-            "what",
-            "since",
-            "until",
-            "before",
-            "after",
-            "change",
-            "p",
-            "",
-        ];
-        text += &(grid(header, &[3, 7, 8, 9, 10], changes.iter().map(row)) + "\n");
+        let rows = changes.iter().map(|change| (None, row(change))).collect();
+        blocks.push(Block::Table(Table::new(String::new(), columns(), rows)));
     }
-    text + &format!(
-        "{} and {} in {} over time, without those marked as known\n",
+    blocks.push(Block::Text(format!(
+        "{} and {} in {} over time, without those marked as known",
         counted(new(false), "step"),
         counted(new(true), "slow drift"),
         counted(series, "figure")
-    )
+    )));
+    Document { blocks }
 }
 
-fn row(change: &Change) -> [String; 12] {
+fn columns() -> Vec<Column> {
+    let words = |id, title| Column::words(id, title, "");
+    let number = |id, title, digits| Column::numbers(id, title, "", digits, "");
+    vec![
+        words("sub_experiment", "sub-experiment"),
+        words("latency", "latency"),
+        words("figure", "figure"),
+        bytes_column(),
+        words("what", "what"),
+        words("since", "since"),
+        words("until", "until"),
+        number("before", "before", Digits::Fixed(3)),
+        number("after", "after", Digits::Fixed(3)),
+        number("change_percent", "change", Digits::Change),
+        number("p", "p", Digits::PValue),
+        words("known", ""),
+    ]
+}
+
+fn row(change: &Change) -> Vec<Cell> {
     let Change { before, after, p, .. } = *change;
-    [
-        change.name.clone(),
-        change.kind.unwrap_or("-").to_owned(),
-        change.figure.clone(),
-        change.bytes.clone(),
-        if change.until.is_some() { "drift" } else { "step" }.to_owned(),
-        change.since.clone(),
-        change.until.clone().unwrap_or_else(|| "-".to_owned()),
-        format!("{before:.3}"),
-        format!("{after:.3}"),
-        format!("{:+.1} %", (after / before - 1.0) * 100.0),
-        if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") },
-        if change.is_known { "known".to_owned() } else { String::new() },
+    vec![
+        Cell::text(&change.name),
+        Cell::text(change.kind.unwrap_or("-")),
+        Cell::text(&change.figure),
+        Cell::text(&change.bytes),
+        Cell::text(if change.until.is_some() { "drift" } else { "step" }),
+        Cell::text(&change.since),
+        Cell::text(change.until.as_deref().unwrap_or("-")),
+        Cell::number(before),
+        Cell::number(after),
+        Cell::number((after / before - 1.0) * 100.0),
+        Cell::number(p),
+        Cell::text(if change.is_known { "known" } else { "" }),
     ]
 }
 
@@ -92,9 +101,12 @@ mod tests {
             p: 1e-6,
             is_known,
         };
-        let text = changes(&[change(None, true), change(None, false), change(Some("2026-02-01"), false)], 4);
+        let text = crate::fixture::text(&changes(
+            &[change(None, true), change(None, false), change(Some("2026-02-01"), false)],
+            4,
+        ));
         let rows: Vec<String> =
-            text.lines().skip(2).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+            text.lines().skip(3).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
             rows[0], "uds rtt_half Median [µs] 1024 step 2026-01-31 - 2.000 2.500 +25.0 % <0.001 known",
             "{text}"
@@ -104,6 +116,6 @@ mod tests {
         let end = "\n1 step and 1 slow drift in 4 figures over time, without those marked as known\n";
         assert!(text.ends_with(end), "{text}");
         let none = "0 steps and 0 slow drifts in 1 figure over time, without those marked as known\n";
-        assert_eq!(changes(&[], 1), none);
+        assert_eq!(crate::fixture::text(&changes(&[], 1)), none);
     }
 }

@@ -1,257 +1,215 @@
 //! The table of pattern `channel`: latencies one way at a fixed rate, from the intended and from the actual sending.
 
-use crate::lines::{self, Lines, latency_columns, used_columns};
+use crate::columns;
+use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
-use crate::notes::{self, proof};
-use crate::throughput::{count, offer, offered, share, too_late};
+use crate::notes::{ALL_LOST, mishaps, odd};
+use crate::number::count;
+use crate::throughput::offered;
+use crate::times::{self, LATENCIES, Times};
 use std::cmp::Reverse;
-use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, LatencyBounds, SHOWN_FOLLOWERS, Used};
+use tripmeter_analysis::derived::is_all_lost;
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::channel::SHOWN_FOLLOWERS;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
-use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::losses::{Losses, gone};
+use tripmeter_stats::losses::gone;
 
-const HEADER: [&str; 22] = [
-    "transport",
-    "wait",
-    "touch",
-    "payload\n[bytes]",
-    "topics\n[n]",
-    "publishers\n[n]",
-    "offered\n[/s]",
-    "achieved\n[/s]",
-    "time",
-    "average\n[µs]",
-    "p50\n[µs]",
-    "p90\n[µs]",
-    "p99\n[µs]",
-    "p99.9\n[µs]",
-    "max\n[µs]",
-    "loss\n[%]",
-    "late/dup.\n[n]",
-    "CPU\n[%]",
-    "switches\n[/s]",
-    "faults\n[/msg]",
-    "memory\n[MB]",
-    "path\nproof",
-];
-/// Columns that name the row.
-const NAMING: usize = 8;
-
-/// What the columns mean.
-pub const LEGEND: &str = "\
-time: response = from when a message was to be sent until it came, service = from when it was sent; one way, two
-readings of one clock. publishers: of each topic. offered, achieved: messages per second of each of them, to be sent and
-sent; !: the rate was missed. With several followers, response and service end when the last of them has the message;
-service to i ends at follower i. The first 16 followers have lines.
-loss: messages lost, late or damaged, in per cent of the messages sent; late/dup.: messages that came after the loss
-time-out, and messages that came more than once. CPU: user and system, in per cent of one core; switches: context switches; faults: page faults per message;
-memory: the most that was resident, our buffers of samples included, MB = 1000000 bytes. The line of response has these
-four of the publishing process, the line of service of the subscribing one; with several followers, their sum, and the
-memory of the largest.
-below figures: intervals at 95 %, over rounds, or of quantiles within this one run; of the loss from the least to the most of
-a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
-";
-
-/// The lines of one rate.
-pub type Row<'a> = lines::Row<'a, ChannelTrial>;
+const TIME_HELP: &str = "\
+response = one way from when a message was to be sent, service = from when it was sent, by two readings of one clock";
+const BURSTS_HELP: &str = "\
+messages per second that each publisher was to send on each topic; n per t: bursts of n, t from the begin of one to the begin of \
+the next, achieved at their mean rate";
+const COST_HELP: &str = "\
+user and system, of one core; the line of response has the publishing process, that of service the sum of the subscribing ones";
 
 /// Every rate, by payload.
-pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    lines::rows(
-        subs,
-        |cell| &cell.channel,
-        |plan| {
-            plan.channel
-                .as_ref()
-                .map(|flow| &flow.offers)
-                .filter(|offers| offers.recorded.is_none())
-                .map(|offers| offers.loads().len())
+pub fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
+    Times::rows(subs, metrics, is_of)
+}
+
+fn is_of(plan: &SubExperiment) -> bool {
+    plan.channel.as_ref().is_some_and(|flow| flow.offers.recorded.is_none())
+}
+
+/// The table; it has no row if nothing of it was measured.
+pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let rows = rows(subs, metrics);
+    let number = |id, title, help| Column::numbers(id, title, "n", Digits::Integer, help);
+    let odd = "messages that came after the loss time-out, and messages that came more than once";
+    let mut columns = times::naming_columns(&rows);
+    columns.extend([
+        columns::payload().merged(),
+        number("topics", "topics", "").merged(),
+        number("publishers", "publishers", "of each topic").merged(),
+    ]);
+    columns.extend(times::rate_columns([
+        if Times::have_bursts(&rows) {
+            BURSTS_HELP
+        } else {
+            "messages per second that each publisher was to send on each topic"
         },
-    )
+        "messages per second that each publisher sent on each topic; !: the rate was missed",
+    ]));
+    columns.push(Column::words("time", "time", TIME_HELP));
+    columns.extend(times::latency_columns(&LATENCIES));
+    columns.extend([times::loss_column(), number("late_duplicated", "late/dup.", odd)]);
+    columns.extend(times::cost_columns(COST_HELP));
+    columns.extend([columns::damaged(), columns::path_proof().merged()]);
+    Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
 }
 
-/// Whether it did not end as planned: messages came damaged, for instance, or none at all.
-fn is_bad(trial: &ChannelTrial) -> bool {
-    trial.cut_short.is_some() || trial.counts.damaged > 0 || trial.is_all_lost()
-}
-
-impl Row<'_> {
-    /// How its messages were offered.
-    pub fn load(&self) -> OfferedLoad {
-        self.trials.first().map_or(OfferedLoad::Closed, |trial| trial.load())
-    }
-
-    fn damaged(&self) -> u64 {
-        self.counts().damaged + self.damaged_beside
-    }
-
-    fn counts(&self) -> Counts {
-        self.trials.iter().fold(Counts::default(), |sum, trial| sum + trial.counts)
-    }
-
-    /// Per round: messages that did not come in time and intact, and messages sent.
-    pub fn lost(&self) -> Vec<Losses> {
-        self.trials().map(|trial| gone(&trial.counts)).collect()
-    }
-
-    fn lines(&self) -> Vec<[String; HEADER.len()]> {
-        let planned = self.sub.planned;
-        let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let mut response = self.line(
-            "response",
-            |trial| trial.response_ns,
-            |trial| trial.response_within_run_ns,
-            |trial| Some(trial.publisher),
-        );
-        let naming: [String; NAMING] = [
-            format!("{}{same_process}{}", planned.transport, to_several(planned)),
-            planned.wait.to_string(),
-            planned.touch.to_string(),
-            display_size(self.payload_bytes),
-            planned.follower_links().to_string(),
-            planned.publishers().to_string(),
-            format!("{}{}", if self.damaged_beside > 0 { "*" } else { self.mark(is_bad, "*") }, offered(&self.load())),
-            format!("{}{}", self.mark(|trial| trial.rate_missed, "!"), self.rate(|trial| trial.achieved_hz)),
-        ];
-        response[..NAMING].clone_from_slice(&naming);
-        let counts = self.counts();
-        response[HEADER.len() - 7] = share(&self.lost());
-        response[HEADER.len() - 6] = format!("{}/{}", counts.late, counts.duplicated);
-        response[HEADER.len() - 1] = proof(self.sub).to_owned();
-        let service = self.line(
-            "service",
-            |trial| trial.service_ns,
-            |trial| trial.service_within_run_ns,
-            |trial| trial.subscriber,
-        );
-        let followers = self.trials.first().map_or(0, |trial| trial.followers.len());
-        let to = |follower: usize| {
-            let latency = |trial: &ChannelTrial| trial.followers.get(follower)?.service_ns;
-            let mut line = self.line(&format!("service to {follower}"), latency, |_| None, |_| None);
-            line[HEADER.len() - 7] = share(&self.lost_to(follower));
-            line[HEADER.len() - 5..HEADER.len() - 1].fill(String::new());
-            line
-        };
-        [response, service].into_iter().chain((0..followers.min(SHOWN_FOLLOWERS)).map(to)).collect()
-    }
-
-    /// Per round: messages that did not come to that follower in time and intact, and messages sent.
-    fn lost_to(&self, follower: usize) -> Vec<Losses> {
-        self.trials().filter_map(|trial| Some(gone(&trial.followers.get(follower)?.counts))).collect()
-    }
-
-    fn line(
-        &self,
-        time: &str,
-        latency: impl Fn(&ChannelTrial) -> Option<Latency>,
-        within: fn(&ChannelTrial) -> Option<LatencyBounds>,
-        used: fn(&ChannelTrial) -> Option<Used>,
-    ) -> [String; HEADER.len()] {
-        let latencies: Vec<Latency> = self.trials.iter().filter_map(|trial| latency(trial)).collect();
-        let used: Vec<(Used, u64)> =
-            self.trials.iter().filter_map(|trial| Some((used(trial)?, trial.counts.sent))).collect();
-        let [mean, p50, p90, p99, p999, max] =
-            latency_columns(&latencies, self.sub.rounds, self.trials.first().and_then(|trial| within(trial)));
-        let [cpu, switches, faults, memory] = used_columns(&used, self.sub.rounds);
-        let (loss, odd) = (String::new(), String::new());
-        let figures = [time.to_owned(), mean, p50, p90, p99, p999, max, loss, odd, cpu, switches, faults, memory];
-        let mut line = [const { String::new() }; HEADER.len()];
-        line[NAMING..HEADER.len() - 1].clone_from_slice(&figures);
-        line
-    }
-}
-
-pub fn has_damage(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| row.damaged() > 0)
-}
-
-/// The table itself.
-pub fn table(rows: &[Row<'_>]) -> String {
-    let lines = |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: row.damaged(), lines: row.lines() };
-    lines::draw(HEADER, &[NAMING], &rows.iter().map(lines).collect::<Vec<_>>())
-}
-
-/// Lines for what keeps these figures from being good.
-pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
-    rows.iter().flat_map(Row::notes).collect()
-}
-
-impl Row<'_> {
-    fn notes(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let (name, size) = (&self.sub.planned.name, display_size(self.payload_bytes));
-        let (load, late) = (offer(&self.load()), too_late(&self.load()));
-        let place = format!("{name} at {size}, {load}");
-        lines.extend(self.shortfalls.iter().map(|why| format!("* {name} at {size}: {why}")));
-        for trial in &self.trials {
-            if let Some(why) = &trial.cut_short {
-                lines.push(format!("* {place}: {why}"));
-            }
-            if trial.rate_missed {
-                let what = if self.sub.planned.publishers() > 1 { "publisher" } else { "topic" };
-                let (behind, sent, slowest) = (trial.behind, trial.counts.sent, count(trial.slowest_hz));
-                lines.push(format!(
-                    "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s, {behind} of {sent} messages were sent \
-                     more than {late} late"
-                ));
-            }
-            if trial.refused > 0 {
-                lines.push(format!("{place}: the transport was full {} times", trial.refused));
-            }
-            if trial.before_sent > 0 {
-                let count = trial.before_sent;
-                lines.push(format!("{place}: {count} messages came before they were sent, by the clock: left out"));
-            }
-        }
-        for trial in &self.trials {
-            for one in &trial.publishers {
-                if notes::odd(&one.counts) || one.counts.lost > 0 {
-                    lines.push(format!("{place}, publisher {}: {}", one.publisher, notes::mishaps(&one.counts)));
-                }
-            }
-        }
-        lines.extend(self.trials.iter().flat_map(|trial| at_followers(&place, trial)));
-        let counts = self.counts();
-        if counts.sent > 0 && counts.received == 0 {
-            lines.push(format!("* {place}: {}", notes::ALL_LOST));
-        }
-        if notes::odd(&counts) || counts.lost > 0 {
-            lines.push(format!("{place}: {}", notes::mishaps(&counts)));
-        }
-        lines
-    }
-}
-
-/// ` to 3 followers`.
-pub fn to_several(planned: &SubExperiment) -> String {
-    if planned.is_fan_out() { format!(" to {} followers", planned.followers) } else { String::new() }
-}
-
-/// A note for each follower with lost, late, damaged, duplicated or reordered messages, worst first.
-pub fn at_followers(place: &str, trial: &ChannelTrial) -> Vec<String> {
-    let is_odd = |one: &&FollowerTrial| notes::odd(&one.counts) || one.counts.lost > 0;
-    let mut odd: Vec<&FollowerTrial> = trial.followers.iter().filter(is_odd).collect();
-    odd.sort_by_key(|one| Reverse(gone(&one.counts).0));
-    let line = |one: &&FollowerTrial| format!("{place}, to follower {}: {}", one.follower, notes::mishaps(&one.counts));
-    let mut lines: Vec<String> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
-    if odd.len() > SHOWN_FOLLOWERS {
-        lines.push(format!(
-            "{place}: {} more followers have such messages, none of which lacks more",
-            odd.len() - SHOWN_FOLLOWERS
-        ));
-    }
+/// Lines of response, of service, and of service to each of several followers.
+fn lines(times: &Times<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
+    const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
+    let (all, naming, proof) = (Stream::all(), naming(times), times.proof());
+    let line = |time: String, stream: &Stream, figure, [loss, odd, damaged]: [Cell; 3], cost: [Cell; 4]| {
+        let latencies = times.latencies(stream, figure, &LATENCIES);
+        let others = [vec![loss, odd], cost.to_vec(), vec![damaged, proof.clone()]].concat();
+        (Some(times.row), [naming.clone(), vec![Cell::text(time)], latencies, others].concat())
+    };
+    let totals = times.totals();
+    let odd = Cell::Pair(Box::new([totals.late, totals.duplicated].map(|count| Cell::number(count as f64))));
+    let counted = [times.loss(&all), odd, Cell::number(damaged(times) as f64)];
+    let mut lines = vec![
+        line("response".to_owned(), &all, Figure::Response, counted, times.cost(Process::Leader)),
+        line("service".to_owned(), &all, Figure::Service, [NOTHING; 3], times.cost(Process::Follower)),
+    ];
+    lines.extend(times.followers().iter().take(SHOWN_FOLLOWERS).map(|(index, stream)| {
+        let counted = [times.loss(stream), NOTHING, NOTHING];
+        line(format!("service to {index}"), stream, Figure::Service, counted, [NOTHING; 4])
+    }));
     lines
+}
+
+/// The columns up to the rate that was achieved.
+fn naming(times: &Times<'_>) -> Vec<Cell> {
+    let planned = times.sub.planned;
+    let is_bad = times.trials().any(|(_, trial)| trial.cut_short.is_some())
+        || damaged(times) > 0
+        || is_all_lost(times.metrics, times.row);
+    let achieved = times.of(times.value(Figure::AchievedRate));
+    let numbers = [times.row.payload_bytes as f64, planned.follower_links().into(), planned.publishers().into()];
+    let mut cells = times.naming();
+    cells.extend(numbers.map(Cell::number));
+    cells.push(match times.offered() {
+        Cell::Text(bursts) if is_bad => Cell::Marked("*", bursts),
+        rate => rate.marked(if is_bad { "*" } else { "" }),
+    });
+    cells.push(achieved.marked(times.mark(|trial| trial.rate_missed, "!")));
+    cells
+}
+
+/// Messages that came damaged, those beside the trials too.
+fn damaged(times: &Times<'_>) -> u64 {
+    times.totals().damaged + times.damaged_beside()
+}
+
+/// What keeps these figures from being good.
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let of_payload = |rows: &[Times<'_>]| {
+        let first = rows[0];
+        let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
+        let rates = planned.channel.as_ref().map_or(0, |flow| flow.offers.loads().len());
+        let short = Times::shortfalls(rows, rates).into_iter();
+        let mut notes: Vec<Note> =
+            short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
+        notes.extend(rows.iter().flat_map(of_rate));
+        notes
+    };
+    rows(subs, metrics).chunk_by(Times::is_same_payload).flat_map(of_payload).collect()
+}
+
+fn of_rate(times: &Times<'_>) -> Vec<Note> {
+    let (planned, size) = (times.sub.planned, display_size(times.row.payload_bytes));
+    let (place, late) = (format!("{} at {size}, {}", planned.name, offered(times.load())), times.too_late());
+    let mut notes = Vec::new();
+    for (round, trial) in times.trials() {
+        notes.extend(trial.cut_short.iter().map(|why| times.warning(format!("* {place}: {why}"))));
+        if trial.rate_missed {
+            let what = if planned.publishers() > 1 { "publisher" } else { "topic" };
+            let [behind, sent, slowest] =
+                [Figure::Behind, Figure::Sent, Figure::SlowestRate].map(|figure| times.at(*round, figure));
+            let slowest = count(slowest);
+            notes.push(times.warning(format!(
+                "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s, {behind} of {sent} messages were sent \
+                 more than {late} late"
+            )));
+        }
+        notes.extend(refused(times, *round, &place));
+    }
+    let publishers = times.streams(|stream| stream.publisher);
+    for (publisher, counts) in odd_streams(times, &publishers).concat() {
+        notes.push(times.info(format!("{place}, publisher {publisher}: {}", mishaps(&counts))));
+    }
+    notes.extend(at_followers(times, &place).concat());
+    let totals = times.totals();
+    if totals.is_all_lost() {
+        notes.push(times.warning(format!("* {place}: {ALL_LOST}")));
+    }
+    if is_odd(&totals) {
+        notes.push(times.info(format!("{place}: {}", mishaps(&totals))));
+    }
+    notes
+}
+
+/// What was refused, or left out, in a round.
+pub fn refused(times: &Times<'_>, round: u32, place: &str) -> Vec<Note> {
+    let (refused, early) = (times.at(round, Figure::Refused), times.at(round, Figure::BeforeSent));
+    let refused = (refused > 0.0).then(|| format!("{place}: the transport was full {refused} times"));
+    let early =
+        (early > 0.0).then(|| format!("{place}: {early} messages came before they were sent, by the clock: left out"));
+    refused.into_iter().chain(early).map(|text| times.info(text)).collect()
+}
+
+fn is_odd(counts: &Counts) -> bool {
+    odd(counts) || counts.lost > 0
+}
+
+/// Of each round, the streams on which messages did not come as they should, with what happened to them.
+pub fn odd_streams<T: Clone>(times: &Times<'_>, streams: &[(T, Stream)]) -> Vec<Vec<(T, Counts)>> {
+    let counted: Vec<_> = streams.iter().map(|(name, stream)| (name, times.counts(stream))).collect();
+    let of_round = |round: u32| {
+        let of_stream = |(name, counts): &(&T, Vec<(u32, Counts)>)| {
+            let (_, counts) = counts.iter().find(|(known, _)| *known == round)?;
+            is_odd(counts).then(|| ((*name).clone(), *counts))
+        };
+        counted.iter().filter_map(of_stream).collect()
+    };
+    times.trials().map(|(round, _)| of_round(*round)).collect()
+}
+
+/// Per round, a note for each follower with lost, late, damaged, duplicated or reordered messages, worst first.
+pub fn at_followers(times: &Times<'_>, place: &str) -> Vec<Vec<Note>> {
+    let of_round = |mut odd: Vec<(u32, Counts)>| {
+        odd.sort_by_key(|(_, counts)| Reverse(gone(counts).0));
+        let line = |(follower, counts): &(u32, Counts)| {
+            times.info(format!("{place}, to follower {follower}: {}", mishaps(counts)))
+        };
+        let mut notes: Vec<Note> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
+        if odd.len() > SHOWN_FOLLOWERS {
+            let others = odd.len() - SHOWN_FOLLOWERS;
+            let text = format!("{place}: {others} more followers have such messages, none of which lacks more");
+            notes.push(times.info(text));
+        }
+        notes
+    };
+    odd_streams(times, &times.followers()).into_iter().map(of_round).collect()
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::document::Block;
     use crate::fixture::{self, all};
+    use crate::render;
+    use serde_json::json;
     use tripmeter_model::Pattern;
-    use tripmeter_model::manifest::Manifest;
-    use tripmeter_model::pace::Offers;
+    use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, Used};
+    use tripmeter_model::manifest::{Bounds, Manifest};
 
     fn latency(us: f64) -> Latency {
         let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);
@@ -263,7 +221,8 @@ pub mod tests {
         let mut manifest = fixture::manifest();
         let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
         plan.pattern = Pattern::Channel;
-        plan.channel = Some(tripmeter_model::channel::Flow::of_topics(Offers::rates(rates_hz.to_vec()), 4));
+        plan.channel =
+            Some(tripmeter_model::channel::Flow::of_topics(tripmeter_model::pace::Offers::rates(rates_hz.to_vec()), 4));
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
@@ -321,7 +280,48 @@ pub mod tests {
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
-        assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+        let all_in_one = lines.join(" ");
+        for help in [
+            TIME_HELP,
+            COST_HELP,
+            "below figures: 95 % intervals",
+            "loss: messages lost, late or damaged, in per cent of the messages sent",
+        ] {
+            assert!(all_in_one.contains(help), "{help}\n{text}");
+        }
+        assert!(!text.contains("rtt_half"), "{text}");
+    }
+
+    #[test]
+    fn machines_get_every_row_with_its_name_and_figures_in_their_units() {
+        let mut manifest = measured("uds/stream", &[1000.0]);
+        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
+        let [median, p90, p99] = [55e3, 80e3, 110e3].map(|low| Bounds { low: Some(low), high: Some(2.0 * low) });
+        let p999 = Bounds { low: Some(150e3), high: None };
+        let within = tripmeter_model::channel::LatencyBounds { median, p90, p99, p999 };
+        (trial.response_within_run_ns, trial.rate_missed) = (Some(within), true);
+        let document = crate::all(&manifest);
+        let Some(Block::Table(table)) = document.blocks.first() else { panic!("{document:?}") };
+        let document = render::json(&document);
+        let rows = &document["blocks"][0]["table"]["rows"];
+        let [response, service] = [&rows[0], &rows[1]];
+        for (id, cell) in [
+            ("payload_bytes", json!(1024.0)),
+            ("offered_rate_hz", json!(1000.0)),
+            ("p50_ns", json!({ "value": 60e3, "low": 55e3, "high": 110e3 })),
+            ("p999_ns", json!({ "value": 180e3, "low": 150e3, "high": null })),
+            ("max_ns", json!(600e3)),
+            ("cpu_share", json!(0.031)),
+            ("peak_memory_bytes", json!(12_345_678.0)),
+        ] {
+            assert_eq!(response[id], cell, "{id}");
+        }
+        assert_eq!((&response["loss"]["events"], &response["loss"]["of"]), (&json!(0), &json!(1000)));
+        assert_eq!((&service["transport"], &service["time"]), (&json!("uds/stream"), &json!("service")));
+        assert_eq!(service["loss"], json!({ "missing": "not of this row" }));
+        let csv = render::csv(table);
+        let service = csv.lines().nth(2).unwrap();
+        assert!(service.starts_with("uds/stream,poll,none,1024,4,1,1000,1000,service,11000,10000,,,15000,"), "{csv}");
     }
 
     #[test]
@@ -348,6 +348,12 @@ pub mod tests {
         ] {
             assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }
+        assert!(
+            text.contains(
+                "transport: with several followers, response and service end when the last of them has the message"
+            ),
+            "{text}"
+        );
         assert!(!text.contains("service to 16") && !text.contains("rtt of last"), "{text}");
     }
 

@@ -1,72 +1,93 @@
 //! An experiment against its requirements, as text.
 
-use crate::grid::{counted, grid};
+use crate::comparison::{bytes_column, micros_column, of_summary};
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::number::counted;
 use tripmeter_model::check::CheckRow;
 use tripmeter_stats::verdict::{ExperimentCheck, SubExperimentCheck};
 
-/// A line for each sub-experiment with its worst check, before it every check if `detailed`, and below it what was not
+/// A row for each sub-experiment with its worst check, before it every check if `detailed`, and below it what was not
 /// checked and the verdict.
-pub fn checks(check: &ExperimentCheck, detailed: bool, strict: bool) -> String {
-    let mut text = String::new();
-    if detailed {
-        check.checked.iter().for_each(|one| text += &details(one));
-    }
+pub fn checks(check: &ExperimentCheck, detailed: bool, strict: bool) -> Document {
+    let details = check.checked.iter().filter(|_| detailed).map(details);
+    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
     if !check.checked.is_empty() {
-        let header = ["sub-experiment", "passed", "worst check", "from limit", "verdict"];
-        text += &(grid(header, &[1, 3], check.checked.iter().map(line)) + "\n");
+        let columns = vec![
+            Column::words("sub_experiment", "sub-experiment", ""),
+            Column { is_right: true, ..Column::words("passed", "passed", "") },
+            Column::words("worst_check", "worst check", ""),
+            Column::numbers("from_limit_percent", "from limit", "", Digits::Change, ""),
+            Column::words("verdict", "verdict", ""),
+        ];
+        let rows = check.checked.iter().map(|one| (None, row(one)));
+        blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
     }
-    for one in &check.checked {
-        if let Some(distrust) = &one.distrust {
-            text += &format!("FAILED: {}: {distrust}\n", one.name);
-        }
+    let distrusted = check.checked.iter().filter_map(|one| {
+        let text = format!("FAILED: {}: {}", one.name, one.distrust.as_ref()?);
+        Some(Note::new(Severity::Error, "not trusted", None, text))
+    });
+    let notes: Vec<Note> = distrusted
+        .chain(one_sided(&check.without_requirements, "without requirements", strict))
+        .chain(one_sided(&check.not_measured, "with requirements but not measured", strict))
+        .collect();
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
     }
-    text += &one_sided(&check.without_requirements, "without requirements", strict);
-    text += &one_sided(&check.not_measured, "with requirements but not measured", strict);
-    text + &verdict(check, strict)
+    blocks.push(Block::Text(verdict(check, strict)));
+    Document { blocks }
 }
 
-fn details(check: &SubExperimentCheck) -> String {
-    let header = ["check", "payload [bytes]", "requirement [µs]", "experiment [µs]", "from limit", "status"];
+fn details(check: &SubExperimentCheck) -> Table {
+    let columns = vec![
+        Column::words("check", "check", ""),
+        bytes_column(),
+        micros_column("requirement", "requirement"),
+        micros_column("experiment", "experiment"),
+        Column::numbers("from_limit_percent", "from limit", "", Digits::Change, ""),
+        Column::words("status", "status", ""),
+    ];
     let row = |row: &CheckRow| {
-        let status = if row.passed() { "passed" } else { "FAILED" };
-        let magnitude = row.check.magnitude();
-        let unit = if magnitude.is_latency() { String::new() } else { format!(" {}", magnitude.unit()) };
-        let figure = |value: Option<f64>| value.map_or("not measured".to_owned(), |value| format!("{value:.3}{unit}"));
-        let requirement = format!("{:.3}{unit}", row.requirement);
-        [
-            row.check.name().to_owned(),
-            row.bytes.to_string(),
-            requirement,
-            figure(row.experiment),
+        let (status, figure) = (if row.passed() { "passed" } else { "FAILED" }, row.check.magnitude());
+        let cells = vec![
+            Cell::text(row.check.name()),
+            Cell::text(row.bytes.to_string()),
+            of_summary(figure, Some(row.requirement)),
+            if row.experiment.is_none() { Cell::text(NOT_MEASURED) } else { of_summary(figure, row.experiment) },
             distance(row),
-            status.to_owned(),
-        ]
+            Cell::text(status),
+        ];
+        (None, cells)
     };
-    format!("{}\n{}\n", check.name, grid(header, &[1, 2, 3, 4], check.report.rows.iter().map(row)))
+    Table::new(check.name.clone(), columns, check.report.rows.iter().map(row).collect())
 }
 
-fn line(check: &SubExperimentCheck) -> [String; 5] {
-    let passed = format!("{}/{}", check.passed_checks(), check.report.rows.len());
+/// Stands for figures that there are limits of.
+const NOT_MEASURED: &str = "not measured";
+
+fn row(check: &SubExperimentCheck) -> Vec<Cell> {
     let worst = check.worst().map(|row| format!("{} of {} bytes", row.check.name(), row.bytes)).unwrap_or_default();
-    let verdict = if check.passed() { "passed" } else { "FAILED" };
-    [check.name.clone(), passed, worst, check.worst().map(distance).unwrap_or_default(), verdict.to_owned()]
+    vec![
+        Cell::text(&check.name),
+        Cell::text(format!("{}/{}", check.passed_checks(), check.report.rows.len())),
+        Cell::text(worst),
+        check.worst().map_or(Cell::text(""), distance),
+        Cell::text(if check.passed() { "passed" } else { "FAILED" }),
+    ]
 }
 
-/// `+12.3 %`: beyond the limit.
-fn distance(row: &CheckRow) -> String {
+/// Per cent beyond the limit.
+fn distance(row: &CheckRow) -> Cell {
     match row.percentage_over_requirement() {
-        None => "not measured".to_owned(),
-        Some(percent) if percent.is_nan() => "-".to_owned(),
-        Some(percent) => format!("{:+.1} %", percent + 0.0),
+        None => Cell::text(NOT_MEASURED),
+        Some(percent) if percent.is_nan() => Cell::Missing(Missing::NotMeasured),
+        Some(percent) => Cell::number(percent + 0.0),
     }
 }
 
-fn one_sided(names: &[String], what: &str, strict: bool) -> String {
-    if names.is_empty() {
-        return String::new();
-    }
-    let verdict = if strict { "FAILED" } else { "not checked" };
-    format!("{verdict}: {} {what}: {}\n", counted(names.len(), "sub-experiment"), names.join(", "))
+fn one_sided(names: &[String], what: &str, strict: bool) -> Option<Note> {
+    let (severity, verdict) = if strict { (Severity::Error, "FAILED") } else { (Severity::Info, "not checked") };
+    let text = || format!("{verdict}: {} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
+    (!names.is_empty()).then(|| Note::new(severity, "of one side only", None, text()))
 }
 
 fn verdict(check: &ExperimentCheck, strict: bool) -> String {
@@ -104,21 +125,22 @@ mod tests {
             without_requirements: vec!["new".to_owned()],
             not_measured: Vec::new(),
         };
-        let text = checks(&check, false, false);
+        let of = |detailed, strict| crate::fixture::text(&checks(&check, detailed, strict));
         let golden = "\
-sub-experiment  passed  worst check          from limit  verdict
-----------------------------------------------------------------
-uds                2/2  99% of 1024 bytes        +0.0 %  passed
-tcp                0/2  Max of 1024 bytes  not measured  FAILED
+sub-experiment passed worst check         from limit verdict
+------------------------------------------------------------
+uds               2/2 99% of 1024 bytes       +0.0 % passed
+tcp               0/2 Max of 1024 bytes not measured FAILED
 
 not checked: 1 sub-experiment without requirements: new
+
 50.000% checks passed: (2/4)
 Experiment check failed: 1 of 2 sub-experiments
 ";
-        assert_eq!(text, golden);
-        let details = "Median             1024             2.000            2.500       +25.0 %  FAILED\n";
-        assert!(checks(&check, true, false).contains(details), "{}", checks(&check, true, false));
-        assert!(checks(&check, false, true).contains("FAILED: 1 sub-experiment without requirements: new\n"));
-        assert!(checks(&check, false, true).ends_with("failed: 2 of 3 sub-experiments\n"));
+        assert_eq!(of(false, false), golden);
+        let details: Vec<String> = crate::fixture::rows_of(&of(true, false), "Median");
+        assert!(details.contains(&"Median 1024 2.000 2.500 +25.0 % FAILED".to_owned()), "{details:?}");
+        assert!(of(false, true).contains("FAILED: 1 sub-experiment without requirements: new\n"));
+        assert!(of(false, true).ends_with("failed: 2 of 3 sub-experiments\n"));
     }
 }

@@ -1,6 +1,7 @@
 //! An experiment against a reference, as text and as a file.
 
-use crate::grid::{counted, grid};
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::number::counted;
 use tripmeter_model::magnitude::Magnitude;
 use tripmeter_model::summary::{COLUMNS, Summary};
 use tripmeter_model::table::push_row;
@@ -48,26 +49,39 @@ impl Comparison {
     }
 }
 
-/// A line for each sub-experiment with the figure that increased most, and the verdict; before it every comparison if
+/// A row for each sub-experiment with the figure that increased most, and the verdict; before it every comparison if
 /// `detailed`.
-pub fn comparison(comparison: &Comparison, threshold: f64, detailed: bool, strict: bool) -> String {
-    let mut text = String::new();
-    if detailed {
-        comparison.both.iter().for_each(|one| text += &details(one));
-    }
+pub fn comparison(comparison: &Comparison, threshold: f64, detailed: bool, strict: bool) -> Document {
+    let details = comparison.both.iter().filter(|_| detailed).map(details);
+    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
     if !comparison.both.is_empty() {
-        let header = ["sub-experiment", "passed", "largest increase", "increase", "verdict"];
-        text += &(grid(header, &[1, 3], comparison.both.iter().map(|one| line(one, strict))) + "\n");
+        let columns = vec![
+            Column::words("sub_experiment", "sub-experiment", ""),
+            Column { is_right: true, ..Column::words("passed", "passed", "") },
+            Column::words("largest_increase", "largest increase", ""),
+            Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
+            Column::words("verdict", "verdict", ""),
+        ];
+        let rows = comparison.both.iter().map(|one| (None, row(one, strict)));
+        blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
     }
-    for one in &comparison.both {
-        text += &notes(one, strict);
+    let notes: Vec<Note> = comparison
+        .both
+        .iter()
+        .flat_map(|one| notes(one, strict))
+        .chain(one_sided(&comparison.missing, "missing in the results", true))
+        .chain(one_sided(&comparison.new, "only in the results", strict))
+        .collect();
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
     }
-    text += &one_sided(&comparison.missing, "missing in the results", true);
-    text += &one_sided(&comparison.new, "only in the results", strict);
     let passed = comparison.both.iter().filter(|one| one.passed(strict)).count();
     let all = comparison.both.len() + comparison.missing.len() + if strict { comparison.new.len() } else { 0 };
     let (most, others) = (percent(threshold), others(comparison, threshold));
-    text + &format!("{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%{others}\n")
+    blocks.push(Block::Text(format!(
+        "{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%{others}"
+    )));
+    Document { blocks }
 }
 
 /// What is said of the figures that not all patterns have.
@@ -95,67 +109,97 @@ fn percent(share: f64) -> f64 {
     (share * 1e8).round() / 1e6
 }
 
-fn details(comparison: &SubExperimentComparison) -> String {
-    let header = ["figure", "payload [bytes]", "reference [µs]", "result [µs]", "increase", "outcome"];
+fn details(comparison: &SubExperimentComparison) -> Table {
+    let columns = vec![
+        Column::words("figure", "figure", ""),
+        bytes_column(),
+        micros_column("reference", "reference"),
+        micros_column("result", "result"),
+        Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
+        Column::words("outcome", "outcome", ""),
+    ];
     let row = |one: &Compared| {
-        let unit = if one.figure.is_latency() { String::new() } else { format!(" {}", one.figure.unit()) };
-        let figure = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}{unit}"));
         let outcome = if one.outcome == Outcome::Failed { "FAILED" } else { one.outcome.name() };
-        let (name, bytes) = (one.figure.column().to_owned(), one.bytes.to_string());
-        [name, bytes, figure(one.reference), figure(one.result), increase(one), outcome.to_owned()]
+        let cells = vec![
+            Cell::text(one.figure.column()),
+            Cell::text(one.bytes.to_string()),
+            of_summary(one.figure, one.reference),
+            of_summary(one.figure, one.result),
+            increase(one),
+            Cell::text(outcome),
+        ];
+        (None, cells)
     };
-    format!("{}\n{}\n", comparison.name, grid(header, &[1, 2, 3, 4], comparison.compared.iter().map(row)))
+    Table::new(comparison.name.clone(), columns, comparison.compared.iter().map(row).collect())
 }
 
-fn line(comparison: &SubExperimentComparison, strict: bool) -> [String; 5] {
+/// Of payloads as their file has them.
+pub(crate) fn bytes_column() -> Column {
+    Column { unit: "bytes", is_right: true, ..Column::words("payload_bytes", "payload", "") }
+}
+
+/// Of figures of summaries, which are in microseconds unless they have a unit of their own.
+pub(crate) fn micros_column(id: &str, title: &str) -> Column {
+    Column { divisor: 1.0, ..Column::numbers(id, title, "µs", Digits::Fixed(3), "") }
+}
+
+/// A figure of a summary, with its unit unless it is a time.
+pub(crate) fn of_summary(figure: Magnitude, value: Option<f64>) -> Cell {
+    match Cell::maybe(value) {
+        number @ Cell::Number { .. } if !figure.is_latency() => Cell::InUnit(Box::new(number), figure.unit()),
+        cell => cell,
+    }
+}
+
+fn row(comparison: &SubExperimentComparison, strict: bool) -> Vec<Cell> {
     let on_both = comparison.compared.iter().filter(|one| one.percent().is_some());
     let order = |one: &&Compared| one.percent_worse().filter(|percent| !percent.is_nan()).unwrap_or(f64::NEG_INFINITY);
     let worst = on_both.max_by(|a, b| order(a).total_cmp(&order(b)));
     let verdict = if comparison.passed(strict) { "passed" } else { "FAILED" };
-    [
-        comparison.name.clone(),
-        format!("{}/{}", comparison.count(Outcome::Passed), comparison.compared.len() - comparison.count(Outcome::New)),
-        worst.map(|one| format!("{} of {} bytes", one.figure.column(), one.bytes)).unwrap_or_default(),
-        worst.map(increase).unwrap_or_default(),
-        verdict.to_owned(),
+    let passed = comparison.count(Outcome::Passed);
+    vec![
+        Cell::text(&comparison.name),
+        Cell::text(format!("{passed}/{}", comparison.compared.len() - comparison.count(Outcome::New))),
+        Cell::text(worst.map(|one| format!("{} of {} bytes", one.figure.column(), one.bytes)).unwrap_or_default()),
+        worst.map_or(Cell::text(""), increase),
+        Cell::text(verdict),
     ]
 }
 
-fn increase(one: &Compared) -> String {
-    match one.percent() {
-        Some(percent) if !percent.is_nan() => format!("{:+.1} %", percent + 0.0),
-        _ => "-".to_owned(),
-    }
+fn increase(one: &Compared) -> Cell {
+    let percent = one.percent().filter(|percent| !percent.is_nan());
+    percent.map_or(Cell::Missing(Missing::NotMeasured), |percent| Cell::number(percent + 0.0))
 }
 
-fn notes(comparison: &SubExperimentComparison, strict: bool) -> String {
+fn notes(comparison: &SubExperimentComparison, strict: bool) -> Vec<Note> {
     let payloads = |outcome: Outcome| -> Vec<&str> {
         let first = comparison.compared.first().map(|one| one.figure);
         let of_first = comparison.compared.iter().filter(|one| Some(one.figure) == first && one.outcome == outcome);
         of_first.map(|one| one.bytes.text()).collect()
     };
-    let mut text = String::new();
-    if let Some(distrust) = &comparison.distrust {
-        text += &format!("FAILED: {}: {distrust}\n", comparison.name);
-    }
+    let name = &comparison.name;
+    let distrust = comparison.distrust.iter().map(|distrust| format!("FAILED: {name}: {distrust}"));
+    let mut notes: Vec<Note> = distrust.map(|text| Note::new(Severity::Error, "not trusted", None, text)).collect();
     let kinds = [(Outcome::Missing, "missing in the results", true), (Outcome::New, "only in the results", strict)];
     for (outcome, what, fails) in kinds {
         let payloads = payloads(outcome);
         if !payloads.is_empty() {
-            let verdict = if fails { "FAILED" } else { "not compared" };
             let (count, list) = (counted(payloads.len(), "payload"), payloads.join(", "));
-            text += &format!("{verdict}: {}: {count} {what}: {list} bytes\n", comparison.name);
+            notes.push(lacking(format!("{name}: {count} {what}: {list} bytes"), fails));
         }
     }
-    text
+    notes
 }
 
-pub(crate) fn one_sided(names: &[String], what: &str, fails: bool) -> String {
-    if names.is_empty() {
-        return String::new();
-    }
-    let verdict = if fails { "FAILED" } else { "not compared" };
-    format!("{verdict}: {} {what}: {}\n", counted(names.len(), "sub-experiment"), names.join(", "))
+fn lacking(text: String, fails: bool) -> Note {
+    let (severity, verdict) = if fails { (Severity::Error, "FAILED") } else { (Severity::Info, "not compared") };
+    Note::new(severity, "of one side only", None, format!("{verdict}: {text}"))
+}
+
+/// A note of the sub-experiments that one side lacks.
+pub(crate) fn one_sided(names: &[String], what: &str, fails: bool) -> Option<Note> {
+    let text = || format!("{} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
+    (!names.is_empty()).then(|| lacking(text(), fails))
 }
 
 /// The text of `<name>_comparison.csv`: the summary of each side, with what patterns `channel`, `rpc` and `log` have besides,
@@ -187,25 +231,26 @@ fn is_column(figure: Magnitude) -> bool {
 }
 
 /// The summaries of two sides, payload by payload.
-pub fn side_by_side(sides: [(&str, &Summary); 2]) -> String {
-    let header: [&str; 13] = std::array::from_fn(|index| if index == 0 { "side" } else { COLUMNS[index - 1] });
+pub fn side_by_side(title: &str, sides: [(&str, &Summary); 2]) -> Table {
+    let right = |name: &str| Column { is_right: true, ..Column::words(&name.to_lowercase(), name, "") };
+    let figure = |name: &&str| Column { digits: Digits::Fixed(3), ..right(name) };
+    let [bytes, samples, figures @ ..] = &COLUMNS;
+    let mut columns = vec![Column::words("side", "side", ""), right(bytes), right(samples)];
+    columns.extend(figures.iter().map(figure));
     let rows = sides.into_iter().flat_map(|(side, summary)| {
         summary.rows.iter().map(move |row| {
-            let figures = row.figures();
-            std::array::from_fn(|index| match index {
-                0 => side.to_owned(),
-                1 => row.bytes.to_string(),
-                2 => row.samples.to_string(),
-                index => format!("{:.3}", figures[index - 3]),
-            })
+            let first =
+                [Cell::text(side), Cell::text(row.bytes.to_string()), Cell::number(row.samples as f64)].into_iter();
+            (None, first.chain(row.figures().map(Cell::number)).collect())
         })
     });
-    grid(header, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], rows)
+    Table::new(title.to_owned(), columns, rows.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use tripmeter_model::bytes::Bytes;
 
     fn compared(figure: Magnitude, bytes: u64, sides: [Option<f64>; 2], outcome: Outcome) -> Compared {
@@ -224,17 +269,22 @@ mod tests {
         let made =
             Comparison { both: vec![one("uds", good), one("tcp", bad)], missing: vec!["mq".to_owned()], new: vec![] };
         let golden = "\
-sub-experiment  passed  largest increase    increase  verdict
--------------------------------------------------------------
-uds                1/1  Min of 16 bytes      -50.0 %  passed
-tcp                0/2  Median of 16 bytes   +50.0 %  FAILED
+sub-experiment passed largest increase   increase verdict
+---------------------------------------------------------
+uds               1/1 Min of 16 bytes     -50.0 % passed
+tcp               0/2 Median of 16 bytes  +50.0 % FAILED
 
 FAILED: tcp: 1 payload missing in the results: 32 bytes
 not compared: tcp: 1 payload only in the results: 64 bytes
 FAILED: 1 sub-experiment missing in the results: mq
+
 1/3 comparisons passed: at most +10 % for Min, Median, Max and 99%
 ";
-        assert_eq!(comparison(&made, 0.1, false, false), golden);
+        assert_eq!(crate::fixture::text(&comparison(&made, 0.1, false, false)), golden);
+        let machines = crate::render::json(&comparison(&made, 0.1, true, false));
+        let rows = &machines["blocks"][1]["table"]["rows"];
+        assert_eq!((&rows[0]["reference"], &rows[0]["increase_percent"]), (&json!(2.0), &json!(50.0)));
+        assert_eq!(rows[1]["result"], json!({ "missing": "not measured" }));
         assert!(!made.passed(false));
     }
 }

@@ -2,8 +2,7 @@
 //! renderers ([`crate::render`]) make text of them.
 
 use crate::merged::CHANGED;
-use crate::number::{cpp, whole_or};
-use crate::throughput::percent;
+use crate::number::{count, cpp, percent, whole_or};
 use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
@@ -26,12 +25,21 @@ pub enum Block {
     Table(Table),
     /// What is to be said of figures or of the run, the gravest first.
     Notes(Vec<Note>),
-    /// Facts: a word and its value each.
-    Pairs(Vec<(String, String)>),
+    /// Facts.
+    Pairs(Pairs),
     /// A paragraph.
     Text(String),
     /// Lines that stand as they are.
     Lines(String),
+}
+
+/// Facts: a word and its value each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pairs {
+    /// What they are facts of; empty if nothing stands above them.
+    pub title: String,
+    /// From top to bottom.
+    pub pairs: Vec<(String, String)>,
 }
 
 /// A table. Every row has a cell for each column.
@@ -43,10 +51,35 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// From top to bottom, with their address where they have one.
     pub rows: Vec<(Option<Row>, Vec<Cell>)>,
-    /// In text, a blank line stands between rows of different payloads.
-    pub has_gaps: bool,
+    /// Where a blank line stands in text.
+    pub gaps: Gaps,
     /// In text, columns stand between bars, as iceperf prints them.
     pub has_bars: bool,
+    /// In text, cells are wrapped where lines would be longer than so many columns.
+    pub most_columns: Option<u16>,
+}
+
+/// Between which rows a blank line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// None.
+    Nowhere,
+    /// Those of different payloads.
+    Payloads,
+    /// Those of different payloads or sub-experiments.
+    Subs,
+}
+
+impl Gaps {
+    /// Whether one stands between these.
+    pub fn is_between(self, above: Row, row: Row) -> bool {
+        let is_other_payload = above.payload_bytes != row.payload_bytes;
+        match self {
+            Gaps::Nowhere => false,
+            Gaps::Payloads => is_other_payload,
+            Gaps::Subs => is_other_payload || above.sub != row.sub,
+        }
+    }
 }
 
 /// A column: how its numbers are written, and what they mean.
@@ -72,7 +105,8 @@ pub struct Column {
     pub most_chars: Option<usize>,
     /// Whether cells are on the right.
     pub is_right: bool,
-    /// In text, cells are blank where the row above has the same address: they name it, or are figures of all its rows.
+    /// In text, cells are blank where the row above has the same address and the same in all such columns: they name it, or
+    /// are figures of all its rows.
     pub is_merged: bool,
     /// When it is shown.
     pub show: Show,
@@ -100,12 +134,18 @@ pub enum Digits {
     Percent,
     /// Of a share, the number of events; its interval per cent.
     Events,
+    /// At least three digits, and no decimals that nobody reads.
+    Rate,
     /// Bytes in the largest unit that divides them: `1k`, `1500`.
     Size,
     /// Whole if it is, else with so many decimals.
     WholeOr(u8),
     /// So many significant digits, as C++ streams write them: `1.6e+02`.
     Cpp(u8),
+    /// Per cent with its sign, e.g. of a change.
+    Change,
+    /// A p-value: three decimals, and what is less than they show.
+    PValue,
 }
 
 /// A cell. Numbers are in the unit of their figure; the column says how they are written.
@@ -142,8 +182,14 @@ pub enum Cell {
     Floor,
     /// A share of the longest bar, from 0 to 1.
     Bar(f64),
+    /// A number in a unit of its own, not that of its column.
+    InUnit(Box<Cell>, &'static str),
+    /// An interval by itself.
+    Range(Interval),
     /// Words.
     Text(String),
+    /// Words with a mark before them, as what they stand for is not good.
+    Marked(&'static str, String),
     /// No number.
     Missing(Missing),
 }
@@ -212,6 +258,13 @@ pub struct Note {
     pub text: String,
 }
 
+impl Note {
+    /// A note of a row, or of the whole.
+    pub fn new(severity: Severity, kind: &'static str, anchor: Option<Row>, text: String) -> Self {
+        Self { severity, kind, anchor, text }
+    }
+}
+
 impl Column {
     /// Of words, on the left.
     pub fn words(id: &str, title: &str, help: &'static str) -> Self {
@@ -243,7 +296,7 @@ impl Column {
         Self { show: Show::IfAny, ..self }
     }
 
-    /// Blank in text where the row above has the same address.
+    /// Blank in text where the row above is of the same thing.
     #[must_use]
     pub fn merged(self) -> Self {
         Self { is_merged: true, ..self }
@@ -275,7 +328,8 @@ impl Table {
         };
         let rows = rows.into_iter().map(|(row, cells)| (row, kept(cells))).collect();
         let columns = columns.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| column);
-        Self { title, columns: columns.collect(), rows, has_gaps: false, has_bars: false }
+        let columns = columns.collect();
+        Self { title, columns, rows, gaps: Gaps::Nowhere, has_bars: false, most_columns: None }
     }
 
     /// With bars between columns.
@@ -284,15 +338,28 @@ impl Table {
         Self { has_bars: true, ..self }
     }
 
+    /// In text, lines of at most so many columns.
+    #[must_use]
+    pub fn within(self, columns: u16) -> Self {
+        Self { most_columns: Some(columns), ..self }
+    }
+
     /// With a blank line between payloads, if any of them has several rows.
     #[must_use]
     pub fn grouped_by_payload(mut self) -> Self {
         let address = |row: &(Option<Row>, Vec<Cell>)| row.0;
         let mut addresses: Vec<Row> = self.rows.iter().filter_map(address).collect();
         addresses.dedup();
-        self.has_gaps = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
+        let has_several = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
             || self.rows.windows(2).any(|two| two[0].0.is_some() && two[0].0 == two[1].0);
+        self.gaps = if has_several { Gaps::Payloads } else { Gaps::Nowhere };
         self
+    }
+
+    /// With a blank line between payloads and between sub-experiments.
+    #[must_use]
+    pub fn grouped_by_sub(self) -> Self {
+        Self { gaps: Gaps::Subs, ..self }
     }
 }
 
@@ -303,15 +370,26 @@ impl Cell {
             Cell::Number { value, .. } => *value != 0.0,
             Cell::Share { events, .. } => *events > 0,
             Cell::Pair(both) => both.iter().any(Cell::says_something),
+            Cell::InUnit(cell, _) => cell.says_something(),
             Cell::Text(text) => !text.is_empty(),
             Cell::Bar(_) | Cell::Missing(_) => false,
-            Cell::Ratio { .. } | Cell::Floor => true,
+            Cell::Ratio { .. } | Cell::Floor | Cell::Range(_) | Cell::Marked(..) => true,
         }
+    }
+
+    /// The same of one that may be missing.
+    pub fn maybe(value: Option<f64>) -> Self {
+        value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
     }
 
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text(text.into())
+    }
+
+    /// A number without an interval.
+    pub fn number(value: f64) -> Self {
+        Cell::Number { value, interval: None, mark: "" }
     }
 
     /// The rounds of a figure put together, with the interval over rounds, or within the only one.
@@ -368,13 +446,7 @@ impl Cell {
 
     /// The largest of the rounds.
     pub fn largest(each: &Each) -> Self {
-        let value = each.values.iter().copied().reduce(f64::max);
-        value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
-    }
-
-    /// A number by itself.
-    pub fn number(value: f64) -> Self {
-        Cell::Number { value, interval: None, mark: "" }
+        Cell::maybe(each.values.iter().copied().reduce(f64::max))
     }
 
     /// Events of all rounds; with the interval of their share if there are any, or if `has_interval`.
@@ -391,6 +463,15 @@ impl Cell {
         let (events, of) = losses::sum(rounds);
         let [low, high] = bounds.interval.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         Cell::Share { events, of, interval: Some(Interval { low, high }) }
+    }
+
+    /// Its interval, if it has one.
+    pub fn interval(&self) -> Option<Interval> {
+        match self {
+            Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
+            Cell::InUnit(cell, _) => cell.interval(),
+            _ => None,
+        }
     }
 
     /// With a mark before it, if it is a number.
@@ -410,9 +491,13 @@ impl Digits {
             Digits::Fixed(decimals) => format!("{value:.*}", decimals.into()),
             Digits::Integer | Digits::Events => format!("{value:.0}"),
             Digits::Percent => percent(value),
+            Digits::Rate => count(value),
             Digits::Size => display_size(value as u64),
             Digits::WholeOr(decimals) => whole_or(value, decimals.into()),
             Digits::Cpp(digits) => cpp(value, digits.into()),
+            Digits::Change => format!("{value:+.1} %"),
+            Digits::PValue if value < 0.001 => "<0.001".to_owned(),
+            Digits::PValue => format!("{value:.3}"),
             Digits::Significant(digits) => {
                 let digits = i32::from(digits);
                 let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };

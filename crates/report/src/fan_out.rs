@@ -1,9 +1,10 @@
 //! The table of messages to several followers: latency to each of them, to the last, and until the last answer.
 
+use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
 use crate::notes::proof;
-use crate::trips::{self, has_intervals, name_cells, names, over_cell, over_column, proof_column};
+use crate::trips::{self, has_intervals, name_cells, names, over_cell, over_column};
 use tripmeter_analysis::derived::{Each, losses, over_handover};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -26,7 +27,7 @@ pub fn is_of(sub: &SubExperiment) -> bool {
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let rows = trips::rows(subs, metrics, is_of).into_iter();
     let rows = rows.flat_map(|row| lines(&subs[row.sub as usize], metrics, row).map(move |cells| (Some(row), cells)));
-    Table::new(title, columns(), rows.collect()).grouped_by_payload()
+    Table::new(title, columns(), rows.collect()).grouped_by_sub()
 }
 
 fn columns() -> Vec<Column> {
@@ -39,7 +40,7 @@ fn columns() -> Vec<Column> {
         micros("max_ns", "max"),
         over_column("over_handover_ns"),
         Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP),
-        proof_column(),
+        columns::path_proof().merged(),
     ]);
     columns
 }
@@ -102,7 +103,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::all::SHARES;
+    use crate::all::INTERVALS;
     use crate::fixture::{self, add, result};
     use crate::notes::PROOF_HELP;
     use crate::render::json;
@@ -141,7 +142,7 @@ shm: its 2 followers share processor 1: they take turns, and their latencies sho
         let text = fixture::all(&manifest);
         let (table, help) = text.split_once("\nwait: ").unwrap();
         let (_, notes) = help.split_once("\n\n").unwrap();
-        assert_eq!(format!("{table}\n{notes}"), format!("{expected}{SHARES}\n"));
+        assert_eq!(format!("{table}\n{notes}"), format!("{expected}{INTERVALS}\n"));
         for help in [LATENCY_HELP, LOST_HELP, PROOF_HELP] {
             assert!(text.contains(help), "{text}");
         }

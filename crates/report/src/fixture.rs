@@ -1,5 +1,6 @@
 //! Manifests made by hand, for tests.
 
+use crate::document::Document;
 use crate::render::Text;
 use std::collections::BTreeMap;
 use tripmeter_model::manifest::{
@@ -35,7 +36,7 @@ pub fn manifest() -> Manifest {
         "before": { "load_1min": 0.0, "steal_ns": 0 },
     });
     Manifest {
-        schema_version: SCHEMA_VERSION,
+        schema_version: SCHEMA_VERSION.to_owned(),
         tripmeter_version: "0.1.0".to_owned(),
         started: "2025-01-01T00:00:00+00:00".to_owned(),
         ended: Some("2025-01-01T00:01:00+00:00".to_owned()),
@@ -139,8 +140,12 @@ pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
     rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// The table of everything as it is printed.
+/// The table of everything as [`text()`] has it.
 pub fn all(manifest: &Manifest) -> String {
-    Text { has_intervals: true, has_help: true, is_coloured: false, is_unwrapped: true }
-        .render(&crate::all::all(manifest))
+    text(&crate::all::all(manifest))
+}
+
+/// A document as it is printed, but that notes and paragraphs are not wrapped.
+pub fn text(document: &Document) -> String {
+    Text { has_intervals: true, has_help: true, is_coloured: false, is_unwrapped: true }.render(document)
 }

@@ -1,9 +1,9 @@
 //! iceperf's own table, one for each sub-experiment.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::interval::TOO_SMALL;
 use crate::merged::{Merged, MergedCell};
 use crate::notes;
+use crate::number::TOO_SMALL;
 use crate::number::{cpp, whole_or};
 use crate::series;
 use tripmeter_analysis::{MetricTable, Row};
@@ -56,7 +56,7 @@ fn of_sub(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Block> {
     let medians = (sub.rounds > 1).then(|| medians(&rows));
     let mut blocks = vec![Block::Table(Table::new(title, columns, rows).with_bars())];
     blocks.extend(medians.map(Block::Lines));
-    blocks.push(Block::Notes(notes(sub, &cells)));
+    blocks.push(Block::Notes([notes(sub, &cells), series::notes_of(index, sub, metrics)].concat()));
     blocks
 }
 
@@ -102,7 +102,7 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
     let threads = "Leader and follower were threads of one process.".to_owned();
     let to_all = format!("Every message went to {followers} followers: half of the round trip until the last answer.");
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
-    let kinds: [(Severity, &'static str, Vec<String>); 10] = [
+    let kinds: [(Severity, &'static str, Vec<String>); 9] = [
         (Severity::Info, "path", if cells.is_empty() { vec![] } else { vec![path] }),
         (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
         (Severity::Info, "one process", if sub.same_process() { vec![threads] } else { vec![] }),
@@ -112,9 +112,8 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
         (Severity::Warning, "lost or out of order", with_mishaps.map(|cell| notes::mishap_line(sub, cell)).collect()),
         (Severity::Error, "nothing came", cells.iter().filter_map(|cell| notes::all_lost(sub, cell)).collect()),
         (Severity::Info, "core-to-core latency changed", notes::handovers(sub)),
-        (Severity::Info, "samples in their order", series::notes(sub)),
     ];
-    let note = |severity, kind| move |text| Note { severity, kind, anchor: None, text };
+    let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
     kinds.into_iter().flat_map(|(severity, kind, lines)| lines.into_iter().map(note(severity, kind))).collect()
 }
 

@@ -1,169 +1,138 @@
 //! The table of pattern `log`: what a call of a logger takes, and the lines that came of the calls.
 
-use crate::interval;
-use crate::lines::number;
-use crate::merged::{Merged, MergedCell, largest};
-use crate::notes::{self, proof};
-use crate::throughput::count;
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use crate::columns;
+use crate::document::{Cell, Column, Digits, Note, Table};
+use crate::merged::Merged;
+use crate::notes;
+use crate::times::Times;
+use tripmeter_analysis::MetricTable;
+use tripmeter_analysis::derived::losses;
 use tripmeter_model::Pattern;
-use tripmeter_model::log::LogCalls;
-use tripmeter_model::manifest::{Bounds, Counts, Figures, WithinRun};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::losses::Losses;
 
-const HEADER: [&str; 14] = [
-    "logger",
-    "payload\n[bytes]",
-    "calls\n[n]",
-    "average\n[ns]",
-    "p50\n[ns]",
-    "p99\n[ns]",
-    "max\n[ns]",
-    "CPU\n[%]",
-    "CPU max\n[%]",
-    "flush\n[ms]",
-    "lines\n[n]",
-    "missing\n[n]",
-    "damaged\n[n]",
-    "path\nproof",
-];
-
-/// What the columns mean.
-pub const LEGEND: &str = "\
-average to max: from a call of the logger to its return, between two readings of one clock, one thread, one call after the
-other. CPU: user and system of the logging process from the first call until all was written out, 100 = one core; CPU max:
-the most in 100 ms. flush: from the last call until the logger had closed its file or pipe. lines: found there afterwards,
-those of the warm-up included; missing, damaged: lines logged that are not there, or not as they were logged.
-below figures: intervals at 95 %, over rounds, or of quantiles within this one run; n too small = fewer than 6 rounds, or
-calls too few; of missing and damaged in per cent of the lines, from the least to the most of a round, of one round or
-without any by Clopper and Pearson as if lines were lost one by one.
-";
-
-/// The calls of one logger at one payload.
-pub struct Row<'a> {
-    pub sub: &'a Merged<'a>,
-    cell: MergedCell<'a>,
-}
+/// What is shown of the time that a call takes.
+const CALLS: [Statistic; 4] = [Statistic::Mean, Statistic::P50, Statistic::P99, Statistic::Max];
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &Merged<'_>) -> bool {
     sub.planned.pattern == Pattern::Log
 }
 
+/// The table; it has no row if nothing of it was measured.
+pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let rows = rows(subs, metrics).into_iter().map(|times| (Some(times.row), cells(&times)));
+    Table::new(title, columns(), rows.collect()).grouped_by_payload()
+}
+
 /// Every logger, by payload.
-pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    let loggers = subs.iter().filter(|sub| is_of(sub));
-    let mut rows: Vec<_> =
-        loggers.flat_map(|sub| sub.payloads().into_iter().map(move |cell| Row { sub, cell })).collect();
-    rows.sort_by_key(|row| row.cell.payload_bytes);
-    rows
+fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
+    Times::rows(subs, metrics, |plan| plan.pattern == Pattern::Log)
 }
 
-impl Row<'_> {
-    /// The payload.
-    pub fn payload_bytes(&self) -> u64 {
-        self.cell.payload_bytes
-    }
-
-    /// Calls of all rounds.
-    pub fn calls(&self) -> u64 {
-        self.cell.samples()
-    }
-
-    /// Lines of each round to which something happened, and all that were logged.
-    pub fn lines(&self, what: fn(&Counts) -> u64) -> Vec<Losses> {
-        self.cell.cells.iter().map(|cell| (what(&cell.counts), cell.counts.sent)).collect()
-    }
-
-    /// Of each round.
-    pub fn logs(&self) -> impl Iterator<Item = &LogCalls> {
-        self.cell.cells.iter().filter_map(|cell| cell.log.as_ref())
-    }
-
-    /// A figure of the calls, of each round.
-    pub fn of_calls(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
-        self.logs().filter_map(|log| log.call_ns.as_ref()).map(figure).collect()
-    }
-
-    /// Intervals of the calls within the only round.
-    pub fn within(&self) -> Option<WithinRun> {
-        self.logs().next().filter(|_| self.sub.rounds == 1)?.call_within_run_ns
-    }
-
-    /// With its interval.
-    pub fn call(&self, figure: fn(&Figures) -> f64, within: Option<Bounds>) -> String {
-        interval::figure(&self.of_calls(figure), self.sub.rounds, within, |ns| format!("{ns:.0}"))
-    }
-
-    fn columns(&self) -> [String; HEADER.len()] {
-        let within = self.within();
-        let each = |figure: fn(&LogCalls) -> f64| self.logs().map(figure).collect::<Vec<_>>();
-        let over = |values: &[f64], text: fn(f64) -> String| interval::figure(values, self.sub.rounds, None, text);
-        let most = largest(&self.logs().filter_map(|log| log.cpu_max_percent).collect::<Vec<_>>());
-        let short = self.cell.star();
-        let lines: u64 = self.logs().map(|log| log.lines.written).sum();
-        [
-            self.sub.planned.transport.to_string(),
-            display_size(self.cell.payload_bytes),
-            format!("{short}{}", self.calls()),
-            self.call(|calls| calls.mean, None),
-            self.call(|calls| calls.median, within.map(|within| within.median)),
-            self.call(|calls| calls.p99, within.map(|within| within.p99)),
-            largest(&self.of_calls(|calls| calls.max)).map_or("-".to_owned(), |ns| format!("{ns:.0}")),
-            over(&each(|log| log.used.cpu_percent()), |percent| format!("{percent:.1}")),
-            most.map_or("-".to_owned(), |percent| format!("{percent:.1}")),
-            over(&each(|log| log.flush_ns as f64 / 1e6), count),
-            lines.to_string(),
-            number(&self.lines(|counts| counts.lost)),
-            number(&self.lines(|counts| counts.damaged)),
-            proof(self.sub).to_owned(),
-        ]
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let place = format!("{} at {}", self.sub.planned.name, display_size(self.cell.payload_bytes));
-        let mut lines: Vec<String> =
-            self.cell.shortfalls().iter().map(|why| format!("* {place}: fewer calls than planned: {why}")).collect();
-        let counts = self.cell.counts();
-        if notes::odd(&counts) || counts.lost > 0 {
-            let mishaps = notes::mishaps(&counts).replace("lost", "missing");
-            lines.push(format!("{place}: of {} lines {mishaps}", counts.sent));
-        }
-        let refused: u64 = self.logs().map(|log| log.refused).sum();
-        if refused > 0 {
-            lines.push(format!("{place}: the logger was full {refused} times"));
-        }
-        lines
-    }
+fn columns() -> Vec<Column> {
+    let number = Column::numbers;
+    let call = |id, title, help| number(id, title, "ns", Digits::Integer, help);
+    let percent = |id, title, help| Column { divisor: 0.01, ..number(id, title, "%", Digits::Fixed(1), help) };
+    vec![
+        Column::words("logger", "logger", ""),
+        columns::payload(),
+        number("calls", "calls", "n", Digits::Integer, ""),
+        call(
+            "call_mean_ns",
+            "average",
+            "like p50 to max: from a call of the logger to its return, between two readings of one clock; one thread, one \
+             call after the other",
+        ),
+        call("call_p50_ns", "p50", ""),
+        call("call_p99_ns", "p99", ""),
+        call("call_max_ns", "max", ""),
+        percent(
+            "cpu_share",
+            "CPU",
+            "user and system of the logging process from the first call until all was written out; 100 = one core",
+        ),
+        percent(Figure::CpuPeak.id(), "CPU max", "the most in 100 ms"),
+        Column {
+            divisor: 1e6,
+            ..number(
+                Figure::Flush.id(),
+                "flush",
+                "ms",
+                Digits::Rate,
+                "from the last call until the logger had closed its file or pipe",
+            )
+        },
+        number(
+            Figure::LinesWritten.id(),
+            "lines",
+            "n",
+            Digits::Integer,
+            "found in the file or pipe afterwards, those of the warm-up included",
+        ),
+        number(
+            "missing",
+            "missing",
+            "n",
+            Digits::Events,
+            "lines logged that are not there; below, the interval of their share in per cent",
+        ),
+        number(
+            Figure::Damaged.id(),
+            "damaged",
+            "n",
+            Digits::Events,
+            "lines that are not as they were logged; below, the interval of their share in per cent",
+        ),
+        columns::path_proof(),
+    ]
 }
 
-/// The table itself.
-pub fn table(rows: &[Row<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    table.set_header(HEADER);
-    let grouped = rows.chunk_by(|a, b| a.payload_bytes() == b.payload_bytes()).any(|group| group.len() > 1);
-    let mut last_payload = None;
-    for row in rows {
-        if grouped && last_payload.is_some_and(|last| last != row.payload_bytes()) {
-            table.add_row([""; HEADER.len()]);
-        }
-        last_payload = Some(row.payload_bytes());
-        table.add_row(row.columns());
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == HEADER.len() { 0 } else { 1 }));
-        if (1..HEADER.len() - 1).contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+fn cells(times: &Times<'_>) -> Vec<Cell> {
+    let leader = Stream::process(Process::Leader);
+    let calls = times.get(&Stream::all(), Figure::Call, Statistic::N);
+    let calls = calls.map_or(0.0, |calls| calls.values.iter().sum());
+    let lines = |figure| Cell::lost(&losses(times.metrics, times.row, &Stream::all(), &[figure]));
+    let [cpu_share, ..] = times.cost(Process::Leader);
+    let mut cells = vec![
+        Cell::text(times.sub.planned.transport.to_string()),
+        Cell::number(times.row.payload_bytes as f64),
+        Cell::number(calls).marked(times.sub.payload(times.row.payload_bytes).star()),
+    ];
+    cells.extend(times.latencies(&Stream::all(), Figure::Call, &CALLS));
+    cells.extend([
+        cpu_share,
+        Cell::of(times.get(&leader, Figure::CpuPeak, Statistic::Value)),
+        times.of(times.value(Figure::Flush)),
+        Cell::of(times.value(Figure::LinesWritten)),
+        lines(Figure::Lost),
+        lines(Figure::Damaged),
+        times.proof(),
+    ]);
+    cells
 }
 
-/// Lines for what keeps these figures from being good.
-pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
-    rows.iter().flat_map(Row::notes).collect()
+/// What keeps these figures from being good.
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    rows(subs, metrics).iter().flat_map(of_logger).collect()
+}
+
+fn of_logger(times: &Times<'_>) -> Vec<Note> {
+    let bytes = times.row.payload_bytes;
+    let place = format!("{} at {}", times.sub.planned.name, display_size(bytes));
+    let short = |why: &&str| times.warning(format!("* {place}: fewer calls than planned: {why}"));
+    let mut notes: Vec<Note> = times.sub.payload(bytes).shortfalls().iter().map(short).collect();
+    let counts = times.totals();
+    if notes::odd(&counts) || counts.lost > 0 {
+        let mishaps = notes::mishaps(&counts).replace("lost", "missing");
+        notes.push(times.info(format!("{place}: of {} lines {mishaps}", counts.sent)));
+    }
+    let refused = times.total(Figure::Refused);
+    if refused > 0.0 {
+        notes.push(times.info(format!("{place}: the logger was full {refused} times")));
+    }
+    notes
 }
 
 #[cfg(test)]
@@ -171,8 +140,8 @@ pub mod tests {
     use super::*;
     use crate::fixture::{self, all};
     use tripmeter_model::channel::Used;
-    use tripmeter_model::log::Lines;
-    use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::log::{Lines, LogCalls};
+    use tripmeter_model::manifest::{Bounds, Counts, Manifest, WithinRun};
 
     /// Adds a logger with these payloads; medians of calls in nanoseconds.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, payloads: &[(u64, f64)]) {
@@ -208,16 +177,21 @@ pub mod tests {
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern log\n"), "{text}");
         let expected = [
-            "spdlog/async-file 32 10000 1100 1000 2000 10000 92.5 118.2 1.50 11000 0 0 ok",
+            "spdlog/async-file 32 10000 1100 1000 2000 10000 92.5 118.3 1.50 11000 0 0 ok",
             "0..0.034 0..0.034",
-            "write/file 32 10000 550 500 1000 5000 92.5 118.2 1.50 11000 0 0 ok",
+            "write/file 32 10000 550 500 1000 5000 92.5 118.3 1.50 11000 0 0 ok",
             "0..0.034 0..0.034",
             "",
-            "spdlog/async-file 8k 10000 2200 2000 4000 20000 92.5 118.2 1.50 11000 0 0 ok",
+            "spdlog/async-file 8k 10000 2200 2000 4000 20000 92.5 118.3 1.50 11000 0 0 ok",
         ];
         let first = lines.iter().position(|line| line == expected[0]).unwrap_or_else(|| panic!("{text}"));
         assert_eq!(lines[first..first + 6], expected);
-        assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
+        let machines = crate::render::json(&crate::all::all(&manifest));
+        let row = &machines["blocks"][0]["table"]["rows"][0];
+        let figures = ["payload_bytes", "calls", "call_p50_ns", "cpu_share", "flush_ns", "lines"];
+        assert_eq!(figures.map(|id| row[id].as_f64()), [32.0, 1e4, 1000.0, 0.925, 1.5e6, 11_000.0].map(Some));
+        assert_eq!((&row["missing"]["events"], &row["missing"]["of"]), (&0.into(), &11_000.into()));
+        assert!(text.contains("\nCPU max: the most in 100 ms\n") && !text.contains("rtt_half"), "{text}");
     }
 
     #[test]

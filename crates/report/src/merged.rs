@@ -1,8 +1,6 @@
 //! Sub-experiments with their rounds put together.
 
-use tripmeter_model::manifest::{
-    Cell, Counts, Figures, Manifest, ModeChange, PathProof, Status, SubExperimentResult, Verdict,
-};
+use tripmeter_model::manifest::{Cell, Counts, Manifest, ModeChange, PathProof, Status, SubExperimentResult, Verdict};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::handover::change_of;
 
@@ -101,16 +99,6 @@ impl MergedCell<'_> {
     pub fn counts(&self) -> Counts {
         self.cells.iter().map(|cell| cell.counts).fold(Counts::default(), |sum, counts| sum + counts)
     }
-
-    /// One figure of `rtt_half` in nanoseconds, of each round that has samples.
-    pub fn rtt_half(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
-        self.cells.iter().filter_map(|cell| cell.rtt_half_ns.as_ref()).map(figure).collect()
-    }
-
-    /// One figure of `one_way` in nanoseconds, of each round that has it.
-    pub fn one_way(&self, figure: fn(&Figures) -> f64) -> Vec<f64> {
-        self.cells.iter().filter_map(|cell| cell.one_way_ns.as_ref()).map(figure).collect()
-    }
 }
 
 /// A mark where the hand-over probe changed.
@@ -131,9 +119,4 @@ impl MergedCell<'_> {
     pub fn set_aside(&self) -> impl Iterator<Item = &Cell> {
         self.cells.iter().flat_map(|cell| &cell.earlier_attempts)
     }
-}
-
-/// The largest value; `None` without a value.
-pub fn largest(values: &[f64]) -> Option<f64> {
-    values.iter().copied().reduce(f64::max)
 }

@@ -1,7 +1,7 @@
 //! The lines under a table: whatever keeps its figures from being good.
 
-use crate::grid::counted;
 use crate::merged::{CHANGED, Merged, MergedCell};
+use crate::number::counted;
 use crate::number::micros;
 use tripmeter_model::manifest::{Counts, Handover, Status, Verdict};
 use tripmeter_model::payload::display_size;

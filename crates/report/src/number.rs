@@ -1,5 +1,8 @@
 //! Numbers as the tables write them.
 
+/// Stands for an interval, or a figure, that has no bound.
+pub const TOO_SMALL: &str = "n too small";
+
 /// Nanoseconds as microseconds with three decimals.
 pub fn micros(ns: f64) -> String {
     format!("{:.3}", ns / 1000.0)
@@ -13,6 +16,31 @@ pub fn ratio(value: f64) -> String {
 /// Whole if it is, else with so many decimals.
 pub fn whole_or(value: f64, decimals: usize) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.decimals$}") }
+}
+
+/// At least three digits, and no decimals that nobody reads.
+pub fn count(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        v if v >= 99.95 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v if v >= 0.9995 => format!("{v:.2}"),
+        v => format!("{v:.4}"),
+    }
+}
+
+/// A share in per cent: 0 only if it is nothing at all.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0".to_owned(),
+        p if p < 0.001 => "<0.001".to_owned(),
+        p => format!("{}", (p * 1000.0).round() / 1000.0),
+    }
+}
+
+/// `1 sub-experiment`, `2 sub-experiments`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A number with so many significant digits, 1 or more, as C++ streams write it after `std::setprecision(2)`: `0.73`,
@@ -111,6 +139,13 @@ mod tests {
         for (value, text) in golden {
             assert_eq!(cpp(value, 2), text, "{value:?}");
         }
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_one_reads() {
+        let texts = [0.0, 0.1234, 1.234, 12.34, 99.96, 1_234_567.8].map(count);
+        assert_eq!(texts, ["0", "0.1234", "1.23", "12.3", "100", "1234568"]);
+        assert_eq!([0.0, 1e-7, 0.005, 0.123_456_7, 1.0].map(percent), ["0", "<0.001", "0.5", "12.346", "100"]);
     }
 
     #[test]

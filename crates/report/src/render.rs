@@ -1,11 +1,10 @@
 //! Text, Markdown, CSV and JSON of a document.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::interval::TOO_SMALL;
-use crate::number::ratio;
-use crate::throughput::percent;
-use comfy_table::{CellAlignment, LineStyle, presets};
-use serde_json::{Map, Value, json};
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Pairs, Severity, Table};
+use crate::number::TOO_SMALL;
+use crate::number::{percent, ratio};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
+use serde_json::{Value, json};
 use tripmeter_analysis::Row;
 use tripmeter_model::metric::Interval;
 
@@ -66,9 +65,10 @@ impl Text {
         if !table.title.is_empty() {
             text.insert_str(0, &format!("{}\n\n", table.title));
         }
-        if self.has_help {
-            text += "\n";
-            text.extend(helps(&table.columns).map(|(title, help)| self.wrapped(&format!("{title}: {help}")) + "\n"));
+        let helps = helps(&table.columns).filter(|_| self.has_help);
+        let helps: String = helps.map(|(title, help)| self.wrapped(&format!("{title}: {help}")) + "\n").collect();
+        if !helps.is_empty() {
+            text += &format!("\n{helps}");
         }
         text
     }
@@ -81,16 +81,20 @@ impl Text {
         let mut drawn = comfy_table::Table::new();
         drawn.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
         drawn.set_header(heads(&table.columns));
-        let mut above: Option<Row> = None;
-        for (row, cells) in &table.rows {
-            let is_same = row.is_some() && *row == above;
-            if table.has_gaps && row.zip(above).is_some_and(|(row, above)| row.payload_bytes != above.payload_bytes) {
+        if let Some(most) = table.most_columns {
+            drawn.set_content_arrangement(ContentArrangement::Dynamic).set_width(most);
+        }
+        let mut above: Option<&(Option<Row>, Vec<Cell>)> = None;
+        for row in &table.rows {
+            let is_same = above.is_some_and(|above| is_same(&table.columns, above, row));
+            let both = above.and_then(|above| above.0).zip(row.0);
+            if both.is_some_and(|(above, row)| table.gaps.is_between(above, row)) {
                 drawn.add_row(vec![""; table.columns.len()]);
             }
-            drawn.add_row(table.columns.iter().zip(cells).map(|(column, cell)| {
+            drawn.add_row(table.columns.iter().zip(&row.1).map(|(column, cell)| {
                 if is_same && column.is_merged { String::new() } else { self.cell(column, cell, bar) }
             }));
-            above = *row;
+            above = Some(row);
         }
         for (drawn, column) in drawn.column_iter_mut().zip(&table.columns) {
             drawn.set_padding((0, 0));
@@ -148,6 +152,12 @@ fn broken(text: &str, most: usize) -> String {
     text.replace('?', "\n?").replace('&', "\n&").replace(" (", "\n(")
 }
 
+/// Whether two rows are of the same thing: their addresses and all that names them.
+fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row: &(Option<Row>, Vec<Cell>)) -> bool {
+    let mut cells = columns.iter().zip(above.1.iter().zip(&row.1));
+    row.0.is_some() && row.0 == above.0 && cells.all(|(column, (above, cell))| !column.is_merged || above == cell)
+}
+
 /// The heads: groups above, then titles, then units where any column of the table has one.
 fn heads(columns: &[Column]) -> Vec<String> {
     let has_groups = columns.iter().any(|column| column.group.is_some());
@@ -178,7 +188,7 @@ fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
 fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
     let number = |value: f64| column.digits.write(value / column.divisor);
     let ends = |interval: &Interval, write: &dyn Fn(f64) -> String| {
-        if interval.low.is_finite() && interval.high.is_finite() {
+        if is_bounded(interval) {
             format!("{}..{}", write(interval.low), write(interval.high))
         } else {
             TOO_SMALL.to_owned()
@@ -196,6 +206,11 @@ fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
             let interval = interval.as_ref().map(|interval| ends(interval, &number));
             (number(*events as f64 / (*of).max(1) as f64), interval)
         }
+        Cell::InUnit(cell, unit) => {
+            let (number, interval) = texts(&Column { divisor: 1.0, ..column.clone() }, cell, bar);
+            (format!("{number} {unit}"), interval)
+        }
+        Cell::Range(interval) => (ends(interval, &number), None),
         Cell::Pair(both) => {
             let one = |column: &Column, cell| {
                 let (number, interval) = texts(column, cell, bar);
@@ -215,15 +230,22 @@ fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
         Cell::Floor => ("floor".to_owned(), None),
         Cell::Bar(share) => ("▇".repeat((share.clamp(0.0, 1.0) * bar as f64).round() as usize), None),
         Cell::Text(text) => (text.clone(), None),
+        Cell::Marked(mark, text) => (format!("{mark}{text}"), None),
         Cell::Missing(Missing::NotOfThisRow) => (String::new(), None),
         Cell::Missing(Missing::TooFewSamples) => (TOO_SMALL.to_owned(), None),
         Cell::Missing(missing) => (format!("{}-", missing.mark()), None),
     }
 }
 
-fn pairs_text(pairs: &[(String, String)]) -> String {
-    let width = pairs.iter().map(|(word, _)| word.chars().count()).max().unwrap_or(0);
-    pairs.iter().map(|(word, value)| format!("{word:width$}  {value}\n")).collect()
+fn is_bounded(interval: &Interval) -> bool {
+    interval.low.is_finite() && interval.high.is_finite()
+}
+
+fn pairs_text(Pairs { title, pairs }: &Pairs) -> String {
+    let width = pairs.iter().map(|(word, _)| word.chars().count() + 1).max().unwrap_or(0);
+    let (title, indent) = if title.is_empty() { (String::new(), "") } else { (format!("{title}\n"), "  ") };
+    let line = |(word, value): &(String, String)| format!("{indent}{:width$} {value}\n", format!("{word}:"));
+    title + &pairs.iter().map(line).collect::<String>()
 }
 
 /// Markdown: tables with the units in their heads, then what the columns mean.
@@ -236,7 +258,10 @@ pub fn markdown(document: &Document) -> String {
         match block {
             Block::Table(table) => text += &markdown_table(table),
             Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
-            Block::Pairs(pairs) => text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n"))),
+            Block::Pairs(Pairs { title, pairs }) => {
+                text += &if title.is_empty() { String::new() } else { format!("{title}\n\n") };
+                text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n")));
+            }
             Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
             Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
         }
@@ -273,7 +298,7 @@ pub fn csv(table: &Table) -> String {
         (0..table.columns.len()).map(|index| table.rows.iter().any(|(_, cells)| is(&cells[index]))).collect()
     };
     let has_share = has(|cell| matches!(cell, Cell::Share { .. }));
-    let has_interval = has(|cell| interval_of(cell).is_some());
+    let has_interval = has(|cell| cell.interval().is_some());
     let kinds = || has_share.iter().copied().zip(has_interval.iter().copied());
     let mut writer = csv::Writer::from_writer(Vec::new());
     let heads = table.columns.iter().zip(kinds()).flat_map(|(column, (has_share, has_interval))| {
@@ -286,7 +311,7 @@ pub fn csv(table: &Table) -> String {
     for (_, cells) in &table.rows {
         let fields = cells.iter().zip(kinds()).flat_map(|(cell, (has_share, has_interval))| {
             let end = |end: Option<f64>| end.filter(|end| end.is_finite()).map_or(String::new(), |end| end.to_string());
-            let interval = interval_of(cell);
+            let interval = cell.interval();
             let of = has_share.then(|| if let Cell::Share { of, .. } = cell { of.to_string() } else { String::new() });
             let ends = has_interval
                 .then(|| [end(interval.map(|interval| interval.low)), end(interval.map(|interval| interval.high))]);
@@ -297,13 +322,6 @@ pub fn csv(table: &Table) -> String {
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
-fn interval_of(cell: &Cell) -> Option<Interval> {
-    match cell {
-        Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
-        _ => None,
-    }
-}
-
 /// A cell without format.
 fn plain(cell: &Cell) -> String {
     match cell {
@@ -311,8 +329,10 @@ fn plain(cell: &Cell) -> String {
         Cell::Share { events, .. } => events.to_string(),
         Cell::Pair(both) => both.each_ref().map(plain).join("/"),
         Cell::Floor => "1".to_owned(),
-        Cell::Text(text) => text.clone(),
-        Cell::Missing(_) => String::new(),
+        Cell::InUnit(cell, unit) => format!("{} {unit}", plain(cell)),
+        Cell::Range(interval) if is_bounded(interval) => format!("{}..{}", interval.low, interval.high),
+        Cell::Text(text) | Cell::Marked(_, text) => text.clone(),
+        Cell::Range(_) | Cell::Missing(_) => String::new(),
     }
 }
 
@@ -321,9 +341,9 @@ pub fn json(document: &Document) -> Value {
     let block = |block: &Block| match block {
         Block::Table(table) => json!({ "table": json_table(table) }),
         Block::Notes(notes) => json!({ "notes": notes.iter().map(json_note).collect::<Vec<_>>() }),
-        Block::Pairs(pairs) => {
-            let pairs: Map<String, Value> = pairs.iter().map(|(word, value)| (word.clone(), json!(value))).collect();
-            json!({ "facts": pairs })
+        Block::Pairs(Pairs { title, pairs }) => {
+            let pairs = pairs.iter().map(|(name, value)| json!({ "name": name, "value": value }));
+            json!({ "title": title, "facts": pairs.collect::<Vec<_>>() })
         }
         Block::Text(text) | Block::Lines(text) => json!({ "text": text }),
     };
@@ -340,8 +360,10 @@ fn json_note(note: &Note) -> Value {
 }
 
 fn json_table(table: &Table) -> Value {
-    let column =
-        |column: &Column| json!({ "id": column.id, "title": column.title, "group": column.group, "help": column.help });
+    let column = |column: &Column| {
+        let title = column.title.replace('\n', " ");
+        json!({ "id": column.id, "title": title, "group": column.group, "help": column.help })
+    };
     let row = |(_, cells): &(_, Vec<Cell>)| {
         let cells = table.columns.iter().zip(cells).map(|(column, cell)| (column.id.clone(), json_cell(cell)));
         Value::Object(cells.collect())
@@ -366,7 +388,15 @@ fn json_cell(cell: &Cell) -> Value {
         }
         Cell::Pair(both) => Value::Array(both.each_ref().map(json_cell).to_vec()),
         Cell::Floor => json!("floor"),
-        Cell::Text(text) => json!(text),
+        Cell::InUnit(cell, unit) => match json_cell(cell) {
+            Value::Object(mut object) => {
+                object.insert("unit".to_owned(), json!(unit));
+                Value::Object(object)
+            }
+            value => json!({ "value": value, "unit": unit }),
+        },
+        Cell::Range(interval) => json!({ "low": end(interval.low), "high": end(interval.high) }),
+        Cell::Text(text) | Cell::Marked(_, text) => json!(text),
         Cell::Missing(missing) => json!({ "missing": missing.as_str() }),
     }
 }
@@ -374,7 +404,7 @@ fn json_cell(cell: &Cell) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Digits, Missing};
+    use crate::document::Digits;
 
     fn document() -> Document {
         let number = |value, interval| Cell::Number { value, interval, mark: "" };
@@ -402,6 +432,7 @@ mod tests {
             Note { severity: Severity::Error, kind: "proof", anchor: None, text: "PATH PROOF FAILED: x".to_owned() };
         let table = Table::new("Times".to_owned(), columns, rows);
         let pairs = vec![("results".to_owned(), "results/1".to_owned()), ("n".to_owned(), "3".to_owned())];
+        let pairs = Pairs { title: "Facts".to_owned(), pairs };
         Document { blocks: vec![Block::Table(table), Block::Notes(vec![note]), Block::Pairs(pairs)] }
     }
 
@@ -418,8 +449,9 @@ a|b        5.16      - ×11.6 ▇▇▇
 
 PATH PROOF FAILED: x
 
-results  results/1
-n        3
+Facts
+  results: results/1
+  n:       3
 ";
         assert_eq!(Text::default().render(&document()), expected);
         let text = Text { has_intervals: true, has_help: true, is_coloured: true, is_unwrapped: false };
@@ -427,6 +459,55 @@ n        3
         assert!(text.contains("0.060..0.070") && text.contains("n too small"), "{text}");
         assert!(text.contains("\n\np50: what it is\np99: what it is\nfloor: how many times the floor\n"), "{text}");
         assert!(text.contains("\x1b[31mPATH PROOF FAILED: x\x1b[0m"), "{text}");
+    }
+
+    #[test]
+    fn what_names_several_rows_stands_in_the_first_of_them() {
+        let row = |sub| Some(Row { sub, payload_bytes: 1024, load: 0 });
+        let columns = vec![
+            Column::words("transport", "transport", "").merged(),
+            Column::words("topic", "topic", "").merged(),
+            Column::words("time", "time", ""),
+            Column::numbers("n", "n", "", Digits::Rate, ""),
+        ];
+        let cells = |transport, topic, time, n| vec![Cell::text(transport), Cell::text(topic), Cell::text(time), n];
+        let rows = vec![
+            (row(0), cells("uds", "/a", "response", Cell::number(1.0))),
+            (row(0), cells("uds", "/a", "service", Cell::Missing(Missing::NotOfThisRow))),
+            (row(0), cells("uds", "/b", "response", Cell::number(1000.0))),
+            (row(1), cells("tcp", "/b", "response", Cell::number(10.0))),
+        ];
+        let table = Table::new(String::new(), columns, rows).grouped_by_sub();
+        let expected = "\
+transport topic time        n
+-----------------------------
+uds       /a    response 1.00
+                service
+uds       /b    response 1000
+
+tcp       /b    response 10.0
+";
+        assert_eq!(Text::default().render(&Document { blocks: vec![Block::Table(table.clone())] }), expected);
+        assert_eq!(csv(&table).lines().nth(2), Some("uds,/a,service,"));
+    }
+
+    #[test]
+    fn cells_with_a_unit_a_mark_or_an_interval_of_their_own() {
+        let interval = Interval { low: 1500.0, high: 2500.0 };
+        let number = Cell::Number { value: 2000.0, interval: Some(interval), mark: "" };
+        let column = |digits| Column::numbers("x", "x", "µs", digits, "");
+        let of = |cell: &Cell, digits| texts(&column(digits), cell, 0);
+        let own = Cell::InUnit(Box::new(number), "/s");
+        assert_eq!(of(&own, Digits::Fixed(1)), ("2000.0 /s".to_owned(), Some("1500.0..2500.0".to_owned())));
+        assert_eq!(json_cell(&own), json!({ "value": 2000.0, "low": 1500.0, "high": 2500.0, "unit": "/s" }));
+        let range = Cell::Range(interval);
+        assert_eq!((of(&range, Digits::Rate).0.as_str(), plain(&range).as_str()), ("1.50..2.50", "1500..2500"));
+        let marked = Cell::Marked("*", "max".to_owned());
+        assert_eq!((of(&marked, Digits::Rate).0.as_str(), json_cell(&marked)), ("*max", json!("max")));
+        let lost = Cell::Share { events: 3, of: 1000, interval: None };
+        let plainly = |cell: &Cell, digits| texts(&Column { divisor: 1.0, ..column(digits) }, cell, 0).0;
+        assert_eq!([Digits::Events, Digits::Percent].map(|digits| plainly(&lost, digits)), ["3", "0.3"]);
+        assert_eq!(plainly(&Cell::number(65536.0), Digits::Size), "64k");
     }
 
     #[test]

@@ -1,31 +1,27 @@
 //! Requirements, as text.
 
-use crate::grid::grid;
+use crate::comparison::{bytes_column, micros_column};
+use crate::document::{Block, Cell, Column, Document, Table};
 use tripmeter_model::check::Check;
 use tripmeter_model::requirements::Requirement;
 
-/// A line for each limit; of patterns `channel`, `rpc` and `log` with all that there are limits of.
-pub fn requirements(rows: &[Requirement]) -> String {
+/// A row for each limit; of patterns `channel`, `rpc` and `log` with all that there are limits of.
+pub fn requirements(rows: &[Requirement]) -> Document {
     let has_more = rows.iter().any(|row| Check::MORE.iter().any(|check| row.limit(*check).is_some()));
-    let header = ["sub-experiment", "payload [bytes]", "Median [µs]", "99% [µs]", "Max [µs]"];
-    let figures = |row: &Requirement| [row.median, row.p99, row.max].map(|limit| format!("{limit:.3}"));
-    let short = |row: &Requirement| {
-        let [median, p99, max] = figures(row);
-        [row.sub_experiment.clone(), row.bytes.to_string(), median, p99, max]
+    let more = || Check::MORE.into_iter().filter(|_| has_more);
+    let limits = || [Check::Median, Check::P99, Check::Max].into_iter().chain(more());
+    let column = |check: Check| {
+        let unit = if check.magnitude().is_latency() { "µs" } else { "" };
+        Column { unit, ..micros_column(&check.name().to_lowercase(), check.name()) }
     };
-    if !has_more {
-        return grid(header, &[1, 2, 3, 4], rows.iter().map(short));
-    }
-    let [name, payload, median, p99, max] = header;
-    let [_, _, loss, rate, qps] = Check::MORE.map(Check::name);
-    let header = [name, payload, median, p99, max, "Mean [µs]", "99.9% [µs]", loss, rate, qps];
-    let long = |row: &Requirement| {
-        let [name, payload, median, p99, max] = short(row);
-        let limit = |check: Check| row.limit(check).map_or("-".to_owned(), |limit| format!("{limit:.3}"));
-        let [mean, p999, loss, rate, qps] = Check::MORE.map(limit);
-        [name, payload, median, p99, max, mean, p999, loss, rate, qps]
+    let mut columns = vec![Column::words("sub_experiment", "sub-experiment", ""), bytes_column()];
+    columns.extend(limits().map(column));
+    let row = |row: &Requirement| {
+        let names = [Cell::text(&row.sub_experiment), Cell::text(row.bytes.to_string())];
+        (None, names.into_iter().chain(limits().map(|check| Cell::maybe(row.limit(check)))).collect())
     };
-    grid(header, &[1, 2, 3, 4, 5, 6, 7, 8, 9], rows.iter().map(long))
+    let table = Table::new(String::new(), columns, rows.iter().map(row).collect());
+    Document { blocks: vec![Block::Table(table)] }
 }
 
 #[cfg(test)]
@@ -45,14 +41,14 @@ mod tests {
         };
         let rows = [row("uds", [None; 5]), row("x@service_1000hz", [None, Some(3.0), Some(0.0), Some(990.0), None])];
         let golden = "\
-sub-experiment  payload [bytes]  Median [µs]  99% [µs]  Max [µs]
-----------------------------------------------------------------
-uds                         512        1.000     2.000     4.000
+sub-experiment payload Median   99%   Max
+               [bytes]   [µs]  [µs]  [µs]
+-----------------------------------------
+uds                512  1.000 2.000 4.000
 ";
-        assert_eq!(requirements(&rows[..1]), golden);
-        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let text = requirements(&rows);
-        let last = text.lines().last().map(squeezed).unwrap_or_default();
-        assert_eq!(last, "x@service_1000hz 512 1.000 2.000 4.000 - 3.000 0.000 990.000 -", "{text}");
+        let text = |rows| crate::fixture::text(&requirements(rows));
+        assert_eq!(text(&rows[..1]), golden);
+        let last = crate::fixture::rows_of(&text(&rows), "x@service_1000hz");
+        assert_eq!(last, ["x@service_1000hz 512 1.000 2.000 4.000 - 3.000 0.000 990.000 -"]);
     }
 }

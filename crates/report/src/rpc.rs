@@ -1,246 +1,211 @@
 //! The table of pattern `rpc`: round trips of calls, and how many succeeded per second.
 
-use crate::lines::{self, Lines, latency_columns, number, used_columns};
+use crate::columns;
+use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
-use crate::notes::{ALL_LOST, proof};
-use crate::throughput::{count, offer, offered, too_late};
-use tripmeter_model::channel::{Latency, LatencyBounds, Used};
+use crate::notes::ALL_LOST;
+use crate::number::count;
+use crate::throughput::offered;
+use crate::times::{self, LATENCIES, Times};
+use tripmeter_analysis::derived::{is_all_lost, losses};
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::Pattern;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
-use tripmeter_model::rpc::{CallCounts, Mode, Pace, RpcTrial};
-use tripmeter_stats::losses::Losses;
+use tripmeter_model::rpc::Mode;
 
-const HEADER: [&str; 23] = [
-    "transport",
-    "wait",
-    "touch",
-    "payload\n[bytes]",
-    "clients\n[n]",
-    "mode",
-    "offered\n[/s]",
-    "achieved\n[/s]",
-    "QPS\n[/s]",
-    "rtt",
-    "average\n[µs]",
-    "p50\n[µs]",
-    "p90\n[µs]",
-    "p99\n[µs]",
-    "p99.9\n[µs]",
-    "max\n[µs]",
-    "timed out\n[n]",
-    "failed\n[n]",
-    "CPU\n[%]",
-    "switches\n[/s]",
-    "faults\n[/msg]",
-    "memory\n[MB]",
-    "path\nproof",
-];
-/// The columns of mode and rtt, which are words.
-const WORDS: [usize; 2] = [5, 9];
-/// Columns that name the row and its rate.
-const NAMING: usize = WORDS[1];
+const MODE_HELP: &str = "\
+bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or nothing came";
+const BURSTS_HELP: &str = "\
+calls per second that each client was to make; n per t: bursts of n, t from the begin of one to the begin of the next, achieved \
+at their mean rate";
+const QPS_HELP: &str = "calls that succeeded, per second, of all clients";
+const TIME_HELP: &str = "\
+whole round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made";
+const ONE_WAY_HELP: &str = "\
+round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made; one_way = \
+from then until the server had the request";
+const TIMED_OUT_HELP: &str = "calls not answered in time; below, the interval of their share in per cent";
+const FAILED_HELP: &str = "calls ended by an error or a damaged answer; below, the interval of their share in per cent";
+const COST_HELP: &str =
+    "user and system, of one core; the first line has the process of the clients, the second that of the server";
+const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 
-/// What the columns mean.
-pub const LEGEND: &str = "\
-rtt: whole round trips of calls that succeeded, not halved; response = from when a call was to be made, service = from
-when it was made; in mode bench each is made when the one before has ended, and there is no response time. one_way, where
-it was asked for: from when a call was made until the request had come to the server, two readings of one clock. offered,
-achieved: calls per second of each client, to be made and made; !: the rate was missed. QPS: calls that succeeded, per
-second, of all clients. timed out: not answered in time; failed: ended by an error, or damaged. CPU: user and system, in
-per cent of one core; switches: context switches; faults: page faults per call; memory: the most that was resident, our
-buffers of samples included, MB = 1000000 bytes. These four are of the clients' process in the first line, and of the server's in the second.
-below figures: intervals at 95 %, over rounds, or of quantiles within this one run; n too small = fewer than 6 rounds, or
-calls too few; of timed out and failed in per cent of the calls, from the least to the most of a round, of one round or
-without any by Clopper and Pearson as if calls failed one by one.
-";
-
-/// The lines of one trial.
-pub type Row<'a> = lines::Row<'a, RpcTrial>;
-
-/// Every trial, by payload.
-pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    lines::rows(
-        subs,
-        |cell| &cell.rpc,
-        |plan| {
-            plan.rpc
-                .as_ref()
-                .map(|calls| &calls.offers)
-                .filter(|offers| offers.recorded.is_none())
-                .map(|offers| offers.loads().len())
-        },
-    )
+/// Every load, by payload.
+fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<Times<'a>> {
+    Times::rows(subs, metrics, |plan| {
+        plan.rpc.as_ref().is_some_and(|calls| calls.offers.recorded.is_none()) && is_of(plan.pattern)
+    })
 }
 
-/// Whether calls were made and none succeeded.
-fn is_all_lost(counts: &CallCounts) -> bool {
-    counts.made > 0 && counts.succeeded == 0
+/// The table of a pattern; it has no row if nothing of it was measured.
+pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let rows = rows(subs, metrics, |other| other == pattern);
+    let number = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
+    let mut columns = times::naming_columns(&rows);
+    columns.extend([
+        columns::payload().merged(),
+        number("clients", "clients", Digits::Integer, "").merged(),
+        Column::words("mode", "mode", MODE_HELP).merged(),
+    ]);
+    columns.extend(times::rate_columns([
+        if Times::have_bursts(&rows) { BURSTS_HELP } else { "calls per second that each client was to make" },
+        "calls per second that each client made; !: the rate was missed",
+    ]));
+    columns.extend([
+        Column::numbers(Figure::Completed.id(), "QPS", "/s", Digits::Rate, QPS_HELP).merged(),
+        Column::words("time", "time", if rows.iter().any(has_one_way) { ONE_WAY_HELP } else { TIME_HELP }),
+    ]);
+    columns.extend(times::latency_columns(&LATENCIES));
+    columns.extend([
+        number(Figure::TimedOut.id(), "timed out", Digits::Events, TIMED_OUT_HELP),
+        number(Figure::Failed.id(), "failed", Digits::Events, FAILED_HELP),
+    ]);
+    columns.extend(times::cost_columns(COST_HELP));
+    columns.push(columns::path_proof().merged());
+    Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
 }
 
-impl Row<'_> {
-    /// When a client made its next call.
-    pub fn mode(&self) -> Mode {
-        self.sub.planned.rpc.as_ref().map_or(Mode::Bench, |calls| calls.mode)
-    }
-
-    /// What came of the calls of all rounds.
-    pub fn counts(&self) -> CallCounts {
-        self.trials().fold(CallCounts::default(), |sum, trial| sum + trial.counts)
-    }
-
-    /// What became of calls in each round, and how many were made.
-    pub fn of_calls(&self, what: fn(&CallCounts) -> u64) -> Vec<Losses> {
-        self.trials().map(|trial| (what(&trial.counts), trial.counts.made)).collect()
-    }
-
-    fn of_pace(&self, figure: fn(&Pace) -> f64) -> Option<String> {
-        self.trials()
-            .all(|trial| trial.pace.is_some())
-            .then(|| self.rate(|trial| trial.pace.as_ref().map_or(0.0, figure)))
-    }
-
-    /// How its calls were offered.
-    pub fn load(&self) -> OfferedLoad {
-        self.trials.first().map_or(OfferedLoad::Closed, |trial| trial.load())
-    }
-
-    fn lines(&self) -> Vec<[String; HEADER.len()]> {
-        let planned = self.sub.planned;
-        let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let is_bad =
-            |trial: &RpcTrial| trial.cut_short.is_some() || trial.counts.failed > 0 || is_all_lost(&trial.counts);
-        let cut_short = if self.damaged_beside > 0 { "*" } else { self.mark(is_bad, "*") };
-        let missed = self.mark(|trial| trial.pace.is_some_and(|pace| pace.rate_missed), "!");
-        let dash = || "-".to_owned();
-        let naming: [String; NAMING] = [
-            format!("{}{same_process}", planned.transport),
-            planned.wait.to_string(),
-            planned.touch.to_string(),
-            display_size(self.payload_bytes),
-            planned.links().to_string(),
-            format!("{cut_short}{}", if self.load().burst().is_some() { "bursts" } else { self.mode().as_str() }),
-            offered(&self.load()),
-            self.of_pace(|pace| pace.achieved_hz).map_or_else(dash, |achieved| format!("{missed}{achieved}")),
-            self.rate(|trial| trial.qps),
-        ];
-        let named = |line: [String; HEADER.len()]| {
-            let mut line = line;
-            line[..NAMING].clone_from_slice(&naming);
-            line[HEADER.len() - 7] = number(&self.of_calls(|counts| counts.timed_out));
-            line[HEADER.len() - 6] = number(&self.of_calls(|counts| counts.failed));
-            line[HEADER.len() - 1] = proof(self.sub).to_owned();
-            line
-        };
-        let service =
-            |used| self.line("service", |trial| trial.service_rtt_ns, |trial| trial.service_rtt_within_run_ns, used);
-        let one_way = |used| {
-            let time = if self.has_one_way() { "one_way" } else { "" };
-            self.line(time, |trial| trial.one_way_ns, |trial| trial.one_way_within_run_ns, used)
-        };
-        match self.mode() {
-            // There is one kind of round trips: the second line is of the server, and of the requests' way to it.
-            Mode::Bench => vec![named(service(|trial| Some(trial.client))), one_way(|trial| trial.server)],
-            Mode::FixedFreq => {
-                let response = self.line(
-                    "response",
-                    |trial| trial.response_rtt_ns,
-                    |trial| trial.response_rtt_within_run_ns,
-                    |trial| Some(trial.client),
-                );
-                let mut lines = vec![named(response), service(|trial| trial.server)];
-                if self.has_one_way() {
-                    lines.push(one_way(|_| None));
-                }
-                lines
-            }
+/// A line for each time, the first of them with what there is of the calls, the first two with the cost of both sides.
+fn lines(times: &Times<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
+    let is_closed = times.load() == OfferedLoad::Closed;
+    let has_one_way = has_one_way(times);
+    let shown = [
+        ("response", Some(Figure::ResponseRtt), !is_closed),
+        ("service", Some(Figure::ServiceRtt), true),
+        ("one_way", Some(Figure::OneWay), has_one_way),
+        // The second line is of the server, whose cost it has.
+        ("", None, is_closed && !has_one_way),
+    ];
+    let naming = naming(times);
+    let line = |(place, (time, figure, _)): (usize, (&str, Option<Figure>, bool))| {
+        let mut cells = naming.clone();
+        cells.push(if time.is_empty() { NOTHING } else { Cell::text(time) });
+        match figure {
+            Some(figure) => cells.extend(times.latencies(&Stream::all(), figure, &LATENCIES)),
+            None => cells.extend([NOTHING; LATENCIES.len()]),
         }
-    }
-
-    fn has_one_way(&self) -> bool {
-        self.trials().any(|trial| trial.one_way_ns.is_some())
-    }
-
-    fn line(
-        &self,
-        time: &str,
-        latency: fn(&RpcTrial) -> Option<Latency>,
-        within: fn(&RpcTrial) -> Option<LatencyBounds>,
-        used: fn(&RpcTrial) -> Option<Used>,
-    ) -> [String; HEADER.len()] {
-        let latencies: Vec<Latency> = self.trials().filter_map(latency).collect();
-        let used: Vec<(Used, u64)> =
-            self.trials().filter_map(|trial| Some((used(trial)?, trial.counts.made))).collect();
-        let mut line = [const { String::new() }; HEADER.len()];
-        line[NAMING] = time.to_owned();
-        if !time.is_empty() {
-            let within = self.trials().next().and_then(within);
-            line[NAMING + 1..NAMING + 7].clone_from_slice(&latency_columns(&latencies, self.sub.rounds, within));
-        }
-        line[HEADER.len() - 5..HEADER.len() - 1].clone_from_slice(&used_columns(&used, self.sub.rounds));
-        line
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let (name, size) = (&self.sub.planned.name, display_size(self.payload_bytes));
-        let late = too_late(&self.load());
-        let load = Some(self.load()).filter(|load| *load != OfferedLoad::Closed);
-        let place = format!("{name} at {size}{}", load.map_or_else(String::new, |load| format!(", {}", offer(&load))));
-        let mut lines: Vec<String> = self.shortfalls.iter().map(|why| format!("* {name} at {size}: {why}")).collect();
-        for trial in self.trials() {
-            if let Some(why) = &trial.cut_short {
-                lines.push(format!("* {place}: {why}"));
-            }
-            if is_all_lost(&trial.counts) {
-                lines.push(format!("* {place}: {ALL_LOST}"));
-            }
-            if let Some(pace) = trial.pace.filter(|pace| pace.rate_missed) {
-                let (behind, made, slowest) = (pace.behind, trial.counts.made, count(pace.slowest_hz));
-                lines.push(format!(
-                    "! {place}: RATE MISSED: the slowest client made {slowest} calls /s, {behind} of {made} calls were made \
-                     more than {late} late"
-                ));
-            }
-        }
-        let missing: u64 = self.trials().map(|trial| trial.one_way_missing).sum();
-        if missing > 0 {
-            let succeeded = self.counts().succeeded;
-            lines.push(format!("{place}: {missing} of {succeeded} calls that succeeded have no latency one way"));
-        }
-        let CallCounts { timed_out, failed, late, duplicated, .. } = self.counts();
-        let kinds = [
-            (timed_out, "timed out"),
-            (failed, "failed"),
-            (late, "answered after the time-out or failure"),
-            (duplicated, "answered again"),
-        ];
-        let happened: Vec<String> =
-            kinds.iter().filter(|kind| kind.0 > 0).map(|(number, kind)| format!("{number} {kind}")).collect();
-        if !happened.is_empty() {
-            lines.push(format!("{place}: calls {}", happened.join(", ")));
-        }
-        lines
-    }
+        cells.extend(
+            [Figure::TimedOut, Figure::Failed].map(|figure| if place == 0 { ended(times, figure) } else { NOTHING }),
+        );
+        cells.extend(match place {
+            0 => times.cost(Process::Leader),
+            1 => times.cost(Process::Follower),
+            _ => [NOTHING; 4],
+        });
+        cells.push(times.proof());
+        (Some(times.row), cells)
+    };
+    shown.into_iter().filter(|(_, _, is_shown)| *is_shown).enumerate().map(line).collect()
 }
 
-/// The table itself.
-pub fn table(rows: &[Row<'_>]) -> String {
-    let lines = |row: &Row<'_>| Lines { payload_bytes: row.payload_bytes, damaged: 0, lines: row.lines() };
-    lines::draw(HEADER, &WORDS, &rows.iter().map(lines).collect::<Vec<_>>())
+fn has_one_way(times: &Times<'_>) -> bool {
+    times.get(&Stream::all(), Figure::OneWay, Statistic::N).is_some()
 }
 
-/// Lines for what keeps these figures from being good.
-pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
-    rows.iter().flat_map(Row::notes).collect()
+/// Calls that ended so, of those made.
+fn ended(times: &Times<'_>, how: Figure) -> Cell {
+    Cell::events(&losses(times.metrics, times.row, &Stream::all(), &[how]), true)
+}
+
+/// The columns up to QPS.
+fn naming(times: &Times<'_>) -> Vec<Cell> {
+    let (load, planned) = (times.load(), times.sub.planned);
+    let is_bad = times.trials().any(|(_, trial)| trial.cut_short.is_some())
+        || times.total(Figure::Failed) > 0.0
+        || is_all_lost(times.metrics, times.row)
+        || times.damaged_beside() > 0;
+    let mode = match load {
+        OfferedLoad::Closed => Mode::Bench.to_string(),
+        OfferedLoad::Rate { .. } => Mode::FixedFreq.to_string(),
+        OfferedLoad::Burst(_) => "bursts".to_owned(),
+        load => load.to_string(),
+    };
+    let missed = times.mark(|trial| trial.rate_missed, "!");
+    let mut cells = times.naming();
+    cells.extend([
+        Cell::number(times.row.payload_bytes as f64),
+        Cell::number(planned.links().into()),
+        if is_bad { Cell::Marked("*", mode) } else { Cell::Text(mode) },
+        times.offered(),
+        times.of(times.value(Figure::AchievedRate)).marked(missed),
+        times.of(times.value(Figure::Completed)),
+    ]);
+    cells
+}
+
+/// What keeps these figures from being good.
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let of_payload = |rows: &[Times<'_>]| {
+        let first = rows[0];
+        let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
+        let loads = planned.rpc.as_ref().map_or(0, |calls| calls.offers.loads().len());
+        let short = Times::shortfalls(rows, loads).into_iter();
+        let mut notes: Vec<Note> =
+            short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
+        notes.extend(rows.iter().flat_map(of_load));
+        notes
+    };
+    rows(subs, metrics, |_| true).chunk_by(Times::is_same_payload).flat_map(of_payload).collect()
+}
+
+fn of_load(times: &Times<'_>) -> Vec<Note> {
+    let (name, size) = (&times.sub.planned.name, display_size(times.row.payload_bytes));
+    let place = match times.load() {
+        OfferedLoad::Closed => format!("{name} at {size}"),
+        load => format!("{name} at {size}, {}", offered(load)),
+    };
+    let mut notes = Vec::new();
+    for (round, trial) in times.trials() {
+        notes.extend(trial.cut_short.iter().map(|why| times.warning(format!("* {place}: {why}"))));
+        let [made, succeeded] = [Figure::Sent, Figure::Received].map(|figure| times.at(*round, figure));
+        if made > 0.0 && succeeded == 0.0 {
+            notes.push(times.warning(format!("* {place}: {ALL_LOST}")));
+        }
+        if trial.rate_missed {
+            let late = times.too_late();
+            let (behind, slowest) = (times.at(*round, Figure::Behind), count(times.at(*round, Figure::SlowestRate)));
+            notes.push(times.warning(format!(
+                "! {place}: RATE MISSED: the slowest client made {slowest} calls /s, {behind} of {made} calls were made \
+                 more than {late} late"
+            )));
+        }
+    }
+    let (missing, succeeded) = (times.total(Figure::OneWayMissing), times.total(Figure::Received));
+    if missing > 0.0 {
+        let text = format!("{place}: {missing} of {succeeded} calls that succeeded have no latency one way");
+        notes.push(times.info(text));
+    }
+    let happened: Vec<String> = [
+        (Figure::TimedOut, "timed out"),
+        (Figure::Failed, "failed"),
+        (Figure::Late, "answered after the time-out or failure"),
+        (Figure::Duplicated, "answered again"),
+    ]
+    .map(|(figure, what)| (times.total(figure), what))
+    .iter()
+    .filter(|(number, _)| *number > 0.0)
+    .map(|(number, what)| format!("{number} {what}"))
+    .collect();
+    if !happened.is_empty() {
+        notes.push(times.info(format!("{place}: calls {}", happened.join(", "))));
+    }
+    notes
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::document::Block;
     use crate::fixture::{self, all};
-    use tripmeter_model::Pattern;
+    use crate::render::{csv, json};
+    use serde_json::json;
+    use tripmeter_model::channel::{Latency, LatencyBounds, Used};
     use tripmeter_model::manifest::Manifest;
-    use tripmeter_model::pace::Offers;
-    use tripmeter_model::rpc::Calls;
+    use tripmeter_model::pace::{Burst, Offers};
+    use tripmeter_model::rpc::{CallCounts, Calls, Pace, RpcTrial};
 
     fn latency(us: f64) -> Latency {
         let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);
@@ -310,29 +275,10 @@ pub mod tests {
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
-        assert!(text.contains(LEGEND) && !text.contains("rtt_half"), "{text}");
-    }
-
-    #[test]
-    fn bursts_are_named_where_rates_are() {
-        use tripmeter_model::pace::Burst;
-        let mut manifest = fixture::manifest();
-        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
-        let pace = manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap();
-        (pace.burst, pace.offered_hz) = (Some(Burst { size: 4, gap_ns: 4_000_000 }), 1000.0);
-        (pace.achieved_hz, pace.slowest_hz, pace.rate_missed, pace.behind) = (800.0, 700.0, true, 12);
-        let text = all(&manifest);
-        let lines = squeezed(&text);
-        for line in [
-            "uds/stream poll none 1k 4 bursts 4 per 4 ms !800 9877 response",
-            "! fixed at 1k, 4 per 4 ms: RATE MISSED: the slowest client made 700 calls /s, 12 of 1000 calls were made more \
-             than a gap between bursts late",
-        ] {
-            assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
+        for help in [MODE_HELP, QPS_HELP, TIME_HELP, TIMED_OUT_HELP, FAILED_HELP, COST_HELP] {
+            assert!(text.contains(help), "{help}\n{text}");
         }
-        assert!(text.contains(crate::throughput::BURSTS_LEGEND), "{text}");
-        manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap().burst = None;
-        assert!(!all(&manifest).contains(crate::throughput::BURSTS_LEGEND));
+        assert!(!text.contains("rtt_half"), "{text}");
     }
 
     #[test]
@@ -348,9 +294,30 @@ pub mod tests {
         let lines = squeezed(&text);
         let one_way = "one_way 4.400 4.000 6.000 8.000 12.000 40.000";
         assert!(lines.contains(&format!("{one_way} 1.2 4002 0.025 9.0")), "{text}");
-        assert!(lines.contains(&format!("{one_way} - - - -")), "{text}");
+        assert!(lines.contains(&one_way.to_owned()) && text.contains(ONE_WAY_HELP), "{text}");
         let missing = "fixed at 1k, 1000 /s: 3 of 1000 calls that succeeded have no latency one way";
         assert!(lines.contains(&missing.to_owned()), "{text}");
+    }
+
+    #[test]
+    fn machines_get_every_time_with_its_name_and_figures_in_their_units() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        let document = crate::all(&manifest);
+        let Some(Block::Table(table)) = document.blocks.first() else { panic!("{document:?}") };
+        let document = json(&document);
+        let [service, server] = [0, 1].map(|row| &document["blocks"][0]["table"]["rows"][row]);
+        let figures = ["payload_bytes", "completed_rate_hz", "p50_ns", "cpu_share", "peak_memory_bytes"];
+        let values = json!([1024.0, 9876.5432, 10e3, 0.031, 12_345_678.0]);
+        assert_eq!(json!(figures.map(|id| &service[id])), values);
+        assert_eq!((&service["failed"]["events"], &service["failed"]["of"]), (&json!(0), &json!(1000)));
+        assert_eq!((&server["mode"], &server["cpu_share"]), (&json!("bench"), &json!(0.012)));
+        assert_eq!(server["p50_ns"], json!({ "missing": "not of this row" }));
+        let csv = csv(table);
+        assert!(
+            csv.lines().nth(1).unwrap().starts_with("uds/stream,poll,none,1024,1,bench,,,9876.5432,service,"),
+            "{csv}"
+        );
     }
 
     #[test]
@@ -413,5 +380,26 @@ pub mod tests {
             lines.iter().any(|line| line.contains(" 4 *fixed-freq 1000 !800 ") && line.contains(" 7 3 ")),
             "{text}"
         );
+    }
+
+    #[test]
+    fn bursts_are_named_where_rates_are() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        let pace = manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap();
+        (pace.burst, pace.offered_hz) = (Some(Burst { size: 4, gap_ns: 4_000_000 }), 1000.0);
+        (pace.achieved_hz, pace.slowest_hz, pace.rate_missed, pace.behind) = (800.0, 700.0, true, 12);
+        let text = all(&manifest);
+        let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "uds/stream poll none 1k 4 bursts 4 per 4 ms !800 9877 response",
+            "! fixed at 1k, 4 per 4 ms: RATE MISSED: the slowest client made 700 calls /s, 12 of 1000 calls were made more \
+             than a gap between bursts late",
+            BURSTS_HELP,
+        ] {
+            assert!(one_line.contains(part), "{part}\n{text}");
+        }
+        manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap().burst = None;
+        assert!(!all(&manifest).contains("bursts of n"));
     }
 }

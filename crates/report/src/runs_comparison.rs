@@ -1,17 +1,18 @@
 //! Two experiments with several rounds, run against run.
 
 use crate::comparison::one_sided;
+use crate::document::{Block, Document, Note, Severity};
 use crate::verdicts;
 use tripmeter_stats::change::Verdict;
 use tripmeter_stats::runs::{Comparison, Figure, Question};
 
 /// What figures are the duration of, where it is not only half a round trip.
-const TIMED: &str = "the figure: of NAME rtt_half (half of a round trip) or call (of a logger), of\n\
+const TIMED: &str = "the figure: of NAME rtt_half (half of a round trip) or call (of a logger), of \
     NAME@... what the name says: response or service times, one way or whole round trips (rtt)";
 /// What the figures of patterns `channel`, `rpc` and `log` are.
 const TIMED_FIGURES: &str = "\
-    delivered: 100 % less the loss; rate: messages per second on each topic, or calls per second of each client;\n\
-    QPS: calls that succeeded per second. Less of these\n\
+    delivered: 100 % less the loss; rate: messages per second on each topic, or calls per second of each client; \
+    QPS: calls that succeeded per second. Less of these \
     three is worse, and `seen from` is the smallest decrease of them.\n";
 
 /// What stands beside half round trips where messages were lost.
@@ -52,24 +53,27 @@ impl RunsComparison {
 }
 
 /// A table for each sub-experiment, the verdicts, and what one side lacks.
-pub fn runs_comparison(made: &RunsComparison, strict: bool) -> String {
-    let mut text = String::new();
-    for group in made.comparisons.chunk_by(|one, other| one.name == other.name) {
-        text += &format!("{}\n{}\n", group[0].name, verdicts::table(group, &made.question, SIDES));
+pub fn runs_comparison(made: &RunsComparison, strict: bool) -> Document {
+    let groups = made.comparisons.chunk_by(|one, other| one.name == other.name);
+    let mut blocks: Vec<Block> =
+        groups.map(|group| Block::Table(verdicts::table(&group[0].name, group, &made.question, SIDES))).collect();
+    blocks.push(Block::Text(verdicts::summary(&made.comparisons, &made.question, made.effect)));
+    let failures = made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts"));
+    let notes: Vec<Note> = failures
+        .map(|text| Note::new(Severity::Error, "failed or not run", None, text))
+        .chain(one_sided(&made.missing, "missing in the results", true))
+        .chain(one_sided(&made.new, "only in the results", strict))
+        .collect();
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
     }
-    text += &verdicts::summary(&made.comparisons, &made.question, made.effect);
-    text +=
-        &made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts\n")).collect::<String>();
-    text += &one_sided(&made.missing, "missing in the results", true);
-    text += &one_sided(&made.new, "only in the results", strict);
     let has_losses = made.comparisons.iter().any(|one| one.figure == Figure::Delivered);
-    match made.has_timed() {
-        true => text + "\n" + &verdicts::legend(&made.question, SIDES, TIMED) + TIMED_FIGURES,
-        false => {
-            let delivered = if has_losses { DELIVERED } else { "" };
-            text + "\n" + &verdicts::legend(&made.question, SIDES, verdicts::RTT_HALF) + delivered
-        }
-    }
+    let (latency, others) = match made.has_timed() {
+        true => (TIMED, TIMED_FIGURES),
+        false => (verdicts::RTT_HALF, if has_losses { DELIVERED } else { "" }),
+    };
+    blocks.push(Block::Text(verdicts::legend(&made.question, SIDES, latency) + others));
+    Document { blocks }
 }
 
 #[cfg(test)]
@@ -102,18 +106,22 @@ mod tests {
             missing: vec!["mq".to_owned()],
             new: Vec::new(),
         };
-        let text = runs_comparison(&made, false);
+        let text = crate::fixture::text(&runs_comparison(&made, false));
         let rows: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!((rows[0].as_str(), rows[8].as_str()), ("uds", "tcp"), "{text}");
-        assert!(
-            rows[3].starts_with("1k median 8+8 1.007 1.007 1.000 0.9") && rows[3].ends_with("equivalent"),
-            "{text}"
-        );
-        assert!(
-            rows[11].starts_with("1k median 8+8 1.007 2.014 2.000 1.9") && rows[11].ends_with("REGRESSED"),
-            "{text}"
-        );
+        let titles: Vec<&String> = rows.iter().filter(|row| ["uds", "tcp"].contains(&row.as_str())).collect();
+        assert_eq!(titles, ["uds", "tcp"], "{text}");
+        let medians: Vec<&String> = rows.iter().filter(|row| row.starts_with("1k median")).collect();
+        let begins = ["1k median 8+8 1.007 1.007 1.000 0.9", "1k median 8+8 1.007 2.014 2.000 1.9"];
+        let ends = ["equivalent", "REGRESSED"];
+        let is_as = |index: usize| medians[index].starts_with(begins[index]) && medians[index].ends_with(ends[index]);
+        assert!(is_as(0) && is_as(1), "{text}");
+        let machines = crate::render::json(&runs_comparison(&made, false));
+        let row = &machines["blocks"][1]["table"]["rows"][0];
+        let is_interval = |value: &serde_json::Value| value["low"].as_f64() < value["high"].as_f64();
+        assert_eq!((&row["payload_bytes"], &row["verdict"]), (&1024.0.into(), &"REGRESSED".into()));
+        assert!((row["result_ns"]["value"].as_f64().unwrap() - 2014.0).abs() < 1e-6, "{row}");
+        assert!(is_interval(&row["result_ns"]) && is_interval(&row["interval"]), "{row}");
         assert!(text.contains("FAILED: uds, round 3 of the results: it hangs; it is not in the verdicts\n"), "{text}");
         assert!(text.contains("FAILED: 1 sub-experiment missing in the results: mq\n"), "{text}");
         assert!(!made.passed(false));

@@ -2,8 +2,8 @@
 //! is what most people want to know; everything else is in the table of everything.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::merged::Merged;
-use crate::{FLOOR, audit, channel, log, notes, recording, rpc, series, throughput};
+use crate::merged::{Merged, MergedCell};
+use crate::{FLOOR, notes, run_notes, trips};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -333,46 +333,25 @@ impl<'a> Page<'a> {
 
     /// Everything that is to be said, the gravest first; notes of one kind follow each other.
     fn notes(&self) -> Vec<Note> {
-        let (manifest, subs) = (self.manifest, self.subs);
-        let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
-        let kinds: [(Severity, &'static str, Vec<String>); 10] = [
-            (Severity::Error, "failed or not run", notes::outcomes(subs.iter())),
-            (Severity::Error, "nothing came", cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell)).collect()),
-            (Severity::Warning, "lost or out of order", self.mishaps()),
-            (
-                Severity::Warning,
-                "fewer samples than planned",
-                cells()
-                    .filter_map(|(sub, cell)| {
-                        let why = cell.shortfalls().join("; ");
-                        let (name, size) = (&sub.planned.name, display_size(cell.payload_bytes));
-                        (!why.is_empty()).then(|| format!("{name} at {size}: {why}"))
-                    })
-                    .collect(),
-            ),
-            (Severity::Warning, "trials", self.of_trials()),
-            (Severity::Info, "timed one way", throughput::timed(&throughput::rows(subs))),
-            (Severity::Info, "core-to-core latency changed", subs.iter().flat_map(notes::handovers).collect()),
-            (Severity::Info, "samples in their order", subs.iter().flat_map(series::notes).collect()),
-            (
-                Severity::Info,
-                "shared CPUs",
-                subs.iter()
-                    .filter(|sub| sub.planned.is_fan_out())
-                    .filter_map(|sub| {
-                        Some(format!("{}: {}", sub.planned.name, manifest.plan.shared_processors(sub.planned)?))
-                    })
-                    .collect(),
-            ),
-            (Severity::Info, "machine", audit::note(manifest).into_iter().collect()),
-        ];
-        let note = |severity, kind| move |text| Note { severity, kind, anchor: None, text };
-        let mut all: Vec<Note> =
-            kinds.into_iter().flat_map(|(severity, kind, lines)| lines.into_iter().map(note(severity, kind))).collect();
-        let (missing, left_out): (Vec<String>, Vec<String>) =
-            manifest.plan.left_out.iter().cloned().partition(|line| manifest.plan.missing.contains(line));
-        all.extend(missing.into_iter().map(|line| format!("MISSING: {line}")).map(note(Severity::Warning, "missing")));
-        all.extend(left_out.into_iter().map(|line| format!("left out: {line}")).map(note(Severity::Info, "left out")));
+        let cells = || self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
+        let short = |sub: &Merged<'_>, cell: &MergedCell<'_>| {
+            let why = cell.shortfalls().join("; ");
+            (!why.is_empty()).then(|| format!("{} at {}: {why}", sub.planned.name, display_size(cell.payload_bytes)))
+        };
+        let all_lost = cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell));
+        let too_few = cells().filter_map(|(sub, cell)| short(sub, &cell));
+        let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
+        let mut all = run_notes::outcomes(self.subs);
+        all.extend(all_lost.map(note(Severity::Error, "nothing came")));
+        all.extend(self.mishaps().into_iter().map(note(Severity::Warning, "lost or out of order")));
+        all.extend(too_few.map(note(Severity::Warning, trips::TOO_FEW)));
+        for note in run_notes::of_run(self.manifest, self.subs, self.metrics) {
+            // Losses are among the mishaps.
+            let is_grave = note.kind != run_notes::TRIALS || note.severity < Severity::Info;
+            if is_grave && note.kind != run_notes::HISTOGRAMS && all.iter().all(|known| known.text != note.text) {
+                all.push(note);
+            }
+        }
         all.sort_by_key(|note| note.severity);
         all
     }
@@ -383,32 +362,17 @@ impl<'a> Page<'a> {
         let odd = cells.filter(|(_, cell)| !notes::mishaps(&cell.counts()).is_empty());
         odd.map(|(sub, cell)| notes::mishap_line(sub, &cell)).collect()
     }
-
-    /// What keeps trials from being good; losses are among the mishaps.
-    fn of_trials(&self) -> Vec<String> {
-        let (loads, flows) = (throughput::rows(self.subs), channel::rows(self.subs));
-        let (calls, logs) = (rpc::rows(self.subs), log::rows(self.subs));
-        let plays = recording::notes(&recording::plays(self.subs), self.manifest);
-        let all = [throughput::notes(&loads), channel::notes(&flows), rpc::notes(&calls), log::notes(&logs), plays];
-        let mut lines: Vec<String> = Vec::new();
-        for line in all.concat() {
-            if line.starts_with(['*', '!']) && !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
-        lines
-    }
 }
 
 fn counted(count: u32, noun: &str) -> String {
-    crate::grid::counted(count as usize, noun)
+    crate::number::counted(count as usize, noun)
 }
 
 fn load_text(load: OfferedLoad) -> String {
     match load {
         OfferedLoad::Rate { hz } => format!("{hz} /s"),
         OfferedLoad::Search { loss_bound } => format!("search, {} % loss", loss_bound * 100.0),
-        load => throughput::offer(&load),
+        load => crate::throughput::offered(load),
     }
 }
 
@@ -520,7 +484,7 @@ uds at 64k: 2 lost
         let mut manifest = fixture::manifest();
         add(&mut manifest, "plain", "uds/stream", &[1024]);
         result(&mut manifest, "plain", 1, &[(1024, 1000.0)]);
-        rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        crate::rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
         let trial = &mut manifest.sub_experiments[1].cells[0].rpc[0];
         trial.one_way_ns = trial.service_rtt_ns;

@@ -1,15 +1,16 @@
 //! What the audit of samples found, said beside the row and the figure that it concerns; thresholds are those of
 //! [`tripmeter_stats::series`].
 
-use crate::merged::{Merged, MergedCell};
+use crate::document::{Note, Severity};
+use crate::merged::Merged;
 use crate::number::micros;
-use crate::throughput::offer;
+use crate::throughput::offered;
 use std::collections::BTreeSet;
-use tripmeter_model::channel::{ChannelTrial, Latency, TopicTrial};
-use tripmeter_model::manifest::Cell;
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
-use tripmeter_model::rpc::{ClientSeries, RpcTrial};
 use tripmeter_model::series::Series;
 use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
 use tripmeter_stats::series::{drifts, has_modes, is_correlated, warm_up_changes};
@@ -17,51 +18,93 @@ use tripmeter_stats::series::{drifts, has_modes, is_correlated, warm_up_changes}
 /// Figures that dropping a warm-up may change.
 const FIGURES: [&str; 3] = ["mean", "median", "p99"];
 
-/// A line for each payload of which there is something to say.
-pub fn notes(sub: &Merged<'_>) -> Vec<String> {
-    sub.payloads().iter().flat_map(|cell| of_payload(sub, cell)).collect()
+/// Figures of which rounds are looked at, as notes name them.
+const OF_ROUNDS: [(Figure, &str); 6] = [
+    (Figure::RttHalf, "rtt_half"),
+    (Figure::OneWay, "one_way"),
+    (Figure::Response, "response time"),
+    (Figure::Service, "service time"),
+    (Figure::ResponseRtt, "response time of calls"),
+    (Figure::ServiceRtt, "service time of calls"),
+];
+
+/// A note for each payload, load, topic and figure of which there is something to say.
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    (0..).zip(subs).flat_map(|(index, sub)| notes_of(index, sub, metrics)).collect()
 }
+
+/// The same of one sub-experiment, by its index in the plan.
+pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note> {
+    let own: Vec<Row> = metrics.all_rows().filter(|row| row.sub == index).collect();
+    let mut notes = Vec::new();
+    for payload_bytes in &sub.planned.payloads {
+        let rows: Vec<Row> = own.iter().copied().filter(|row| row.payload_bytes == *payload_bytes).collect();
+        for row in &rows {
+            let mut lines = of_row(sub, metrics, *row);
+            // Of several loads nothing is said over rounds.
+            if rows.len() == 1 {
+                lines.extend(of_rounds(sub, metrics, *row));
+            }
+            notes.extend(lines.into_iter().map(|text| Note::new(Severity::Info, KIND, Some(*row), text)));
+        }
+    }
+    notes
+}
+
+/// What these notes have in common.
+pub const KIND: &str = "samples in their order";
 
 /// One series of a figure.
 struct Audited<'a> {
-    round: usize,
+    round: u32,
     /// Whose calls they are of; 0 where there are no clients.
     client: u32,
     series: &'a Series,
 }
 
-/// Of what is audited, one kind of time.
-type Of<T> = fn(&T) -> Option<&Series>;
+fn place(sub: &Merged<'_>, row: Row) -> String {
+    format!("{} at {}", sub.planned.name, display_size(row.payload_bytes))
+}
 
-fn of_payload(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Vec<String> {
-    let place = format!("{} at {}", sub.planned.name, display_size(cell.payload_bytes));
-    let rounds = cell.cells.iter().enumerate();
-    let whole = rounds.filter_map(|(round, cell)| Some(Audited { round, client: 0, series: cell.series.as_ref()? }));
-    let lines = line(sub, &place, whole.collect()).into_iter();
-    lines
-        .chain(of_rounds(cell, &place))
-        .chain(of_topics(sub, cell, &place))
-        .chain(of_recorded(sub, cell))
-        .chain(of_clients(sub, cell, &place))
-        .collect()
+/// A line for each topic and figure; clients share one.
+fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
+    let mut found: Vec<((Stream, Figure), Vec<Audited<'_>>)> = Vec::new();
+    for (round, trial) in metrics.trials(row) {
+        for (stream, figure, series) in &trial.series {
+            let audited = Audited { round: *round, client: stream.client.unwrap_or(0), series };
+            let of = (Stream { client: None, ..stream.clone() }, *figure);
+            match found.iter_mut().find(|(known, _)| *known == of) {
+                Some((_, all)) => all.push(audited),
+                None => found.push((of, vec![audited])),
+            }
+        }
+    }
+    let load = metrics.load(row);
+    let of = |((stream, figure), audited)| line(sub, &named(sub, row, load, &stream, figure), audited);
+    found.into_iter().filter_map(of).collect()
+}
+
+/// What a series is of, for people.
+fn named(sub: &Merged<'_>, row: Row, load: OfferedLoad, stream: &Stream, figure: Figure) -> String {
+    let of = match (&stream.topic, load) {
+        (Some(topic), _) => format!("{}, topic '{topic}'", sub.planned.name),
+        (None, OfferedLoad::Rate { .. } | OfferedLoad::Burst(_)) => format!("{}, {}", place(sub, row), offered(load)),
+        _ => place(sub, row),
+    };
+    match figure {
+        Figure::Response | Figure::ResponseRtt => format!("{of}, response time"),
+        Figure::Service | Figure::ServiceRtt => format!("{of}, service time"),
+        _ => of,
+    }
 }
 
 /// What the medians of the rounds show besides their middle.
-fn of_rounds(cell: &MergedCell<'_>, place: &str) -> Vec<String> {
-    type Medians<'a> = (&'static str, Vec<f64>);
-    let calls = |of: fn(&RpcTrial) -> Option<Latency>| medians(cell, |cell| &cell.rpc, of);
-    let topics = |of: fn(&ChannelTrial) -> Option<Latency>| medians(cell, |cell| &cell.channel, of);
-    let all: [Medians<'_>; 6] = [
-        ("rtt_half", cell.rtt_half(|figures| figures.median)),
-        ("one_way", cell.one_way(|figures| figures.median)),
-        ("response time", topics(|trial| trial.response_ns)),
-        ("service time", topics(|trial| trial.service_ns)),
-        ("response time of calls", calls(|trial| trial.response_rtt_ns)),
-        ("service time of calls", calls(|trial| trial.service_rtt_ns)),
-    ];
+fn of_rounds(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
+    let place = place(sub, row);
     let mut lines = Vec::new();
-    for (kind, medians) in all {
-        if let Some(groups) = modes_of_rounds(&medians) {
+    for (figure, kind) in OF_ROUNDS {
+        let Some(medians) = metrics.get(row, &Stream::all(), figure, Statistic::P50) else { continue };
+        if let Some(groups) = modes_of_rounds(medians.values) {
             let (low, high) = (micros(groups.lower_median), micros(groups.upper_median));
             let (lower, upper) = (groups.lower_count, groups.upper_count);
             lines.push(format!(
@@ -69,69 +112,11 @@ fn of_rounds(cell: &MergedCell<'_>, place: &str) -> Vec<String> {
                  {kind} over rounds is of either"
             ));
         }
-        if let Some(change) = drift_of_rounds(&medians) {
+        if let Some(change) = drift_of_rounds(medians.values) {
             let change = change * 100.0;
             lines.push(format!(
                 "{place}: the median of {kind} drifted by {change:+.0} % from the first round to the last"
             ));
-        }
-    }
-    lines
-}
-
-/// Of each round, the median of a payload that has one trial; of several trials nothing is said.
-fn medians<T>(cell: &MergedCell<'_>, trials: fn(&Cell) -> &Vec<T>, of: fn(&T) -> Option<Latency>) -> Vec<f64> {
-    let only = cell.cells.iter().map(|cell| trials(cell)).filter(|trials| trials.len() == 1);
-    only.filter_map(|trials| Some(of(&trials[0])?.median)).collect()
-}
-
-fn of_topics(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<String> {
-    const TIMES: [(&str, Of<ChannelTrial>); 2] =
-        [("response", |trial| trial.response_series.as_ref()), ("service", |trial| trial.service_series.as_ref())];
-    let mut lines = Vec::new();
-    for trial in 0..cell.cells.iter().map(|cell| cell.channel.len()).max().unwrap_or(0) {
-        let Some(load) = cell.cells.iter().find_map(|cell| Some(cell.channel.get(trial)?.load())) else { continue };
-        for (time, of) in TIMES {
-            let trials =
-                cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.channel.get(trial)?)));
-            let found = trials.filter_map(|(round, trial)| Some(Audited { round, client: 0, series: of(trial)? }));
-            lines.extend(line(sub, &format!("{place}, {}, {time} time", offer(&load)), found.collect()));
-        }
-    }
-    lines
-}
-
-/// Each topic of a recording.
-fn of_recorded(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Vec<String> {
-    const TIMES: [(&str, Of<TopicTrial>); 2] =
-        [("response", |topic| topic.response_series.as_ref()), ("service", |topic| topic.service_series.as_ref())];
-    let trials = || cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.channel.first()?)));
-    let mut lines = Vec::new();
-    for index in 0..trials().map(|(_, trial)| trial.topics.len()).max().unwrap_or(0) {
-        let topics = || trials().filter_map(|(round, trial)| Some((round, trial.topics.get(index)?)));
-        let Some((_, TopicTrial { name, .. })) = topics().next() else { continue };
-        for (time, of) in TIMES {
-            let found = topics().filter_map(|(round, topic)| Some(Audited { round, client: 0, series: of(topic)? }));
-            lines.extend(line(sub, &format!("{}, topic '{name}', {time} time", sub.planned.name), found.collect()));
-        }
-    }
-    lines
-}
-
-fn of_clients(sub: &Merged<'_>, cell: &MergedCell<'_>, place: &str) -> Vec<String> {
-    const TIMES: [(&str, Of<ClientSeries>); 2] =
-        [("response", |client| client.response_series.as_ref()), ("service", |client| client.service_series.as_ref())];
-    let mut lines = Vec::new();
-    for trial in 0..cell.cells.iter().map(|cell| cell.rpc.len()).max().unwrap_or(0) {
-        let load = cell.cells.iter().find_map(|cell| Some(cell.rpc.get(trial)?.load()));
-        let load = load.filter(|load| *load != OfferedLoad::Closed);
-        let load = load.map_or(String::new(), |load| format!(", {}", offer(&load)));
-        for (time, of) in TIMES {
-            let trials = cell.cells.iter().enumerate().filter_map(|(round, cell)| Some((round, cell.rpc.get(trial)?)));
-            let clients = trials.flat_map(|(round, trial)| trial.clients.iter().map(move |client| (round, client)));
-            let found = clients
-                .filter_map(|(round, client)| Some(Audited { round, client: client.client, series: of(client)? }));
-            lines.extend(line(sub, &format!("{place}{load}, {time} time"), found.collect()));
         }
     }
     lines
@@ -150,7 +135,7 @@ fn line(sub: &Merged<'_>, place: &str, audited: Vec<Audited<'_>>) -> Option<Stri
             extent.push(format!("client {}, {} of {clients} clients", first.client, those.len()));
         }
         if sub.rounds > 1 {
-            let those: BTreeSet<usize> = said.iter().map(|(one, _)| one.round).collect();
+            let those: BTreeSet<u32> = said.iter().map(|(one, _)| one.round).collect();
             extent.push(format!("in {} of {} rounds", those.len(), sub.rounds));
         }
         Some(if extent.is_empty() { text.clone() } else { format!("{text} ({})", extent.join(", ")) })

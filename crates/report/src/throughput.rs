@@ -1,311 +1,204 @@
 //! The table of pattern `throughput`: what was offered, and what arrived of it.
 
-use crate::interval::{self, TOO_SMALL};
-use crate::lines::latency_columns;
-use crate::merged::{Merged, MergedCell};
-use crate::notes::{self, proof};
-use crate::trips::DAMAGED_HEADER;
-use comfy_table::{CellAlignment, LineStyle, Table, presets};
+use crate::columns;
+use crate::document::{Cell, Column, Digits, Note, Severity, Table};
+use crate::merged::Merged;
+use crate::notes;
+use crate::number::{count, percent};
+use crate::times::Times;
+use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
-use tripmeter_model::channel::Latency;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::metric::{At, Stream};
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::payload::display_size;
-use tripmeter_model::throughput::{Arrival, Trial};
-use tripmeter_stats::losses::{Losses, interval as interval_of, sum};
+use tripmeter_model::trial::Trial;
 
-const HEADER: [&str; 12] = [
-    "transport",
-    "wait",
-    "touch",
-    "payload\n[bytes]",
-    "offered",
-    "follower",
-    "received\n[msg/s]",
-    "received\n[MB/s]",
-    "loss\n[%]",
-    "published\n[msg/s]",
-    "refused\n[n]",
-    "path\nproof",
-];
-
-/// Where columns are inserted: behind the loss.
-const ONE_WAY_PLACE: usize = 9;
-/// The columns where messages were timed one way.
-const ONE_WAY_HEADER: [&str; 3] = ["one_way\np50 [µs]", "one_way\np99 [µs]", "one_way\nmax [µs]"];
-
-/// What the columns mean.
-pub const LEGEND: &str = "\
-received: intact messages that arrived, counted by their numbers, per second from the first sending until the last
-arrival: the throughput. MB = 1000000 bytes of payload. loss: messages lost or damaged, of those sent.
-published: messages sent per second, which is no throughput. refused: how often the transport was full (back-pressure).
-offered: max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss than that;
-n per t = bursts of n messages, t from the begin of one to the begin of the next. one_way, where it was asked for: from before
-a message was sent to its arrival, two readings of one clock, of messages that arrived.
-below figures: intervals at 95 %; of rates over rounds (n too small = fewer than 6; one round has none); of the loss from
-the least to the most of a round, of one round or without a loss by Clopper and Pearson as if messages were lost one by one.
-";
-
-/// What bursts mean where streams have them.
-pub const BURSTS_LEGEND: &str = "\
-n per t: bursts of n on each topic, or of each publisher or client, t from the begin of one to the begin of the next; all
-messages of a burst are due when it begins. achieved: their mean rate.
-";
-
-/// One line: a trial, at one follower.
-pub struct Row<'a> {
-    sub: &'a Merged<'a>,
-    payload_bytes: u64,
-    follower: usize,
-    /// The same trial of each round.
-    trials: Vec<&'a Trial>,
-    /// At the first trial: messages that came damaged beside all trials, in a warm-up for instance.
-    damaged_beside: u64,
-}
-
-/// True if a sub-experiment is of this table.
-pub fn is_of(sub: &Merged<'_>) -> bool {
-    sub.planned.pattern == Pattern::Throughput
+/// One line: a load, at one follower.
+struct Line<'a> {
+    times: Times<'a>,
+    stream: &'a Stream,
+    is_first_stream: bool,
 }
 
 /// Every line, by payload.
-pub fn rows<'a>(subs: &'a [Merged<'a>]) -> Vec<Row<'a>> {
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    for sub in subs.iter().filter(|sub| is_of(sub)) {
-        for MergedCell { payload_bytes, cells } in sub.payloads() {
-            let most = cells.iter().map(|cell| cell.trials.len()).max().unwrap_or(0);
-            let mut damaged_beside = cells.iter().map(|cell| cell.damaged_beside()).sum();
-            for index in 0..most {
-                let trials: Vec<&Trial> = cells.iter().filter_map(|cell| cell.trials.get(index)).collect();
-                let followers = trials.iter().map(|trial| trial.followers.len()).max().unwrap_or(0);
-                rows.extend((0..followers).map(|follower| Row {
-                    sub,
-                    payload_bytes,
-                    follower,
-                    trials: trials.clone(),
-                    damaged_beside: std::mem::take(&mut damaged_beside),
-                }));
-            }
-        }
-    }
-    rows.sort_by_key(|row| row.payload_bytes);
-    rows
+fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Line<'a>> {
+    let rows = Times::rows(subs, metrics, |plan| plan.pattern == Pattern::Throughput).into_iter();
+    let of_row = |times: Times<'a>| {
+        let streams = metrics.streams(times.row, Figure::ReceivedRate).into_iter().enumerate();
+        streams.map(move |(place, stream)| Line { times, stream, is_first_stream: place == 0 })
+    };
+    rows.flat_map(of_row).collect()
 }
 
-impl Row<'_> {
-    fn arrivals(&self) -> impl Iterator<Item = &Arrival> {
-        self.trials.iter().filter_map(|trial| trial.followers.get(self.follower))
+impl Line<'_> {
+    fn follower(&self) -> u32 {
+        if let Some(At::Follower(index)) = self.stream.at { index } else { 0 }
     }
 
-    /// With its interval over rounds; that of one round has none.
-    fn of_arrivals(&self, figure: fn(&Arrival) -> f64) -> String {
-        interval::figure(&self.arrivals().map(figure).collect::<Vec<_>>(), self.sub.rounds, None, count)
-    }
-
-    fn of_trials(&self, figure: fn(&Trial) -> f64) -> String {
-        let each: Vec<f64> = self.trials.iter().map(|trial| figure(trial)).collect();
-        interval::figure(&each, self.sub.rounds, None, count)
-    }
-
-    /// Lost and damaged of all rounds, of what was sent.
-    fn loss(&self) -> String {
-        let of_round = |arrival: &Arrival| {
-            let gone = arrival.lost + arrival.damaged;
-            (gone, gone + arrival.received)
-        };
-        share(&self.arrivals().map(of_round).collect::<Vec<_>>())
-    }
-
-    /// Median, 99th percentile and maximum of all rounds.
-    fn one_way(&self) -> [String; 3] {
-        let latencies: Vec<Latency> = self.arrivals().filter_map(|arrival| arrival.one_way_ns).collect();
-        let [_, p50, _, p99, _, max] = latency_columns(&latencies, self.sub.rounds, None);
-        [p50, p99, max]
-    }
-
-    fn has_one_way(&self) -> bool {
-        self.trials.iter().any(|trial| trial.one_way_samples.is_some())
-    }
-
-    fn is_cut_short(&self) -> bool {
-        self.trials.iter().any(|trial| trial.cut_short.is_some())
+    /// Of each round, what happened to the messages.
+    fn counts(&self) -> Vec<(u32, Counts)> {
+        self.times.counts(self.stream)
     }
 
     fn damaged(&self) -> u64 {
-        self.arrivals().map(|arrival| arrival.damaged).sum::<u64>() + self.damaged_beside
+        let beside = if self.is_first_stream { self.times.damaged_beside() } else { 0 };
+        self.counts().iter().map(|(_, counts)| counts.damaged).sum::<u64>() + beside
     }
 
     fn is_all_lost(&self) -> bool {
-        self.arrivals().zip(&self.trials).any(|(arrival, trial)| trial.sent > 0 && arrival.received == 0)
+        self.counts().iter().any(|(_, counts)| counts.is_all_lost())
     }
 
-    fn columns(&self) -> Vec<String> {
-        let planned = self.sub.planned;
-        let short = if self.is_cut_short() || self.damaged() > 0 || self.is_all_lost() { "*" } else { "" };
-        vec![
-            planned.transport.to_string(),
-            planned.wait.to_string(),
-            planned.touch.to_string(),
-            display_size(self.payload_bytes),
-            format!("{short}{}", self.trials.first().map_or(String::new(), |trial| offer(&trial.offer))),
-            self.follower.to_string(),
-            self.of_arrivals(|arrival| arrival.received_hz),
-            self.of_arrivals(|arrival| arrival.received_bytes_per_s / 1e6),
-            self.loss(),
-            self.of_trials(|trial| trial.published_hz),
-            self.trials.iter().map(|trial| trial.refused).sum::<u64>().to_string(),
-            proof(self.sub).to_owned(),
-        ]
+    fn is_good(&self) -> bool {
+        let is_cut_short = self.times.trials().any(|(_, trial)| trial.cut_short.is_some());
+        !is_cut_short && self.damaged() == 0 && !self.is_all_lost()
+    }
+
+    fn offered(&self) -> String {
+        offered(self.times.load())
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let times = self.times;
+        let arrived = |figure| times.of(times.get(self.stream, figure, Statistic::Value));
+        let offered = self.offered();
+        let planned = times.sub.planned;
+        let names = [planned.transport.to_string(), planned.wait.to_string(), planned.touch.to_string()];
+        let mut cells = names.map(Cell::text).to_vec();
+        cells.extend([
+            Cell::number(times.row.payload_bytes as f64),
+            if self.is_good() { Cell::Text(offered) } else { Cell::Marked("*", offered) },
+            Cell::number(self.follower().into()),
+            arrived(Figure::ReceivedRate),
+            arrived(Figure::ReceivedBytes),
+            times.loss(self.stream),
+        ]);
+        cells.extend(times.latencies(self.stream, Figure::OneWay, &ONE_WAY));
+        cells.extend([
+            times.of(times.value(Figure::PublishedRate)),
+            Cell::number(times.total(Figure::Refused)),
+            Cell::number(self.damaged() as f64),
+            times.proof(),
+        ]);
+        cells
+    }
+
+    /// That messages were timed one way, if they were.
+    fn timed(&self) -> Option<Note> {
+        let timed = self.times.value(Figure::OneWayTimed)?.folded();
+        let sent: u64 = self.counts().iter().map(|(_, counts)| counts.sent).sum();
+        let text = format!(
+            "{}, {}: timed one way, which costs a clock reading a message at both sides: rates are of such a run; one_way \
+             is of {timed} of {sent} messages",
+            self.place(),
+            self.offered()
+        );
+        Some(Note::new(Severity::Info, "timed one way", Some(self.times.row), text))
+    }
+
+    fn place(&self) -> String {
+        format!("{} at {}", self.times.sub.planned.name, display_size(self.times.row.payload_bytes))
+    }
+
+    /// Trials that ended early, and those that did not keep their rate.
+    fn shortfalls(&self) -> Vec<Note> {
+        let (place, sent) = (format!("{}, {}", self.place(), self.offered()), self.counts());
+        let of_trial = |(round, trial): &(u32, Trial)| {
+            let cut_short = trial.cut_short.iter().map(|why| self.times.warning(format!("* {place}: {why}")));
+            let behind = Some(self.times.at(*round, Figure::Behind)).filter(|behind| *behind > 0.0);
+            let sent = sent.iter().find(|(known, _)| known == round).map_or(0, |(_, counts)| counts.sent);
+            let late = |behind| self.times.info(format!("{place}: {behind} of {sent} messages were sent late"));
+            cut_short.chain(behind.map(late)).collect::<Vec<_>>()
+        };
+        self.times.trials().flat_map(of_trial).collect()
+    }
+
+    /// Messages that came otherwise than once, in order and intact.
+    fn mishaps(&self) -> Vec<Note> {
+        let of_round = |(_, counts): &(u32, Counts)| Counts { lost: 0, ..*counts };
+        let odd = self.counts().iter().map(of_round).filter(notes::odd).collect::<Vec<_>>();
+        let text = |counts| format!("{}, {}: {}", self.place(), self.offered(), notes::mishaps(counts));
+        odd.iter().map(|counts| self.times.info(text(counts))).collect()
     }
 }
 
-pub fn has_damage(rows: &[Row<'_>]) -> bool {
-    rows.iter().any(|row| row.damaged() > 0)
+/// The table; it has no row if nothing of it was measured.
+pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
+    let rows: Vec<_> = lines(subs, metrics).iter().map(|line| (Some(line.times.row), line.cells())).collect();
+    Table::new(title, columns(), rows).grouped_by_payload()
 }
 
-/// The table itself.
-pub fn table(rows: &[Row<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-    let mut header = HEADER.to_vec();
-    let (damaged, one_way) = (has_damage(rows), rows.iter().any(Row::has_one_way));
-    if one_way {
-        header.splice(ONE_WAY_PLACE..ONE_WAY_PLACE, ONE_WAY_HEADER);
-    }
-    if damaged {
-        header.insert(header.len() - 1, DAMAGED_HEADER);
-    }
-    let width = header.len();
-    table.set_header(header);
-    let mut last_payload = None;
-    for row in rows {
-        if last_payload.is_some_and(|last| last != row.payload_bytes) {
-            table.add_row(vec![""; width]);
-        }
-        last_payload = Some(row.payload_bytes);
-        let mut columns = row.columns();
-        if one_way {
-            columns.splice(ONE_WAY_PLACE..ONE_WAY_PLACE, row.one_way());
-        }
-        if damaged {
-            columns.insert(columns.len() - 1, row.damaged().to_string());
-        }
-        table.add_row(columns);
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == width { 0 } else { 1 }));
-        if (3..width - 1).contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
-}
-
-/// Lines for what keeps these figures from being good.
-pub fn notes(rows: &[Row<'_>]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for row in rows.iter().filter(|row| row.follower == 0) {
-        let place = || format!("{} at {}", row.sub.planned.name, display_size(row.payload_bytes));
-        for trial in &row.trials {
-            let offer = offer(&trial.offer);
-            if let Some(why) = &trial.cut_short {
-                lines.push(format!("* {}, {offer}: {why}", place()));
-            }
-            if trial.behind > 0 {
-                let (behind, sent) = (trial.behind, trial.sent);
-                lines.push(format!("{}, {offer}: {behind} of {sent} messages were sent late", place()));
-            }
-        }
-    }
-    lines.extend(timed(rows));
-    for row in rows.iter().filter(|row| row.is_all_lost()) {
-        lines.push(format!("* {} at {}: {}", row.sub.planned.name, display_size(row.payload_bytes), notes::ALL_LOST));
-    }
-    for row in rows {
-        for (arrival, trial) in row.arrivals().zip(&row.trials) {
-            let Arrival { duplicated, reordered, damaged, .. } = *arrival;
-            let counts = tripmeter_model::manifest::Counts { duplicated, reordered, damaged, ..Default::default() };
-            if notes::odd(&counts) {
-                let (name, size) = (&row.sub.planned.name, display_size(row.payload_bytes));
-                lines.push(format!("{name} at {size}, {}: {}", offer(&trial.offer), notes::mishaps(&counts)));
-            }
-        }
-    }
-    lines
-}
-
-/// A line for each trial whose messages were timed: its rates are not those of others.
-pub fn timed(rows: &[Row<'_>]) -> Vec<String> {
-    let line = |row: &Row<'_>| {
-        let sent: u64 = row.trials.iter().map(|trial| trial.sent).sum();
-        let samples = row.trials.iter().filter_map(|trial| trial.one_way_samples);
-        let samples: u64 = samples.map(|samples| samples.messages).sum();
-        let offer = row.trials.first().map_or(String::new(), |trial| offer(&trial.offer));
-        format!(
-            "{} at {}, {offer}: timed one way, which costs a clock reading a message at both sides: rates are of such a run; \
-             one_way is of {samples} of {sent} messages",
-            row.sub.planned.name,
-            display_size(row.payload_bytes)
-        )
+fn columns() -> Vec<Column> {
+    let words = |id, title| Column::words(id, title, "");
+    let rate = |figure: Figure, title, unit, help| Column::numbers(figure.id(), title, unit, Digits::Rate, help);
+    let one_way = |statistic: Statistic, help| {
+        let (id, title) = (format!("one_way_{statistic}_ns"), format!("one_way\n{statistic}"));
+        Column::numbers(&id, &title, "µs", Digits::Fixed(3), help).if_any()
     };
-    rows.iter().filter(|row| row.follower == 0 && row.has_one_way()).map(line).collect()
+    let bytes = "payload bytes that arrived intact, per second; MB = 1000000 bytes";
+    vec![
+        words("transport", "transport"),
+        words("wait", "wait"),
+        words("touch", "touch"),
+        columns::payload(),
+        Column {
+            is_right: true,
+            ..Column::words(
+                "offered",
+                "offered",
+                "max = as fast as it goes; n /s = evenly; search = the highest rate found with no more loss; n per t = \
+                 bursts of n messages, t from begin to begin",
+            )
+        },
+        Column::numbers("follower", "follower", "", Digits::Integer, ""),
+        rate(
+            Figure::ReceivedRate,
+            "received",
+            "msg/s",
+            "intact messages that arrived, each counted once, per second from the first sending to the last arrival: the \
+             throughput",
+        ),
+        Column { divisor: 1e6, ..rate(Figure::ReceivedBytes, "received", "MB/s", bytes) },
+        Column::numbers("loss", "loss", "%", Digits::Percent, "messages lost or damaged, of those sent"),
+        one_way(ONE_WAY[0], ONE_WAY_HELP),
+        one_way(ONE_WAY[1], ""),
+        one_way(ONE_WAY[2], ""),
+        rate(Figure::PublishedRate, "published", "msg/s", "messages sent per second, which is no throughput"),
+        Column::numbers(
+            Figure::Refused.id(),
+            "refused",
+            "n",
+            Digits::Integer,
+            "how often the transport was full (back-pressure)",
+        ),
+        columns::damaged(),
+        columns::path_proof(),
+    ]
 }
 
-/// An offer for people.
-pub fn offer(offer: &OfferedLoad) -> String {
-    match offer {
-        OfferedLoad::Closed => "closed loop".to_owned(),
-        OfferedLoad::Max => "max".to_owned(),
-        OfferedLoad::Recorded => "recorded".to_owned(),
-        OfferedLoad::Rate { hz } => format!("{} /s", count(*hz)),
-        OfferedLoad::Search { loss_bound } => format!("search {} %", percent(*loss_bound)),
-        OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", *gap_ns as f64 / 1e6),
-    }
+/// What is shown of latencies one way.
+const ONE_WAY: [Statistic; 3] = [Statistic::P50, Statistic::P99, Statistic::Max];
+const ONE_WAY_HELP: &str =
+    "from before a message was sent to its arrival, two readings of one clock, of messages that arrived";
+/// What keeps these figures from being good.
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let lines = lines(subs, metrics);
+    let all_lost = lines.iter().filter(|line| line.is_all_lost());
+    let all_lost = all_lost.map(|line| line.times.warning(format!("* {}: {}", line.place(), notes::ALL_LOST)));
+    let trials = || lines.iter().filter(|line| line.follower() == 0);
+    let of_trials = trials().flat_map(Line::shortfalls).chain(trials().filter_map(Line::timed));
+    of_trials.chain(all_lost).chain(lines.iter().flat_map(Line::mishaps)).collect()
 }
 
-/// The same in a column of messages per second.
-pub fn offered(load: &OfferedLoad) -> String {
+/// An offered load for people.
+pub fn offered(load: OfferedLoad) -> String {
     match load {
-        OfferedLoad::Closed => "-".to_owned(),
-        OfferedLoad::Rate { hz } => count(*hz),
-        load => offer(load),
-    }
-}
-
-/// A sentence for what is behind: more than this late.
-pub fn too_late(load: &OfferedLoad) -> &'static str {
-    if load.burst().is_some() { "a gap between bursts" } else { "a period" }
-}
-
-/// At least three digits, and no decimals that nobody reads.
-pub fn count(value: f64) -> String {
-    match value {
-        0.0 => "0".to_owned(),
-        v if v >= 99.95 => format!("{v:.0}"),
-        v if v >= 9.995 => format!("{v:.1}"),
-        v if v >= 0.9995 => format!("{v:.2}"),
-        v => format!("{v:.4}"),
-    }
-}
-
-/// A share of what was lost in all rounds, in per cent, and below it its interval.
-pub fn share(rounds: &[Losses]) -> String {
-    let (lost, of) = sum(rounds);
-    let interval = share_interval(rounds);
-    interval.map_or("-".to_owned(), |interval| format!("{}\n{interval}", percent(lost as f64 / of as f64)))
-}
-
-/// The interval of that share in per cent; `None` of nothing.
-pub fn share_interval(rounds: &[Losses]) -> Option<String> {
-    let ends = interval_of(rounds)?.interval.map(|ends| ends.map(percent));
-    Some(ends.map_or(TOO_SMALL.to_owned(), |[low, high]| format!("{low}..{high}")))
-}
-
-/// A share in per cent: 0 only if it is nothing at all.
-pub fn percent(share: f64) -> String {
-    match share * 100.0 {
-        0.0 => "0".to_owned(),
-        p if p < 0.001 => "<0.001".to_owned(),
-        p => format!("{}", (p * 1000.0).round() / 1000.0),
+        OfferedLoad::Rate { hz } => format!("{} /s", count(hz)),
+        OfferedLoad::Search { loss_bound } => format!("search {} %", percent(loss_bound)),
+        OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", gap_ns as f64 / 1e6),
+        load => load.to_string(),
     }
 }
 
@@ -313,8 +206,10 @@ pub fn percent(share: f64) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{self, all};
+    use crate::render::json;
+    use tripmeter_model::channel::Latency;
     use tripmeter_model::manifest::Manifest;
-    use tripmeter_model::throughput::OneWaySamples;
+    use tripmeter_model::throughput::{Arrival, OneWaySamples, Trial};
 
     fn arrival(follower: u32, received: u64) -> Arrival {
         let received_hz = received as f64 * 100.0;
@@ -363,7 +258,8 @@ mod tests {
             OfferedLoad::Search { loss_bound: 0.005 },
             OfferedLoad::Burst(Burst { size: 10, gap_ns: 2_500_000 }),
         ];
-        let text = all(&measured(&offers, vec![arrival(0, 1000), arrival(1, 999)]));
+        let manifest = measured(&offers, vec![arrival(0, 1000), arrival(1, 999)]);
+        let text = all(&manifest);
         let rows: Vec<String> = text
             .lines()
             .filter(|line| line.starts_with("udp/loopback"))
@@ -377,6 +273,14 @@ mod tests {
         }
         assert!(text.starts_with("All transports, pattern throughput\n") && text.contains("which is no throughput"));
         assert!(!text.contains("rtt_half"), "no table of round trips: {text}");
+        let machines = json(&crate::all::all(&manifest));
+        let row = &machines["blocks"][0]["table"]["rows"][1];
+        let figures = ["payload_bytes", "follower", "received_rate_hz", "received_bytes_per_s", "refused"];
+        assert_eq!(figures.map(|id| row[id].as_f64()), [1024.0, 1.0, 99_900.0, 99_900.0 * 1024.0, 3.0].map(Some));
+        assert_eq!(
+            (&row["offered"], &row["loss"]["events"], &row["loss"]["of"]),
+            (&"max".into(), &1.into(), &1000.into())
+        );
     }
 
     #[test]
@@ -398,7 +302,7 @@ mod tests {
         assert!(first.contains("µs, one way, since sent") && first.contains("2.00 4.00"), "{first}");
         assert!(first.contains("timed one way, which costs"), "{first}");
         let without = all(&measured(&[OfferedLoad::Max], vec![arrival(0, 1000)]));
-        assert!(!without.contains("p50 [µs]") && !without.contains("timed one way"), "{without}");
+        assert!(!without.contains("one_way p50") && !without.contains("timed one way"), "{without}");
     }
 
     #[test]
@@ -408,6 +312,10 @@ mod tests {
         (trial.cut_short, trial.behind) = (Some("interrupted".to_owned()), 17);
         (trial.followers[0].duplicated, trial.followers[0].reordered) = (2, 1);
         let text = all(&manifest);
+        let row = &fixture::rows_of(&text, "udp/loopback")[0];
+        assert!(row.starts_with("udp/loopback poll none 1k *max 0 90000 "), "{text}");
+        let machines = json(&crate::all::all(&manifest));
+        assert_eq!(machines["blocks"][0]["table"]["rows"][0]["offered"], "max");
         for line in [
             "* udp_throughput at 1k, max: interrupted",
             "udp_throughput at 1k, max: 17 of 1000 messages were sent late",
@@ -415,12 +323,5 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
-    }
-
-    #[test]
-    fn numbers_have_the_digits_that_one_reads() {
-        let texts = [0.0, 0.1234, 1.234, 12.34, 99.96, 1_234_567.8].map(count);
-        assert_eq!(texts, ["0", "0.1234", "1.23", "12.3", "100", "1234568"]);
-        assert_eq!([0.0, 1e-7, 0.005, 0.123_456_7, 1.0].map(percent), ["0", "<0.001", "0.5", "12.346", "100"]);
     }
 }

@@ -1,27 +1,24 @@
 //! The table of round trips, pattern `pingpong` with one follower, with their distance from the floor.
 
-use crate::document::{Cell, Column, Digits, Missing, Table};
+use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
 use crate::merged::{Merged, MergedCell};
-use crate::notes::{self, PROOF_HELP, proof};
-use crate::{FLOOR, fan_out};
+use crate::notes::{self, proof};
+use crate::{FLOOR, columns, fan_out};
 use tripmeter_analysis::derived::{Each, losses, over_handover, ratio};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::rounds::ALPHA;
 
+/// What notes of payloads with fewer samples than planned have in common.
+pub const TOO_FEW: &str = "fewer samples than planned";
+
 /// Longer names are broken in text.
 const NAME_CHARS: usize = 20;
-
-/// Stands before the path proof, where there is any.
-pub const DAMAGED_HEADER: &str = "damaged\n[n]";
-
-pub const DAMAGED_LEGEND: &str = "\
-damaged: messages that came, but were not what was sent; the exit code is 75 then (--allow-damage).
-";
 
 const WAIT_HELP: &str = "how both sides wait";
 const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
@@ -33,7 +30,6 @@ const OVER_HELP: &str = "median less what one cache line takes from CPU to CPU, 
 const FLOOR_HELP: &str =
     "times the rtt_half median of shm at the same payload, wait and touch, round by round; -: not measured";
 const LOST_HELP: &str = "messages never answered, which are not among the samples";
-const DAMAGED_HELP: &str = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &SubExperiment) -> bool {
@@ -54,6 +50,40 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
     Table::new(title, columns(), rows.collect()).grouped_by_payload()
 }
 
+/// What keeps round trips from being good, those to several followers too.
+pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let rows = [rows(subs, metrics, is_of), rows(subs, metrics, fan_out::is_of)].concat();
+    let cells: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let sub = &subs[row.sub as usize];
+            (*row, sub, sub.payload(row.payload_bytes))
+        })
+        .collect();
+    let mut reasons: Vec<&str> = Vec::new();
+    for reason in cells.iter().flat_map(|(_, _, cell)| cell.shortfalls()) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    let short = |reason| Note::new(Severity::Warning, TOO_FEW, None, format!("* {TOO_FEW}: {reason}"));
+    let mut notes: Vec<Note> = reasons.into_iter().map(short).collect();
+    for (row, sub, cell) in cells.iter().filter(|(_, _, cell)| notes::odd(&cell.counts())) {
+        let text = notes::mishap_line(sub, cell);
+        notes.push(Note::new(Severity::Warning, "lost or out of order", Some(*row), text));
+    }
+    for (row, sub, _) in cells {
+        let missing = metrics.get(row, &Stream::all(), Figure::OneWayMissing, Statistic::Value);
+        let missing = missing.map_or(0.0, |missing| missing.folded());
+        if missing > 0.0 {
+            let (name, size, samples) = (&sub.planned.name, display_size(row.payload_bytes), samples(metrics, row));
+            let text = format!("{name} at {size}: {missing} of {samples} samples have no latency one way");
+            notes.push(Note::new(Severity::Info, "no latency one way", Some(row), text));
+        }
+    }
+    notes
+}
+
 fn columns() -> Vec<Column> {
     let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Fixed(3), help);
     let count = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
@@ -67,8 +97,8 @@ fn columns() -> Vec<Column> {
         over_column("rtt_half_over_handover_ns").if_any(),
         Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP),
         count("lost", "lost", Digits::Events, LOST_HELP),
-        count("damaged", "damaged", Digits::Integer, DAMAGED_HELP).if_any(),
-        proof_column(),
+        columns::damaged(),
+        columns::path_proof().merged(),
     ]);
     columns
 }
@@ -79,7 +109,7 @@ pub fn names() -> Vec<Column> {
         Column::words("transport", "transport", "").at_most(NAME_CHARS),
         Column::words("wait", "wait", WAIT_HELP),
         Column::words("touch", "touch", TOUCH_HELP),
-        Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes"),
+        columns::payload(),
         Column::numbers("n", "n", "", Digits::Integer, SAMPLES_HELP),
     ];
     columns.map(Column::merged).to_vec()
@@ -88,11 +118,6 @@ pub fn names() -> Vec<Column> {
 /// What a latency has over the hand-over.
 pub fn over_column(id: &str) -> Column {
     Column::numbers(id, "over\nhandover", "µs", Digits::Fixed(3), OVER_HELP)
-}
-
-/// The path proof of a row.
-pub fn proof_column() -> Column {
-    Column::words("proof", "path\nproof", PROOF_HELP).merged()
 }
 
 /// The cells of [`names`], with a label of the transport.
@@ -223,11 +248,12 @@ fn has_same_factors(one: &SubExperiment, other: &SubExperiment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::all::{ROUNDS, SHARES, TOO_FEW};
+    use crate::all::INTERVALS;
     use crate::document::{Block, Document};
     use crate::fixture::all;
     use crate::fixture::{self, add, result, rows_of};
-    use crate::interval::TOO_SMALL;
+    use crate::notes::PROOF_HELP;
+    use crate::number::TOO_SMALL;
     use crate::render::{csv, json, markdown};
     use serde_json::json;
     use tripmeter_model::manifest::{Handover, Handovers};
@@ -345,7 +371,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         let below = text.lines().find(|line| line.trim_start().starts_with("1.000..9.000"));
         let expected = ["1.000..9.000", "2.000..18.000", "2.000..18.000", "0..0.018"];
         assert_eq!(below.unwrap().split_whitespace().collect::<Vec<_>>(), expected, "{text}");
-        assert!(text.contains(ROUNDS) && text.contains(SHARES), "{text}");
+        assert!(text.contains(INTERVALS), "{text}");
     }
 
     #[test]
@@ -355,7 +381,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0].samples = 298;
         let text = all(&manifest);
         assert_eq!(rows_of(&text, "mq"), ["mq/queue poll none 1k *298 1.000 n too small 10.000 2.000 - 0 ok"]);
-        assert!(text.contains(TOO_FEW), "{text}");
+        assert!(text.contains(INTERVALS), "{text}");
         manifest.sub_experiments[0].cells[0].samples = 299;
         assert!(!all(&manifest).contains(TOO_SMALL));
     }
@@ -400,7 +426,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         let expected = "\
 transport,wait,touch,payload_bytes,n,rtt_half_p50_ns,rtt_half_p50_ns_low,rtt_half_p50_ns_high,rtt_half_p99_ns,\
 rtt_half_p99_ns_low,rtt_half_p99_ns_high,rtt_half_max_ns,rtt_p50_ns,rtt_p50_ns_low,rtt_p50_ns_high,floor_ratio,\
-floor_ratio_low,floor_ratio_high,lost,lost_of,lost_low,lost_high,proof
+floor_ratio_low,floor_ratio_high,lost,lost_of,lost_low,lost_high,path_proof
 udp/loopback?packet=4096,poll,none,1024,60000,3500,1000,6000,7000,2000,12000,60000,7000,2000,12000,7,2,12,21,66000,\
 0.0000909090909090909,0.0005454545454545455,ok
 shm/chunks,poll,none,1024,60000,500,500,500,1000,1000,1000,5000,1000,1000,1000,1,,,0,66000,";

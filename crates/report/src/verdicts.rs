@@ -1,8 +1,7 @@
 //! Comparisons of several runs with their verdicts.
 
-use crate::grid::grid;
-use crate::interval::TOO_SMALL;
-use crate::number::micros;
+use crate::document::{Cell, Column, Digits, Table};
+use tripmeter_model::metric::Interval;
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::change::{Control, Verdict};
 use tripmeter_stats::power::Layout;
@@ -11,7 +10,7 @@ use tripmeter_stats::runs::{Comparison, Question, runs_needed};
 /// What figures are the duration of where both sides are measured by round trips.
 pub const RTT_HALF: &str = "rtt_half, half of a round trip";
 
-/// What the columns mean, for people. `latency` says what the figures are the duration of.
+/// What the columns mean, a line each. `latency` says what the figures are the duration of.
 pub fn legend(question: &Question, sides: [&str; 2], latency: &str) -> String {
     let [reference, result] = sides;
     let (estimate, unit) = match question.layout {
@@ -23,71 +22,76 @@ pub fn legend(question: &Question, sides: [&str; 2], latency: &str) -> String {
          ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}.\n\
          interval: exact, of ranks, as wide as the number of comparisons asks for.\n\
          p: of no change beyond the margin, adjusted for the number of comparisons.\n\
-         seen from: the smallest increase that so many {unit} show with a probability of {};\n\
-         - = too few to show any.\n",
+         seen from: the smallest increase that so many {unit} show with a probability of {}; - = too few to show any.\n",
         percent(question.power)
     )
 }
 
-/// A line for each comparison.
-pub fn table(comparisons: &[Comparison], question: &Question, sides: [&str; 2]) -> String {
-    let [reference, result] = sides.map(|side| format!("{side} [µs]"));
+/// A row for each comparison.
+pub fn table(title: &str, comparisons: &[Comparison], question: &Question, sides: [&str; 2]) -> Table {
+    let side = |side: &str| {
+        let id = format!("{}_ns", side.to_lowercase());
+        Column::numbers(&id, side, "µs", Digits::Fixed(3), "")
+    };
+    let number = |id, title, digits| Column::numbers(id, title, "", digits, "");
+    let right = |id, title| Column { is_right: true, ..Column::words(id, title, "") };
     let runs = if question.layout == Layout::Paired { "pairs" } else { "runs" };
-    let header = [
-        "payload",
-        "figure",
-        runs,
-        reference.as_str(),
-        result.as_str(),
-        "ratio",
-        "interval",
-        "p",
-        "seen from",
-        "verdict",
+    let columns = vec![
+        number("payload_bytes", "payload", Digits::Size),
+        Column::words("figure", "figure", ""),
+        right("runs", runs),
+        side(sides[0]),
+        side(sides[1]),
+        number("ratio", "ratio", Digits::Fixed(3)),
+        number("interval", "interval", Digits::Fixed(3)),
+        number("p", "p", Digits::PValue),
+        number("seen_from_percent", "seen from", Digits::Change),
+        Column::words("verdict", "verdict", ""),
     ];
-    grid(header, &[0, 2, 3, 4, 5, 6, 7, 8], comparisons.iter().map(|one| row(one, question.layout)))
+    let rows = comparisons.iter().map(|one| (None, row(one, question.layout)));
+    Table::new(title.to_owned(), columns, rows.collect())
 }
 
-fn row(one: &Comparison, layout: Layout) -> [String; 10] {
+fn row(one: &Comparison, layout: Layout) -> Vec<Cell> {
     let judged = &one.judged;
-    let interval = judged.interval.map(|interval| format!("{:.3}..{:.3}", interval.low, interval.high));
     let verdict = match judged.verdict {
         Verdict::Regressed => "REGRESSED",
         verdict => verdict.name(),
     };
-    [
-        display_size(one.payload_bytes),
-        one.figure.name().to_owned(),
+    vec![
+        Cell::number(one.payload_bytes as f64),
+        Cell::text(one.figure.name()),
         match layout {
-            Layout::Paired => one.runs[0].to_string(),
-            Layout::Independent => format!("{}+{}", one.runs[0], one.runs[1]),
+            Layout::Paired => Cell::text(one.runs[0].to_string()),
+            Layout::Independent => Cell::text(format!("{}+{}", one.runs[0], one.runs[1])),
         },
         side(one, 0),
         side(one, 1),
-        format!("{:.3}", judged.ratio),
-        interval.unwrap_or_else(|| TOO_SMALL.to_owned()),
-        p_value(judged.p_changed),
-        one.detectable.map_or("-".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0)),
-        verdict.to_owned(),
+        Cell::number(judged.ratio),
+        Cell::Range(bounded(judged.interval.map(|interval| [interval.low, interval.high]))),
+        Cell::number(judged.p_changed),
+        Cell::maybe(one.detectable.map(|ratio| (ratio - 1.0) * 100.0)),
+        Cell::text(verdict),
     ]
 }
 
-/// The figure of a side, a time in microseconds or with its unit, and below it its interval.
-fn side(one: &Comparison, side: usize) -> String {
-    let figure = match one.figure.unit() {
-        "ns" => micros(one.sides[side]),
-        unit => format!("{:.3} {unit}", one.sides[side]),
-    };
-    let written = |value: f64| if one.figure.unit() == "ns" { micros(value) } else { format!("{value:.3}") };
-    let interval = one.side_intervals[side].map(|[low, high]| format!("{}..{}", written(low), written(high)));
-    format!("{figure}\n{}", interval.unwrap_or_else(|| TOO_SMALL.to_owned()))
+/// An interval; without bounds if there are too few runs for one.
+fn bounded(ends: Option<[f64; 2]>) -> Interval {
+    let [low, high] = ends.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+    Interval { low, high }
 }
 
-fn p_value(p: f64) -> String {
-    if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+/// The figure of a side with its interval: a time, or in its unit.
+fn side(one: &Comparison, side: usize) -> Cell {
+    let (value, interval) = (one.sides[side], Some(bounded(one.side_intervals[side])));
+    let figure = Cell::Number { value, interval, mark: "" };
+    match one.figure.unit() {
+        "ns" => figure,
+        unit => Cell::InUnit(Box::new(figure), unit),
+    }
 }
 
-/// What came of all, how wrong it may be, and what cannot be told.
+/// Verdict counts, false discovery rate, minimum detectable effect.
 pub fn summary(comparisons: &[Comparison], question: &Question, effect: f64) -> String {
     let count = |verdict| comparisons.iter().filter(|one| one.judged.verdict == verdict).count();
     let kinds = [Verdict::Regressed, Verdict::Improved, Verdict::Equivalent, Verdict::Inconclusive];
@@ -113,8 +117,7 @@ fn blindness(comparisons: &[Comparison], question: &Question, effect: f64) -> St
     let runs = if question.layout == Layout::Paired { "pairs" } else { "runs of either side" };
     let needed = needed.map_or("more than a million".to_owned(), |needed| needed.to_string());
     format!(
-        "not enough for {:+.1} %: {} of {} comparisons show it with a probability of {};\n\
-         all of them would with {needed} {runs} (most for {} at {})\n",
+        "not enough for {:+.1} %: {} of {} comparisons show it with a probability of {}; all of them would with {needed} {runs} (most for {} at {})\n",
         effect * 100.0,
         seen,
         comparisons.len(),

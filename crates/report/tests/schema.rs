@@ -1,12 +1,15 @@
-//! The committed schema of `manifest.json` is the one that the types make.
+//! The committed schemas of the files in a results folder are made of the types.
 
+use schemars::{JsonSchema, schema_for};
 use std::path::Path;
+use tripmeter_model::folder::{Audits, TrialsLine};
 use tripmeter_model::manifest::Manifest;
 
-#[test]
-fn the_committed_schema_is_that_of_the_types() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/manifest.schema.json");
-    let made = serde_json::to_value(schemars::schema_for!(Manifest)).unwrap();
+#[track_caller]
+#[allow(clippy::unwrap_used, reason = "a helper of tests")]
+fn is_committed<T: JsonSchema>(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema").join(name);
+    let made = serde_json::to_value(schema_for!(T)).unwrap();
     if std::env::var_os("TRIPMETER_BLESS").is_some_and(|value| value == "1") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, serde_json::to_string_pretty(&made).unwrap() + "\n").unwrap();
@@ -15,7 +18,14 @@ fn the_committed_schema_is_that_of_the_types() {
     let committed: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     assert!(
         committed == made,
-        "schema/manifest.schema.json is not the schema of the types; renew it with \
+        "schema/{name} is not the schema of the types; renew it with \
          `TRIPMETER_BLESS=1 cargo test -p tripmeter-report --test schema` and commit it"
     );
+}
+
+#[test]
+fn the_committed_schemas_are_those_of_the_types() {
+    is_committed::<Manifest>("manifest.schema.json");
+    is_committed::<TrialsLine>("trials.schema.json");
+    is_committed::<Audits>("audit.schema.json");
 }

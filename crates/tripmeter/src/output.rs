@@ -4,10 +4,22 @@ use crate::error::CliError;
 use std::io::{ErrorKind, IsTerminal, Write};
 use tripmeter_model::exit;
 use tripmeter_model::printable::{line, lines};
+use tripmeter_report::document::Document;
+use tripmeter_report::render::Text;
 
 /// Writes data to standard output; control characters but line breaks are escaped, whoever put them there.
 pub fn print(text: &str) -> Result<(), CliError> {
     write(&lines(text))
+}
+
+/// Writes a document as text, with intervals and what columns mean.
+pub fn print_document(document: &Document) -> Result<(), CliError> {
+    print(&text(document))
+}
+
+/// The same as text.
+pub fn text(document: &Document) -> String {
+    Text { has_intervals: true, has_help: true, ..Text::default() }.render(document)
 }
 
 /// The same of text with colours of our own, whose other parts are printable.

@@ -465,7 +465,7 @@ fn is_ours(file: &str) -> bool {
     let is_plain = printable::line(file) == file;
     begins && ends && is_plain
         || is_picture
-        || ["manifest.json", "metrics.csv", "ab.json"].contains(&file)
+        || ["manifest.json", "trials.jsonl", "audit.json", "metrics.csv", "ab.json"].contains(&file)
         || file == "report.html"
         || file.starts_with('.')
 }

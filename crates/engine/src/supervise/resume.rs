@@ -88,7 +88,7 @@ mod tests {
         let plan: Plan = serde_json::from_value(plan).unwrap();
         let environment = crate::environment::environment(&crate::clock::Calibration::new());
         let manifest = serde_json::json!({
-            "schema_version": 1, "tripmeter_version": "", "started": "", "ended": null, "status": "running", "plan": plan,
+            "schema_version": "2.0", "tripmeter_version": "", "started": "", "ended": null, "status": "running", "plan": plan,
             "environment": environment, "sub_experiments": results.iter().map(result).collect::<Vec<_>>(),
         });
         Begun::new(PathBuf::new(), serde_json::from_value(manifest).unwrap())

@@ -418,7 +418,8 @@ impl ProcessGroup {
                 if std::mem::take(&mut self.again) {
                     self.replaced = run.current().cells.pop();
                 }
-                if let Err(error) = run.save() {
+                // Rows of that attempt are moved now: until the next is whole, there are no figures of this payload.
+                if let Err(error) = run.results.begin_trials(&run.manifest) {
                     return Some(Outcome::Killed(error.to_string()));
                 }
                 return self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished);
@@ -455,7 +456,7 @@ impl ProcessGroup {
         }
         let is_too_often = cell.earlier_attempts.len() + usize::from(again) >= attempts;
         cells.push((*cell).clone());
-        if let Err(error) = run.save().and_then(|()| if again { Ok(()) } else { self.append_metrics(run) }) {
+        if let Err(error) = self.append(run, again) {
             return Some(Outcome::Killed(error.to_string()));
         }
         if is_too_often {
@@ -465,6 +466,16 @@ impl ProcessGroup {
         (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
         // The leader waits for this, so that nothing of the above falls into its next cell.
         self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished)
+    }
+
+    /// Writes what was measured of the last payload; its figures too, unless it is measured again.
+    fn append(&self, run: &mut Run<'_>, again: bool) -> Result<(), RunError> {
+        let result = run.manifest.sub_experiments.last();
+        let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
+            return Ok(());
+        };
+        run.results.append_trials(result, cell)?;
+        if again { Ok(()) } else { self.append_metrics(run) }
     }
 
     /// Writes the figures of the last payload.
@@ -492,7 +503,7 @@ impl ProcessGroup {
         // The attempt in its place did not come to an end: its figures are all there is.
         let is_unwritten = self.again || self.replaced.is_some();
         run.current().cells.extend(self.replaced.take());
-        if let Some(Err(error)) = is_unwritten.then(|| self.append_metrics(run)) {
+        if let Some(Err(error)) = is_unwritten.then(|| self.append(run, false)) {
             (run.watch)(&Event::Warning(error.to_string()));
         }
         let patience = if matches!(outcome, Outcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };

@@ -11,15 +11,16 @@ use super::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
 use super::latency::{picture, subtitle};
 use super::scale::count;
 use super::{Options, Picture, PlotError};
-use crate::lines::Row;
+use crate::channel;
 use crate::merged::Merged;
-use crate::throughput::{count as rate, offer};
-use crate::{channel, log, rpc};
+use crate::number::count as rate;
+use crate::times::Times;
+use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::Pattern;
-use tripmeter_model::channel::Latency;
+use tripmeter_model::figure::{self, Statistic};
 use tripmeter_model::manifest::{Manifest, Verdict};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::rpc::Mode;
 use tripmeter_stats::rounds::figure_over_rounds;
 
 /// The results of one experiment.
@@ -54,13 +55,13 @@ impl Drawing {
 pub fn drawings(results: &[Results<'_>], options: &Options) -> Vec<Drawing> {
     let mut figures: [Vec<Figure>; 4] = Default::default();
     for (folder, one) in results.iter().enumerate() {
-        let subs = Merged::of(one.manifest);
-        figures[0].extend(channel::rows(&subs).iter().map(|row| of_channel(folder, row)));
-        let calls = rpc::rows(&subs);
-        let calls = || calls.iter().filter(|row| row.sub.planned.pattern == Pattern::Rpc);
-        figures[1].extend(calls().map(|row| of_rpc(folder, row)));
-        figures[2].extend(calls().filter_map(|row| queries(folder, row)));
-        figures[3].extend(log::rows(&subs).iter().map(|row| of_log(folder, row)));
+        let (subs, metrics) = (Merged::of(one.manifest), MetricTable::of(one.manifest));
+        let rows = |pattern| Times::rows(&subs, &metrics, move |plan| plan.pattern == pattern);
+        let calls = rows(Pattern::Rpc);
+        figures[0].extend(channel::rows(&subs, &metrics).iter().map(|row| of_channel(folder, row)));
+        figures[1].extend(calls.iter().map(|row| of_rpc(folder, row)));
+        figures[2].extend(calls.iter().filter_map(|row| queries(folder, row)));
+        figures[3].extend(rows(Pattern::Log).iter().map(|row| of_log(folder, row)));
     }
     let [channel, rpc, queries, log] = figures.map(|figures| {
         figures.into_iter().filter(|figure| figure.values.iter().any(|value| value.is_finite())).collect::<Vec<_>>()
@@ -107,28 +108,33 @@ struct Figure {
 }
 
 impl Figure {
-    fn new(folder: usize, sub: &Merged<'_>, payload_bytes: u64) -> Self {
-        let planned = sub.planned;
+    /// Without a value yet.
+    fn new(folder: usize, row: &Times<'_>) -> Self {
+        let planned = row.sub.planned;
         Self {
             folder,
             sub_experiment: planned.name.clone(),
             transport: planned.transport.to_string(),
             factors: format!("wait {}, touch {}", planned.wait, planned.touch),
-            payload_bytes,
+            payload_bytes: row.row.payload_bytes,
             links: planned.links(),
             way: Default::default(),
             values: Vec::new(),
             samples: Vec::new(),
-            rate_missed: false,
-            proof_failed: sub.proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed),
+            rate_missed: row.metrics.is_rate_missed(row.row),
+            proof_failed: row.sub.proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed),
         }
     }
 
-    fn with_latencies(mut self, latencies: impl Iterator<Item = Option<Latency>>) -> Self {
-        for latency in latencies.flatten() {
-            self.values.push(latency.mean / 1000.0);
-            self.samples.push(latency.samples);
-        }
+    /// The average of a latency, in units of so many nanoseconds.
+    fn with_average(self, row: &Times<'_>, figure: figure::Figure, unit_ns: f64) -> Self {
+        let get = |statistic| row.get(&Stream::all(), figure, statistic);
+        self.with(get(Statistic::Mean), get(Statistic::N), unit_ns)
+    }
+
+    fn with(mut self, values: Option<Rounds<'_>>, samples: Option<Rounds<'_>>, divisor: f64) -> Self {
+        let both = values.zip(samples).map_or(Vec::new(), |(values, samples)| values.paired(&samples));
+        (self.values, self.samples) = both.into_iter().map(|(value, count)| (value / divisor, count as u64)).unzip();
         self
     }
 
@@ -137,13 +143,12 @@ impl Figure {
     }
 }
 
-fn of_channel(folder: usize, row: &channel::Row<'_>) -> Figure {
-    let offered = rate(row.of_trials(|trial| trial.offered_hz));
+fn of_channel(folder: usize, row: &Times<'_>) -> Figure {
+    let (planned, offered) = (row.sub.planned, rate(row.offered_hz()));
     let [at, load] = match row.load() {
-        OfferedLoad::Rate { .. } => [format!("at {offered} /s"), format!("_rate-{offered}")],
-        load => [offer(&load), load.suffix()],
+        load @ OfferedLoad::Burst(_) => [crate::throughput::offered(load), load.suffix()],
+        _ => [format!("at {offered} /s"), format!("_rate-{offered}")],
     };
-    let planned = row.sub.planned;
     let [words, file] = match planned.publishers() {
         1 => Default::default(),
         number => [format!("{number} publishers of each topic, "), format!("_publishers-{number}")],
@@ -151,45 +156,31 @@ fn of_channel(folder: usize, row: &channel::Row<'_>) -> Figure {
     Figure {
         links: planned.channel.as_ref().map_or(1, |flow| flow.topics),
         way: [words + &at, file + &load],
-        rate_missed: row.trials().any(|trial| trial.rate_missed),
-        ..Figure::new(folder, row.sub, row.payload_bytes).with_latencies(row.trials().map(|trial| trial.service_ns))
+        ..Figure::new(folder, row).with_average(row, figure::Figure::Service, 1000.0)
     }
 }
 
-fn of_rpc(folder: usize, row: &rpc::Row<'_>) -> Figure {
+fn of_rpc(folder: usize, row: &Times<'_>) -> Figure {
     let way = match row.load() {
         OfferedLoad::Closed => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
-        OfferedLoad::Rate { .. } => {
-            let offered = rate(row.of_trials(|trial| trial.pace.map_or(0.0, |pace| pace.offered_hz)));
+        load @ OfferedLoad::Burst(_) => [format!("{} each", crate::throughput::offered(load)), load.suffix()],
+        _ => {
+            let offered = rate(row.offered_hz());
             [format!("at {offered} /s each (fixed-freq)"), format!("_fixed-freq_rate-{offered}")]
         }
-        load => [format!("{} each", offer(&load)), load.suffix()],
     };
-    Figure {
-        way,
-        rate_missed: row.trials().any(|trial| trial.pace.is_some_and(|pace| pace.rate_missed)),
-        ..Figure::new(folder, row.sub, row.payload_bytes).with_latencies(row.trials().map(|trial| trial.service_rtt_ns))
-    }
+    Figure { way, ..Figure::new(folder, row).with_average(row, figure::Figure::ServiceRtt, 1000.0) }
 }
 
 /// Calls per second, which only a closed loop has.
-fn queries(folder: usize, row: &Row<'_, tripmeter_model::rpc::RpcTrial>) -> Option<Figure> {
-    let figure = of_rpc(folder, row);
-    (row.mode() == Mode::Bench).then(|| Figure {
-        values: row.trials().map(|trial| trial.qps).collect(),
-        samples: row.trials().map(|trial| trial.counts.succeeded).collect(),
-        ..figure
-    })
+fn queries(folder: usize, row: &Times<'_>) -> Option<Figure> {
+    let figure =
+        of_rpc(folder, row).with(row.value(figure::Figure::Completed), row.value(figure::Figure::Received), 1.0);
+    (row.load() == OfferedLoad::Closed).then_some(figure)
 }
 
-fn of_log(folder: usize, row: &log::Row<'_>) -> Figure {
-    let rounds = row.logs().count().max(1) as u64;
-    Figure {
-        values: row.of_calls(|calls| calls.mean),
-        samples: vec![row.calls() / rounds],
-        factors: String::new(),
-        ..Figure::new(folder, row.sub, row.payload_bytes())
-    }
+fn of_log(folder: usize, row: &Times<'_>) -> Figure {
+    Figure { factors: String::new(), ..Figure::new(folder, row).with_average(row, figure::Figure::Call, 1.0) }
 }
 
 /// What one kind of plot shows.

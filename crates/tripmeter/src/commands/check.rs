@@ -31,7 +31,7 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
     let checked = checked(&requirements, &args.requirements, experiment, options)?;
     output::print(&match args.json {
         true => serde_json::to_string_pretty(&as_json(&checked, args.strict)).expect("it is plain data") + "\n",
-        false => tripmeter_report::checks(&checked, args.print_summaries, args.strict),
+        false => output::text(&tripmeter_report::checks(&checked, args.print_summaries, args.strict)),
     })?;
     Ok(exit_code(&checked, args.strict))
 }

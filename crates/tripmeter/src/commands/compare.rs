@@ -13,6 +13,7 @@ use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_report::document::{Block, Document};
 use tripmeter_report::plots::latency::{self, COMPARED, LatencyKind, Named};
 use tripmeter_report::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
 use tripmeter_stats::comparison::{Compared, Outcome, by_threshold};
@@ -81,9 +82,10 @@ fn by_one_run(args: &CompareArgs) -> Result<u8, CliError> {
         )?;
     } else {
         if args.print_summaries || args.debug {
-            output::print(&summaries(&sides, &made))?;
+            output::print_document(&summaries(&sides, &made))?;
+            output::print("\n")?;
         }
-        output::print(&comparison(&made, threshold, args.debug, args.strict))?;
+        output::print_document(&comparison(&made, threshold, args.debug, args.strict))?;
     }
     if args.debug {
         files.iter().for_each(|file| output::say(&format!("wrote {file}")));
@@ -237,13 +239,13 @@ fn write(sides: &[Side; 2], made: &Comparison, folder: &Path, args: &CompareArgs
 }
 
 /// The summaries of both sides, one below the other.
-fn summaries(sides: &[Side; 2], made: &Comparison) -> String {
+fn summaries(sides: &[Side; 2], made: &Comparison) -> Document {
     let tables = made.both.iter().filter_map(|one| {
         let (reference, result) = sides[0].of(&one.name).zip(sides[1].of(&one.name))?;
         let sides = [("reference", &reference.summary), ("result", &result.summary)];
-        Some(format!("{}\n{}\n", one.name, side_by_side(sides)))
+        Some(Block::Table(side_by_side(&one.name, sides)))
     });
-    tables.collect()
+    Document { blocks: tables.collect() }
 }
 
 /// Everything, for programs.

@@ -72,7 +72,7 @@ pub fn compare_runs(args: &CompareArgs) -> Result<u8, CliError> {
     note_machines(&manifests);
     output::print(&match args.json {
         true => as_json(&made, args.strict),
-        false => tripmeter_report::runs_comparison(&made, args.strict),
+        false => output::text(&tripmeter_report::runs_comparison(&made, args.strict)),
     })?;
     Ok(match made.passed(args.strict) {
         _ if !made.failures.is_empty() => exit::PARTIAL,

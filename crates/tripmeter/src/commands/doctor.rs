@@ -25,7 +25,7 @@ struct Findings<'a> {
 pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     if args.list {
         let checks: Vec<CheckInfo> = audit::checks().collect();
-        output::print(&if args.json { json(&checks) } else { tripmeter_report::audit_checks(&checks) })?;
+        output::print(&if args.json { json(&checks) } else { output::text(&tripmeter_report::audit_checks(&checks)) })?;
         return Ok(exit::GOOD);
     }
     let cpus = match &args.cpus {
@@ -42,7 +42,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     let text = if args.json {
         json(&Findings { audit: &audit, open_to_others })
     } else {
-        tripmeter_report::audit(&audit) + &tripmeter_report::open_to_others(open_to_others)
+        output::text(&tripmeter_report::audit(&audit, open_to_others))
     };
     output::print(&text)?;
     let is_refused = args.strict && !audit.refused().is_empty();

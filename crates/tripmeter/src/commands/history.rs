@@ -39,7 +39,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
         return Ok(exit::GOOD);
     }
     let (found, series) = changes_of(&pasts, args)?;
-    output::print(&format!("{}{}", changes(&found, series), changes_of_environment(&pasts)))?;
+    output::print(&format!("{}{}", output::text(&changes(&found, series)), changes_of_environment(&pasts)))?;
     Ok(if found.iter().all(|change| change.is_known) { exit::GOOD } else { exit::FINDING })
 }
 

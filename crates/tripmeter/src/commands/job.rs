@@ -53,7 +53,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let checked = check::checked(&limits, &args.requirements, experiment, Some((&plots, options)))?;
     output::print(&match args.json {
         true => serde_json::to_string_pretty(&check::as_json(&checked, args.strict)).expect("it is plain data") + "\n",
-        false => tripmeter_report::checks(&checked, true, args.strict),
+        false => output::text(&tripmeter_report::checks(&checked, true, args.strict)),
     })?;
     if let Some(depth) = args.depth {
         // The new one is named so that a clock that went back cannot remove it.

@@ -187,6 +187,6 @@ fn missing(gap: &Gap, runs: usize) -> String {
 /// The requirements as a table, and where they are.
 fn told(derived: &Derived, args: &RequirementsArgs) -> String {
     let rows: &[Requirement] = &derived.requirements.rows;
-    let table = tripmeter_report::requirements(rows);
+    let table = output::text(&tripmeter_report::requirements(rows));
     format!("{table}\nwrote '{}': percentile {} over the runs\n", args.output_file.display(), args.percentile)
 }

@@ -1,13 +1,11 @@
 use crate::args::{ShownArgs, TableArgs, TableFormat};
 use crate::error::CliError;
 use crate::{embedded, output};
-use serde::Deserialize;
-use serde_json::error::Category;
 use std::borrow::Cow;
 use std::path::Path;
 use tripmeter_model::experiment::TableKind;
-use tripmeter_model::file::{self, FileError};
-use tripmeter_model::manifest::{self, Manifest, SCHEMA_VERSION};
+use tripmeter_model::folder::{self, FolderError};
+use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::document::{Block, Document};
 use tripmeter_report::render::{Text, csv, json, markdown};
@@ -111,101 +109,16 @@ pub fn read_exact(folder: &Path) -> Result<Manifest, CliError> {
 
 /// A manifest that was just made, with all text in it printable.
 pub fn printable(manifest: &Manifest) -> Manifest {
-    let text = serde_json::to_string(manifest).expect("a manifest is plain data");
+    let text = manifest.whole().to_string();
     serde_json::from_str(&printable::json(&text)).unwrap_or_else(|_| manifest.clone())
 }
 
 fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, CliError> {
-    /// What every version has.
-    #[derive(Deserialize)]
-    struct Versioned {
-        schema_version: u32,
-    }
-    let path = folder.join("manifest.json");
-    let bytes = file::read(&path, manifest::MOST_BYTES).map_err(|error| match error {
-        FileError::Unreadable { .. } => {
-            CliError::new(exit::NO_INPUT, format!("'{}' is no results folder: {error}", folder.display()))
+    folder::read(folder, made).map_err(|error| {
+        let code = if matches!(error, FolderError::NotThere { .. }) { exit::NO_INPUT } else { exit::DATA };
+        match error {
+            FolderError::File(error) => error.into(),
+            error => CliError::new(code, error.to_string()),
         }
-        _ => error.into(),
-    })?;
-    let wrong = |what: String| CliError::new(exit::DATA, format!("manifest '{}' {what}", path.display()));
-    let text = std::str::from_utf8(&bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
-    if let Some(what) = too_long(text) {
-        return Err(wrong(format!("holds {what}; it is damaged, or not ours")));
-    }
-    let text = made(text);
-    let versioned = serde_json::from_str(&text).map_err(|error: serde_json::Error| match error.classify() {
-        Category::Data => wrong("has no schema version, so it is none of tripmeter's".to_owned()),
-        _ => wrong(format!("is not JSON: {error}; it may be cut off")),
-    });
-    let Versioned { schema_version: version } = versioned?;
-    if version != SCHEMA_VERSION {
-        return Err(wrong(format!("has schema version {version}, this tripmeter reads {SCHEMA_VERSION}")));
-    }
-    let read: Manifest = serde_json::from_str(&text).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    read.check().map_err(wrong)?;
-    Ok(read)
-}
-
-/// What of a JSON text is longer than a manifest's may be: the first such string, or all lists together.
-fn too_long(text: &str) -> Option<String> {
-    let (mut begin, mut is_escaped) = (None, false);
-    // Of each bracket that is open, whether it is a list's.
-    let (mut open, mut elements, mut members) = (Vec::new(), 0, 0);
-    for (at, byte) in text.bytes().enumerate() {
-        match (byte, begin) {
-            _ if is_escaped => is_escaped = false,
-            (b'\\', _) => is_escaped = true,
-            (b'"', None) => begin = Some(at + 1),
-            (b'"', Some(from)) if at - from > manifest::MOST_TEXT_BYTES => {
-                let (length, most) = (at - from, manifest::MOST_TEXT_BYTES);
-                return Some(format!("a text of {length} bytes, and the most are {most}"));
-            }
-            (b'"', Some(_)) => begin = None,
-            (b'[' | b'{', None) => {
-                open.push(byte == b'[');
-                elements += usize::from(byte == b'[');
-            }
-            (b']' | b'}', None) => {
-                open.pop();
-            }
-            (b',', None) if open.last() == Some(&true) => elements += 1,
-            (b',', None) => members += 1,
-            _ => {}
-        }
-        if members > manifest::MOST_MEMBERS {
-            return Some(format!("objects of more than {} members in all, which are the most", manifest::MOST_MEMBERS));
-        }
-        if elements > manifest::MOST_ELEMENTS {
-            return Some(format!("lists of more than {} elements in all, which are the most", manifest::MOST_ELEMENTS));
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_that_is_too_long_is_found() {
-        let with = |length: usize| format!("{{\"a\\\"\": 1, \"b\": \"{}\", \"c\": \"\"}}", "x".repeat(length));
-        assert_eq!(too_long(&with(manifest::MOST_TEXT_BYTES)), None);
-        assert!(too_long(&with(manifest::MOST_TEXT_BYTES + 1)).is_some_and(|what| what.contains("65537 bytes")));
-    }
-
-    #[test]
-    fn elements_of_all_lists_are_counted_and_members_apart() {
-        let most = manifest::MOST_ELEMENTS;
-        let list = |elements: usize| format!("[{}]", vec!["\"\""; elements].join(","));
-        let fields = vec!["\"a,[\\\"\": 1"; most + 1].join(", ");
-        assert_eq!(too_long(&format!("{{\"b\": {}, {fields}}}", list(most))), None);
-        assert!(too_long(&list(most + 1)).is_some());
-        let members = |members: usize| format!("{{{}}}", vec!["\"\":1"; members].join(","));
-        assert_eq!(too_long(&members(manifest::MOST_MEMBERS)), None);
-        let told = too_long(&members(manifest::MOST_MEMBERS + 2));
-        assert!(told.is_some_and(|what| what.contains("4000000 members")));
-        let two = format!("{{\"a\": {}, \"b\": {{\"c\": {}}}}}", list(most / 2), list(most / 2 + 1));
-        assert!(too_long(&two).is_some_and(|what| what.contains("250000 elements")));
-    }
+    })
 }

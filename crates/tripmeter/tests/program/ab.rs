@@ -1,6 +1,8 @@
 //! Two sides measured in pairs, and two experiments compared run by run.
 
-use crate::common::{Finished, LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, repository, traces};
+use crate::common::{
+    Finished, LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, manifest_so_far, repository, traces,
+};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -113,7 +115,7 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
     let made = self::made(&place.path().join("spent"));
     assert_eq!((&made["rounds"], &made["stopped"]), (&10.into(), &"the budget is spent".into()));
     assert!(made["rounds_needed"].as_u64().is_none_or(|needed| needed > 10), "{}", made["rounds_needed"]);
-    assert!(spent.stdout.contains("not enough for +2.1 %"), "{}", spent.stdout);
+    assert!(spent.unwrapped().contains("not enough for +2.1 %"), "{}", spent.stdout);
     assert_eq!(manifest(&place.path().join("spent")).plan.rounds, 10);
 
     // How many are enough depends on the machine: ten rounds are written as a kill could have left them.
@@ -124,7 +126,8 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
     killed.signal("KILL");
     assert_eq!(killed.wait(LONGEST).code, None);
     let file = results.join("manifest.json");
-    let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let mut manifest = crate::common::manifest(&results).whole();
+    fs::remove_file(results.join("trials.jsonl")).unwrap();
     let first: Vec<Value> = list(&manifest, "sub_experiments")[..2].to_vec();
     let rounds =
         (1..=10).flat_map(|round| first.iter().enumerate().map(move |(index, run)| (round, index, run.clone())));
@@ -145,7 +148,7 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
 
 /// What there is of a run so far.
 fn so_far(results: &Path) -> Option<Manifest> {
-    serde_json::from_str(&fs::read_to_string(results.join("manifest.json")).ok()?).ok()
+    manifest_so_far(results)
 }
 
 /// Kills the leader of a run from the second round on, once more if that one had come to its end; returns the round that
@@ -185,13 +188,13 @@ fn a_failing_side_is_told_and_its_rounds_are_in_no_verdict() {
     let failures = list(&made, "failures");
     assert!(failures.len() == 1 && failures[0]["why"].as_str().unwrap().contains("signal 9"), "{failures:?}");
     let letter = failures[0]["side"].as_str().unwrap().to_uppercase();
-    assert!(done.stdout.contains(&format!("FAILED: {letter}, round ")), "{}", done.stdout);
+    assert!(done.unwrapped().contains(&format!("FAILED: {letter}, round ")), "{}", done.stdout);
     assert!(list(&made, "comparisons").iter().all(|one| one["runs"] == serde_json::json!([6, 6])), "{made}");
 
     let lost = ["inmem", "inmem?lose=every:1", "--rounds", "6", "--loss-timeout", "0.001", "-o", "lost"];
     let done = ab(&place, &[&lost, &SMALL[..9]].concat()).run().with(75).clean();
     assert!(
-        done.stdout.contains("No pair was measured.") && done.stdout.contains("FAILED: B, round 6"),
+        done.unwrapped().contains("No pair was measured.") && done.stdout.contains("FAILED: B, round 6"),
         "{}",
         done.stdout
     );
@@ -199,12 +202,16 @@ fn a_failing_side_is_told_and_its_rounds_are_in_no_verdict() {
     let damaged = ["inmem", "inmem?damage=every:100", "--rounds", "6", "--loss-timeout", "1", "-o", "damaged"];
     let rest = ["-q", "-n", "300", "--payloads", "64k", "--wait", "block", "--attempts", "1"];
     let done = ab(&place, &[&damaged[..], &rest].concat()).run().with(75).clean();
-    assert!(done.stdout.contains("messages came damaged") && done.stdout.contains("FAILED: B"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("messages came damaged") && done.stdout.contains("FAILED: B"), "{}", done.stdout);
 
     // Only while its path is proven.
     let damaged = ["inmem", "inmem?damage_body=10,20", "--rounds", "6", "--touch", "full", "-o", "proof"];
     let done = ab(&place, &[&damaged[..], &["--loss-timeout", "1"], &rest].concat()).run().with(75).clean();
-    assert!(done.stdout.contains("2 messages came damaged") && done.stdout.contains("FAILED: B"), "{}", done.stdout);
+    assert!(
+        done.unwrapped().contains("2 messages came damaged") && done.stdout.contains("FAILED: B"),
+        "{}",
+        done.stdout
+    );
 }
 
 #[test]
@@ -224,7 +231,7 @@ fn what_was_measured_before_a_kill_is_judged() {
     stopped.until("two rounds", |_| place.path().join("s/round-03").exists());
     stopped.signal("INT");
     let done = stopped.wait(LONGEST).with(130).clean();
-    assert!(done.stdout.contains("INTERRUPTED") && made(&place.path().join("s"))["status"] == "interrupted");
+    assert!(done.unwrapped().contains("INTERRUPTED") && made(&place.path().join("s"))["status"] == "interrupted");
 }
 
 /// Sides in the order of their measurement, with the medians of what was measured.
@@ -342,8 +349,12 @@ fn rounds_that_were_measured_and_sides_that_failed_stay_over_a_kill() {
     let [resumption] = &manifest(&results).resumptions[..] else { panic!("it was resumed once") };
     let whole = resumption.after_round as usize;
     assert!(whole as u32 > failed && before.len() <= 2 * whole + 2, "{resumption:?}, {before:?}");
-    assert!(done.stdout.contains(&format!("RESUMED 1 time, the last time after round {whole}")), "{}", done.stdout);
-    let is_told = done.stdout.contains(&format!("round {failed}: ")) && done.stdout.contains("FAILED: ");
+    assert!(
+        done.unwrapped().contains(&format!("RESUMED 1 time, the last time after round {whole}")),
+        "{}",
+        done.stdout
+    );
+    let is_told = done.unwrapped().contains(&format!("round {failed}: ")) && done.stdout.contains("FAILED: ");
     assert!(is_told, "{}", done.stdout);
     let (after, made) = (measured(&results), made(&results));
     assert_eq!(after[..2 * whole], before[..2 * whole], "what was measured counts");
@@ -376,7 +387,7 @@ fn each_side_has_its_own_plugins_and_environment() {
     for (side, folder) in [("a", "old"), ("b", "new")] {
         let plugin = made[side]["plugin"].as_str().unwrap();
         assert!(plugin.ends_with(&format!("{folder}/tripmeter_example.so")), "{plugin}");
-        assert!(done.stdout.contains(plugin), "{}", done.stdout);
+        assert!(done.unwrapped().contains(plugin), "{}", done.stdout);
     }
     let expected: serde_json::Map<_, _> =
         variables.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect();
@@ -458,7 +469,7 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     run("inmem", "64k", "5", "fast");
     run(SLOW, "64k", "5", "slow");
     let done = compare("fast", "slow", &[]).with(1);
-    assert!(done.stdout.contains("5+5") && done.stdout.contains("REGRESSED"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("5+5") && done.stdout.contains("REGRESSED"), "{}", done.stdout);
     let done = compare("slow", "fast", &["--json", "--margin", "5%"]).with(0);
     let made: Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(
@@ -477,13 +488,16 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     compare("fast", "few", &[]).with(65).one_line(&["'few'", "3", "4 of either side", "--rounds"]);
     let manifest = place.path().join("slow/manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replacen("\"damaged\": 0", "\"damaged\": 2", 1)).unwrap();
+    let trials = manifest.with_file_name("trials.jsonl");
+    let measured = fs::read_to_string(&trials).unwrap();
+    fs::write(&trials, measured.replacen("\"damaged\":0", "\"damaged\":2", 1)).unwrap();
     let done = compare("fast", "slow", &[]).with(75);
-    assert!(done.stdout.contains("it, round 1 of the results: 2 messages came damaged"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("it, round 1 of the results: 2 messages came damaged"), "{}", done.stdout);
     compare("fast", "slow", &["--allow-damage"]).with(1);
+    fs::write(&trials, measured).unwrap();
     fs::write(&manifest, text.replacen("\"verdict\": \"proven\"", "\"verdict\": \"failed\"", 1)).unwrap();
     let done = compare("fast", "slow", &[]).with(75);
-    assert!(done.stdout.contains("FAILED: it, round 1 of the results: its path proof failed"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("FAILED: it, round 1 of the results: its path proof failed"), "{}", done.stdout);
     fs::write(&manifest, text.replace("\"pattern\": \"pingpong\"", "\"pattern\": \"channel\"")).unwrap();
     compare("fast", "slow", &[]).with(65).one_line(&["rtt_half (pattern pingpong)", "one_way (pattern channel)"]);
 }

@@ -1,7 +1,7 @@
 //! A payload whose hand-over probe changes is measured again, and every attempt is kept.
 
 use crate::common::traces::{Workers, workers};
-use crate::common::{Finished, LONGEST, Tripmeter, aloud, folder, manifest};
+use crate::common::{Finished, LONGEST, Tripmeter, aloud, folder, manifest, manifest_so_far};
 use crate::metrics;
 use std::path::Path;
 use std::process::Command;
@@ -19,12 +19,11 @@ fn rows(file: &Path, payload: &str) -> usize {
 
 /// How many payloads are finished by the manifest, and are not measured again.
 fn cells(results: &Path) -> usize {
-    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
     let is_last = |cell: &Cell| cell.handover_changed.is_none() || cell.earlier_attempts.len() == 2;
     let first = |so_far: Manifest| {
         so_far.sub_experiments.first().map(|one| one.cells.iter().filter(|cell| is_last(cell)).count())
     };
-    serde_json::from_str(&text).ok().and_then(first).unwrap_or(0)
+    manifest_so_far(results).and_then(first).unwrap_or(0)
 }
 
 /// A run whose workers were moved to one processor while the second payload was measured.
@@ -72,9 +71,9 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
         assert!(set_aside.with_extension("hlog").exists());
     }
     metrics::check(&results);
-    let told = finished.told();
-    let note = told.split_once("~ uds_stream_block_channel at 1k: the hand-over");
-    assert!(note.is_some_and(|(_, note)| note.contains("measured again 2 times")), "{}", finished.stdout);
+    let text = finished.unwrapped();
+    let note = text.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the hand-over"));
+    assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
 }
 
 #[test]

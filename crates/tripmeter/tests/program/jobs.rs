@@ -123,7 +123,7 @@ fn a_job_fills_a_database() {
     assert!(!place.path().join("db").exists(), "something was run without requirements");
     limits(&place, 1e9);
     let done = job(&[]).with(0).clean();
-    assert!(done.stdout.contains("Experiment check passed"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("Experiment check passed"), "{}", done.stdout);
     let results = place.path().join("db/experiments_results");
     let experiments =
         || -> Vec<_> { fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().file_name()).collect() };
@@ -144,7 +144,7 @@ fn a_job_fills_a_database() {
     fs::write(place.path().join("damaged.toml"), file).unwrap();
     let words = ["job", "damaged.toml", "-d", "other", "-r", "limits.csv", "--attempts", "1", "--loss-timeout", "2"];
     let done = tripmeter(&place, &[&words, &SMALL[2..]].concat()).run().with(75).says(&["note: no history"]);
-    assert!(done.stdout.contains("Experiment check passed"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("Experiment check passed"), "{}", done.stdout);
 
     limits(&place, 0.0);
     job(&["--depth", "1"]).with(1).says(&["removed: ", &first[0].to_string_lossy()]).clean();
@@ -206,16 +206,17 @@ fn what_a_manifest_says_counts() {
     compare("a", "b").with(0).says(&["note: ", "wait poll in the reference, block in the results"]);
 
     let allowing = |words: &[&str]| tripmeter(&place, &[words, &["--allow-damage"]].concat()).run();
-    replace(&manifest, "\"damaged\": 0", "\"damaged\": 3");
+    let trials = place.path().join("b/trials.jsonl");
+    replace(&trials, "\"damaged\":0", "\"damaged\":3");
     let done = check("b").with(1);
     assert!(
-        done.stdout.contains(&format!("FAILED: {NAME}: 6 messages came damaged (--allow-damage)")),
+        done.unwrapped().contains(&format!("FAILED: {NAME}: 6 messages came damaged (--allow-damage)")),
         "{}",
         done.stdout
     );
     allowing(&["check", "-r", "limits.csv", "-e", "b"]).with(0);
     let done = compare("a", "b").with(1);
-    assert!(done.stdout.contains("6 messages came damaged"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("6 messages came damaged"), "{}", done.stdout);
     compare("b", "a").with(1);
     allowing(&["compare", "-R", "a", "-r", "b", "-t", "1e9"]).with(0);
     // Both lie in one folder, with other files in it.
@@ -225,21 +226,21 @@ fn what_a_manifest_says_counts() {
     let requirements = ["requirements", "-e", ".", "-o", "damaged.csv"];
     tripmeter(&place, &requirements).run().with(0).says(&["left out", "run 'b'", "6 messages came damaged"]);
     assert!(!allowing(&requirements).with(0).stderr.contains("left out"));
-    replace(&manifest, "\"damaged\": 3", "\"damaged\": 0");
+    replace(&trials, "\"damaged\":3", "\"damaged\":0");
 
     // Damage in the path proof counts in the same way, by either method of comparison.
     let proven = "\"verdict\": \"proven\"";
     replace(&manifest, proven, &format!("\"damaged\": 4, {proven}"));
     for words in [&["check", "-r", "limits.csv", "-e", "b"][..], &["compare", "-R", "a", "-r", "b", "-t", "1e9"]] {
         let done = tripmeter(&place, words).run().with(1);
-        assert!(done.stdout.contains("4 messages came damaged"), "{}", done.stdout);
+        assert!(done.unwrapped().contains("4 messages came damaged"), "{}", done.stdout);
         allowing(words).with(0);
     }
     run("c", &["--rounds", "4", "--raw", "none"]);
     replace(&place.path().join("c/manifest.json"), proven, &format!("\"damaged\": 4, {proven}"));
     let by_runs = ["compare", "-R", "c", "-r", "c", "--method", "runs"];
     let done = tripmeter(&place, &by_runs).run().with(75);
-    assert!(done.stdout.contains("4 messages came damaged"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("4 messages came damaged"), "{}", done.stdout);
     assert!(!allowing(&by_runs).with(0).stdout.contains("damaged"));
     fs::remove_dir_all(place.path().join("c")).unwrap();
     replace(&manifest, &format!("\"damaged\": 4, {proven}"), proven);
@@ -250,7 +251,7 @@ fn what_a_manifest_says_counts() {
     replace(&manifest, &complete, &failed);
     for done in [check("b"), compare("a", "b"), compare("b", "a")] {
         let done = done.with(1);
-        assert!(done.stdout.contains("it failed: its daemon ended"), "{}", done.stdout);
+        assert!(done.unwrapped().contains("it failed: its daemon ended"), "{}", done.stdout);
     }
     allowing(&["check", "-r", "limits.csv", "-e", "b"]).with(1);
     let loosened = ["check", "-r", "limits.csv", "-e", "a", "--family-wise", "."];
@@ -266,7 +267,7 @@ fn what_a_manifest_says_counts() {
 
     replace(&manifest, "\"verdict\": \"proven\"", "\"verdict\": \"failed\"");
     let done = check("b").with(1);
-    assert!(done.stdout.contains(&format!("FAILED: {NAME}: its path proof failed: claimed")), "{}", done.stdout);
+    assert!(done.unwrapped().contains(&format!("FAILED: {NAME}: its path proof failed: claimed")), "{}", done.stdout);
     compare("a", "b").with(1);
     let runs = place.path().join("runs");
     fs::create_dir(&runs).unwrap();

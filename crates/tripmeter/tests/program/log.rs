@@ -122,7 +122,7 @@ fn every_lie_is_found_out_and_no_honest_word_is_doubted() {
         let proof = result.path_proof.as_ref().unwrap();
         let expected = if variant.starts_with("honest") { Verdict::Proven } else { Verdict::Failed };
         assert_eq!(proof.verdict, expected, "{variant}: {}", proof.evidence);
-        let is_told = finished.told().contains(&format!("PATH PROOF FAILED: {} ", result.name));
+        let is_told = finished.unwrapped().contains(&format!("PATH PROOF FAILED: {} ", result.name));
         assert_eq!(is_told, expected == Verdict::Failed, "{variant}: {}", finished.stdout);
         variants += 1;
     }
@@ -193,7 +193,7 @@ fn an_asynchronous_logger_that_drops_lines_shows_them() {
             let finished = Tripmeter::new(words.iter().chain(&more)).run().with(exit::GOOD);
             let counts = manifest(folder.path()).sub_experiments[0].cells[0].counts;
             assert_eq!(counts.received + counts.lost, counts.sent, "{counts:?}");
-            assert!(finished.stdout.contains("missing"), "{}", finished.stdout);
+            assert!(finished.unwrapped().contains("missing"), "{}", finished.stdout);
             finished.clean();
             counts.lost
         };

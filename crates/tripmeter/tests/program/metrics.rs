@@ -83,3 +83,28 @@ fn every_pattern_has_its_figures_in_the_flat_table() {
     Tripmeter::new(["run", "all.toml", "-o", "r"]).at(place.path()).run().with(0).clean();
     check(&place.path().join("r"));
 }
+
+/// A folder as version 2.0 wrote it, and one of a later minor version, with fields that nobody knows yet.
+#[test]
+fn results_of_this_major_version_are_read() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/results-2.0");
+    let place = folder();
+    for file in ["manifest.json", "trials.jsonl"] {
+        let text = std::fs::read_to_string(golden.join(file)).unwrap();
+        let text = text.replace("\"schema_version\": \"2.0\"", "\"of_tomorrow\": [1], \"schema_version\": \"2.9\"");
+        std::fs::write(place.path().join(file), text.replace("{\"sub_experiment\"", "{\"new\":{},\"sub_experiment\""))
+            .unwrap();
+    }
+    for results in [golden.as_path(), place.path()] {
+        let results = results.display().to_string();
+        let words = ["table", &results, "--tables", "figures", "--format", "csv"];
+        let printed = Tripmeter::new(words).run().with(0).stdout;
+        for row in [
+            "uds_stream_poll,64,closed,all,rtt_half_ns,p50,1,3471.5,",
+            "uds_stream_poll,1024,closed,all,rtt_half_ns,p50,1,3811.5,",
+            "uds_stream_poll,1024,closed,all,sent,value,1,55,",
+        ] {
+            assert!(printed.lines().any(|line| line.starts_with(row)), "{row}\n{printed}");
+        }
+    }
+}

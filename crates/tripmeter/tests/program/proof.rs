@@ -39,7 +39,7 @@ fn every_lie_is_found_out(wait: &str) {
             Some("doubtful") => Verdict::NotVisible,
             _ => Verdict::Failed,
         };
-        let is_told = finished.told().contains(&format!("PATH PROOF FAILED: liar_{variant}_{wait} "));
+        let is_told = finished.unwrapped().contains(&format!("PATH PROOF FAILED: liar_{variant}_{wait} "));
         if verdict != expected || is_told != (expected == Verdict::Failed) || evidence.is_empty() {
             faults.push(format!("{variant}, {wait}: {verdict:?}, told: {is_told}: {evidence}"));
         }
@@ -89,7 +89,7 @@ fn who_must_not_be_let_in_is_refused_and_that_is_recorded() {
     let kinds: Vec<_> = proof.unauthorized_peers.iter().map(|trial| (trial.kind, trial.refused)).collect();
     assert_eq!(kinds, [(UnauthorizedPeer::Plain, Some(true)), (UnauthorizedPeer::Foreign, Some(true))]);
     assert!(proof.unauthorized_peers.iter().all(|trial| trial.why.contains("connect failed")), "{proof:?}");
-    assert!(finished.stdout.contains("ok, secured"), "{}", finished.stdout);
+    assert!(finished.unwrapped().contains("ok, secured"), "{}", finished.stdout);
 
     let (proof, _) = unauthorized_peers("honest-secured-leads", "block", exit::GOOD);
     let [trial] = &proof.unauthorized_peers[..] else { panic!("{proof:?}") };
@@ -102,7 +102,7 @@ fn an_unauthorized_peer_that_is_let_in_fails_the_proof() {
     let _alone = alone();
     let (proof, finished) = unauthorized_peers("secured-lets-in", "poll", exit::PARTIAL);
     assert!(proof.unauthorized_peers.iter().all(|trial| trial.refused == Some(false)), "{proof:?}");
-    assert!(finished.told().contains("a peer without security was let in"), "{}", finished.stdout);
+    assert!(finished.unwrapped().contains("a peer without security was let in"), "{}", finished.stdout);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn an_unauthorized_peer_that_crashes_proves_nothing() {
         "{proof:?}"
     );
     assert!(
-        finished.told().contains("not proven: the unauthorized peer process was ended by signal 6"),
+        finished.unwrapped().contains("not proven: the unauthorized peer process was ended by signal 6"),
         "{}",
         finished.stdout
     );
@@ -187,6 +187,6 @@ fn honest_words_alone_are_exit_code_0() {
     let folder = folder();
     let honest = "liar/honest-unix,liar/honest-tcp,liar/honest-shm,liar/honest-loan";
     let finished = run(honest, "block", folder.path()).with(exit::GOOD);
-    assert!(!finished.stdout.contains("FAILED"), "{}", finished.stdout);
+    assert!(!finished.unwrapped().contains("FAILED"), "{}", finished.stdout);
     finished.clean();
 }

@@ -223,7 +223,7 @@ fn what_is_lost_of_a_topic_is_lost_there() {
     let flags = ["-t", &transport, "--warmup", &warmup, "--no-floor", "--raw", "none", "--attempts", "1"];
     let flags = [&flags[..], &["--loss-timeout", "4"]].concat();
     let finished = play(&file, output.path(), &flags).with(exit::GOOD).clean();
-    assert!(finished.told().contains("topic '/imu': 2 lost, 1 duplicated"), "{}", finished.stdout);
+    assert!(finished.unwrapped().contains("topic '/imu': 2 lost, 1 duplicated"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
     let imu = Counts { sent: 100, received: 98, lost: 2, duplicated: 1, ..Counts::default() };
@@ -258,7 +258,7 @@ fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all()
     let lost = rows(output.path(), "channel", name).into_iter().filter(|row| row.status == "lost");
     assert_eq!(lost.map(|row| (row.topic, row.sequence)).collect::<Vec<_>>(), [(0, 7), (0, 100)]);
     for of in ["service to 0", "service to 2", "to follower 1: 2 lost"] {
-        assert!(finished.told().contains(of), "{}", finished.stdout);
+        assert!(finished.unwrapped().contains(of), "{}", finished.stdout);
     }
 }
 
@@ -272,7 +272,7 @@ fn the_table_has_a_row_for_each_topic_of_each_transport_and_the_floor() {
         .clean();
     let text = &finished.stdout;
     assert!(text.starts_with("Recording drive.mcap, speed 4: 133 messages on 4 topics, 0.24"), "{text}");
-    assert!(finished.told().contains("recording: 16 messages are smaller than our header"), "{text}");
+    assert!(finished.unwrapped().contains("recording: 16 messages are smaller than our header"), "{text}");
     for transport in ["uds/", "tcp/", "shm/"] {
         let rows: Vec<Vec<&str>> = text
             .lines()
@@ -313,7 +313,7 @@ fn a_recording_that_cannot_be_kept_up_with_is_said_to_be_missed() {
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
     let finished =
         play(&file, output.path(), &[&["-t", "uds", "--no-floor"], &STEADY[..]].concat()).with(exit::GOOD).clean();
-    assert!(finished.told().contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
+    assert!(finished.unwrapped().contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
     assert!(trial.rate_missed && trial.topics[0].behind > 0, "{trial:?}");
@@ -328,7 +328,7 @@ fn a_time_cap_ends_it_and_a_stop_keeps_what_was_played() {
     let file = write(recorded.path(), None, &messages);
     let flags = ["-t", "uds", "--no-floor", "--warmup", "0", "--time-cap", "1"];
     let finished = play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
-    assert!(finished.told().contains(": time cap"), "{}", finished.stdout);
+    assert!(finished.unwrapped().contains(": time cap"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
     assert!((1..1000).contains(&trial.counts.sent) && trial.counts.sent == trial.counts.received, "{trial:?}");

@@ -1,7 +1,7 @@
 //! Results of patterns `channel`, `rpc` and `log` by the commands that judge and draw: `plot`, `compare`, `check`,
 //! `requirements` and `history`. What was measured is real; figures are then written over, so that verdicts are known.
 
-use crate::common::{Finished, Tripmeter, alone, folder};
+use crate::common::{Finished, Tripmeter, alone, folder, manifest};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn measured(words: &[&str]) -> Value {
     let fixed =
         ["run", "-q", "--no-floor", "--raw", "none", "--wait", "block", "--attempts", "1", "--loss-timeout", "15"];
     Tripmeter::new(fixed.iter().chain(&["-o", &output]).chain(words)).run().with(exit::GOOD);
-    serde_json::from_str(&fs::read_to_string(place.path().join("results/manifest.json")).unwrap()).unwrap()
+    manifest(&place.path().join("results")).whole()
 }
 
 /// One sub-experiment `x` under `channel` at two payloads.
@@ -133,7 +133,7 @@ fn one_run_is_compared_in_all_its_figures() {
     has(&same.stdout, "x@response_1000hz 12/12 99.9% of 1024 bytes +0.0 % passed");
     let told = "2/2 comparisons passed: at most +10 % for Min, Median, Max and 99%, and Mean, 99.9%, Loss [%]; at least \
         -9.1 % for Rate [/s]";
-    has(&same.stdout, told);
+    has(&same.unwrapped(), told);
     let worse = write(&place.path().join("b"), &with(12.0, 1, 800.0));
     let done = compare(&["--debug"], &reference, &worse).with(1);
     for line in [
@@ -198,7 +198,7 @@ fn calls_and_loggers_are_compared_too() {
     has(&done.stdout, "Mean 512 100.000 100.000 +0.0 % passed");
     assert!(lines(&done.stdout).iter().any(|line| line.starts_with("x@service_rtt ")), "{}", done.stdout);
     let rounds = [&reference, &worse].map(|side| {
-        let manifest: Value = serde_json::from_str(&fs::read_to_string(side.join("manifest.json")).unwrap()).unwrap();
+        let manifest = manifest(side).whole();
         write(&side.join("rounds"), &in_rounds(&manifest, 10))
     });
     let done = compare(&[], &rounds[0], &rounds[1]).with(1);
@@ -382,11 +382,11 @@ fn rounds_of_a_channel_in_which_nothing_arrived_are_named_by_compare_and_not_ave
     let done = compare(&["--method", "runs"], &reference, &silent).with(exit::PARTIAL);
     for round in 1..=3 {
         let line = format!("round {round} of the results: no message was answered or arrived");
-        assert!(done.stdout.contains(&line), "{}", done.stdout);
+        assert!(done.unwrapped().contains(&line), "{}", done.stdout);
     }
-    assert!(!done.stdout.contains("round 4 of the results"), "{}", done.stdout);
+    assert!(!done.unwrapped().contains("round 4 of the results"), "{}", done.stdout);
     let done = compare(&["--method", "runs"], &reference, &short).with(exit::PARTIAL);
-    assert!(done.stdout.contains("x, round 9 of the results: it was not run"), "{}", done.stdout);
+    assert!(done.unwrapped().contains("x, round 9 of the results: it was not run"), "{}", done.stdout);
 }
 
 /// One sub-experiment `x` of round trips at two payloads.

@@ -165,7 +165,7 @@ fn a_run_over_tls_proves_that_unauthorized_peers_are_refused() {
         let words = ["run", "-q", "--wide", "--no-floor", "-t", &transports.join(","), "--wait", wait];
         let rest = ["-n", "20", "--payloads", "16,64k,1M", "--touch", "full", "--loss-timeout", "15", "-o", &output];
         let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
-        assert!(finished.stdout.contains("ok, secured"), "{}", finished.stdout);
+        assert!(finished.unwrapped().contains("ok, secured"), "{}", finished.stdout);
         for result in &manifest(folder.path()).sub_experiments {
             let proof = result.path_proof.clone().unwrap();
             assert_eq!(proof.verdict, Verdict::Proven, "{proof:?}");

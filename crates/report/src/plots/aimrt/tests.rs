@@ -3,6 +3,7 @@ use crate::fixture;
 use tripmeter_model::Pattern;
 use tripmeter_model::channel::Flow;
 use tripmeter_model::manifest::Cell;
+use tripmeter_model::rpc::Mode;
 
 fn named<'a>(name: &'a str, manifest: &'a Manifest) -> Results<'a> {
     Results { name, manifest }

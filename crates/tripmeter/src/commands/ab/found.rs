@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::pace::Pace;
 use super::{FILE, SCHEMA_VERSION, SIDES};
 use crate::error::CliError;
-use crate::verdicts;
+use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_model::exit;
@@ -51,7 +51,7 @@ impl<'a> Found<'a> {
 
     pub fn text(&self, asked: &Asked<'_>, pace: &Pace) -> String {
         let plugins = asked.plugins.each_ref().map(|plugin| plugin.as_ref().and_then(|plugin| plugin.file.to_str()));
-        tripmeter_report::ab(&Ab {
+        output::text(&tripmeter_report::ab(&Ab {
             manifest: self.manifest,
             plugins,
             pairs: &self.pairs,
@@ -59,7 +59,7 @@ impl<'a> Found<'a> {
             effect: asked.args.effect.0,
             comparisons: &self.comparisons,
             stopped: pace.stopped,
-        })
+        }))
     }
 
     pub fn exit_code(&self) -> u8 {

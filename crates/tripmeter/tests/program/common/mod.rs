@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::{NamedTempFile, TempDir};
 use tripmeter_abi::Description;
+use tripmeter_model::folder;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 
 /// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
@@ -300,9 +301,9 @@ impl Finished {
         self
     }
 
-    /// Standard output in one line, as notes are wrapped.
-    pub fn told(&self) -> String {
-        self.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    /// Standard output with each note and paragraph on one line.
+    pub fn unwrapped(&self) -> String {
+        self.stdout.replace("\n  ", " ")
     }
 
     /// Neither a name nor a process of this run is left.
@@ -326,15 +327,18 @@ impl Finished {
 
 /// The manifest in a results folder.
 pub fn manifest(folder: &Path) -> Manifest {
-    let text = std::fs::read_to_string(folder.join("manifest.json")).expect("there is a manifest");
-    serde_json::from_str(&text).expect("the manifest is one")
+    folder::read(folder, |text| text.into()).expect("these are results")
+}
+
+/// The manifest in a results folder that may still be written, if there is one so far.
+pub fn manifest_so_far(folder: &Path) -> Option<Manifest> {
+    folder::read(folder, |text| text.into()).ok()
 }
 
 /// Whether a payload of the run has been measured so far.
 pub fn has_cell(results: &Path) -> bool {
-    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
-    let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
-    manifest.is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
+    manifest_so_far(results)
+        .is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
 }
 
 /// The result of that name.

@@ -11,7 +11,7 @@ mod plugins;
 mod resources;
 mod standing;
 
-use crate::common::{Known, Tripmeter, is_nightly};
+use crate::common::{Known, Tripmeter, is_nightly, manifest_so_far};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -53,9 +53,9 @@ fn run_file(file: &Path, results: &Path) -> Tripmeter {
 
 /// Cells of the running sub-experiment that are in the manifest on disk.
 fn cells_on_disk(results: &Path) -> usize {
-    let text = std::fs::read_to_string(results.join("manifest.json")).unwrap_or_default();
-    let manifest: Option<tripmeter_model::manifest::Manifest> = serde_json::from_str(&text).ok();
-    manifest.and_then(|manifest| manifest.sub_experiments.last().map(|result| result.cells.len())).unwrap_or(0)
+    manifest_so_far(results)
+        .and_then(|manifest| manifest.sub_experiments.last().map(|result| result.cells.len()))
+        .unwrap_or(0)
 }
 
 /// The daemon that a system needs, if any.

@@ -1,0 +1,21 @@
+//! Columns that several tables have.
+
+use crate::document::{Column, Digits};
+use crate::notes::PROOF_HELP;
+use tripmeter_model::figure::Figure;
+
+/// The payload.
+pub fn payload() -> Column {
+    Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes")
+}
+
+/// Messages that came damaged, if any did.
+pub fn damaged() -> Column {
+    let help = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
+    Column::numbers(Figure::Damaged.id(), "damaged", "n", Digits::Integer, help).if_any()
+}
+
+/// Whether the payload went the way that the transport claims.
+pub fn path_proof() -> Column {
+    Column::words("path_proof", "path\nproof", PROOF_HELP)
+}

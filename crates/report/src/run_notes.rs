@@ -1,0 +1,64 @@
+//! What is to be said of a whole run, beside every table and on the first screen.
+
+use crate::document::{Note, Severity};
+use crate::merged::Merged;
+use crate::{audit, channel, log, notes, recording, rpc, series, throughput};
+use tripmeter_analysis::MetricTable;
+use tripmeter_model::manifest::Manifest;
+
+/// What notes of trials have in common.
+pub const TRIALS: &str = "trials";
+
+/// The kind of the note that figures come from histograms.
+pub const HISTOGRAMS: &str = "histograms";
+
+/// Sub-experiments that failed or were not run, and path proofs that failed.
+pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
+    let note = |text| Note::new(Severity::Error, "failed or not run", None, text);
+    notes::outcomes(subs.iter()).into_iter().map(note).collect()
+}
+
+/// What else keeps figures from being good, and what is worth knowing of the run, in the order of its parts.
+pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let plan = &manifest.plan;
+    let info = |kind| move |text| Note::new(Severity::Info, kind, None, text);
+    let mut all = Vec::new();
+    for (index, sub) in (0..).zip(subs) {
+        all.extend(sub.payloads().iter().filter_map(|cell| {
+            let row = metrics.only_row(index, cell.payload_bytes);
+            Some(Note::new(Severity::Info, "core-to-core latency changed", row, notes::handover(sub, cell)?))
+        }));
+    }
+    all.extend(series::notes(subs, metrics));
+    let shared = subs.iter().map(|sub| sub.planned).filter(|planned| planned.is_fan_out()).filter_map(|planned| {
+        let shared = plan.shared_processors(planned)?;
+        Some(format!("{}: {shared}", planned.name))
+    });
+    all.extend(shared.map(info("shared CPUs")));
+    all.extend(of_trials(manifest, subs, metrics));
+    let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
+    if cells.any(|cell| cell.from_histogram) {
+        let text = "raw samples were not kept: figures come from histograms of three digits";
+        all.push(info(HISTOGRAMS)(text.to_owned()));
+    }
+    all.extend(audit::note(manifest).map(info("machine")));
+    all.extend(plan.left_out.iter().map(|left_out| match plan.missing.contains(left_out) {
+        true => Note::new(Severity::Warning, "missing", None, format!("MISSING: {left_out}")),
+        false => info("left out")(format!("left out: {left_out}")),
+    }));
+    all
+}
+
+/// What is to be said of trials that are no plain round trips.
+fn of_trials(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+    let recording = manifest.plan.recording.as_ref();
+    let of_recording = |recording| recording::notes(recording, subs, metrics);
+    [
+        throughput::notes(subs, metrics),
+        channel::notes(subs, metrics),
+        rpc::notes(subs, metrics),
+        log::notes(subs, metrics),
+        recording.map_or(Vec::new(), of_recording),
+    ]
+    .concat()
+}

@@ -1,0 +1,273 @@
+//! One row of the metric table with its sub-experiment, and what tables of messages, or calls, at a rate have in common: a
+//! line for each of two times, response and service, each with the cost of the process on its side.
+
+use crate::document::{Cell, Column, Digits, Note, Severity};
+use crate::merged::Merged;
+use crate::notes;
+use crate::run_notes::TRIALS;
+use crate::throughput::offered;
+use tripmeter_analysis::derived::{
+    Each, LOST_CALLS, LOST_MESSAGES, counts, cpu_share, faults_per_message, losses, switches_hz,
+};
+use tripmeter_analysis::{MetricTable, Rounds, Row};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::metric::{At, Process, Stream};
+use tripmeter_model::pace::{OfferedLoad, Offers};
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::trial::Trial;
+
+/// What is shown of a distribution of latencies.
+pub const LATENCIES: [Statistic; 6] =
+    [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::Max];
+/// One row of the metric table with its sub-experiment: what its lines are made of.
+#[derive(Clone, Copy)]
+pub struct Times<'a> {
+    /// The figures.
+    pub metrics: &'a MetricTable,
+    /// Its sub-experiment.
+    pub sub: &'a Merged<'a>,
+    /// Its address.
+    pub row: Row,
+    /// Whether it is the first of its payload, whose line has what is of the payload.
+    is_first: bool,
+}
+
+impl<'a> Times<'a> {
+    /// Every row of some sub-experiments: by payload, then in the order of the plan, which has that of the rates too.
+    pub fn rows(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(&SubExperiment) -> bool) -> Vec<Self> {
+        let times = |row: Row| Self { metrics, sub: &subs[row.sub as usize], row, is_first: true };
+        let mut rows: Vec<Self> = metrics.all_rows().map(times).filter(|times| is_of(times.sub.planned)).collect();
+        rows.sort_by_key(|times| (times.row.payload_bytes, times.row.sub, times.place()));
+        for index in 1..rows.len() {
+            rows[index].is_first = !Self::is_same_payload(&rows[index - 1], &rows[index]);
+        }
+        rows
+    }
+
+    /// Whether two rows are of one payload of one sub-experiment.
+    pub fn is_same_payload(&self, other: &Self) -> bool {
+        (self.row.sub, self.row.payload_bytes) == (other.row.sub, other.row.payload_bytes)
+    }
+
+    /// The place of its load in the plan.
+    fn place(&self) -> Option<usize> {
+        let plan = self.sub.planned;
+        let loads = plan.offers().map_or_else(Vec::new, Offers::loads).into_iter();
+        let loads = loads.chain(plan.throughput.iter().flat_map(|load| load.offers.iter().copied()));
+        loads.into_iter().position(|load| load == self.load())
+    }
+
+    /// How messages were offered.
+    pub fn load(&self) -> OfferedLoad {
+        self.metrics.load(self.row)
+    }
+
+    /// A figure of it.
+    pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Rounds<'a>> {
+        self.metrics.get(self.row, stream, figure, statistic)
+    }
+
+    /// A figure of one value, of all messages.
+    pub fn value(&self, figure: Figure) -> Option<Rounds<'a>> {
+        self.get(&Stream::all(), figure, Statistic::Value)
+    }
+
+    /// The same in one round; 0 if it does not have it.
+    pub fn at(&self, round: u32, figure: Figure) -> f64 {
+        self.value(figure).and_then(|rounds| rounds.at(round)).unwrap_or(0.0)
+    }
+
+    /// A figure of all rounds put together; 0 if it has none.
+    pub fn total(&self, figure: Figure) -> f64 {
+        self.value(figure).map_or(0.0, |rounds| rounds.folded())
+    }
+
+    /// The rate that was offered; 0 if there was none.
+    pub fn offered_hz(&self) -> f64 {
+        self.total(Figure::OfferedRate)
+    }
+
+    /// The rate that was offered, or the bursts; missing if there was neither.
+    pub fn offered(&self) -> Cell {
+        match self.load() {
+            load @ OfferedLoad::Burst(_) => Cell::text(offered(load)),
+            _ => Cell::maybe(self.value(Figure::OfferedRate).map(|offered| offered.folded())),
+        }
+    }
+
+    /// A message is behind if it was sent later than this after it was due.
+    pub fn too_late(&self) -> &'static str {
+        if self.load().burst().is_some() { "a gap between bursts" } else { "a period" }
+    }
+
+    /// Whether the messages of any row came in bursts.
+    pub fn have_bursts(rows: &[Self]) -> bool {
+        rows.iter().any(|times| times.load().burst().is_some())
+    }
+
+    /// Its trials, round by round.
+    pub fn trials(&self) -> impl Iterator<Item = &'a (u32, Trial)> {
+        self.metrics.trials(self.row).iter()
+    }
+
+    /// `mark` if it is so in any round.
+    pub fn mark(&self, is: impl Fn(&Trial) -> bool, mark: &'static str) -> &'static str {
+        if self.trials().any(|(_, trial)| is(trial)) { mark } else { "" }
+    }
+
+    /// Why the payload of these rows has fewer of so many planned trials, of each round where that is so.
+    pub fn shortfalls(rows: &[Self], planned: usize) -> Vec<&'a str> {
+        let Some(Self { sub, row, .. }) = rows.first() else { return Vec::new() };
+        let is_measured = |times: &&Self, round: u32| times.trials().any(|trial| trial.0 == round);
+        let measured = |round| rows.iter().filter(|times| is_measured(times, round)).count();
+        let short = sub.results.iter().filter(|result| measured(result.round) < planned);
+        let cells = short.flat_map(|result| &result.cells).filter(|cell| cell.payload_bytes == row.payload_bytes);
+        cells.filter_map(|cell| cell.cut_short.as_deref()).collect()
+    }
+
+    /// Messages that came damaged beside all trials of its payload, if it is the first of it.
+    pub fn damaged_beside(&self) -> u64 {
+        let cells = || self.sub.payload(self.row.payload_bytes).cells;
+        if self.is_first { cells().iter().map(|cell| cell.damaged_beside()).sum() } else { 0 }
+    }
+
+    /// Its streams of messages that `index` gives an index, by that index.
+    pub fn streams(&self, index: impl Fn(&Stream) -> Option<u32>) -> Vec<(u32, Stream)> {
+        let all = self.metrics.streams(self.row, Figure::Sent).into_iter();
+        let mut streams: Vec<(u32, Stream)> = all.filter_map(|stream| Some((index(stream)?, stream.clone()))).collect();
+        streams.sort_unstable();
+        streams
+    }
+
+    /// Several followers, by their index.
+    pub fn followers(&self) -> Vec<(u32, Stream)> {
+        self.streams(|stream| if let Some(At::Follower(index)) = stream.at { Some(index) } else { None })
+    }
+
+    /// What happened to the messages of a stream, of each round.
+    pub fn counts(&self, stream: &Stream) -> Vec<(u32, Counts)> {
+        counts(self.metrics, self.row, stream)
+    }
+
+    /// What happened to the messages of all rounds.
+    pub fn totals(&self) -> Counts {
+        self.counts(&Stream::all()).into_iter().fold(Counts::default(), |sum, (_, counts)| sum + counts)
+    }
+
+    /// A cell for each of [`naming_columns`].
+    pub fn naming(&self) -> Vec<Cell> {
+        let planned = self.sub.planned;
+        let same_process = if self.sub.same_process() { " (same process)" } else { "" };
+        let followers =
+            if planned.is_fan_out() { format!(" to {} followers", planned.followers) } else { String::new() };
+        let transport = format!("{}{same_process}{followers}", planned.transport);
+        [transport, planned.wait.to_string(), planned.touch.to_string()].map(Cell::text).to_vec()
+    }
+
+    /// The median over rounds with its interval.
+    pub fn over(&self, values: Vec<f64>) -> Cell {
+        Cell::of_each(&values.into_iter().map(|value| (value, None)).collect(), self.sub.rounds)
+    }
+
+    /// The same of a figure, which may have an interval within the only round.
+    pub fn of(&self, rounds: Option<Rounds<'_>>) -> Cell {
+        Cell::of_each(&Each::of(rounds), self.sub.rounds)
+    }
+
+    /// These statistics of a latency: medians over rounds, and of the largest the largest.
+    pub fn latencies(&self, stream: &Stream, figure: Figure, statistics: &[Statistic]) -> Vec<Cell> {
+        let cell = |statistic: &Statistic| match (statistic, self.get(stream, figure, *statistic)) {
+            (Statistic::Max, rounds) => Cell::largest(&Each::of(rounds)),
+            (_, rounds) => self.of(rounds),
+        };
+        statistics.iter().map(cell).collect()
+    }
+
+    /// What a process used: a cell for each of [`cost_columns`].
+    pub fn cost(&self, process: Process) -> [Cell; 4] {
+        let (metrics, row) = (self.metrics, self.row);
+        let memory = self.get(&Stream::process(process), Figure::PeakMemory, Statistic::Value);
+        [
+            self.over(cpu_share(metrics, row, process)),
+            self.over(switches_hz(metrics, row, process)),
+            self.over(faults_per_message(metrics, row, process)),
+            self.of(memory),
+        ]
+    }
+
+    /// Its messages were answered.
+    pub fn is_of_calls(&self) -> bool {
+        self.sub.planned.rpc.is_some()
+    }
+
+    /// Messages that did not come in time and intact, or calls that did not succeed, of those sent.
+    pub fn loss(&self, stream: &Stream) -> Cell {
+        let lost: &[Figure] = if self.is_of_calls() { &LOST_CALLS } else { &LOST_MESSAGES };
+        Cell::lost(&losses(self.metrics, self.row, stream, lost))
+    }
+
+    /// Why its figures are less good than they should be.
+    pub fn warning(&self, text: String) -> Note {
+        Note::new(Severity::Warning, TRIALS, Some(self.row), text)
+    }
+
+    /// What happened besides.
+    pub fn info(&self, text: String) -> Note {
+        Note { severity: Severity::Info, ..self.warning(text) }
+    }
+
+    /// The outcome of the path proof.
+    pub fn proof(&self) -> Cell {
+        Cell::text(notes::proof(self.sub))
+    }
+}
+
+/// Transport, wait and touch.
+pub fn naming_columns(rows: &[Times<'_>]) -> Vec<Column> {
+    let to_several = "with several followers, response and service end when the last of them has the message; service to i ends at follower i (the first 16)";
+    let help = if rows.iter().any(|row| row.sub.planned.is_fan_out()) { to_several } else { "" };
+    [("transport", help), ("wait", ""), ("touch", "")].map(|(id, help)| Column::words(id, id, help).merged()).to_vec()
+}
+
+/// The rates that were offered and achieved, with what they mean.
+pub fn rate_columns([offered, achieved]: [&'static str; 2]) -> [Column; 2] {
+    let column = |id, title, help| Column::numbers(id, title, "/s", Digits::Rate, help).merged();
+    [column("offered_rate_hz", "offered", offered), column("achieved_rate_hz", "achieved", achieved)]
+}
+
+/// A column for each of these statistics of a latency in microseconds.
+pub fn latency_columns(statistics: &[Statistic]) -> Vec<Column> {
+    let column = |statistic: &Statistic| {
+        let title = match statistic {
+            Statistic::Mean => "average",
+            Statistic::P999 => "p99.9",
+            other => other.id(),
+        };
+        Column::numbers(&format!("{statistic}_ns"), title, "µs", Digits::Fixed(3), "")
+    };
+    statistics.iter().map(column).collect()
+}
+
+/// What a process used; `cpu_help` says which process stands in which line.
+pub fn cost_columns(cpu_help: &'static str) -> [Column; 4] {
+    let memory =
+        "most that was resident, our buffers of samples included, MB = 1000000 bytes; of several processes that of one";
+    [
+        Column { divisor: 0.01, ..Column::numbers("cpu_share", "CPU", "%", Digits::Fixed(1), cpu_help) },
+        Column::numbers("switches_hz", "switches", "/s", Digits::Rate, "context switches of the same processes"),
+        Column::numbers("faults_per_message", "faults", "/msg", Digits::Fixed(3), "page faults of the same processes"),
+        Column { divisor: 1e6, ..Column::numbers("peak_memory_bytes", "memory", "MB", Digits::Fixed(1), memory) },
+    ]
+}
+
+/// Messages that did not come as they should, of those sent.
+pub fn loss_column() -> Column {
+    Column::numbers(
+        "loss",
+        "loss",
+        "%",
+        Digits::Percent,
+        "messages lost, late or damaged, in per cent of the messages sent",
+    )
+}
