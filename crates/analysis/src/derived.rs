@@ -129,12 +129,15 @@ fn of_rounds<const N: usize>(parts: [Option<Rounds<'_>>; N], of: impl Fn([f64; N
     rounds.iter().filter_map(all).collect()
 }
 
-/// What happened to the messages of a stream, of each round that counts them.
+/// What happened to the messages of a stream, of each round that counts them. A call that timed out counts as lost, one
+/// that failed as damaged.
 pub fn counts(table: &MetricTable, row: Row, stream: &Stream) -> Vec<(u32, Counts)> {
     let get = |figure| table.get(row, stream, figure, Statistic::Value);
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
-    let [received, lost, late, duplicated, reordered, damaged] =
-        [Figure::Received, Figure::Lost, Figure::Late, Figure::Duplicated, Figure::Reordered, Figure::Damaged].map(get);
+    let [received, late, duplicated, reordered] =
+        [Figure::Received, Figure::Late, Figure::Duplicated, Figure::Reordered].map(get);
+    let [lost, damaged] = [[Figure::Lost, Figure::TimedOut], [Figure::Damaged, Figure::Failed]]
+        .map(|[one, other]| get(one).or_else(|| get(other)));
     let of_round = |(round, sent): (&u32, &f64)| {
         let at = |one: &Option<Rounds<'_>>| one.as_ref().and_then(|one| one.at(*round)).unwrap_or(0.0) as u64;
         let counts = Counts {
@@ -161,7 +164,7 @@ pub fn is_all_lost(table: &MetricTable, row: Row) -> bool {
 mod tests {
     use super::*;
     use crate::table::Builder;
-    use tripmeter_model::metric::OfferedLoad;
+    use tripmeter_model::pace::OfferedLoad;
     use tripmeter_model::trial::Trial;
 
     #[test]

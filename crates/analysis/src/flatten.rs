@@ -5,9 +5,10 @@ use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::log::LogCalls;
 use tripmeter_model::manifest::{Bounds, Cell, Counts, Figures, Handover, WithinRun};
-use tripmeter_model::metric::{Interval, OfferedLoad, Probe, Process, Stream};
+use tripmeter_model::metric::{Interval, Probe, Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::rpc::RpcTrial;
+use tripmeter_model::rpc::{CallCounts, Pace, RpcTrial};
 use tripmeter_model::throughput::{self, Arrival};
 use tripmeter_model::trial::Trial;
 
@@ -20,7 +21,7 @@ pub fn trials(plan: &SubExperiment, cell: &Cell) -> Vec<Trial> {
         _ => Vec::new(),
     };
     trials.extend(cell.trials.iter().map(of_throughput));
-    trials.extend(cell.channel.iter().map(|trial| of_channel(plan, trial)));
+    trials.extend(cell.channel.iter().map(of_channel));
     trials.extend(cell.rpc.iter().map(of_calls));
     for trial in &mut trials {
         for (probe, found) in [(Probe::Before, cell.handover_ns.before), (Probe::After, cell.handover_ns.after)] {
@@ -85,7 +86,7 @@ fn of_log(cell: &Cell, log: &LogCalls) -> Trial {
 }
 
 fn of_throughput(measured: &throughput::Trial) -> Trial {
-    let mut trial = Trial::new(measured.offer.into());
+    let mut trial = Trial::new(measured.offer);
     trial.cut_short.clone_from(&measured.cut_short);
     trial.steps.clone_from(&measured.searched);
     let all = Stream::all();
@@ -124,10 +125,8 @@ fn of_arrival(trial: &mut Trial, stream: &Stream, sent: u64, arrival: &Arrival) 
     of_latency(trial, stream, Figure::OneWay, arrival.one_way_ns, None);
 }
 
-fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
-    let is_recorded = plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_some());
-    let rate = OfferedLoad::Rate { hz: measured.offered_hz };
-    let mut trial = Trial::new(if is_recorded { OfferedLoad::Recorded } else { rate });
+fn of_channel(measured: &ChannelTrial) -> Trial {
+    let mut trial = Trial::new(measured.load());
     trial.rate_missed = measured.rate_missed;
     trial.cut_short.clone_from(&measured.cut_short);
     let all = Stream::all();
@@ -154,9 +153,7 @@ fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
     for one in &measured.topics {
         let stream = Stream::topic(&one.name);
         trial.missed.extend(one.rate_missed.then(|| stream.clone()));
-        for (statistic, bytes) in [(Statistic::Mean, one.mean_bytes), (Statistic::Max, one.largest_bytes as f64)] {
-            trial.put_statistic(&stream, Figure::MessageBytes, statistic, bytes, None);
-        }
+        of_sizes(&mut trial, &stream, one.mean_bytes, one.largest_bytes);
         for (figure, value) in [
             (Figure::OfferedRate, one.offered_hz),
             (Figure::AchievedRate, one.achieved_hz),
@@ -193,34 +190,16 @@ fn of_channel(plan: &SubExperiment, measured: &ChannelTrial) -> Trial {
 }
 
 fn of_calls(measured: &RpcTrial) -> Trial {
-    let load = measured.pace.map_or(OfferedLoad::Closed, |pace| OfferedLoad::Rate { hz: pace.offered_hz });
-    let mut trial = Trial::new(load);
+    let mut trial = Trial::new(measured.load());
     trial.cut_short.clone_from(&measured.cut_short);
     let all = Stream::all();
     if let Some(pace) = measured.pace {
         trial.rate_missed = pace.rate_missed;
-        for (figure, value) in [
-            (Figure::OfferedRate, pace.offered_hz),
-            (Figure::AchievedRate, pace.achieved_hz),
-            (Figure::SlowestRate, pace.slowest_hz),
-            (Figure::Behind, pace.behind as f64),
-        ] {
-            trial.put(&all, figure, value);
-        }
+        of_pace(&mut trial, &all, &pace);
     }
-    let counts = &measured.counts;
-    for (figure, value) in [
-        (Figure::Sent, counts.made as f64),
-        (Figure::Received, counts.succeeded as f64),
-        (Figure::TimedOut, counts.timed_out as f64),
-        (Figure::Failed, counts.failed as f64),
-        (Figure::Late, counts.late as f64),
-        (Figure::Duplicated, counts.duplicated as f64),
-        (Figure::Completed, measured.qps),
-        (Figure::Duration, measured.duration_ns as f64),
-    ] {
-        trial.put(&all, figure, value);
-    }
+    of_call_counts(&mut trial, &all, &measured.counts);
+    trial.put(&all, Figure::Completed, measured.qps);
+    trial.put(&all, Figure::Duration, measured.duration_ns as f64);
     for (figure, latency, within) in [
         (Figure::ResponseRtt, measured.response_rtt_ns, measured.response_rtt_within_run_ns),
         (Figure::ServiceRtt, measured.service_rtt_ns, measured.service_rtt_within_run_ns),
@@ -232,6 +211,20 @@ fn of_calls(measured: &RpcTrial) -> Trial {
     if measured.one_way_ns.is_some() || measured.one_way_missing > 0 {
         trial.put(&all, Figure::OneWayMissing, measured.one_way_missing as f64);
     }
+    for one in &measured.topics {
+        let stream = Stream::topic(&one.name);
+        trial.missed.extend(one.pace.rate_missed.then(|| stream.clone()));
+        of_sizes(&mut trial, &stream, one.mean_bytes, one.largest_bytes);
+        of_pace(&mut trial, &stream, &one.pace);
+        of_call_counts(&mut trial, &stream, &one.counts);
+        for (figure, latency, within) in [
+            (Figure::ResponseRtt, one.response_rtt_ns, one.response_rtt_within_run_ns),
+            (Figure::ServiceRtt, one.service_rtt_ns, one.service_rtt_within_run_ns),
+            (Figure::Lateness, one.lateness_ns, one.lateness_within_run_ns),
+        ] {
+            of_latency(&mut trial, &stream, figure, latency, within);
+        }
+    }
     for client in &measured.clients {
         let stream = Stream::client(client.client);
         let series = [(Figure::ResponseRtt, &client.response_series), (Figure::ServiceRtt, &client.service_series)];
@@ -242,6 +235,36 @@ fn of_calls(measured: &RpcTrial) -> Trial {
     of_process(&mut trial, Process::Leader, &measured.client);
     measured.server.iter().for_each(|used| of_process(&mut trial, Process::Follower, used));
     trial
+}
+
+fn of_sizes(trial: &mut Trial, stream: &Stream, mean_bytes: f64, largest_bytes: u64) {
+    for (statistic, bytes) in [(Statistic::Mean, mean_bytes), (Statistic::Max, largest_bytes as f64)] {
+        trial.put_statistic(stream, Figure::MessageBytes, statistic, bytes, None);
+    }
+}
+
+fn of_pace(trial: &mut Trial, stream: &Stream, pace: &Pace) {
+    for (figure, value) in [
+        (Figure::OfferedRate, pace.offered_hz),
+        (Figure::AchievedRate, pace.achieved_hz),
+        (Figure::SlowestRate, pace.slowest_hz),
+        (Figure::Behind, pace.behind as f64),
+    ] {
+        trial.put(stream, figure, value);
+    }
+}
+
+fn of_call_counts(trial: &mut Trial, stream: &Stream, counts: &CallCounts) {
+    for (figure, count) in [
+        (Figure::Sent, counts.made),
+        (Figure::Received, counts.succeeded),
+        (Figure::TimedOut, counts.timed_out),
+        (Figure::Failed, counts.failed),
+        (Figure::Late, counts.late),
+        (Figure::Duplicated, counts.duplicated),
+    ] {
+        trial.put(stream, figure, count as f64);
+    }
 }
 
 fn of_counts(trial: &mut Trial, stream: &Stream, counts: &Counts) {

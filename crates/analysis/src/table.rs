@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use tripmeter_model::figure::{Figure, Fold, Statistic};
 use tripmeter_model::manifest::Manifest;
-use tripmeter_model::metric::{Interval, OfferedLoad, Stream};
+use tripmeter_model::metric::{Interval, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
 use tripmeter_stats::rounds::{Estimate, figure_over_rounds};
 

@@ -104,7 +104,7 @@ impl<S: Timetable> Topic<S> {
     fn elapsed(&self) -> f64 {
         let (Some(last), Some(schedule)) = (self.sent.len().checked_sub(1), &self.schedule) else { return 0.0 };
         let end = self.sent[last].max(schedule.due(last));
-        (end - schedule.due(0)) as f64 + schedule.period()
+        schedule.elapsed(self.sent.len(), end - schedule.due(0))
     }
 }
 
@@ -128,13 +128,15 @@ pub struct Tally {
     paces: Vec<(u64, f64)>,
     pieces: u64,
     period: f64,
+    /// Ticks after which a message is sent so late that it is behind: a period, or the gap between two bursts.
+    pub gap: f64,
     /// Of each topic what the follower counted, and of messages whose publisher nobody can read.
     arrived: Vec<Arrived>,
     /// Of each topic.
     late: Vec<u64>,
     /// Messages that came before they were sent, which one clock cannot show.
     pub before_sent: u64,
-    /// Messages that were sent more than a period late.
+    /// Messages that were sent more than a period, of bursts a gap, late.
     pub behind: u64,
     /// Response and service times of the first topics or clients, in the order of their sending.
     series: Vec<[Thinned; 2]>,
@@ -172,6 +174,7 @@ impl Tally {
             paces: vec![(0, 0.0); topics],
             pieces: 0,
             period,
+            gap: period,
             arrived: vec![Arrived::default(); topics],
             late: vec![0; topics],
             before_sent: 0,
@@ -214,7 +217,7 @@ impl Tally {
         let Delivery { intended, actual, arrived, status, .. } = *delivery;
         let lateness = actual.saturating_sub(intended);
         self.lateness.record(self.timebase.to_ns(lateness));
-        self.behind += u64::from(lateness as f64 > self.period);
+        self.behind += u64::from(lateness as f64 > self.gap);
         self.late[topic] += u64::from(status == DeliveryStatus::Late);
         let Some(arrived) = arrived.filter(|_| status.is_received()) else { return };
         if arrived < actual {
@@ -313,7 +316,7 @@ impl Tally {
     }
 
     fn is_missed(&self, (sent, ticks): &(u64, f64)) -> bool {
-        let slack = self.pieces as f64 * self.period;
+        let slack = self.pieces as f64 * self.gap;
         *ticks > *sent as f64 * self.period * (1.0 + TOLERANCE) + slack
     }
 }

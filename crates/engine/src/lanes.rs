@@ -10,7 +10,7 @@ use crate::log_check::Text;
 use crate::measure::callback::Inbox;
 use crate::measure::calls::{Called, Made};
 use crate::measure::notes::ArrivalLog;
-use crate::measure::publish::{Schedule, Sending, Sleep};
+use crate::measure::publish::{Sending, Sleep};
 use crate::measure::sampling::SampledTimes;
 use crate::measure::stream::{Even, Extent};
 use crate::measure::trips::Stored;
@@ -219,11 +219,11 @@ pub type Ended<R> = (R, std::result::Result<(), Failure>);
 /// What one client calls.
 #[derive(Clone, Copy)]
 pub struct Calls<'a> {
-    /// When each call is due.
-    pub schedule: Schedule,
+    /// When each call is due, and how long its request is.
+    pub times: Times<'a>,
     /// How it waits for that.
     pub rest: Sleep,
-    /// Bytes of each request.
+    /// Bytes of each request, unless the times tell them.
     pub length: usize,
     /// Number of the latest call made.
     pub sequence: u64,

@@ -1,11 +1,12 @@
-//! The schedule of a recording, read from its folder, as the leader plays it.
+//! When messages are due: at a rate, in bursts, or by the schedule of a recording, read from its folder.
 
 use crate::clock::Timebase;
-use crate::measure::publish::{Schedule, Timetable};
+use crate::measure::publish::{Bursts, Schedule, Timetable};
 use crate::memory::{OutOfMemory, reserved};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
+use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::recording::{Entry, RecordedTopic, Recording, sent_bytes};
 
 /// A recording with the schedule of its messages: 12 bytes for each.
@@ -35,39 +36,74 @@ pub struct Recorded<'r> {
     period: f64,
 }
 
-/// When the messages of one topic are due, and how long they are.
+/// When the messages of one topic, publisher or client are due, and how long they are.
 #[derive(Clone, Copy, Debug)]
 pub enum Times<'r> {
+    /// Each as soon as the one before has ended: all are due at once.
+    Closed(Schedule),
     /// At an even rate, all alike.
     Even(Schedule),
+    /// In bursts, all alike.
+    Bursts(Bursts),
     /// As recorded.
     Recorded(Recorded<'r>),
 }
 
-impl Timetable for Times<'_> {
-    fn due(&self, index: usize) -> u64 {
-        match self {
-            Times::Even(schedule) => schedule.due(index),
-            Times::Recorded(recorded) => recorded.due(index),
-        }
-    }
-
-    fn length(&self, index: usize, usual: usize) -> usize {
-        match self {
-            Times::Even(_) => usual,
-            Times::Recorded(recorded) => recorded.length(index, usual),
-        }
-    }
-
-    fn period(&self) -> f64 {
-        match self {
-            Times::Even(schedule) => schedule.period(),
-            Times::Recorded(recorded) => recorded.period(),
+impl Times<'_> {
+    /// Of one of so many links under that load, which is no recording, if the first message of all is due at `begin`. At a
+    /// rate the links are spread evenly over a period; their bursts begin together.
+    pub fn of(load: OfferedLoad, timebase: &Timebase, begin: u64, link: usize, links: usize) -> Self {
+        let ticks = timebase.ticks_per_ns() * load.gap_ns();
+        match load {
+            OfferedLoad::Burst(Burst { size, .. }) => Times::Bursts(Bursts { first: begin, size, gap: ticks }),
+            OfferedLoad::Rate { .. } => {
+                let first = begin + (ticks * link as f64 / links as f64) as u64;
+                Times::Even(Schedule { first, period: ticks })
+            }
+            _ => Times::Closed(Schedule { first: begin, period: 0.0 }),
         }
     }
 }
 
+/// Does the same for each kind.
+macro_rules! with_times {
+    ($times:expr, $of:ident => $value:expr) => {
+        match $times {
+            Times::Closed($of) | Times::Even($of) => $value,
+            Times::Bursts($of) => $value,
+            Times::Recorded($of) => $value,
+        }
+    };
+}
+pub(crate) use with_times;
+
+impl Timetable for Times<'_> {
+    const HAS_LENGTHS: bool = true;
+
+    fn due(&self, index: usize) -> u64 {
+        with_times!(self, times => Timetable::due(times, index))
+    }
+
+    fn length(&self, index: usize, usual: usize) -> usize {
+        with_times!(self, times => times.length(index, usual))
+    }
+
+    fn period(&self) -> f64 {
+        with_times!(self, times => times.period())
+    }
+
+    fn gap(&self) -> f64 {
+        with_times!(self, times => times.gap())
+    }
+
+    fn elapsed(&self, messages: usize, last: u64) -> f64 {
+        with_times!(self, times => times.elapsed(messages, last))
+    }
+}
+
 impl Timetable for Recorded<'_> {
+    const HAS_LENGTHS: bool = true;
+
     #[inline(always)]
     fn due(&self, index: usize) -> u64 {
         self.begin + self.due[index]

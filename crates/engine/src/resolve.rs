@@ -207,7 +207,11 @@ impl Task {
     fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         if let Some(recording) = &plan.recording {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
-            return Ok(vec![Self { channel: Some(channel::of_recording(recording)), ..task }]);
+            let (offers, topics) = channel::of_recording(recording);
+            let rpc =
+                task.rpc.map(|calls| Calls { mode: Mode::FixedFreq, clients: topics, offers: offers.clone(), ..calls });
+            let channel = task.channel.map(|_| Flow::of_topics(offers, topics));
+            return Ok(vec![Self { channel, rpc, ..task }]);
         }
         rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect()
     }
@@ -480,7 +484,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     if is_name(name) { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode][_topics-n | _publishers-n | _recording][_clients-n][_followers-n]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n | _recording][_clients-n][_followers-n]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -494,10 +498,13 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if sub_experiment.pattern != Pattern::PingPong {
         name += &format!("_{}", sub_experiment.pattern);
     }
-    if let Some(calls) = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench) {
+    let is_recorded = sub_experiment.offers().is_some_and(|offers| offers.recorded.is_some());
+    if sub_experiment.offers().is_some_and(|offers| !offers.bursts.is_empty()) {
+        name += "_bursts";
+    } else if let Some(calls) = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench && !is_recorded) {
         name += &format!("_{}", calls.mode);
     }
-    if sub_experiment.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()) {
+    if is_recorded {
         name += "_recording";
     } else if sub_experiment.links() > 1 {
         let what = match (&sub_experiment.rpc, sub_experiment.publishers()) {

@@ -7,15 +7,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Error, Link, Loan, Message, Result, Status, Wait};
 use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::delivery::{Tally, Topic};
+use tripmeter_engine::lanes::{Calls, Lane, Setting};
 use tripmeter_engine::measure::answers::Answers;
+use tripmeter_engine::measure::callback::Inbox;
 use tripmeter_engine::measure::calls::{Client, Made};
 use tripmeter_engine::measure::notes::{DAMAGED, NEVER};
-use tripmeter_engine::measure::publish::{Rest, Schedule, Sending};
+use tripmeter_engine::measure::publish::{Bursts, Rest, Schedule, Sending, Sleep, Timetable};
 use tripmeter_engine::measure::trips::Trips;
 use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchFull};
+use tripmeter_engine::replay::{Replay, Times};
 use tripmeter_engine::wire::Arrived;
+use tripmeter_model::Touch;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::recording::{Entry, RecordedTopic, Recording};
 use tripmeter_model::rpc::CallCounts;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
@@ -105,7 +110,7 @@ impl Link for Failing {
 
 /// What came of the calls, and how they ended.
 struct Outcome {
-    topic: Topic,
+    topic: Topic<Times<'static>>,
     until: u64,
     late: u64,
     duplicated: u64,
@@ -126,7 +131,9 @@ impl Outcome {
 
     /// All that is said of them.
     fn tally(self) -> (Tally, CallCounts) {
-        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, TIMEOUT_NS, 1, PERIOD_NS as f64, 1);
+        let period = self.topic.schedule.map_or(PERIOD_NS as f64, |times| times.period());
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, TIMEOUT_NS, 1, period, 1);
+        tally.gap = self.topic.schedule.map_or(period, |times| times.gap());
         let received = self.topic.arrived.iter().filter(|arrived| **arrived != NEVER).count() as u64;
         let damaged = self.topic.marks.iter().filter(|marks| **marks == DAMAGED).count() as u64;
         let arrived = Arrived { received, damaged, duplicated: self.duplicated, ..Arrived::default() };
@@ -139,7 +146,7 @@ impl Outcome {
 /// Makes the calls, each as soon as the one before has ended if there is no period.
 struct Run {
     settings: Vec<(&'static str, &'static str)>,
-    period_ns: u64,
+    times: Times<'static>,
     wait: Wait,
     deadline: u64,
     fails: fn(usize) -> Option<Status>,
@@ -149,16 +156,13 @@ struct Run {
 
 impl Run {
     fn new(settings: &[(&'static str, &'static str)], period_ns: u64) -> Self {
+        let schedule = Schedule { first: FIRST_NS, period: period_ns as f64 };
+        Self::at(settings, if period_ns > 0 { Times::Even(schedule) } else { Times::Closed(schedule) })
+    }
+
+    fn at(settings: &[(&'static str, &'static str)], times: Times<'static>) -> Self {
         let (settings, shared) = (settings.to_vec(), Shared::default());
-        Self {
-            settings,
-            period_ns,
-            wait: Wait::Block,
-            deadline: u64::MAX,
-            fails: |_| None,
-            full_from: usize::MAX,
-            shared,
-        }
+        Self { settings, times, wait: Wait::Block, deadline: u64::MAX, fails: |_| None, full_from: usize::MAX, shared }
     }
 
     fn calls(self) -> Outcome {
@@ -167,7 +171,7 @@ impl Run {
         let link = scripted(script, clock.clone()).answering(answer);
         let mut link = Failing { link, clock: clock.clone(), sent: 0, fails: self.fails, full_from: self.full_from };
         let (sending, mut made) = (Sending::default(), Made::new(COUNT as u64).expect("there is memory"));
-        let schedule = Schedule { first: FIRST_NS, period: self.period_ns as f64 };
+        let schedule = self.times;
         let (fake, shared) = (Fake(clock), &self.shared);
         let mut client =
             Client { clock: fake.clone(), rest: fake.clone(), schedule, shared, sending: &sending, sequence: 0 };
@@ -175,11 +179,11 @@ impl Run {
         let timeout = (TIMEOUT_NS, TIMEOUT_NS);
         let mut trips = Trips::new(Tap::off(&mut link), fake, Tracker::default(), shared, timeout, mask);
         trips.begin(LENGTH);
-        let ended = client.run(&mut made, self.deadline, |begun| trips.call::<TouchFull>(begun));
+        let ended = client.run(&mut made, self.deadline, |begun, _| trips.call::<TouchFull>(begun));
         let drained = trips.drain::<TouchFull>();
         assert!(drained.is_ok());
         made.truncate(ended.as_ref().map_or(0, |ended| ended.0));
-        let schedule = (self.period_ns > 0).then_some(schedule);
+        let schedule = Some(schedule).filter(|times| !matches!(times, Times::Closed(_)));
         let counts = trips.answers.counts();
         let (late, duplicated, until) = (counts.late, counts.duplicated, made.until);
         let (sent, requests) = (made.sent.into(), Vec::new());
@@ -209,6 +213,118 @@ fn a_stalled_call_shows_in_the_response_of_every_call_that_waited_and_in_its_own
     let all = COUNT as u64;
     assert_eq!(counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
     assert_eq!((tally.behind, tally.kept().rate_missed), (49, false));
+}
+
+#[test]
+fn the_calls_of_a_burst_wait_for_those_before_them() {
+    const SIZE: u64 = 4;
+    const GAP_NS: u64 = 50 * SERVICE_NS;
+    let bursts = Times::Bursts(Bursts { first: FIRST_NS, size: SIZE, gap: GAP_NS as f64 });
+    let outcome = Run::at(&[], bursts).calls();
+    assert!(matches!(outcome.ended, Ok((COUNT, End::Full))));
+    let last = *outcome.topic.sent.last().unwrap();
+    let expected = |index: usize| (index, (index as u64 % SIZE + 1) * SERVICE_NS, SERVICE_NS);
+    assert_eq!(outcome.times(), (0..COUNT).map(expected).collect::<Vec<_>>());
+    let (mut tally, counts) = outcome.tally();
+    let all = COUNT as u64;
+    assert_eq!(counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
+    let lateness = tally.lateness.latency().unwrap();
+    assert_eq!((lateness.min, lateness.max), (0.0, (3 * SERVICE_NS) as f64));
+    assert_eq!(last - FIRST_NS, (all / SIZE - 1) * GAP_NS + 3 * SERVICE_NS, "the last burst begins when it is due");
+    let offered_hz = SIZE as f64 * 1e9 / GAP_NS as f64;
+    let kept = tally.kept();
+    assert!((kept.achieved_hz / offered_hz - 1.0).abs() < 1e-9 && !kept.rate_missed, "{kept:?}");
+    assert_eq!(tally.behind, 0);
+}
+
+#[test]
+fn bursts_that_take_longer_than_their_gap_fall_behind() {
+    const SIZE: u64 = 4;
+    let bursts = Times::Bursts(Bursts { first: FIRST_NS, size: SIZE, gap: (2 * SERVICE_NS) as f64 });
+    let outcome = Run::at(&[], bursts).calls();
+    // All calls follow each other: call i is answered i + 1 service times after the first was due.
+    let due = |index: u64| index / SIZE * 2 * SERVICE_NS;
+    let expected = |index: usize| (index, (index as u64 + 1) * SERVICE_NS - due(index as u64), SERVICE_NS);
+    assert_eq!(outcome.times(), (0..COUNT).map(expected).collect::<Vec<_>>());
+    let behind = (0..COUNT as u64).filter(|index| index * SERVICE_NS - due(*index) > 2 * SERVICE_NS).count();
+    let (tally, _) = outcome.tally();
+    let kept = tally.kept();
+    assert!(kept.rate_missed && tally.behind == behind as u64, "{kept:?} {behind}");
+    assert!((kept.achieved_hz * SERVICE_NS as f64 / 1e9 - 1.0).abs() < 0.02, "one call after the other: {kept:?}");
+}
+
+/// Answers each request at once, and keeps the length of each.
+struct Answering {
+    bytes: Vec<u8>,
+    pending: bool,
+    lengths: Vec<usize>,
+}
+
+impl Link for Answering {
+    fn connect(&mut self, _: &[Vec<u8>], _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn loan(&mut self, length: usize, _: Option<&Message>) -> Result<Loan> {
+        self.bytes = vec![0; length];
+        Ok(Loan { data: self.bytes.as_mut_ptr(), length, token: null_mut() })
+    }
+
+    fn publish(&mut self, loan: Loan, _: u64) -> Result<bool> {
+        self.lengths.push(loan.length);
+        answer(&mut self.bytes);
+        self.pending = true;
+        Ok(true)
+    }
+
+    fn discard(&mut self, _: Loan) {}
+
+    fn take(&mut self, _: u64) -> Result<Option<Message>> {
+        let message = Message { data: self.bytes.as_ptr(), length: self.bytes.len(), token: null_mut() };
+        Ok(std::mem::take(&mut self.pending).then_some(message))
+    }
+
+    fn release(&mut self, _: Message) {}
+}
+
+/// Requests of a link as the leader calls over it, by the clock of this machine.
+fn lengths(times: Times<'_>, calls: usize) -> Vec<usize> {
+    let mut link = Answering { bytes: Vec::new(), pending: false, lengths: Vec::new() };
+    let (shared, sending, inbox) = (Shared::default(), Sending::default(), Inbox::default());
+    let (timebase, wait) = (Timebase::NANOSECONDS, Wait::Block);
+    let setting =
+        Setting { timebase, touch: Touch::Full, wait, loss_timeout_ns: TIMEOUT_NS, inbox: &inbox, shared: &shared };
+    let rest = Sleep { ticks_per_ns: 1.0, longest_ns: TIMEOUT_NS };
+    let (sending, draining) = (&sending, &|| ());
+    let calls_of = Calls { times, rest, length: LENGTH, sequence: 0, deadline: u64::MAX, sending, draining };
+    let mut made = Made::new(calls as u64).expect("there is memory");
+    let (called, ended) = link.call(setting, calls_of, &mut made);
+    assert!(ended.is_ok() && called.calls == calls && made.answered.iter().all(|answered| *answered != NEVER));
+    link.lengths
+}
+
+#[test]
+fn requests_have_the_sizes_of_a_recording_and_all_others_the_usual_one() {
+    let schedule = Schedule { first: 0, period: 0.0 };
+    assert_eq!(lengths(Times::Closed(schedule), 3), [LENGTH; 3]);
+    assert_eq!(lengths(Times::Bursts(Bursts { first: 0, size: 2, gap: 1000.0 }), 3), [LENGTH; 3]);
+    let sizes = [100, 20, 4000];
+    let topic = RecordedTopic { messages: 3, last_ns: 2, ..RecordedTopic::default() };
+    let recording = Recording {
+        file: String::new(),
+        file_bytes: 0,
+        sha256: String::new(),
+        speed: 1.0,
+        start_ns: 0,
+        duration_ns: 2,
+        messages: 3,
+        silent_topics: 0,
+        topics: vec![topic],
+        schedule: Default::default(),
+    };
+    let entries = sizes.iter().zip(0..).map(|(bytes, time_ns)| Ok(Entry { time_ns, topic: 0, bytes: *bytes }));
+    let replay = Replay::of(recording, entries, &Timebase::NANOSECONDS).unwrap();
+    assert_eq!(lengths(Times::Recorded(replay.times(0, 0)), 3), sizes.map(|bytes| bytes as usize));
 }
 
 #[test]

@@ -1,24 +1,23 @@
-//! Pattern `channel`: messages published at a fixed rate, or as they were recorded, and when they arrived.
+//! Pattern `channel`: messages published at a fixed rate, in bursts, or as they were recorded, and when they arrived.
 
 use crate::figure::Figure;
 use crate::manifest::{Bounds, Counts};
+use crate::pace::{Burst, OfferedLoad, Offers};
 use crate::series::Series;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is published at each payload: one trial for each rate.
+/// What is published at each payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Flow {
-    /// Messages per second of each publisher on each topic, one trial each; empty if they are published as recorded.
-    pub rates_hz: Vec<f64>,
+    /// What each publisher offers on each topic.
+    #[serde(flatten)]
+    pub offers: Offers,
     /// Topics, each with a link and a publishing thread of its own.
     pub topics: u32,
     /// Publishers of the one topic, each with a link and a thread of its own; 1 where there are several topics.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub publishers: u32,
-    /// If the plan's recording is published: one trial.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recorded: Option<Recorded>,
 }
 
 fn one() -> u32 {
@@ -30,9 +29,9 @@ fn is_one(count: &u32) -> bool {
 }
 
 impl Flow {
-    /// One of these rates on each of so many topics, by one publisher.
-    pub fn of_topics(rates_hz: Vec<f64>, topics: u32) -> Self {
-        Self { rates_hz, topics, publishers: 1, recorded: None }
+    /// These on each of so many topics, by one publisher.
+    pub fn of_topics(offers: Offers, topics: u32) -> Self {
+        Self { offers, topics, publishers: 1 }
     }
 
     /// Links of the leader: publishers of all topics.
@@ -41,28 +40,22 @@ impl Flow {
     }
 }
 
-/// The extent of a recording as it is played.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Recorded {
-    /// Messages of all topics.
-    pub messages: u64,
-    /// From when the first is due until the last is, in nanoseconds.
-    pub duration_ns: u64,
-}
-
-/// Counts, latencies and cost of the messages of one rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Counts, latencies and cost of the messages of one offered load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChannelTrial {
-    /// Messages per second that were to be sent on each topic, of several publishers by each.
+    /// Messages per second that were to be sent on each topic, of several publishers by each; of bursts the mean.
     pub offered_hz: f64,
+    /// The bursts that they were to be sent in, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
     /// Messages per second that were sent on each topic, or by each publisher, by the mean of all.
     pub achieved_hz: f64,
     /// Messages per second that the slowest topic or publisher sent.
     pub slowest_hz: f64,
-    /// A topic or publisher took more than 1 % and one period longer for its messages than the rate allows: the figures are
-    /// not of the rate that was offered.
+    /// A topic or publisher took more than 1 % and one period, of bursts one gap, longer for its messages than the rate
+    /// allows: the figures are not of the rate that was offered.
     pub rate_missed: bool,
-    /// Messages that were sent more than a whole period after they were to be.
+    /// Messages that were sent more than a whole period, of bursts a whole gap, after they were to be.
     pub behind: u64,
     /// How often the transport refused a message because it was full (back-pressure); such a message was sent later.
     pub refused: u64,
@@ -143,7 +136,7 @@ pub struct PublisherTrial {
 }
 
 /// Rates, counts and latencies of one topic of a recording. Figures are defined as in [`ChannelTrial`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicTrial {
     /// Its name in the recording.
     pub name: String,
@@ -341,6 +334,15 @@ impl DeliveryStatus {
 }
 
 impl ChannelTrial {
+    /// How messages were offered.
+    pub fn load(&self) -> OfferedLoad {
+        match self.burst {
+            _ if !self.topics.is_empty() => OfferedLoad::Recorded,
+            Some(burst) => OfferedLoad::Burst(burst),
+            None => OfferedLoad::Rate { hz: self.offered_hz },
+        }
+    }
+
     /// Whether no message came at all, or none of one of its topics or publishers, or none to one of its followers.
     pub fn is_all_lost(&self) -> bool {
         let topics = self.topics.iter().map(|topic| topic.counts);

@@ -91,7 +91,7 @@ macro_rules! with_common_fields {
             /// Settings of every transport that has them and does not say otherwise.
             #[serde(default)]
             pub settings: BTreeMap<String, String>,
-            /// The recording whose messages are published, if one was read; no file names one.
+            /// The recording whose messages are published or called, if one was read; no file names one.
             #[serde(skip)]
             pub recording: Option<Recording>,
             /// What is measured.
@@ -154,20 +154,20 @@ with_common_fields! {
     /// Under `throughput`: longest time of a trial, in seconds; default 1, or none if `samples` says how many messages.
     duration_s: f64,
     /// Under `throughput`: messages per second, or `max`; a list makes a trial of each; default `max`. Under `channel`:
-    /// messages per second of each publisher on each topic; default 1000. Under `rpc` with `fixed-freq`: calls per second of each client;
-    /// default 1000.
+    /// messages per second of each publisher on each topic, under `rpc` calls per second of each client; default 1000.
+    /// Under `pingpong`: round trips per second.
     rate: String,
     /// Under `throughput`: search for the highest rate with no more loss than this, e.g. `0` or `0.5%`.
     loss_bound: String,
-    /// Under `throughput`: messages per burst; a list makes a trial of each.
+    /// Messages, calls or round trips per burst; a list makes a trial of each, after those of `rate`.
     demand: String,
-    /// Under `throughput`: milliseconds from the begin of one burst to the next; a list makes a trial of each; default 5.
+    /// Milliseconds from the begin of one burst to the next; a list makes a trial of each; default 5.
     recovery_ms: String,
     /// Under `channel`: topics, each with a publishing thread of its own; default 1.
     topics: u32,
     /// Under `channel` with one topic: its publishers, each with a thread of its own; default 1.
     publishers: u32,
-    /// Under `rpc`: when a client makes its next call; default `bench`.
+    /// Under `rpc`: when a client makes its next call; default `bench`, or `fixed-freq` with a rate or bursts.
     mode: Mode,
     /// Under `rpc`: clients that work beside each other, e.g. `4`; a list makes a sub-experiment of each; default 1.
     clients: String,

@@ -41,6 +41,7 @@ pub mod manifest;
 pub mod metric;
 pub mod metrics_file;
 pub mod name;
+pub mod pace;
 pub mod payload;
 pub mod plan;
 pub mod printable;

@@ -1,76 +1,9 @@
 //! The address and the value of a figure: one row of the table that every view is made of.
 
 use crate::figure::{Figure, Statistic};
+use crate::pace::OfferedLoad;
 use std::fmt;
 use std::str::FromStr;
-
-/// How messages were offered in a trial: one part of a metric's address.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum OfferedLoad {
-    /// The next message when the one before was answered.
-    Closed,
-    /// At an even rate.
-    Rate {
-        /// Messages per second of each stream.
-        hz: f64,
-    },
-    /// As fast as it goes.
-    Max,
-    /// Messages one after the other, then none until the gap since the first of them is over.
-    Burst {
-        /// Messages per burst.
-        size: u64,
-        /// From the begin of a burst to the begin of the next.
-        gap_ns: u64,
-    },
-    /// The highest rate with no more loss than that.
-    Search {
-        /// Share of the messages that may be lost.
-        loss_bound: f64,
-    },
-    /// As recorded.
-    Recorded,
-}
-
-impl Eq for OfferedLoad {}
-
-impl fmt::Display for OfferedLoad {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OfferedLoad::Closed => formatter.write_str("closed"),
-            OfferedLoad::Rate { hz } => write!(formatter, "{hz}hz"),
-            OfferedLoad::Max => formatter.write_str("max"),
-            OfferedLoad::Burst { size, gap_ns } => write!(formatter, "burst:{size}/{gap_ns}ns"),
-            OfferedLoad::Search { loss_bound } => write!(formatter, "search:{loss_bound}"),
-            OfferedLoad::Recorded => formatter.write_str("recorded"),
-        }
-    }
-}
-
-impl FromStr for OfferedLoad {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("'{text}' is no offered load, such as closed, max, recorded, 1000hz or burst:100/5000000ns");
-        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-        match text {
-            "closed" => return Ok(OfferedLoad::Closed),
-            "max" => return Ok(OfferedLoad::Max),
-            "recorded" => return Ok(OfferedLoad::Recorded),
-            _ => {}
-        }
-        if let Some(hz) = text.strip_suffix("hz") {
-            return number(hz).map(|hz| OfferedLoad::Rate { hz }).ok_or_else(wrong);
-        }
-        if let Some(bound) = text.strip_prefix("search:") {
-            return number(bound).map(|loss_bound| OfferedLoad::Search { loss_bound }).ok_or_else(wrong);
-        }
-        let burst = text.strip_prefix("burst:").and_then(|burst| burst.strip_suffix("ns")?.split_once('/'));
-        let burst = burst.and_then(|(size, gap)| Some((size.parse().ok()?, gap.parse().ok()?)));
-        burst.map(|(size, gap_ns)| OfferedLoad::Burst { size, gap_ns }).ok_or_else(wrong)
-    }
-}
 
 /// Which of several followers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -261,25 +194,6 @@ pub struct Metric {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loads_are_read_as_they_are_written() {
-        for load in [
-            OfferedLoad::Closed,
-            OfferedLoad::Max,
-            OfferedLoad::Recorded,
-            OfferedLoad::Rate { hz: 1000.0 },
-            OfferedLoad::Rate { hz: 0.1 },
-            OfferedLoad::Burst { size: 100, gap_ns: 5_000_000 },
-            OfferedLoad::Search { loss_bound: 0.005 },
-        ] {
-            assert_eq!(load.to_string().parse(), Ok(load));
-        }
-        assert_eq!(OfferedLoad::Rate { hz: 1000.0 }.to_string(), "1000hz");
-        for wrong in ["", "hz", "-1hz", "NaNhz", "burst:1", "burst:1/2", "burst:/5ns", "search:", "open"] {
-            assert!(wrong.parse::<OfferedLoad>().is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn streams_are_read_as_they_are_written() {

@@ -62,7 +62,8 @@ pub fn rows(of: &SubExperimentResult, payload_bytes: u64, trials: &[Trial]) -> i
 mod tests {
     use super::*;
     use crate::figure::{Figure, Statistic};
-    use crate::metric::{Interval, OfferedLoad, Stream};
+    use crate::metric::{Interval, Stream};
+    use crate::pace::OfferedLoad;
 
     #[test]
     fn every_figure_is_a_row_that_a_csv_reader_gets_back() {

@@ -2,6 +2,7 @@
 
 use crate::channel::Flow;
 use crate::experiment::TableKind;
+use crate::pace::Offers;
 use crate::recording::Recording;
 use crate::rpc::Calls;
 use crate::throughput::Load;
@@ -120,6 +121,12 @@ impl SubExperiment {
         self.channel.as_ref().map_or(clients, Flow::links)
     }
 
+    /// What its streams are offered, under a timed pattern.
+    pub fn offers(&self) -> Option<&Offers> {
+        let channel = self.channel.as_ref().map(|flow| &flow.offers);
+        channel.or_else(|| self.rpc.as_ref().map(|calls| &calls.offers))
+    }
+
     /// Publishers of the one topic under `channel`; else 1.
     pub fn publishers(&self) -> u32 {
         self.channel.as_ref().map_or(1, |flow| flow.publishers)
@@ -175,7 +182,7 @@ pub struct Plan {
     /// empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
-    /// The recording whose messages are published, if it is one.
+    /// The recording whose messages are published or called, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
     /// Tables printed at the end.

@@ -1,6 +1,8 @@
 //! Pattern `rpc`: calls by clients that work beside each other, and when they were answered.
 
 use crate::channel::{Latency, LatencyBounds, Used};
+use crate::manifest::Counts;
+use crate::pace::{Burst, OfferedLoad, Offers};
 use crate::series::Series;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,7 @@ use std::fmt;
 pub enum Mode {
     /// As soon as the one before has ended: a closed loop.
     Bench,
-    /// At a fixed rate, but never before the one before has ended.
+    /// When it is due, at a fixed rate or in bursts, but never before the one before has ended.
     FixedFreq,
 }
 
@@ -32,28 +34,18 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What is called at each payload: one trial under `bench`, one for each rate under `fixed-freq`.
+/// What is called at each payload: one trial under `bench`, one for each offered load under `fixed-freq`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calls {
     /// When a client makes its next call.
     pub mode: Mode,
     /// Clients, each with a link and a thread of its own at both ends.
     pub clients: u32,
-    /// Under `fixed-freq`: calls per second of each client, one trial each; else empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rates_hz: Vec<f64>,
+    /// Under `fixed-freq`: what each client offers; else nothing.
+    #[serde(flatten)]
+    pub offers: Offers,
     /// How long an answer is waited for, in nanoseconds.
     pub timeout_ns: u64,
-}
-
-impl Calls {
-    /// The rate of each trial; `None` for as fast as answers come.
-    pub fn trials(&self) -> Vec<Option<f64>> {
-        match self.mode {
-            Mode::Bench => vec![None],
-            Mode::FixedFreq => self.rates_hz.iter().copied().map(Some).collect(),
-        }
-    }
 }
 
 /// What came of the calls of one trial.
@@ -97,6 +89,10 @@ pub struct RpcTrial {
     /// What the audit of the round trips of each client found; empty in older files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientSeries>,
+    /// Of a recording: what came of the calls of each topic, which is a client. Rates of `pace` are then means over the
+    /// topics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<TopicCalls>,
     /// From when the first call was to be made until the last one had ended, and at a fixed rate at least until the next
     /// would have been due, in nanoseconds.
     pub duration_ns: u64,
@@ -121,20 +117,65 @@ pub struct ClientSeries {
     pub service_series: Option<Series>,
 }
 
+/// What came of the calls of one topic of a recording, made by the client of the same index; the figures are those of
+/// [`RpcTrial`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TopicCalls {
+    /// Its name in the recording.
+    pub name: String,
+    /// Mean bytes of its requests.
+    pub mean_bytes: f64,
+    /// Bytes of the largest.
+    pub largest_bytes: u64,
+    /// Calls per second as recorded, times the speed: by the mean time between them. A call behind is more than that late.
+    pub pace: Pace,
+    /// What happened to its calls.
+    pub counts: CallCounts,
+    /// Round trips from when a call was to be made.
+    pub response_rtt_ns: Option<Latency>,
+    /// Round trips from when a call was made.
+    pub service_rtt_ns: Option<Latency>,
+    /// From when a call was to be made to when it was made.
+    pub lateness_ns: Option<Latency>,
+    /// Intervals of the quantiles of `response_rtt_ns` within this run; absent where samples were not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_rtt_within_run_ns: Option<LatencyBounds>,
+    /// Those of `service_rtt_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_rtt_within_run_ns: Option<LatencyBounds>,
+    /// Those of `lateness_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_within_run_ns: Option<LatencyBounds>,
+}
+
 /// How well the clients kept their rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pace {
-    /// Calls per second that each client was to make.
+    /// Calls per second that each client was to make; of bursts the mean.
     pub offered_hz: f64,
+    /// The bursts that it was to make them in, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<Burst>,
     /// Calls per second that each client made, by the mean of all.
     pub achieved_hz: f64,
     /// The same of the slowest client.
     pub slowest_hz: f64,
-    /// A client took more than 1 % and one period longer for its calls than the rate allows: the figures are not of the
-    /// rate that was offered.
+    /// A client took more than 1 % and one period, of bursts one gap, longer for its calls than the rate allows: the
+    /// figures are not of the rate that was offered.
     pub rate_missed: bool,
-    /// Calls that were made more than a whole period after they were to be.
+    /// Calls that were made more than a whole period, of bursts a whole gap, after they were to be.
     pub behind: u64,
+}
+
+impl RpcTrial {
+    /// How calls were offered.
+    pub fn load(&self) -> OfferedLoad {
+        match self.pace {
+            _ if !self.topics.is_empty() => OfferedLoad::Recorded,
+            None => OfferedLoad::Closed,
+            Some(pace) => pace.burst.map_or(OfferedLoad::Rate { hz: pace.offered_hz }, OfferedLoad::Burst),
+        }
+    }
 }
 
 /// What happened to calls. Each made one succeeded, was not answered in time, or failed.
@@ -167,6 +208,15 @@ impl std::ops::Add for CallCounts {
             late: self.late + other.late,
             duplicated: self.duplicated + other.duplicated,
         }
+    }
+}
+
+/// As those of messages: a call that timed out is lost, one that failed is damaged.
+impl From<CallCounts> for Counts {
+    fn from(counts: CallCounts) -> Self {
+        let CallCounts { made, succeeded, timed_out, failed, late, duplicated } = counts;
+        let (sent, received, lost, damaged) = (made, succeeded, timed_out, failed);
+        Counts { sent, received, lost, late, duplicated, reordered: 0, damaged }
     }
 }
 

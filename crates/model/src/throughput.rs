@@ -1,7 +1,7 @@
 //! Pattern `throughput`: how messages are offered, and what arrived of them.
 
 use crate::channel::Latency;
-use crate::metric::OfferedLoad;
+use crate::pace::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,54 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
     /// How messages are spaced, one trial each.
-    pub offers: Vec<Offer>,
+    pub offers: Vec<OfferedLoad>,
     /// Most messages of a trial.
     pub messages: Option<u64>,
     /// Longest time of a trial, in nanoseconds.
     pub duration_ns: Option<u64>,
 }
 
-/// How the messages of a trial are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Offer {
-    /// As fast as it goes.
-    Max,
-    /// Evenly; a message that could not be sent when it was due is sent as soon as it can be.
-    Rate {
-        /// Messages per second.
-        rate_hz: f64,
-    },
-    /// Evenly, at the highest rate that is found with no more loss than that.
-    Search {
-        /// Messages lost of those sent: 0 is none, 0.005 is 0.5 %.
-        loss_bound: f64,
-    },
-    /// Messages one after the other, then none until the recovery time since the first of them is over.
-    Burst {
-        /// Messages per burst.
-        demand: u64,
-        /// Least time from the begin of a burst to the begin of the next, in nanoseconds.
-        recovery_ns: u64,
-    },
-}
-
-impl From<Offer> for OfferedLoad {
-    fn from(offer: Offer) -> Self {
-        match offer {
-            Offer::Max => OfferedLoad::Max,
-            Offer::Rate { rate_hz } => OfferedLoad::Rate { hz: rate_hz },
-            Offer::Search { loss_bound } => OfferedLoad::Search { loss_bound },
-            Offer::Burst { demand, recovery_ns } => OfferedLoad::Burst { size: demand, gap_ns: recovery_ns },
-        }
-    }
-}
-
 /// What became of the messages of one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// What was asked for.
-    pub offer: Offer,
+    pub offer: OfferedLoad,
     /// Messages per second that were to be sent, for a search those that it found; null: as fast as it goes.
     pub offered_hz: Option<f64>,
     /// Messages sent.

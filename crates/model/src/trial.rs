@@ -1,7 +1,8 @@
 //! The result of any workload at one payload and one offered load, in one round.
 
 use crate::figure::{Figure, Statistic};
-use crate::metric::{Interval, OfferedLoad, Stream};
+use crate::metric::{Interval, Stream};
+use crate::pace::OfferedLoad;
 use crate::series::Series;
 use crate::throughput::Step;
 

@@ -12,7 +12,8 @@ use tripmeter_model::Pattern;
 use tripmeter_model::channel::Flow;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
-use tripmeter_model::metric::{OfferedLoad, Process, Stream};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::rpc::Mode;
 
@@ -129,13 +130,13 @@ fn logging_cores(manifest: &Manifest) -> String {
 
 /// There, every topic has one publisher and one follower, and nothing is recorded.
 fn is_topic(plan: &SubExperiment) -> bool {
-    let is_plain = |flow: &Flow| flow.recorded.is_none() && flow.publishers == 1;
+    let is_plain = |flow: &Flow| flow.offers.recorded.is_none() && flow.publishers == 1;
     plan.channel.as_ref().is_some_and(is_plain) && !plan.is_fan_out()
 }
 
-/// There, only calls have a rate, not round trips.
+/// There, only calls have a rate, not round trips, and nothing is recorded.
 fn is_call(plan: &SubExperiment) -> bool {
-    plan.pattern == Pattern::Rpc
+    plan.pattern == Pattern::Rpc && plan.offers().is_some_and(|offers| offers.recorded.is_none())
 }
 
 struct Page<'a> {
@@ -210,7 +211,11 @@ impl Page<'_> {
             Cell::over(&percent)
         };
         let (sub, load) = (self.sub(row), self.metrics.load(row));
-        let offered = if let OfferedLoad::Rate { hz } = load { count(hz) } else { "-".to_owned() };
+        let offered = match load {
+            OfferedLoad::Rate { hz } => count(hz),
+            OfferedLoad::Burst(_) => crate::throughput::offered(load),
+            _ => "-".to_owned(),
+        };
         vec![
             Cell::Pair(Box::new([cpu(Process::Leader), cpu(Process::Follower)])),
             Cell::text(sub.planned.wait.to_string()),
@@ -279,7 +284,10 @@ mod tests {
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);
             plan.pattern = tripmeter_model::Pattern::Channel;
-            plan.channel = Some(tripmeter_model::channel::Flow::of_topics(vec![1000.0], topics));
+            plan.channel = Some(tripmeter_model::channel::Flow::of_topics(
+                tripmeter_model::pace::Offers::rates(vec![1000.0]),
+                topics,
+            ));
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }
         let trial = &mut manifest.sub_experiments[2].cells[0].channel[0];

@@ -5,6 +5,7 @@ use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
 use crate::notes::{ALL_LOST, mishaps, odd};
 use crate::number::count;
+use crate::throughput::offered;
 use crate::times::{self, LATENCIES, Times};
 use std::cmp::Reverse;
 use tripmeter_analysis::derived::is_all_lost;
@@ -19,6 +20,9 @@ use tripmeter_stats::losses::gone;
 
 const TIME_HELP: &str = "\
 response = one way from when a message was to be sent, service = from when it was sent, by two readings of one clock";
+const BURSTS_HELP: &str = "\
+messages per second that each publisher was to send on each topic; n per t: bursts of n, t from the begin of one to the begin of \
+the next, achieved at their mean rate";
 const COST_HELP: &str = "\
 user and system, of one core; the line of response has the publishing process, that of service the sum of the subscribing ones";
 
@@ -28,7 +32,7 @@ pub fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'
 }
 
 fn is_of(plan: &SubExperiment) -> bool {
-    plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_none())
+    plan.channel.as_ref().is_some_and(|flow| flow.offers.recorded.is_none())
 }
 
 /// The table; it has no row if nothing of it was measured.
@@ -43,7 +47,11 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
         number("publishers", "publishers", "of each topic").merged(),
     ]);
     columns.extend(times::rate_columns([
-        "messages per second that each publisher was to send on each topic",
+        if Times::have_bursts(&rows) {
+            BURSTS_HELP
+        } else {
+            "messages per second that each publisher was to send on each topic"
+        },
         "messages per second that each publisher sent on each topic; !: the rate was missed",
     ]));
     columns.push(Column::words("time", "time", TIME_HELP));
@@ -87,7 +95,10 @@ fn naming(times: &Times<'_>) -> Vec<Cell> {
     let numbers = [times.row.payload_bytes as f64, planned.follower_links().into(), planned.publishers().into()];
     let mut cells = times.naming();
     cells.extend(numbers.map(Cell::number));
-    cells.push(Cell::number(times.offered_hz()).marked(if is_bad { "*" } else { "" }));
+    cells.push(match times.offered() {
+        Cell::Text(bursts) if is_bad => Cell::Marked("*", bursts),
+        rate => rate.marked(if is_bad { "*" } else { "" }),
+    });
     cells.push(achieved.marked(times.mark(|trial| trial.rate_missed, "!")));
     cells
 }
@@ -102,7 +113,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let of_payload = |rows: &[Times<'_>]| {
         let first = rows[0];
         let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
-        let rates = planned.channel.as_ref().map_or(0, |flow| flow.rates_hz.len());
+        let rates = planned.channel.as_ref().map_or(0, |flow| flow.offers.loads().len());
         let short = Times::shortfalls(rows, rates).into_iter();
         let mut notes: Vec<Note> =
             short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
@@ -114,7 +125,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
 
 fn of_rate(times: &Times<'_>) -> Vec<Note> {
     let (planned, size) = (times.sub.planned, display_size(times.row.payload_bytes));
-    let place = format!("{} at {size}, {} /s", planned.name, count(times.offered_hz()));
+    let (place, late) = (format!("{} at {size}, {}", planned.name, offered(times.load())), times.too_late());
     let mut notes = Vec::new();
     for (round, trial) in times.trials() {
         notes.extend(trial.cut_short.iter().map(|why| times.warning(format!("* {place}: {why}"))));
@@ -125,7 +136,7 @@ fn of_rate(times: &Times<'_>) -> Vec<Note> {
             let slowest = count(slowest);
             notes.push(times.warning(format!(
                 "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s, {behind} of {sent} messages were sent \
-                 more than a period late"
+                 more than {late} late"
             )));
         }
         notes.extend(refused(times, *round, &place));
@@ -210,7 +221,8 @@ pub mod tests {
         let mut manifest = fixture::manifest();
         let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
         plan.pattern = Pattern::Channel;
-        plan.channel = Some(tripmeter_model::channel::Flow::of_topics(rates_hz.to_vec(), 4));
+        plan.channel =
+            Some(tripmeter_model::channel::Flow::of_topics(tripmeter_model::pace::Offers::rates(rates_hz.to_vec()), 4));
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
@@ -221,6 +233,7 @@ pub mod tests {
         };
         let trial = |offered_hz: &f64| ChannelTrial {
             offered_hz: *offered_hz,
+            burst: None,
             achieved_hz: *offered_hz,
             slowest_hz: *offered_hz,
             rate_missed: false,
@@ -351,7 +364,7 @@ pub mod tests {
         (trial.achieved_hz, trial.slowest_hz, trial.rate_missed, trial.behind) = (800.0, 700.0, true, 123);
         (trial.counts.received, trial.counts.lost, trial.counts.duplicated) = (996, 4, 2);
         (trial.cut_short, trial.subscriber) = (Some("time cap".to_owned()), None);
-        manifest.plan.sub_experiments[0].channel.as_mut().unwrap().rates_hz.push(9.0);
+        manifest.plan.sub_experiments[0].channel.as_mut().unwrap().offers.rates_hz.push(9.0);
         manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 rates".to_owned());
         let text = all(&manifest);
         let lines = squeezed(&text);

@@ -23,9 +23,13 @@ const RATE_HELP: [&str; 2] = [
 const TIME_HELP: &str = "\
 response = one way from when a message was to be sent, as recorded, service = from when it was sent, by two readings of one clock";
 
+const CALLS_HELP: &str = "\
+response = from when a message was to be sent, as recorded, service = from when it was sent, one way; rtt: a call, whole round \
+trips to an answer of the same size, each topic a client";
+
 /// Every transport that has played it.
 fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
-    Times::rows(subs, metrics, |plan| plan.channel.as_ref().is_some_and(|flow| flow.recorded.is_some()))
+    Times::rows(subs, metrics, |plan| plan.offers().is_some_and(|offers| offers.recorded.is_some()))
 }
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
@@ -49,7 +53,8 @@ pub fn table(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) 
         number("message_bytes", "mean size", "bytes", "as sent"),
     ]);
     columns.extend(times::rate_columns(RATE_HELP));
-    columns.push(Column::words("time", "time", TIME_HELP));
+    let has_calls = plays.iter().any(Times::is_of_calls);
+    columns.push(Column::words("time", "time", if has_calls { CALLS_HELP } else { TIME_HELP }));
     columns.extend(times::latency_columns(&LATENCIES));
     columns.extend([times::loss_column(), columns::path_proof().merged()]);
     let rows = plays.iter().flat_map(|play| lines(play, &recording.topics));
@@ -67,9 +72,14 @@ fn lines(play: &Times<'_>, recorded: &[RecordedTopic]) -> Vec<(Option<Row>, Vec<
     };
     let pair = |naming: &[Cell], stream: &Stream| {
         let not_here = Cell::Missing(Missing::NotOfThisRow);
+        let [response, service] = if play.is_of_calls() {
+            [("response rtt", Figure::ResponseRtt), ("service rtt", Figure::ServiceRtt)]
+        } else {
+            [("response", Figure::Response), ("service", Figure::Service)]
+        };
         [
-            line(naming, "response".to_owned(), stream, Figure::Response, play.loss(stream)),
-            line(naming, "service".to_owned(), stream, Figure::Service, not_here),
+            line(naming, response.0.to_owned(), stream, response.1, play.loss(stream)),
+            line(naming, service.0.to_owned(), stream, service.1, not_here),
         ]
     };
     let mut lines = Vec::new();
@@ -182,10 +192,12 @@ pub mod tests {
     use super::*;
     use crate::channel::tests::measured;
     use crate::document::Block;
-    use crate::fixture::all;
+    use crate::fixture::{self, all};
     use crate::render;
-    use tripmeter_model::channel::{Recorded, TopicTrial};
+    use crate::rpc;
+    use tripmeter_model::channel::TopicTrial;
     use tripmeter_model::manifest::{Counts, Manifest};
+    use tripmeter_model::pace::Recorded;
 
     /// Two topics, played over one transport.
     pub fn played() -> Manifest {
@@ -209,8 +221,8 @@ pub mod tests {
             schedule: Default::default(),
         });
         let flow = manifest.plan.sub_experiments[0].channel.as_mut().unwrap();
-        (flow.rates_hz, flow.topics) = (Vec::new(), 2);
-        flow.recorded = Some(Recorded { messages: 2000, duration_ns: 750_000_000 });
+        (flow.offers.rates_hz, flow.topics) = (Vec::new(), 2);
+        flow.offers.recorded = Some(Recorded { messages: 2000, duration_ns: 750_000_000 });
         let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
         let of = |name: &str, mean_bytes: f64| TopicTrial {
             name: name.to_owned(),
@@ -299,5 +311,44 @@ pub mod tests {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
         assert!(lines.iter().any(|line| line.contains("/switch 1000 16 400 !100 response") && line.contains(" 0.2 ")));
+    }
+
+    #[test]
+    fn calls_have_the_same_rows_and_their_times_are_round_trips() {
+        use tripmeter_model::rpc::{CallCounts, Mode, Pace, TopicCalls};
+        let mut manifest = fixture::manifest();
+        rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::FixedFreq, 2);
+        let published = played();
+        manifest.plan.recording = published.plan.recording;
+        let plan = &mut manifest.plan.sub_experiments[0];
+        plan.rpc.as_mut().unwrap().offers = published.plan.sub_experiments[0].channel.clone().unwrap().offers;
+        let trial = &mut manifest.sub_experiments[0].cells[0].rpc[0];
+        let pace = Pace { offered_hz: 400.0, achieved_hz: 400.0, slowest_hz: 400.0, ..Pace::default() };
+        let counts = CallCounts { made: 500, succeeded: 498, timed_out: 2, ..CallCounts::default() };
+        let of = |name: &str, mean_bytes: f64| TopicCalls {
+            name: name.to_owned(),
+            mean_bytes,
+            largest_bytes: 400,
+            pace,
+            counts,
+            response_rtt_ns: trial.response_rtt_ns,
+            service_rtt_ns: trial.service_rtt_ns,
+            lateness_ns: None,
+            response_rtt_within_run_ns: None,
+            service_rtt_within_run_ns: None,
+            lateness_within_run_ns: None,
+        };
+        (trial.topics, trial.pace) = (vec![of("/imu", 324.0), of("/switch", 16.0)], Some(pace));
+        let text = all(&manifest);
+        let lines = squeezed(&text);
+        for line in [
+            "uds/stream poll none /imu 500 324 400 400 response rtt 66.000 60.000 90.000 120.000 600.000 0.4 ok",
+            "uds/stream poll none (all) 1000 170 400 400 response rtt 66.000 60.000 90.000 120.000 600.000 0 ok",
+            "service rtt 11.000 10.000 15.000 20.000 100.000",
+            "calls, topic '/imu': 2 lost",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("pattern rpc\n"), "{text}");
     }
 }

@@ -11,12 +11,16 @@ use tripmeter_analysis::derived::{is_all_lost, losses};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::metric::{OfferedLoad, Process, Stream};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::rpc::Mode;
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or nothing came";
+const BURSTS_HELP: &str = "\
+calls per second that each client was to make; n per t: bursts of n, t from the begin of one to the begin of the next, achieved \
+at their mean rate";
 const QPS_HELP: &str = "calls that succeeded, per second, of all clients";
 const TIME_HELP: &str = "\
 whole round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made";
@@ -31,7 +35,9 @@ const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 
 /// Every load, by payload.
 fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<Times<'a>> {
-    Times::rows(subs, metrics, |plan| plan.rpc.is_some() && is_of(plan.pattern))
+    Times::rows(subs, metrics, |plan| {
+        plan.rpc.as_ref().is_some_and(|calls| calls.offers.recorded.is_none()) && is_of(plan.pattern)
+    })
 }
 
 /// The table of a pattern; it has no row if nothing of it was measured.
@@ -45,7 +51,7 @@ pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &Met
         Column::words("mode", "mode", MODE_HELP).merged(),
     ]);
     columns.extend(times::rate_columns([
-        "calls per second that each client was to make",
+        if Times::have_bursts(&rows) { BURSTS_HELP } else { "calls per second that each client was to make" },
         "calls per second that each client made; !: the rate was missed",
     ]));
     columns.extend([
@@ -114,7 +120,7 @@ fn naming(times: &Times<'_>) -> Vec<Cell> {
     let mode = match load {
         OfferedLoad::Closed => Mode::Bench.to_string(),
         OfferedLoad::Rate { .. } => Mode::FixedFreq.to_string(),
-        OfferedLoad::Burst { .. } => "burst".to_owned(),
+        OfferedLoad::Burst(_) => "bursts".to_owned(),
         load => load.to_string(),
     };
     let missed = times.mark(|trial| trial.rate_missed, "!");
@@ -123,10 +129,7 @@ fn naming(times: &Times<'_>) -> Vec<Cell> {
         Cell::number(times.row.payload_bytes as f64),
         Cell::number(planned.links().into()),
         if is_bad { Cell::Marked("*", mode) } else { Cell::Text(mode) },
-        match load {
-            OfferedLoad::Burst { .. } => Cell::text(offered(load)),
-            _ => Cell::maybe(times.value(Figure::OfferedRate).map(|offered| offered.folded())),
-        },
+        times.offered(),
         times.of(times.value(Figure::AchievedRate)).marked(missed),
         times.of(times.value(Figure::Completed)),
     ]);
@@ -138,7 +141,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let of_payload = |rows: &[Times<'_>]| {
         let first = rows[0];
         let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
-        let loads = planned.rpc.as_ref().map_or(0, |calls| calls.trials().len());
+        let loads = planned.rpc.as_ref().map_or(0, |calls| calls.offers.loads().len());
         let short = Times::shortfalls(rows, loads).into_iter();
         let mut notes: Vec<Note> =
             short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
@@ -162,10 +165,11 @@ fn of_load(times: &Times<'_>) -> Vec<Note> {
             notes.push(times.warning(format!("* {place}: {ALL_LOST}")));
         }
         if trial.rate_missed {
+            let late = times.too_late();
             let (behind, slowest) = (times.at(*round, Figure::Behind), count(times.at(*round, Figure::SlowestRate)));
             notes.push(times.warning(format!(
                 "! {place}: RATE MISSED: the slowest client made {slowest} calls /s, {behind} of {made} calls were made \
-                 more than a period late"
+                 more than {late} late"
             )));
         }
     }
@@ -200,6 +204,7 @@ pub mod tests {
     use serde_json::json;
     use tripmeter_model::channel::{Latency, LatencyBounds, Used};
     use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::pace::{Burst, Offers};
     use tripmeter_model::rpc::{CallCounts, Calls, Pace, RpcTrial};
 
     fn latency(us: f64) -> Latency {
@@ -209,10 +214,10 @@ pub mod tests {
 
     /// Adds a sub-experiment at 1 kB.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
-        let rates_hz = if mode == Mode::Bench { Vec::new() } else { vec![1000.0] };
+        let offers = Offers::rates(if mode == Mode::Bench { Vec::new() } else { vec![1000.0] });
         let plan = fixture::add(manifest, name, transport, &[1024]);
         plan.pattern = Pattern::Rpc;
-        plan.rpc = Some(Calls { mode, clients, rates_hz, timeout_ns: 3_000_000_000 });
+        plan.rpc = Some(Calls { mode, clients, offers, timeout_ns: 3_000_000_000 });
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
@@ -223,7 +228,8 @@ pub mod tests {
         };
         let is_paced = mode == Mode::FixedFreq;
         let (achieved_hz, slowest_hz, rate_missed, behind) = (1000.0, 990.0, false, 0);
-        let pace = is_paced.then_some(Pace { offered_hz: 1000.0, achieved_hz, slowest_hz, rate_missed, behind });
+        let pace =
+            is_paced.then_some(Pace { offered_hz: 1000.0, burst: None, achieved_hz, slowest_hz, rate_missed, behind });
         let trial = RpcTrial {
             pace,
             counts: CallCounts { made: 1000, succeeded: 1000, ..CallCounts::default() },
@@ -238,6 +244,7 @@ pub mod tests {
             one_way_within_run_ns: None,
             one_way_missing: 0,
             clients: Vec::new(),
+            topics: Vec::new(),
             duration_ns: 1_000_000_000,
             cut_short: None,
             client: used(31_000_000, 12_345_678),
@@ -373,5 +380,26 @@ pub mod tests {
             lines.iter().any(|line| line.contains(" 4 *fixed-freq 1000 !800 ") && line.contains(" 7 3 ")),
             "{text}"
         );
+    }
+
+    #[test]
+    fn bursts_are_named_where_rates_are() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        let pace = manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap();
+        (pace.burst, pace.offered_hz) = (Some(Burst { size: 4, gap_ns: 4_000_000 }), 1000.0);
+        (pace.achieved_hz, pace.slowest_hz, pace.rate_missed, pace.behind) = (800.0, 700.0, true, 12);
+        let text = all(&manifest);
+        let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "uds/stream poll none 1k 4 bursts 4 per 4 ms !800 9877 response",
+            "! fixed at 1k, 4 per 4 ms: RATE MISSED: the slowest client made 700 calls /s, 12 of 1000 calls were made more \
+             than a gap between bursts late",
+            BURSTS_HELP,
+        ] {
+            assert!(one_line.contains(part), "{part}\n{text}");
+        }
+        manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap().burst = None;
+        assert!(!all(&manifest).contains("bursts of n"));
     }
 }

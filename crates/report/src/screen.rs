@@ -9,7 +9,8 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, Status, Verdict};
-use tripmeter_model::metric::{OfferedLoad, Stream};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::median;
@@ -157,11 +158,12 @@ impl<'a> Page<'a> {
             (None, cells)
         });
         let mut title = self.title(view.pattern, payloads.len(), count);
-        if let OfferedLoad::Rate { hz } = self.load(lines[0])
+        let load = self.load(lines[0]);
+        if load != OfferedLoad::Closed
             && view.pattern == Pattern::PingPong
-            && lines.iter().all(|line| self.load(*line) == self.load(lines[0]))
+            && lines.iter().all(|line| self.load(*line) == load)
         {
-            title += &format!(", {}", load_text(OfferedLoad::Rate { hz }));
+            title += &format!(", {}", load_text(load));
         }
         Some(Table::new(title, columns, rows.collect()))
     }
@@ -368,12 +370,9 @@ fn counted(count: u32, noun: &str) -> String {
 
 fn load_text(load: OfferedLoad) -> String {
     match load {
-        OfferedLoad::Closed => "closed loop".to_owned(),
         OfferedLoad::Rate { hz } => format!("{hz} /s"),
-        OfferedLoad::Max => "max".to_owned(),
-        OfferedLoad::Burst { size, gap_ns } => format!("{size} per {} ms", gap_ns as f64 / 1e6),
         OfferedLoad::Search { loss_bound } => format!("search, {} % loss", loss_bound * 100.0),
-        OfferedLoad::Recorded => "recorded".to_owned(),
+        load => crate::throughput::offered(load),
     }
 }
 

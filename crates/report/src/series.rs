@@ -3,11 +3,13 @@
 
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
-use crate::number::{count, micros};
+use crate::number::micros;
+use crate::throughput::offered;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::metric::{OfferedLoad, Stream};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::series::Series;
 use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
@@ -86,7 +88,7 @@ fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
 fn named(sub: &Merged<'_>, row: Row, load: OfferedLoad, stream: &Stream, figure: Figure) -> String {
     let of = match (&stream.topic, load) {
         (Some(topic), _) => format!("{}, topic '{topic}'", sub.planned.name),
-        (None, OfferedLoad::Rate { hz }) => format!("{}, {} /s", place(sub, row), count(hz)),
+        (None, OfferedLoad::Rate { .. } | OfferedLoad::Burst(_)) => format!("{}, {}", place(sub, row), offered(load)),
         _ => place(sub, row),
     };
     match figure {

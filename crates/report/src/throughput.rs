@@ -10,7 +10,8 @@ use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
-use tripmeter_model::metric::{At, OfferedLoad, Stream};
+use tripmeter_model::metric::{At, Stream};
+use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::trial::Trial;
 
@@ -196,7 +197,7 @@ pub fn offered(load: OfferedLoad) -> String {
     match load {
         OfferedLoad::Rate { hz } => format!("{} /s", count(hz)),
         OfferedLoad::Search { loss_bound } => format!("search {} %", percent(loss_bound)),
-        OfferedLoad::Burst { size, gap_ns } => format!("{size} per {} ms", gap_ns as f64 / 1e6),
+        OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", gap_ns as f64 / 1e6),
         load => load.to_string(),
     }
 }
@@ -208,7 +209,7 @@ mod tests {
     use crate::render::json;
     use tripmeter_model::channel::Latency;
     use tripmeter_model::manifest::Manifest;
-    use tripmeter_model::throughput::{Arrival, Offer, OneWaySamples, Trial};
+    use tripmeter_model::throughput::{Arrival, OneWaySamples, Trial};
 
     fn arrival(follower: u32, received: u64) -> Arrival {
         let received_hz = received as f64 * 100.0;
@@ -226,11 +227,11 @@ mod tests {
         }
     }
 
-    fn measured(offers: &[Offer], followers: Vec<Arrival>) -> Manifest {
+    fn measured(offers: &[OfferedLoad], followers: Vec<Arrival>) -> Manifest {
         let mut manifest = fixture::manifest();
         fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]).pattern = Pattern::Throughput;
         let result = fixture::result(&mut manifest, "udp_throughput", 1, &[(1024, 1000.0)]);
-        let trial = |offer: &Offer| Trial {
+        let trial = |offer: &OfferedLoad| Trial {
             offer: *offer,
             offered_hz: None,
             sent: 1000,
@@ -252,10 +253,10 @@ mod tests {
     #[test]
     fn a_line_for_each_trial_and_follower() {
         let offers = [
-            Offer::Max,
-            Offer::Rate { rate_hz: 2500.0 },
-            Offer::Search { loss_bound: 0.005 },
-            Offer::Burst { demand: 10, recovery_ns: 2_500_000 },
+            OfferedLoad::Max,
+            OfferedLoad::Rate { hz: 2500.0 },
+            OfferedLoad::Search { loss_bound: 0.005 },
+            OfferedLoad::Burst(Burst { size: 10, gap_ns: 2_500_000 }),
         ];
         let manifest = measured(&offers, vec![arrival(0, 1000), arrival(1, 999)]);
         let text = all(&manifest);
@@ -287,7 +288,7 @@ mod tests {
         let [min, median, mean, p90, p99, p999, max] = [1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0].map(|us| us * 1000.0);
         let latency = Latency { samples: 498, min, median, mean, p90, p99, p999, max };
         let timed = Arrival { one_way_ns: Some(latency), damaged: 2, ..arrival(0, 998) };
-        let mut manifest = measured(&[Offer::Max], vec![timed]);
+        let mut manifest = measured(&[OfferedLoad::Max], vec![timed]);
         let samples = OneWaySamples { every: 2, messages: 500 };
         manifest.sub_experiments[0].cells[0].trials[0].one_way_samples = Some(samples);
         let text = all(&manifest);
@@ -300,13 +301,13 @@ mod tests {
         let first = crate::render::Text::default().render(&crate::screen::screen(&manifest, false));
         assert!(first.contains("µs, one way, since sent") && first.contains("2.00 4.00"), "{first}");
         assert!(first.contains("timed one way, which costs"), "{first}");
-        let without = all(&measured(&[Offer::Max], vec![arrival(0, 1000)]));
+        let without = all(&measured(&[OfferedLoad::Max], vec![arrival(0, 1000)]));
         assert!(!without.contains("one_way p50") && !without.contains("timed one way"), "{without}");
     }
 
     #[test]
     fn what_went_wrong_is_noted() {
-        let mut manifest = measured(&[Offer::Max], vec![arrival(0, 900)]);
+        let mut manifest = measured(&[OfferedLoad::Max], vec![arrival(0, 900)]);
         let trial = &mut manifest.sub_experiments[0].cells[0].trials[0];
         (trial.cut_short, trial.behind) = (Some("interrupted".to_owned()), 17);
         (trial.followers[0].duplicated, trial.followers[0].reordered) = (2, 1);

@@ -5,11 +5,15 @@ use crate::document::{Cell, Column, Digits, Note, Severity};
 use crate::merged::Merged;
 use crate::notes;
 use crate::run_notes::TRIALS;
-use tripmeter_analysis::derived::{Each, LOST_MESSAGES, counts, cpu_share, faults_per_message, losses, switches_hz};
+use crate::throughput::offered;
+use tripmeter_analysis::derived::{
+    Each, LOST_CALLS, LOST_MESSAGES, counts, cpu_share, faults_per_message, losses, switches_hz,
+};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
-use tripmeter_model::metric::{At, OfferedLoad, Process, Stream};
+use tripmeter_model::metric::{At, Process, Stream};
+use tripmeter_model::pace::{OfferedLoad, Offers};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::Trial;
 
@@ -49,11 +53,9 @@ impl<'a> Times<'a> {
     /// The place of its load in the plan.
     fn place(&self) -> Option<usize> {
         let plan = self.sub.planned;
-        let rates = plan.channel.iter().flat_map(|flow| &flow.rates_hz);
-        let rates =
-            rates.chain(plan.rpc.iter().flat_map(|calls| &calls.rates_hz)).map(|hz| OfferedLoad::Rate { hz: *hz });
-        let offers = plan.throughput.iter().flat_map(|load| &load.offers).map(|offer| OfferedLoad::from(*offer));
-        rates.chain(offers).position(|load| load == self.load())
+        let loads = plan.offers().map_or_else(Vec::new, Offers::loads).into_iter();
+        let loads = loads.chain(plan.throughput.iter().flat_map(|load| load.offers.iter().copied()));
+        loads.into_iter().position(|load| load == self.load())
     }
 
     /// How messages were offered.
@@ -84,6 +86,24 @@ impl<'a> Times<'a> {
     /// The rate that was offered; 0 if there was none.
     pub fn offered_hz(&self) -> f64 {
         self.total(Figure::OfferedRate)
+    }
+
+    /// The rate that was offered, or the bursts; missing if there was neither.
+    pub fn offered(&self) -> Cell {
+        match self.load() {
+            load @ OfferedLoad::Burst(_) => Cell::text(offered(load)),
+            _ => Cell::maybe(self.value(Figure::OfferedRate).map(|offered| offered.folded())),
+        }
+    }
+
+    /// A message is behind if it was sent later than this after it was due.
+    pub fn too_late(&self) -> &'static str {
+        if self.load().burst().is_some() { "a gap between bursts" } else { "a period" }
+    }
+
+    /// Whether the messages of any row came in bursts.
+    pub fn have_bursts(rows: &[Self]) -> bool {
+        rows.iter().any(|times| times.load().burst().is_some())
     }
 
     /// Its trials, round by round.
@@ -176,9 +196,15 @@ impl<'a> Times<'a> {
         ]
     }
 
-    /// Messages that did not come in time and intact, of those sent.
+    /// Its messages were answered.
+    pub fn is_of_calls(&self) -> bool {
+        self.sub.planned.rpc.is_some()
+    }
+
+    /// Messages that did not come in time and intact, or calls that did not succeed, of those sent.
     pub fn loss(&self, stream: &Stream) -> Cell {
-        Cell::lost(&losses(self.metrics, self.row, stream, &LOST_MESSAGES))
+        let lost: &[Figure] = if self.is_of_calls() { &LOST_CALLS } else { &LOST_MESSAGES };
+        Cell::lost(&losses(self.metrics, self.row, stream, lost))
     }
 
     /// Why its figures are less good than they should be.

@@ -2,13 +2,14 @@
 //!
 //! Each has a name of its own, which says what its latencies are, so that response times never meet service times, nor round
 //! trips times one way: `NAME@service_1000hz`, `NAME@response_1000hz`, `NAME@service_recording`, `NAME@service_rtt` (mode
-//! `bench`), `NAME@service_rtt_1000hz`, `NAME@response_rtt_1000hz`; of requests `NAME@one_way` and `NAME@one_way_1000hz`, where
-//! that was asked for. Names of sub-experiments have no `@`. What belongs to none of these times (losses and rates) stands
-//! with service times, which there always are.
+//! `bench`), `NAME@service_rtt_1000hz`, `NAME@response_rtt_burst-4-5ms`; of requests `NAME@one_way`, `NAME@one_way_1000hz`,
+//! `NAME@one_way_burst-4-5ms` and `NAME@one_way_recording`, where that was asked for. Names of sub-experiments have no `@`.
+//! What belongs to none of these times (losses and rates) stands with service times, which there always are.
 
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::channel::{ChannelTrial, Latency};
 use tripmeter_model::manifest::{Cell, SubExperimentResult};
+use tripmeter_model::pace::Offers;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::rpc::RpcTrial;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
@@ -21,10 +22,13 @@ pub fn sub_experiment(name: &str) -> &str {
     name.split_once(PART).map_or(name, |(sub_experiment, _)| sub_experiment)
 }
 
-/// What the latencies under a name are: `service`, `response_rtt` and so on, with `_hz` where a rate is kept and
-/// `_recording` of a recording; `None` for a sub-experiment as a whole.
+/// What the latencies under a name are: `service`, `response_rtt` and so on, with `_hz` where a rate is kept,
+/// `_burst` of bursts and `_recording` of a recording; `None` for a sub-experiment as a whole.
 pub fn kind(name: &str) -> Option<String> {
     let (_, kind) = name.split_once(PART)?;
+    if let Some((time, _)) = kind.split_once("_burst-") {
+        return Some(format!("{time}_burst"));
+    }
     let without_number = kind.trim_end_matches("hz").trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     Some(if kind.ends_with("hz") { format!("{without_number}hz") } else { kind.to_owned() })
 }
@@ -47,15 +51,9 @@ struct Part {
 
 /// The names that the plan makes, whatever was measured; none for other patterns.
 fn parts(plan: &SubExperiment) -> Vec<Part> {
-    let trials: Vec<String> = match (&plan.channel, &plan.rpc) {
-        (Some(flow), _) if flow.recorded.is_some() => vec!["_recording".to_owned()],
-        (Some(flow), _) => flow.rates_hz.iter().map(|rate| format!("_{rate}hz")).collect(),
-        (_, Some(calls)) => {
-            let rate = |rate: Option<f64>| rate.map_or("_rtt".to_owned(), |rate| format!("_rtt_{rate}hz"));
-            calls.trials().into_iter().map(rate).collect()
-        }
-        _ => Vec::new(),
-    };
+    let way = if plan.rpc.is_some() { "_rtt" } else { "" };
+    let loads = plan.offers().map_or(Vec::new(), Offers::loads);
+    let trials: Vec<String> = loads.iter().map(|load| format!("{way}{}", load.suffix())).collect();
     let times = |(trial, suffix): (usize, &String)| {
         let part = |(time, word, suffix): (Time, &str, &str)| Part {
             name: format!("{}{PART}{word}{suffix}", plan.name),
@@ -153,6 +151,7 @@ mod tests {
             ("uds", None),
             ("uds@service_1000hz", Some("service_hz")),
             ("uds@response_0.5hz", Some("response_hz")),
+            ("uds@response_rtt_burst-4-2.5ms", Some("response_rtt_burst")),
             ("uds@service_recording", Some("service_recording")),
             ("uds@service_rtt", Some("service_rtt")),
             ("uds@response_rtt_1000hz", Some("response_rtt_hz")),

@@ -185,7 +185,7 @@ pub struct ExperimentArgs {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub duration: Option<f64>,
     /// Under `throughput`: messages per second, or max; several make a trial of each [default: max]; under
-    /// `channel`: messages per second on each topic; under `rpc` with `--mode fixed-freq`: calls per second of each
+    /// `channel`: messages per second on each topic; under `rpc`: calls per second of each
     /// client [default: 1000]; under `pingpong`: round trips per second, timed from when each was to be sent (response
     /// time) and from when it was (service time) [default: one after the other]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
@@ -193,10 +193,11 @@ pub struct ExperimentArgs {
     /// Under `throughput`: search for the highest rate with no more loss than this: 0, 0.5%
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub loss_bound: Option<String>,
-    /// Under `throughput`: messages per burst; several make a trial of each
+    /// Messages, calls or round trips per burst; several make a trial of each, after those of --rate. Under `channel`,
+    /// `rpc` and `pingpong` all of a burst are due when it begins, and the bursts of all topics or clients begin together
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub demand: Option<String>,
-    /// Under `throughput`: milliseconds from the begin of a burst to the begin of the next [default: 5]
+    /// Milliseconds from the begin of a burst to the begin of the next [default: 5]
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub recovery: Option<String>,
     /// Under `channel`: topics, each with a link and a publishing thread of its own [default: 1]
@@ -207,7 +208,8 @@ pub struct ExperimentArgs {
     #[arg(long, value_name = "N")]
     pub publishers: Option<u32>,
     /// Publish what was recorded in an MCAP file, as ROS 2 and Foxglove write it, under pattern `channel`: a topic for each
-    /// of its topics, messages of the same sizes at the same times
+    /// of its topics, messages of the same sizes at the same times; with `--pattern rpc` they are calls, and each topic is a
+    /// client
     #[arg(long, value_name = "FILE.mcap")]
     pub from_recording: Option<PathBuf>,
     /// Play the recording so many times faster than it was recorded, 0.001 to 1000 [default: 1]
@@ -216,7 +218,8 @@ pub struct ExperimentArgs {
     /// Under `channel`, `rpc` and `log`: the processors that both processes are confined to, as 0-2; the kernel chooses
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub cpus: Option<String>,
-    /// Under `rpc`: when a client makes its next call: as soon as it is answered, or at a fixed rate [default: bench]
+    /// Under `rpc`: when a client makes its next call: as soon as it is answered, or at a fixed rate or in bursts
+    /// [default: bench, or fixed-freq with --rate or --demand]
     #[arg(long, value_parser = words_of(&[("bench", Mode::Bench), ("fixed-freq", Mode::FixedFreq)]))]
     pub mode: Option<Mode>,
     /// Under `rpc`: clients that call beside each other, each with a link and a thread of its own; several numbers make a

@@ -9,9 +9,9 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
 use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::{Plan, SubExperiment};
-use tripmeter_model::throughput::Offer;
 
 /// What is drawn or written, from the engine's events.
 pub struct Progress<'a> {
@@ -169,26 +169,17 @@ fn weight_of_all(sub_experiment: &SubExperiment) -> u64 {
 fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
     /// A search needs so many times the length of a trial, by and large: most of its trials are short.
     const SEARCH: u64 = 5;
-    if let Some(recorded) = sub_experiment.channel.as_ref().and_then(|flow| flow.recorded) {
-        return Some(recorded.duration_ns.min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)));
-    }
-    if let Some(flow) = &sub_experiment.channel {
-        let messages = sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup;
-        let seconds = flow.rates_hz.iter().map(|rate_hz| messages as f64 / rate_hz).sum::<f64>();
-        return Some(((seconds * 1e9) as u64).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)));
-    }
-    if let Some(calls) = &sub_experiment.rpc {
-        let each = sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup;
+    let most_ns = sub_experiment.time_cap_ns.unwrap_or(u64::MAX);
+    if let Some(offers) = sub_experiment.offers() {
+        let each = (sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup) as f64;
         // In a closed loop the time follows from nothing that is known; clients take turns, by and large.
-        let seconds = |rate_hz: Option<f64>| {
-            rate_hz.map_or(each as f64 * 1e-4 * f64::from(calls.clients), |rate_hz| each as f64 / rate_hz)
-        };
-        let seconds: f64 = calls.trials().into_iter().map(seconds).sum();
-        return Some(((seconds * 1e9) as u64).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)));
+        let closed = 1e-4 * f64::from(sub_experiment.links());
+        let seconds = offers.loads().iter().map(|load| load.hz().map_or(each * closed, |hz| each / hz)).sum::<f64>();
+        return Some(offers.recorded.map_or((seconds * 1e9) as u64, |recorded| recorded.duration_ns).min(most_ns));
     }
     let load = sub_experiment.throughput.as_ref()?;
-    let trials = load.offers.iter().map(|offer| if matches!(offer, Offer::Search { .. }) { SEARCH } else { 1 });
-    Some(load.duration_ns?.saturating_mul(trials.sum()).min(sub_experiment.time_cap_ns.unwrap_or(u64::MAX)))
+    let trials = load.offers.iter().map(|offer| if matches!(offer, OfferedLoad::Search { .. }) { SEARCH } else { 1 });
+    Some(load.duration_ns?.saturating_mul(trials.sum()).min(most_ns))
 }
 
 /// A guess of how long a payload takes, in microseconds; only its proportions matter.

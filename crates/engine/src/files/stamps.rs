@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 use tripmeter_model::channel::DeliveryStatus;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 
 /// Whose stamps they are.
@@ -63,6 +64,8 @@ impl Kind {
 /// The files of a running sub-experiment.
 pub struct StampFiles {
     kind: Kind,
+    /// Rows say what bursts they are of.
+    has_bursts: bool,
     csv: Option<File>,
     histograms: HistogramLog,
 }
@@ -76,6 +79,8 @@ pub(crate) struct Rows<'a> {
     pub payload_bytes: u64,
     /// As the rows have it: empty without a rate.
     rate_hz: String,
+    /// What ends the rows: the burst, if there are any in the file.
+    burst: String,
     /// Beginning of the trial, in ticks.
     begin: u64,
     text: Vec<u8>,
@@ -88,19 +93,19 @@ impl StampFiles {
     ///
     /// # Errors
     /// If a file exists or cannot be written.
-    pub fn create(folder: &Path, name: &str, kind: Kind, raw: bool) -> io::Result<Self> {
+    pub fn create(folder: &Path, name: &str, kind: Kind, raw: bool, has_bursts: bool) -> io::Result<Self> {
         let [pattern, _, what] = kind.words();
         let create = |ending: &str| super::discarded::create(&folder.join(format!("{pattern}_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
         if let Some(csv) = &mut csv {
-            writeln!(csv, "{}", kind.header())?;
+            writeln!(csv, "{}{}", kind.header(), if has_bursts { ",demand,recovery_ms" } else { "" })?;
         }
         let comment = format!(
             "{what} of {name} in ns; two lines per payload and rate, tagged response_<bytes>_<rate> and \
              service_<bytes>_<rate>; without a rate one, service_<bytes>{}",
             if kind.has_requests() { "; and latencies one way of the requests, tagged one_way_<bytes>..." } else { "" }
         );
-        Ok(Self { kind, csv, histograms: HistogramLog::begin(create("hlog")?, &comment)? })
+        Ok(Self { kind, has_bursts, csv, histograms: HistogramLog::begin(create("hlog")?, &comment)? })
     }
 
     /// How long both files are, for [`StampFiles::cut`].
@@ -119,16 +124,13 @@ impl StampFiles {
     }
 
     /// For the rows of a trial that began at that tick.
-    pub(crate) fn rows(
-        &mut self,
-        timebase: Timebase,
-        payload_bytes: u64,
-        rate_hz: Option<f64>,
-        begin: u64,
-    ) -> Rows<'_> {
+    pub(crate) fn rows(&mut self, timebase: Timebase, payload_bytes: u64, load: OfferedLoad, begin: u64) -> Rows<'_> {
         let (text, count, written) = (Vec::new(), 0, Ok(()));
-        let rate_hz = rate_hz.map_or_else(String::new, |rate_hz| rate_hz.to_string());
-        Rows { kind: self.kind, csv: self.csv.as_mut(), timebase, payload_bytes, rate_hz, begin, text, count, written }
+        let rate_hz = load.hz().map_or_else(String::new, |rate_hz| rate_hz.to_string());
+        let (size, gap_ms) = (load.burst().map_or(1, |burst| burst.size), load.gap_ns() / 1e6);
+        let burst = if self.has_bursts { format!(",{size},{gap_ms}") } else { String::new() };
+        let (kind, csv) = (self.kind, self.csv.as_mut());
+        Rows { kind, csv, timebase, payload_bytes, rate_hz, burst, begin, text, count, written }
     }
 
     /// Appends the histograms of a part of a recording, or of all of it.
@@ -136,32 +138,27 @@ impl StampFiles {
     /// # Errors
     /// As [`StampFiles::append`].
     pub(crate) fn append_as(&mut self, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
-        let of = [("response", &tally.response), ("service", &tally.service)];
-        of.into_iter().try_for_each(|(time, distribution)| {
-            let tag = format!("{time}_{name}");
-            self.histograms.append(&tag, &distribution.histogram, Duration::from_nanos(ns))
-        })
+        self.append_times(true, name, tally, ns)
     }
 
     /// Appends the histograms of a finished trial.
     ///
     /// # Errors
     /// If they cannot be written, e.g. on a full disk.
-    pub(crate) fn append(
-        &mut self,
-        payload_bytes: u64,
-        rate_hz: Option<f64>,
-        tally: &Tally,
-        ns: u64,
-    ) -> io::Result<()> {
-        let response = rate_hz.map(|_| ("response", &tally.response));
-        let rate = rate_hz.map_or_else(String::new, |rate_hz| format!("_{rate_hz}"));
-        response.into_iter().chain([("service", &tally.service)]).try_for_each(|(time, distribution)| {
-            let tag = format!("{time}_{payload_bytes}{rate}");
-            self.histograms.append(&tag, &distribution.histogram, Duration::from_nanos(ns))
-        })?;
-        tally.one_way.histogram().map_or(Ok(()), |histogram| {
-            self.histograms.append(&format!("one_way_{payload_bytes}{rate}"), histogram, Duration::from_nanos(ns))
+    pub(crate) fn append(&mut self, payload_bytes: u64, load: OfferedLoad, tally: &Tally, ns: u64) -> io::Result<()> {
+        let rate = load.suffix();
+        let name = format!("{payload_bytes}{}", rate.trim_end_matches("hz"));
+        self.append_times(load != OfferedLoad::Closed, &name, tally, ns)
+    }
+
+    fn append_times(&mut self, has_response: bool, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
+        let of = [
+            ("response", Some(&tally.response.histogram).filter(|_| has_response)),
+            ("service", Some(&tally.service.histogram)),
+            ("one_way", tally.one_way.histogram()),
+        ];
+        of.into_iter().filter_map(|(time, histogram)| Some((time, histogram?))).try_for_each(|(time, histogram)| {
+            self.histograms.append(&format!("{time}_{name}"), histogram, Duration::from_nanos(ns))
         })
     }
 }
@@ -174,14 +171,16 @@ impl Rows<'_> {
         }
         let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
         let Delivery { intended, actual, arrived, requested, status } = *delivery;
-        let (payload, rate, sequence) = (self.payload_bytes, &self.rate_hz, index + 1);
+        let (payload, rate, sequence, burst) = (self.payload_bytes, &self.rate_hz, index + 1, &self.burst);
         let (intended, actual) = (ns(intended), ns(actual));
         let time = |ticks: Option<u64>| ticks.map_or_else(String::new, |ticks| ns(ticks).to_string());
         let received = time(arrived);
         let request = if self.kind.has_requests() { format!(",{}", time(requested)) } else { String::new() };
         let status = self.kind.status(status);
-        let row =
-            writeln!(self.text, "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}{request}");
+        let row = writeln!(
+            self.text,
+            "{payload},{rate},{link},{sequence},{status},{intended},{actual},{received}{request}{burst}"
+        );
         self.count += 1;
         if row.is_err() || self.count.is_multiple_of(ROWS_AT_ONCE) {
             self.write();
@@ -211,6 +210,7 @@ impl Rows<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::pace::Burst;
 
     fn delivery(intended: u64, actual: u64, arrived: Option<u64>, status: DeliveryStatus) -> Delivery {
         Delivery { intended, actual, arrived, requested: None, status }
@@ -219,9 +219,9 @@ mod tests {
     #[test]
     fn rows_begin_with_the_trial_and_what_did_not_come_has_no_time() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, true).unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, true, false).unwrap();
         let begun = files.lengths().unwrap();
-        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, Some(1000.0), 5000);
+        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Rate { hz: 1000.0 }, 5000);
         rows.add(0, 0, &delivery(5000, 5001, Some(5100), DeliveryStatus::Ok));
         rows.add(1, 7, &delivery(5500, 5600, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
@@ -230,14 +230,14 @@ mod tests {
         assert_eq!(text, format!("{header}\n1024,1000,0,1,ok,0,1,100\n1024,1000,1,8,lost,500,600,\n"));
         files.cut(begun);
         assert_eq!(files.lengths().unwrap(), begun);
-        assert!(StampFiles::create(folder.path(), "x", Kind::Channel, true).is_err(), "it is not overwritten");
+        assert!(StampFiles::create(folder.path(), "x", Kind::Channel, true, false).is_err(), "it is not overwritten");
     }
 
     #[test]
     fn without_raw_samples_there_are_no_rows() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, false).unwrap();
-        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, Some(1000.0), 0);
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, false, false).unwrap();
+        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Rate { hz: 1000.0 }, 0);
         rows.add(0, 0, &delivery(0, 1, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
         assert!(!folder.path().join("channel_x.csv").exists());
@@ -246,8 +246,8 @@ mod tests {
     #[test]
     fn calls_have_clients_and_words_of_their_own_and_may_have_no_rate() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: false }, true).unwrap();
-        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, None, 5000);
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: false }, true, false).unwrap();
+        let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Closed, 5000);
         for (index, status) in
             [DeliveryStatus::Damaged, DeliveryStatus::Lost, DeliveryStatus::Late].into_iter().enumerate()
         {
@@ -263,17 +263,18 @@ mod tests {
     }
 
     #[test]
-    fn requests_have_a_column_where_their_arrivals_are_noted() {
+    fn requests_have_a_column_where_their_arrivals_are_noted_and_bursts_two_after_it() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: true }, true).unwrap();
-        let mut rows = files.rows(Timebase::NANOSECONDS, 16, None, 5000);
+        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: true }, true, true).unwrap();
+        let burst = OfferedLoad::Burst(Burst { size: 4, gap_ns: 2_500_000 });
+        let mut rows = files.rows(Timebase::NANOSECONDS, 16, burst, 5000);
         let ok = Delivery { requested: Some(5040), ..delivery(5001, 5001, Some(5100), DeliveryStatus::Ok) };
         rows.add(0, 0, &ok);
         rows.add(0, 1, &delivery(5200, 5200, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("rpc_x.csv")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].ends_with(",actual_send_ns,recv_ns,request_recv_ns"), "{text}");
-        assert_eq!(lines[1..], ["16,,0,1,ok,1,1,100,40", "16,,0,2,timed_out,200,200,,"]);
+        assert!(lines[0].ends_with(",actual_send_ns,recv_ns,request_recv_ns,demand,recovery_ms"), "{text}");
+        assert_eq!(lines[1..], ["16,1600,0,1,ok,1,1,100,40,4,2.5", "16,1600,0,2,timed_out,200,200,,,4,2.5"]);
     }
 }

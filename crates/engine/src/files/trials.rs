@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
-use tripmeter_model::throughput::{Arrival, Offer, Trial, per_second};
+use tripmeter_model::pace::{Burst, OfferedLoad};
+use tripmeter_model::throughput::{Arrival, Trial, per_second};
 
 /// First line of `throughput_<name>.csv`.
 ///
@@ -47,7 +48,7 @@ impl TrialFile {
 
 fn row(payload_bytes: u64, trial: &Trial, arrival: &Arrival) -> String {
     let (demand, recovery_ms) = match trial.offer {
-        Offer::Burst { demand, recovery_ns } => (demand, recovery_ns as f64 / 1e6),
+        OfferedLoad::Burst(Burst { size, gap_ns }) => (size, gap_ns as f64 / 1e6),
         _ => (1, trial.offered_hz.map_or(0.0, |rate_hz| 1e3 / rate_hz)),
     };
     // Lost is all that did not arrive intact, as in the original, which knows no damage.
@@ -77,7 +78,7 @@ fn rates(payload_bytes: u64, samples: u64, ns: u64) -> String {
 mod tests {
     use super::*;
 
-    fn trial(offer: Offer, offered_hz: Option<f64>) -> Trial {
+    fn trial(offer: OfferedLoad, offered_hz: Option<f64>) -> Trial {
         let arrival = |follower, received, damaged| Arrival {
             follower,
             received,
@@ -110,8 +111,9 @@ mod tests {
     fn rows_are_those_of_the_original() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = TrialFile::create(folder.path(), "x").unwrap();
-        file.append(1024, &[trial(Offer::Burst { demand: 100, recovery_ns: 5_000_000 }, None)]).unwrap();
-        file.append(16, &[trial(Offer::Max, None), trial(Offer::Rate { rate_hz: 3000.0 }, Some(3000.0))]).unwrap();
+        file.append(1024, &[trial(OfferedLoad::Burst(Burst { size: 100, gap_ns: 5_000_000 }), None)]).unwrap();
+        file.append(16, &[trial(OfferedLoad::Max, None), trial(OfferedLoad::Rate { hz: 3000.0 }, Some(3000.0))])
+            .unwrap();
         let text = std::fs::read_to_string(folder.path().join("throughput_x.csv")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], TRIALS_HEADER);
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn nothing_received_is_zeros() {
-        let mut nothing = trial(Offer::Max, None);
+        let mut nothing = trial(OfferedLoad::Max, None);
         nothing.followers.truncate(1);
         (nothing.followers[0].received, nothing.followers[0].lost, nothing.followers[0].subscription_ns) = (0, 1000, 0);
         assert!(row(16, &nothing, &nothing.followers[0]).ends_with(",0,1000,0.000,0.000,0.000\n"));

@@ -18,7 +18,7 @@ use crate::measure::trips::{self, POLL_IDLE_MASK, Stored, Trips};
 use crate::measure::{End, Failure, Shared, Tap, Tracker, callback, echo, logging};
 use crate::message::{TouchFull, TouchKind, with_touch};
 use crate::proof::Observer;
-use crate::replay::Times;
+use crate::replay::{Times, with_times};
 use crate::wire::Arrived;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
@@ -199,21 +199,27 @@ impl<L: Link> Lane for L {
     }
 
     fn call(&mut self, setting: Setting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called> {
-        fn run<L: Link, C: Clock + Copy, T: TouchKind>(
+        fn run<L: Link, C: Clock + Copy, T: TouchKind, S: Timetable>(
             link: &mut L,
             clock: C,
+            schedule: S,
             setting: Setting<'_>,
             calls: Calls<'_>,
             made: &mut Made,
         ) -> Ended<Called> {
-            let Calls { schedule, rest, length, sequence, deadline, sending, draining } = calls;
+            let Calls { rest, length, sequence, deadline, sending, draining, .. } = calls;
             let mut client = Client { clock, rest, schedule, shared: setting.shared, sending, sequence };
             let mut trips = begin(Tap::off(link), clock, Tracker::after(sequence), &setting);
             (trips.sequence, trips.length) = (sequence, length);
             let ended = if setting.wait == Wait::Callback {
-                called_back::<L, C, T, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
+                called_back::<L, C, T, S, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
             } else {
-                let ended = client.run(made, deadline, |begun| trips.call::<T>(begun));
+                let ended = client.run(made, deadline, |begun, length| {
+                    if S::HAS_LENGTHS {
+                        trips.length = length;
+                    }
+                    trips.call::<T>(begun)
+                });
                 ended.and_then(|ended| {
                     sending.drain();
                     draining();
@@ -228,7 +234,7 @@ impl<L: Link> Lane for L {
             (Called { calls, end, late, duplicated, sequence: trips.sequence }, failure)
         }
         with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
-            run::<_, _, T>(self, clock, setting, calls, made)
+            with_times!(calls.times, schedule => run::<_, _, T, _>(self, clock, schedule, setting, calls, made))
         }))
     }
 
@@ -264,9 +270,8 @@ impl<L: Link> Lane for L {
                 Err(failure) => (Published { count: published, end: End::Stopped, refused }, Err(failure)),
             }
         }
-        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => match plan.times {
-            Times::Even(schedule) => run::<_, _, T>(self, clock, schedule, setting, plan, sent),
-            Times::Recorded(recorded) => run::<_, _, T>(self, clock, recorded, setting, plan, sent),
+        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
+            with_times!(plan.times, schedule => run::<_, _, T>(self, clock, schedule, setting, plan, sent))
         }))
     }
 

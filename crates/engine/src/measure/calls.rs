@@ -3,7 +3,7 @@
 use super::answers::{Answers, Step};
 use super::callback::{Inbox, Turns};
 use super::notes::{DAMAGED, NEVER};
-use super::publish::{Rest, Schedule, Sending, await_due};
+use super::publish::{Rest, Schedule, Sending, Timetable, await_due};
 use super::trips::{Trip, Trips};
 use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
 use crate::clock::Clock;
@@ -74,13 +74,13 @@ pub struct Called {
 }
 
 /// One client.
-pub struct Client<'a, C, R> {
+pub struct Client<'a, C, R, S = Schedule> {
     /// Where stamps come from.
     pub clock: C,
     /// How it waits for its next call.
     pub rest: R,
     /// When calls are due; with a period of 0, each is due when the one before has ended.
-    pub schedule: Schedule,
+    pub schedule: S,
     /// What may end it.
     pub shared: &'a Shared,
     /// What watchers see.
@@ -89,9 +89,10 @@ pub struct Client<'a, C, R> {
     pub sequence: u64,
 }
 
-impl<C: Clock, R: Rest> Client<'_, C, R> {
-    /// Makes a call for each place of `made`, when it is due and the one before has ended. Ends early once one would begin
-    /// at the deadline or later, or if the user has asked to stop. Returns how many were made.
+impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
+    /// Makes a call for each place of `made`, when it is due and the one before has ended: `call` gets when it begins, and
+    /// its bytes if the schedule has them. Ends early once one would begin at the deadline or later, or if the user has
+    /// asked to stop. Returns how many were made.
     ///
     /// # Errors
     /// If `call` fails, or the other side has gone.
@@ -100,7 +101,7 @@ impl<C: Clock, R: Rest> Client<'_, C, R> {
         &mut self,
         made: &mut Made,
         deadline: u64,
-        mut call: impl FnMut(u64) -> Result<Ended, Failure>,
+        mut call: impl FnMut(u64, usize) -> Result<Ended, Failure>,
     ) -> Result<(usize, End), Failure> {
         for index in 0..made.sent.len() {
             let due = self.schedule.due(index);
@@ -117,7 +118,7 @@ impl<C: Clock, R: Rest> Client<'_, C, R> {
             self.sequence += 1;
             self.sending.begin(self.sequence);
             made.sent[index] = begun;
-            let ended = call(begun)?;
+            let ended = call(begun, self.schedule.length(index, 0))?;
             self.sending.end(self.sequence);
             match ended {
                 Ended::Answered(stamp) => {
@@ -134,7 +135,7 @@ impl<C: Clock, R: Rest> Client<'_, C, R> {
     }
 }
 
-impl<C, R> Client<'_, C, R> {
+impl<C, R, S> Client<'_, C, R, S> {
     /// Calls made until the failure that ended [`Client::run`]; one that was under way has failed with it, or timed out, too.
     pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
@@ -203,7 +204,10 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
     }
 
     /// `None`: its end is to be waited for.
-    fn send<T: TouchKind>(&mut self) -> Result<Option<Ended>, Failure> {
+    fn send<T: TouchKind, S: Timetable>(&mut self, length: usize) -> Result<Option<Ended>, Failure> {
+        if S::HAS_LENGTHS {
+            self.trips.length = length;
+        }
         (self.is_awaited, self.ended) = (true, None);
         let ended = match self.trips.send::<T>() {
             Ok(true) => return Ok(None),
@@ -242,23 +246,23 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
     }
 }
 
-/// Runs `work` with a function that makes one call, as [`Trips::call`] does, under wait `callback`; then takes what still
+/// Runs `work` with a function that makes one call of a schedule, as [`Trips::call`] does, under wait `callback`; then takes what still
 /// comes for a moment.
 ///
 /// # Errors
 /// Those of `work`.
-pub fn called_back<L: Link, C: Clock, T: TouchKind, O>(
+pub fn called_back<L: Link, C: Clock, T: TouchKind, S: Timetable, O>(
     inbox: &Inbox,
     trips: &mut Trips<'_, L, C, Tracker, false>,
-    work: impl FnOnce(&mut dyn FnMut(u64) -> Result<Ended, Failure>) -> Result<O, Failure>,
+    work: impl FnOnce(&mut dyn FnMut(u64, usize) -> Result<Ended, Failure>) -> Result<O, Failure>,
 ) -> Result<O, Failure> {
     const QUIET: Duration = Duration::from_millis(5);
     let pause = Duration::from_nanos(TAKE_TIMEOUT_NS.min(trips.loss_timeout_ns / 4));
     let waiter = std::thread::current();
     let mut state = CalledBack { trips, is_awaited: false, ended: None, waiter };
     inbox.serve(&mut state, CalledBack::handle::<T>, |turns: &Turns<'_, CalledBack<'_, '_, L, C>>| {
-        let done = work(&mut |begun| {
-            if let Some(ended) = turns.with(CalledBack::send::<T>)? {
+        let done = work(&mut |begun, length| {
+            if let Some(ended) = turns.with(|state| state.send::<T, S>(length))? {
                 return Ok(ended);
             }
             loop {

@@ -10,6 +10,9 @@ use tripmeter_abi::Link;
 
 /// When the messages of a topic are to be sent, and how long they are.
 pub trait Timetable {
+    /// Each message has a length of its own; else all have the usual one.
+    const HAS_LENGTHS: bool = false;
+
     /// When the message of that index is due, in ticks.
     fn due(&self, index: usize) -> u64;
 
@@ -21,6 +24,17 @@ pub trait Timetable {
 
     /// Mean time between two messages, in ticks.
     fn period(&self) -> f64;
+
+    /// From when a message is due until the next may be, in ticks: one sent later than that is behind.
+    fn gap(&self) -> f64 {
+        self.period()
+    }
+
+    /// Ticks that so many messages take, the last of which was sent or due `last` ticks after the first was due: until the
+    /// one after them would be due.
+    fn elapsed(&self, _messages: usize, last: u64) -> f64 {
+        last as f64 + self.period()
+    }
 }
 
 /// When messages are to be sent: at whole multiples of a period, whatever was late.
@@ -48,6 +62,37 @@ impl Timetable for Schedule {
 
     fn period(&self) -> f64 {
         self.period
+    }
+}
+
+/// When messages are to be sent: so many of them at whole multiples of a gap, whatever was late.
+#[derive(Clone, Copy, Debug)]
+pub struct Bursts {
+    /// When the first burst is due, in ticks.
+    pub first: u64,
+    /// Messages of each.
+    pub size: u64,
+    /// From the begin of one to the begin of the next, in ticks.
+    pub gap: f64,
+}
+
+impl Timetable for Bursts {
+    #[inline(always)]
+    fn due(&self, index: usize) -> u64 {
+        self.first + ((index as u64 / self.size) as f64 * self.gap) as u64
+    }
+
+    fn period(&self) -> f64 {
+        self.gap / self.size as f64
+    }
+
+    fn gap(&self) -> f64 {
+        self.gap
+    }
+
+    /// The messages of a burst have until the next one begins.
+    fn elapsed(&self, messages: usize, last: u64) -> f64 {
+        (messages as f64 * self.period()).max(last as f64)
     }
 }
 

@@ -1,18 +1,13 @@
 //! What is published under pattern `channel`.
 
-use super::Problem;
-use super::load::{MOST_OFFERS, list, number};
+use super::rpc::MOST_CLIENTS;
+use super::{Problem, load};
 use tripmeter_abi::Pattern;
-use tripmeter_model::channel::{Flow, Recorded};
+use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::Common;
+use tripmeter_model::pace::{Offers, Recorded};
 use tripmeter_model::recording::Recording;
 
-/// Messages per second on each topic, or calls of each client, if none are asked for.
-///
-/// # Source
-/// AimRT's benchmarks of its channel and RPC back ends.
-const DEFAULT_RATE_HZ: &str = "1000";
-const HIGHEST_RATE_HZ: f64 = 1e6;
 /// Each topic has a thread on both sides, and each publisher of one topic has one.
 const MOST_TOPICS: u32 = 4096;
 
@@ -33,22 +28,7 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Flow>, Prob
     if topics > 1 && publishers > 1 {
         return Err(Problem::PublishersAndTopics { publishers, topics });
     }
-    Ok(Some(Flow { rates_hz: rates(common.rate.as_deref())?, topics, publishers, recorded: None }))
-}
-
-/// The rates that are asked for, each once.
-pub(super) fn rates(text: Option<&str>) -> Result<Vec<f64>, Problem> {
-    let rate = |text: &str| {
-        number(text, 0.001, HIGHEST_RATE_HZ, "messages per second (calls under rpc), 0.001 to 1e6 (--rate)")
-    };
-    let rates_hz = list(text.unwrap_or(DEFAULT_RATE_HZ), rate)?;
-    if let Some(index) = (1..rates_hz.len()).find(|index| rates_hz[..*index].contains(&rates_hz[*index])) {
-        return Err(Problem::OfferTwice { flags: "--rate", trial: index + 1 });
-    }
-    if rates_hz.len() > MOST_OFFERS {
-        return Err(Problem::TooManyOffers { count: rates_hz.len(), most: MOST_OFFERS });
-    }
-    Ok(rates_hz)
+    Ok(Some(Flow { offers: load::timed(common)?, topics, publishers }))
 }
 
 /// Messages of each topic before a recording, if no number is asked for.
@@ -60,7 +40,7 @@ const RECORDING_WARMUP: u64 = 3;
 /// The first thing that says so, too.
 pub fn fits_recording(common: &Common) -> Result<(), Problem> {
     let pattern = common.pattern.unwrap_or(Pattern::Channel);
-    if pattern != Pattern::Channel {
+    if !matches!(pattern, Pattern::Channel | Pattern::Rpc) {
         return Err(Problem::RecordingPattern(pattern));
     }
     const TIMES: &str = "messages are sent at their recorded times (--speed plays them faster or slower)";
@@ -70,6 +50,8 @@ pub fn fits_recording(common: &Common) -> Result<(), Problem> {
         ("--rate", common.rate.is_some(), TIMES),
         ("--topics", common.topics.is_some(), "it has topics of its own"),
         ("--publishers", common.publishers.is_some(), "each of its topics has one"),
+        ("--clients", common.clients.is_some(), "each of its topics is a client"),
+        ("--mode", common.mode.is_some(), TIMES),
         ("-n (samples)", common.samples.is_some(), EXTENT),
         ("samples_above", common.samples_above.is_some(), EXTENT),
         ("--duration", common.duration_s.is_some(), EXTENT),
@@ -84,9 +66,13 @@ pub fn fits_recording(common: &Common) -> Result<(), Problem> {
 /// What is asked for, with what a recording says put in.
 pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<Common, Problem> {
     fits_recording(common)?;
+    let pattern = common.pattern.unwrap_or(Pattern::Channel);
+    if pattern == Pattern::Rpc && recording.topics.len() > MOST_CLIENTS as usize {
+        return Err(Problem::RecordingClients { topics: recording.topics.len(), most: MOST_CLIENTS });
+    }
     let largest = recording.largest().map_or(0, |topic| topic.largest_sent_bytes());
     Ok(Common {
-        pattern: Some(Pattern::Channel),
+        pattern: Some(pattern),
         payloads: Some(largest.to_string()),
         samples: Some(recording.messages.max(1)),
         warmup: common.warmup.or(Some(RECORDING_WARMUP)),
@@ -94,10 +80,10 @@ pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<C
     })
 }
 
-/// What is published of a recording.
-pub(super) fn of_recording(recording: &Recording) -> Flow {
+/// What is offered of a recording, on so many topics.
+pub(super) fn of_recording(recording: &Recording) -> (Offers, u32) {
     let recorded = Recorded { messages: recording.messages, duration_ns: recording.played_ns() };
-    Flow { recorded: Some(recorded), ..Flow::of_topics(Vec::new(), recording.topics.len() as u32) }
+    (Offers { recorded: Some(recorded), ..Offers::default() }, recording.topics.len() as u32)
 }
 
 #[cfg(test)]
@@ -111,8 +97,9 @@ mod tests {
 
     #[test]
     fn one_topic_at_1_khz_is_the_default_and_lists_sweep() {
-        assert_eq!(flow(None, None), Ok(Some(Flow::of_topics(vec![1000.0], 1))));
-        assert_eq!(flow(Some("10, 2.5e3"), Some(8)), Ok(Some(Flow::of_topics(vec![10.0, 2500.0], 8))));
+        assert_eq!(flow(None, None), Ok(Some(Flow::of_topics(Offers::rates(vec![1000.0]), 1))));
+        let sweep = Offers::rates(vec![10.0, 2500.0]);
+        assert_eq!(flow(Some("10, 2.5e3"), Some(8)), Ok(Some(Flow::of_topics(sweep, 8))));
     }
 
     #[test]
@@ -127,7 +114,11 @@ mod tests {
         let pattern = refused(Common { pattern: Some(Pattern::PingPong), ..Common::default() });
         assert!(pattern.contains("'pingpong'") && pattern.contains("--pattern"), "{pattern}");
         let wait = Some(tripmeter_abi::Wait::Block);
-        assert!(fits_recording(&Common { pattern: Some(Pattern::Channel), wait, ..Common::default() }).is_ok());
+        for pattern in [Pattern::Channel, Pattern::Rpc] {
+            assert!(fits_recording(&Common { pattern: Some(pattern), wait, ..Common::default() }).is_ok());
+        }
+        let clients = refused(Common { pattern: Some(Pattern::Rpc), clients: some("4"), ..Common::default() });
+        assert!(clients.contains("'--clients'") && clients.contains("is a client"), "{clients}");
     }
 
     #[test]

@@ -123,10 +123,10 @@ pub enum Problem {
     #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error(
-        "'--rate' belongs to patterns 'pingpong', 'throughput', 'channel' and 'rpc', not to '{0}'; add --pattern pingpong, \
-         --pattern throughput, --pattern channel, or --pattern rpc --mode fixed-freq, or leave it out"
+        "'{flag}' belongs to patterns 'pingpong', 'throughput', 'channel' and 'rpc', not to '{pattern}'; add --pattern \
+         pingpong, --pattern throughput, --pattern channel or --pattern rpc, or leave it out"
     )]
-    RateOf(Pattern),
+    PaceOf { flag: &'static str, pattern: Pattern },
     #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
     NotChannel { flag: &'static str, pattern: Pattern },
     #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
@@ -150,11 +150,14 @@ pub enum Problem {
     #[error("{count} numbers of clients were asked for, the limit is {most}; ask for fewer (--clients)")]
     TooManyNumbers { count: usize, most: usize },
     #[error(
-        "'--rate' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; add --mode \
-         fixed-freq, or leave it out"
+        "'{0}' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; leave '{0}' or --mode \
+         out"
     )]
-    RateOfBench,
-    #[error("round trips at a rate have 1 follower, {0} were asked for; leave --followers or --rate out")]
+    PaceOfBench(&'static str),
+    #[error(
+        "round trips at a rate or in bursts have 1 follower, {0} were asked for; leave --followers, or --rate and \
+         --demand, out"
+    )]
     FollowersAtRate(u32),
     #[error("{topics} topics were asked for; ask for 1 to {most} (--topics)")]
     Topics { topics: u32, most: u32 },
@@ -169,8 +172,16 @@ pub enum Problem {
         "a topic of it has 1 publisher, {publishers} were asked for; choose one of {can}, or ask for 1 (--publishers)"
     )]
     OnePublisher { publishers: u32, can: String },
-    #[error("a recording is played under pattern 'channel', not '{0}'; leave --pattern or --from-recording out")]
+    #[error(
+        "a recording is played under pattern 'channel' or 'rpc', a topic by each publisher or client, not '{0}'; leave \
+         --pattern or --from-recording out"
+    )]
     RecordingPattern(Pattern),
+    #[error(
+        "the recording has {topics} topics, each a client, and there are at most {most} of them; play it under pattern \
+         'channel' (--pattern), or leave topics out of the recording"
+    )]
+    RecordingClients { topics: usize, most: u32 },
     #[error("'{flag}' and a recording exclude each other: {why}; leave '{flag}' or --from-recording out")]
     RecordingSays { flag: &'static str, why: &'static str },
     #[error(

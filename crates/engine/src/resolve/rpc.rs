@@ -1,15 +1,15 @@
-//! What is called under pattern `rpc`, and round trips at a rate, which are the calls of one client.
+//! What is called under pattern `rpc`, and timed round trips, which are the calls of one client.
 
-use super::channel::rates;
-use super::load::{MOST_OFFERS, list};
+use super::load::{self, MOST_OFFERS, list};
 use super::{DEFAULT_LOSS_TIMEOUT_S, Problem};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
+use tripmeter_model::pace::{OfferedLoad, Offers};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::rpc::{Calls, Mode};
 
 /// Each client has a thread on both sides.
-const MOST_CLIENTS: u32 = 256;
+pub(super) const MOST_CLIENTS: u32 = 256;
 /// How long an answer is waited for if nothing else is asked for.
 ///
 /// # Source
@@ -35,45 +35,53 @@ fn number(text: &str) -> Result<u32, Problem> {
 }
 
 /// What is asked for, with one number of clients; `None` under other patterns, where nothing of it may be asked for, and of
-/// round trips that follow each other without a rate.
+/// round trips that follow each other.
 pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Option<Calls>, Problem> {
     if pattern != Pattern::Rpc {
         let given = [("--mode", common.mode.is_some()), ("--clients", common.clients.is_some())];
         if let Some((flag, _)) = given.into_iter().find(|given| given.1) {
             return Err(Problem::NotRpc { flag, pattern });
         }
-        let rate = common.rate.as_deref().filter(|_| pattern == Pattern::PingPong);
-        return rate.map(|rate| round_trips(common, rate, timeout_ns)).transpose();
+        let is_timed = pattern == Pattern::PingPong && pace(common).is_some();
+        return is_timed.then(|| round_trips(common, timeout_ns)).transpose();
     }
-    let mode = common.mode.unwrap_or(Mode::Bench);
-    let rates_hz = match (mode, &common.rate) {
-        (Mode::Bench, Some(_)) => return Err(Problem::RateOfBench),
-        (Mode::Bench, None) => Vec::new(),
-        (Mode::FixedFreq, rate) => rates(rate.as_deref())?,
+    let mode = match (common.mode, pace(common)) {
+        (Some(Mode::Bench), Some(flag)) => return Err(Problem::PaceOfBench(flag)),
+        (None, Some(_)) => Mode::FixedFreq,
+        (mode, _) => mode.unwrap_or(Mode::Bench),
     };
+    let offers = if mode == Mode::Bench { Offers::default() } else { load::timed(common)? };
     let clients = common.clients.as_deref().map_or(Ok(1), number)?;
-    Ok(Some(Calls { mode, clients, rates_hz, timeout_ns: timeout_ns.unwrap_or(DEFAULT_TIMEOUT_NS) }))
+    Ok(Some(Calls { mode, clients, offers, timeout_ns: timeout_ns.unwrap_or(DEFAULT_TIMEOUT_NS) }))
 }
 
-/// The warm-up if none is asked for; of round trips at a rate no more than a second has at the slowest, but one.
+/// The first flag that says when calls are due.
+fn pace(common: &Common) -> Option<&'static str> {
+    let given =
+        [("--rate", &common.rate), ("--demand", &common.demand), ("--recovery", &common.recovery_ms)].into_iter();
+    given.filter(|(_, text)| text.is_some()).map(|(flag, _)| flag).next()
+}
+
+/// The warm-up if none is asked for; of timed round trips no more than a second has at the slowest, but one.
 pub(super) fn default_warmup(calls: Option<&Calls>, pattern: Pattern, samples: u64) -> u64 {
     let usual = Plan::default_warmup(samples);
     let Some(calls) = calls.filter(|_| pattern == Pattern::PingPong) else { return usual };
-    let slowest_hz = calls.rates_hz.iter().copied().fold(f64::INFINITY, f64::min);
+    let slowest_hz = calls.offers.loads().iter().filter_map(OfferedLoad::hz).fold(f64::INFINITY, f64::min);
     usual.min((slowest_hz as u64).max(1))
 }
 
-fn round_trips(common: &Common, rate: &str, timeout_ns: Option<u64>) -> Result<Calls, Problem> {
+fn round_trips(common: &Common, timeout_ns: Option<u64>) -> Result<Calls, Problem> {
     if let Some(followers) = common.followers.filter(|followers| *followers > 1) {
         return Err(Problem::FollowersAtRate(followers));
     }
     let timeout_ns = timeout_ns.unwrap_or((DEFAULT_LOSS_TIMEOUT_S * 1e9) as u64);
-    Ok(Calls { mode: Mode::FixedFreq, clients: 1, rates_hz: rates(Some(rate))?, timeout_ns })
+    Ok(Calls { mode: Mode::FixedFreq, clients: 1, offers: load::timed(common)?, timeout_ns })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::pace::Burst;
 
     fn calls(mode: Option<Mode>, rate: Option<&str>, clients: Option<&str>) -> Result<Vec<Calls>, String> {
         let own = |text: Option<&str>| text.map(str::to_owned);
@@ -85,14 +93,15 @@ mod tests {
 
     #[test]
     fn one_client_in_a_closed_loop_is_the_default_and_lists_make_several() {
-        let bench = Calls { mode: Mode::Bench, clients: 1, rates_hz: Vec::new(), timeout_ns: 3_000_000_000 };
+        let bench = Calls { mode: Mode::Bench, clients: 1, offers: Offers::default(), timeout_ns: 3_000_000_000 };
         assert_eq!(calls(None, None, None), Ok(vec![bench.clone()]));
         let found = calls(None, None, Some("1, 8")).unwrap();
         assert_eq!(found, [bench.clone(), Calls { clients: 8, ..bench.clone() }]);
-        let fixed = Calls { mode: Mode::FixedFreq, rates_hz: vec![1000.0], ..bench };
+        let fixed = Calls { mode: Mode::FixedFreq, offers: Offers::rates(vec![1000.0]), ..bench };
         assert_eq!(calls(Some(Mode::FixedFreq), None, None), Ok(vec![fixed.clone()]));
-        let sweep = Calls { rates_hz: vec![10.0, 50.5], ..fixed };
-        assert_eq!(calls(Some(Mode::FixedFreq), Some("10,50.5"), None), Ok(vec![sweep]));
+        let sweep = Calls { offers: Offers::rates(vec![10.0, 50.5]), ..fixed };
+        assert_eq!(calls(Some(Mode::FixedFreq), Some("10,50.5"), None), Ok(vec![sweep.clone()]));
+        assert_eq!(calls(None, Some("10,50.5"), None), Ok(vec![sweep]), "a rate says when calls are due");
     }
 
     #[test]
@@ -100,8 +109,8 @@ mod tests {
         for clients in ["0", "", "many", "1,,2", "257", "-1", "1.5", "4,4"] {
             assert!(calls(None, None, Some(clients)).unwrap_err().contains("--clients"), "{clients}");
         }
-        let error = calls(None, Some("100"), None).unwrap_err();
-        assert!(error.contains("--rate") && error.contains("--mode fixed-freq"), "{error}");
+        let error = calls(Some(Mode::Bench), Some("100"), None).unwrap_err();
+        assert!(error.contains("'--rate'") && error.contains("fixed-freq"), "{error}");
         assert!(calls(Some(Mode::FixedFreq), Some("max"), None).unwrap_err().contains("--rate"));
         for (flag, common) in [
             ("--mode", Common { mode: Some(Mode::Bench), ..Common::default() }),
@@ -112,11 +121,31 @@ mod tests {
         }
         assert_eq!(of(&Common::default(), Pattern::PingPong, None).unwrap(), None);
     }
+
+    #[test]
+    fn bursts_are_offered_by_each_client_and_by_round_trips() {
+        let demand = |pattern| {
+            let common = Common { demand: Some("4".to_owned()), ..Common::default() };
+            of(&common, pattern, None).unwrap().unwrap()
+        };
+        for pattern in [Pattern::Rpc, Pattern::PingPong] {
+            let Calls { mode, clients, offers, .. } = demand(pattern);
+            assert_eq!((mode, clients, offers.rates_hz.len()), (Mode::FixedFreq, 1, 0), "{pattern}");
+            assert_eq!(offers.bursts, [Burst { size: 4, gap_ns: 5_000_000 }], "{pattern}");
+        }
+        assert_eq!(default_warmup(Some(&demand(Pattern::PingPong)), Pattern::PingPong, 10_000), 800);
+    }
+
     #[test]
     fn round_trips_at_a_rate_are_calls_of_one_client_that_are_lost_as_round_trips_are() {
         let rate = |text: &str| Common { rate: Some(text.to_owned()), ..Common::default() };
         let of = |common: &Common, timeout_ns| of(common, Pattern::PingPong, timeout_ns);
-        let sweep = Calls { mode: Mode::FixedFreq, clients: 1, rates_hz: vec![1.0, 1e5], timeout_ns: 1_000_000_000 };
+        let sweep = Calls {
+            mode: Mode::FixedFreq,
+            clients: 1,
+            offers: Offers::rates(vec![1.0, 1e5]),
+            timeout_ns: 1_000_000_000,
+        };
         assert_eq!(of(&rate("1,100000"), None).unwrap(), Some(sweep.clone()));
         assert_eq!(of(&rate("1,1e5"), Some(7)).unwrap(), Some(Calls { timeout_ns: 7, ..sweep }));
         for (rates, samples, warmup) in

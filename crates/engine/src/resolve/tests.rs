@@ -6,6 +6,8 @@ use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path as Way, Result as AbiResult,
     Setting, Status, System,
 };
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::recording::{RecordedTopic, Recording};
 use tripmeter_model::sidecar::Sidecar;
 
 /// A system that can be planned, and never opened.
@@ -428,6 +430,68 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     assert!(
         by_star.left_out.iter().any(|line| line.contains("uds/datagram") && line.contains("it reaches 1 follower"))
     );
+}
+
+/// Three messages on two topics.
+fn recording() -> Recording {
+    let topic = |name: &str, messages, bytes| RecordedTopic {
+        name: name.to_owned(),
+        messages,
+        bytes: messages * bytes,
+        largest_bytes: bytes,
+        last_ns: 4_000_000,
+        ..Default::default()
+    };
+    Recording {
+        file: "x.mcap".to_owned(),
+        file_bytes: 1,
+        sha256: String::new(),
+        speed: 2.0,
+        start_ns: 0,
+        duration_ns: 4_000_000,
+        messages: 3,
+        silent_topics: 0,
+        topics: vec![topic("/a", 2, 100), topic("/b", 1, 300)],
+        schedule: Default::default(),
+    }
+}
+
+#[test]
+fn a_recording_is_published_by_topics_or_called_by_clients() {
+    for (pattern, name) in
+        [("channel", "uds_datagram_block_channel_recording"), ("rpc", "uds_datagram_block_rpc_recording")]
+    {
+        let text = format!("pattern = '{pattern}'\nfloor = false\n{}", of(&["uds"]));
+        let mut experiment = Experiment::parse(&text).unwrap();
+        experiment.recording = Some(recording());
+        let mut systems = systems();
+        systems.iter_mut().flat_map(|system| &mut system.description.variants).for_each(|variant| {
+            variant.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc];
+        });
+        let plan = resolve_on(&machine(), &experiment, "flags", Unavailable::Refuse, &registry_of(systems)).unwrap();
+        let [planned] = &plan.sub_experiments[..] else { panic!("one was asked for") };
+        assert_eq!((planned.name.as_str(), planned.links(), planned.payloads.as_slice()), (name, 2, &[300][..]));
+        assert_eq!((planned.channel.is_some(), planned.rpc.is_some()), (pattern == "channel", pattern == "rpc"));
+        let offers = planned.offers().unwrap();
+        assert_eq!(offers.loads(), [OfferedLoad::Recorded], "{pattern}");
+        assert_eq!(offers.recorded.map(|all| (all.messages, all.duration_ns)), Some((3, 2_000_000)), "{pattern}");
+        assert_eq!((planned.samples, planned.warmup), (3, 3));
+    }
+}
+
+#[test]
+fn bursts_and_rates_are_trials_of_one_plan() {
+    let mut systems = systems();
+    systems[1].description.variants[0].patterns = vec![Pattern::PingPong, Pattern::Channel];
+    let text = |pattern: &str| format!("pattern = '{pattern}'\nrate = '10'\ndemand = '4'\nrecovery_ms = '2.5'\n");
+    for pattern in ["pingpong", "channel"] {
+        let text = format!("{}floor = false\n{}", text(pattern), of(&["uds"]));
+        let plan = plan_of(&text, Unavailable::Refuse, systems.clone()).unwrap();
+        let loads: Vec<String> =
+            plan.sub_experiments[0].offers().unwrap().loads().iter().map(|load| load.to_string()).collect();
+        assert_eq!(loads, ["10hz", "burst:4/2500000ns"], "{pattern}");
+        assert!(plan.sub_experiments[0].name.ends_with("_bursts"), "{}", plan.sub_experiments[0].name);
+    }
 }
 
 #[test]

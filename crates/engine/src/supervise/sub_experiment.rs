@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
 use tripmeter_model::file::append;
 use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::pace::Offers;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::throughput::Offer;
 
 /// How long processes may take to end after their last word.
 const ENDING_TIME: Duration = Duration::from_secs(5);
@@ -608,14 +608,13 @@ fn most_samples(plan: &SubExperiment) -> u64 {
 
 /// Trials of a payload of any pattern but `throughput`.
 fn trials(plan: &SubExperiment) -> u64 {
-    let rates = plan.channel.as_ref().map_or(1, |flow| flow.rates_hz.len());
-    plan.rpc.as_ref().map_or(rates, |calls| calls.rates_hz.len()).max(1) as u64
+    plan.offers().map_or(1, |offers| offers.loads().len() as u64)
 }
 
 /// How long a payload may be probed, sorted and written.
 fn writing_time(plan: &SubExperiment) -> Duration {
     let streams = u64::from(plan.followers.max(1)).saturating_mul(u64::from(plan.links().max(1)));
-    let recorded = plan.channel.as_ref().and_then(|flow| flow.recorded.as_ref());
+    let recorded = plan.offers().and_then(|offers| offers.recorded.as_ref());
     let samples = match recorded {
         Some(recorded) => recorded.messages.saturating_mul(plan.followers.max(1).into()),
         None => most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams),
@@ -652,17 +651,10 @@ fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Duration {
 
 /// The longest time between two messages that the plan asks for.
 fn longest_pause(plan: &SubExperiment) -> Duration {
-    let rates = plan.channel.iter().flat_map(|flow| flow.rates_hz.iter().copied());
-    let rates = rates.chain(plan.rpc.iter().flat_map(|calls| calls.rates_hz.iter().copied()));
-    let offers = plan.throughput.iter().flat_map(|load| &load.offers);
-    let pauses = offers.map(|offer| match offer {
-        Offer::Rate { rate_hz } => 1.0 / rate_hz,
-        Offer::Burst { recovery_ns, .. } => *recovery_ns as f64 / 1e9,
-        Offer::Max | Offer::Search { .. } => 0.0,
-    });
-    let recorded =
-        plan.channel.iter().filter_map(|flow| flow.recorded.as_ref()).map(|recorded| recorded.duration_ns as f64 / 1e9);
-    let longest = rates.map(|rate_hz| 1.0 / rate_hz).chain(pauses).chain(recorded).fold(0.0, f64::max);
+    let loads = plan.throughput.iter().flat_map(|load| load.offers.clone());
+    let loads = loads.chain(plan.offers().into_iter().flat_map(Offers::loads));
+    let recorded = plan.offers().and_then(|offers| offers.recorded).map(|recorded| recorded.duration_ns as f64);
+    let longest = loads.map(|load| load.gap_ns()).chain(recorded).fold(0.0, f64::max) / 1e9;
     Duration::try_from_secs_f64(longest).unwrap_or(Duration::MAX / 4)
 }
 

@@ -17,8 +17,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_abi::Wait;
 use tripmeter_model::manifest::{Cell, Counts, Handovers};
+use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::Raw;
-use tripmeter_model::throughput::{Arrival, Load, Offer, OneWaySamples, Trial, per_second};
+use tripmeter_model::throughput::{Arrival, Load, OneWaySamples, Trial, per_second};
 
 /// As fast as it goes, messages between two looks at the clock, if they are small.
 const BURST: u64 = 32;
@@ -107,7 +108,7 @@ impl Leader {
         }
         let duration_ns = load.duration_ns.map_or(LONGEST_WARMUP_NS, |ns| (ns / WARMUP_SHARE).min(LONGEST_WARMUP_NS));
         let bounds = Bounds { messages: Some(messages), duration_ns: Some(duration_ns) };
-        let offer = Offer::Rate { rate_hz: WARMUP_HZ };
+        let offer = OfferedLoad::Rate { hz: WARMUP_HZ };
         let trial = self.trial(session, payload_bytes, offer, bounds, u64::MAX)?;
         Ok((trial.sent, counts(&trial).damaged))
     }
@@ -117,16 +118,16 @@ impl Leader {
         session: &mut Session<'_>,
         payload_bytes: u64,
         load: &Load,
-        offer: Offer,
+        offer: OfferedLoad,
         cell: &Progress,
     ) -> Result<Trial> {
         let bounds = Bounds { messages: load.messages, duration_ns: load.duration_ns };
-        let Offer::Search { loss_bound } = offer else {
+        let OfferedLoad::Search { loss_bound } = offer else {
             return self.trial(session, payload_bytes, offer, bounds, cell.capped);
         };
         let full_ns = load.duration_ns.unwrap_or(LONGEST_WARMUP_NS);
         let mut run = |rate_hz: Option<f64>, ns: u64| {
-            let offer = rate_hz.map_or(Offer::Max, |rate_hz| Offer::Rate { rate_hz });
+            let offer = rate_hz.map_or(OfferedLoad::Max, |hz| OfferedLoad::Rate { hz });
             let bounds = Bounds { duration_ns: Some(ns), ..bounds };
             self.trial(session, payload_bytes, offer, bounds, cell.capped)
         };
@@ -145,7 +146,7 @@ impl Leader {
         &mut self,
         session: &mut Session<'_>,
         payload_bytes: u64,
-        offer: Offer,
+        offer: OfferedLoad,
         bounds: Bounds,
         capped: u64,
     ) -> Result<Trial> {
@@ -167,9 +168,9 @@ impl Leader {
         let last = bounds.messages.map_or(u64::MAX, |messages| session.sequence + messages);
         let small_burst = if payload_bytes <= SMALL_BYTES { BURST } else { 1 };
         let burst = match offer {
-            Offer::Max | Offer::Search { .. } => small_burst,
-            Offer::Rate { .. } => 1,
-            Offer::Burst { demand, .. } => demand,
+            OfferedLoad::Rate { .. } => 1,
+            OfferedLoad::Burst(Burst { size, .. }) => size,
+            _ => small_burst,
         };
         let extent = Extent { burst, last, deadline: timed.min(capped) };
         let ended = self.send(session, &shared, &mut flow, extent);
@@ -192,7 +193,7 @@ impl Leader {
         };
         let mut trial = Trial {
             offer,
-            offered_hz: if let Offer::Rate { rate_hz } = offer { Some(rate_hz) } else { None },
+            offered_hz: if let OfferedLoad::Rate { hz } = offer { Some(hz) } else { None },
             sent,
             publication_ns,
             published_hz: per_second(sent, publication_ns),
@@ -210,12 +211,12 @@ impl Leader {
     }
 
     /// Messages of that size, as they are offered; nothing sent yet.
-    fn flow(&self, offer: Offer, payload_bytes: u64, sequence: u64) -> Flow {
+    fn flow(&self, offer: OfferedLoad, payload_bytes: u64, sequence: u64) -> Flow {
         let base = self.job.timebase;
         let spaced = match offer {
-            Offer::Max | Offer::Search { .. } => Spaced::Unspaced,
-            Offer::Rate { rate_hz } => Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / rate_hz)),
-            Offer::Burst { recovery_ns, .. } => Spaced::Paused(base.to_ticks(recovery_ns)),
+            OfferedLoad::Rate { hz } => Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / hz)),
+            OfferedLoad::Burst(Burst { gap_ns, .. }) => Spaced::Paused(base.to_ticks(gap_ns)),
+            _ => Spaced::Unspaced,
         };
         let mut flow = Flow::new(spaced, payload_bytes as usize, sequence);
         if self.job.sub_experiment.wait != Wait::Poll {

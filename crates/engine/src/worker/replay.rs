@@ -1,8 +1,8 @@
-//! Replay of a recording by the leader: every message as it was recorded, with a publishing thread for each topic.
+//! Replay of a recording by the leader: every message as it was recorded, published or called by a thread for each topic.
 
 use super::leader::{Leader, Session};
-use super::trials::{Trials, cut_short, damaged_of};
-use super::workload::{PublishedTopics, TopicPlan, Workload};
+use super::trials::{Tallied, Trials, cut_short, damaged_of};
+use super::workload::{LinkPlan, Send, Sent, Workload};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Kept, Tally};
 use crate::measure::publish::{Schedule, Timetable};
@@ -11,16 +11,35 @@ use crate::wire::{FromLeader, WRITING};
 use std::slice::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::manifest::Handovers;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::recording::RecordedTopic;
+use tripmeter_model::rpc::Pace;
 
 /// Messages per second on each topic during the warm-up.
 const WARMUP_HZ: f64 = 10.0;
 
+/// What came of the messages of one topic.
+pub(super) struct PlayedTopic {
+    pub recorded: RecordedTopic,
+    pub pace: Pace,
+    pub tally: Tally,
+    /// Answers that came after the end of their call.
+    pub late: u64,
+}
+
+/// Makes a trial of what came of all messages, and of those of each topic.
+type Finish<R> = fn(Tallied, Vec<PlayedTopic>) -> R;
+
 impl Leader {
-    /// Plays the recording once. `payload_bytes` are those of its largest message.
-    pub(super) fn measure_recording(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
+    /// Plays the recording once; `send` sends its messages. `payload_bytes` are those of its largest message.
+    pub(super) fn play<R>(
+        &mut self,
+        session: &mut Session<'_>,
+        payload_bytes: u64,
+        send: Send,
+        finish: Finish<R>,
+    ) -> Result<Trials<R>> {
         let plan = &self.job.sub_experiment;
         let (messages, time_cap_ns, base) = (plan.warmup, plan.time_cap_ns, self.job.timebase);
         let Some(folder) = self.job.schedule.clone() else {
@@ -39,7 +58,7 @@ impl Leader {
         let before = self.handover(session)?;
         let begun = Instant::now();
         let (recorded, count) = (&replay.recording.topics, replay.recording.topics.len());
-        let topic = |recorded: &RecordedTopic, messages| TopicPlan {
+        let link = |recorded: &RecordedTopic, messages| LinkPlan {
             messages,
             length: recorded.largest_sent_bytes() as usize,
             publisher: 0,
@@ -51,43 +70,38 @@ impl Leader {
                 let first = begin + (period * index as f64 / count as f64) as u64;
                 Times::Even(Schedule { first, period })
             };
-            let topics = recorded.iter().map(|recorded| topic(recorded, messages)).collect();
-            let sent = self.publish_all(session, &Workload { topics, times: &times, capped })?;
+            let links = recorded.iter().map(|recorded| link(recorded, messages)).collect();
+            let sent = send(self, session, &Workload { links, times: &times, capped })?;
             damaged = damaged_of(&sent.delivered.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
         let (mut trials, mut broken) = (Vec::new(), None);
         if !self.shared.stop.load(Relaxed) {
             let times = |begin, index| Times::Recorded(replay.times(index, begin));
-            let topics = recorded.iter().map(|recorded| topic(recorded, recorded.messages)).collect();
-            let mut sent = self.publish_all(session, &Workload { topics, times: &times, capped })?;
-            if sent.delivered.topics.iter().all(|topic| topic.sent.is_empty()) {
+            let links = recorded.iter().map(|recorded| link(recorded, recorded.messages)).collect();
+            let mut sent = send(self, session, &Workload { links, times: &times, capped })?;
+            if sent.is_empty() {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             self.controls.set_phase(WRITING);
-            trials.push(self.trial_of_recording(&replay, &sent, payload_bytes)?);
-            broken = sent.broken.take();
+            let (mut all, topics) = self.write_topics(&replay, sent, payload_bytes)?;
+            broken = all.broken.take();
+            trials.push(finish(all, topics));
             self.controls.set_phase("play the recording");
         }
         let (after, ending) = self.after_trials(session, broken)?;
         let duration_ns = begun.elapsed().as_nanos() as u64;
         let handover_ns = Handovers { before, after };
-        let measured = Trials { trials, damaged, planned: 1, handover_ns, duration_ns, ending };
-        let of = |trial: &ChannelTrial| (trial.counts, trial.cut_short.clone());
-        self.report_trials(session, payload_bytes, measured, of, |cell, trials| {
-            // The plan's number is that of all topics together.
-            cell.samples_planned /= trials.first().map_or(1, |trial| trial.topics.len().max(1) as u64);
-            cell.channel = trials;
-        })
+        Ok(Trials { trials, damaged, planned: 1, handover_ns, duration_ns, ending })
     }
 
     /// What came of its messages, topic by topic, which is written, too.
-    fn trial_of_recording(
+    fn write_topics(
         &mut self,
         replay: &Replay,
-        sent: &PublishedTopics<'_>,
+        sent: Sent<'_>,
         payload_bytes: u64,
-    ) -> Result<ChannelTrial> {
+    ) -> Result<(Tallied, Vec<PlayedTopic>)> {
         let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
         let tally = |period, audited| Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
         // Of this one only what does not depend on a period is used.
@@ -105,11 +119,11 @@ impl Leader {
         self.stamp_files(|files| {
             let lengths = files.lengths()?;
             for (index, (topic, arrived)) in sent.delivered.topics.iter().zip(&sent.delivered.arrived).enumerate() {
-                let recorded = &replay.recording.topics[index];
+                let recorded = replay.recording.topics[index].clone();
                 let schedule = &replay.times(index, sent.begin);
                 let mut one = tally(schedule.period(), 1);
-                let offered_hz = 1e9 / replay.recording.period_ns(recorded);
-                let mut rows = files.rows(base, payload_bytes, Some(offered_hz), sent.begin);
+                let offered_hz = 1e9 / replay.recording.period_ns(&recorded);
+                let mut rows = files.rows(base, payload_bytes, OfferedLoad::Rate { hz: offered_hz }, sent.begin);
                 one.add(from_ref(topic), from_ref(arrived), |_, at, delivery| {
                     rows.payload_bytes = schedule.length(at, 0) as u64;
                     rows.add(index, at, delivery);
@@ -118,60 +132,43 @@ impl Leader {
                 let tag = format!("topic_{index}");
                 files.append_as(&tag, &one, duration_ns).inspect_err(|_| files.cut(lengths))?;
                 all.add(from_ref(topic), from_ref(arrived), |_, _, _| ());
-                topics.push(trial_of_topic(recorded, offered_hz, one));
+                let (Kept { achieved_hz, slowest_hz, rate_missed }, behind) = (one.kept(), one.behind);
+                let pace = Pace { offered_hz, burst: None, achieved_hz, slowest_hz, rate_missed, behind };
+                topics.push(PlayedTopic {
+                    recorded,
+                    pace,
+                    tally: one,
+                    late: sent.late.get(index).copied().unwrap_or(0),
+                });
             }
             files.append_as("recording", &all, duration_ns).inspect_err(|_| files.cut(lengths))
         })?;
-        let mean = |figure: fn(&TopicTrial) -> f64| topics.iter().map(figure).sum::<f64>() / topics.len().max(1) as f64;
-        Ok(ChannelTrial {
-            offered_hz: mean(|topic| topic.offered_hz),
-            achieved_hz: mean(|topic| topic.achieved_hz),
-            slowest_hz: topics.iter().map(|topic| topic.achieved_hz).reduce(f64::min).unwrap_or(0.0),
-            rate_missed: topics.iter().any(|topic| topic.rate_missed),
-            behind: topics.iter().map(|topic| topic.behind).sum(),
+        let all = Tallied {
+            tally: all,
+            publishers: 1,
+            followers,
+            late: sent.late.iter().sum(),
             refused: sent.refused,
-            counts: all.counts(),
-            before_sent: all.before_sent,
-            response_ns: all.response.latency(),
-            service_ns: all.service.latency(),
-            lateness_ns: all.lateness.latency(),
-            response_within_run_ns: all.response.bounds(),
-            service_within_run_ns: all.service.bounds(),
-            lateness_within_run_ns: all.lateness.bounds(),
-            // Its topics are counted one after the other, not in the order of time; each has an audit of its own.
-            response_series: None,
-            service_series: None,
             duration_ns,
             cut_short: cut_short(sent.end, sent.broken.as_ref()),
-            publisher: sent.own,
-            subscriber: (!self.is_same_process()).then_some(sent.others),
-            topics,
-            publishers: Vec::new(),
-            followers,
-        })
+            own: sent.own,
+            others: (!self.is_same_process()).then_some(sent.others),
+            broken: sent.broken,
+        };
+        Ok((all, topics))
     }
 }
 
-fn trial_of_topic(recorded: &RecordedTopic, offered_hz: f64, mut tally: Tally) -> TopicTrial {
-    let Kept { achieved_hz, rate_missed, .. } = tally.kept();
-    let [response_series, service_series] = tally.series(0);
-    TopicTrial {
-        name: recorded.name.clone(),
-        mean_bytes: recorded.mean_sent_bytes(),
-        largest_bytes: recorded.largest_sent_bytes(),
-        offered_hz,
-        achieved_hz,
-        rate_missed,
-        behind: tally.behind,
-        counts: tally.counts(),
-        before_sent: tally.before_sent,
-        response_ns: tally.response.latency(),
-        service_ns: tally.service.latency(),
-        lateness_ns: tally.lateness.latency(),
-        response_within_run_ns: tally.response.bounds(),
-        service_within_run_ns: tally.service.bounds(),
-        lateness_within_run_ns: tally.lateness.bounds(),
-        response_series,
-        service_series,
+/// Means over the topics, the slowest of them, and whether any has missed its own.
+pub(super) fn pace_of(topics: &[PlayedTopic]) -> Pace {
+    let paces = || topics.iter().map(|topic| &topic.pace);
+    let mean = |figure: fn(&Pace) -> f64| paces().map(figure).sum::<f64>() / topics.len().max(1) as f64;
+    Pace {
+        offered_hz: mean(|pace| pace.offered_hz),
+        burst: None,
+        achieved_hz: mean(|pace| pace.achieved_hz),
+        slowest_hz: paces().map(|pace| pace.achieved_hz).reduce(f64::min).unwrap_or(0.0),
+        rate_missed: paces().any(|pace| pace.rate_missed),
+        behind: paces().map(|pace| pace.behind).sum(),
     }
 }

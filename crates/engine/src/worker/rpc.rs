@@ -5,7 +5,9 @@ use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
 use super::parallel::Parallel;
 use super::pool::{ThreadPool, look_ns};
-use super::trials::{Batch, Sent, Tallied, end_of};
+use super::replay::{PlayedTopic, pace_of};
+use super::trials::Tallied;
+use super::workload::{Sent, Workload, end_of};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Kept, Topic};
 use crate::lanes::{Answering, Calls, Ended, Endpoint};
@@ -19,34 +21,34 @@ use crate::replay::Times;
 use crate::wire::{Arrived, Begin, Task};
 use std::sync::atomic::Ordering::Release;
 use tripmeter_abi::{Pattern, Wait};
-use tripmeter_model::manifest::Counts;
-use tripmeter_model::rpc::{CallCounts, ClientSeries, Pace, RpcTrial};
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::rpc::{ClientSeries, Pace, RpcTrial, TopicCalls};
 
 impl Leader {
-    /// Measures one payload: as fast as answers come, or every rate, one after the other.
+    /// Measures one payload: as fast as answers come, every offered load, one after the other, or a recording.
     pub(super) fn measure_rpc(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let Some(calls) = &self.job.sub_experiment.rpc else {
             return Err(Error::Failed("the plan does not say what to call".to_owned()));
         };
-        let rates_hz = calls.trials();
-        let measured = self.trials(session, payload_bytes, &rates_hz, Self::call, trial)?;
-        let of = |trial: &RpcTrial| {
-            let CallCounts { made, succeeded, timed_out, failed, late, duplicated } = trial.counts;
-            let (sent, received, lost, damaged) = (made, succeeded, timed_out, failed);
-            (Counts { sent, received, lost, late, duplicated, reordered: 0, damaged }, trial.cut_short.clone())
+        let measured = if calls.offers.recorded.is_some() {
+            self.play(session, payload_bytes, Self::call_all, called)?
+        } else {
+            let loads = calls.offers.loads();
+            self.trials(session, payload_bytes, &loads, Self::call_all, trial)?
         };
+        let of = |trial: &RpcTrial| (trial.counts.into(), trial.cut_short.clone());
         self.report_trials(session, payload_bytes, measured, of, |cell, trials| cell.rpc = trials)
     }
 
     /// Lets all clients call; the follower answers.
-    fn call(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Sent> {
-        let clients = session.lanes.len();
+    pub(super) fn call_all<'r>(&mut self, session: &mut Session<'_>, workload: &Workload<'_, 'r>) -> Result<Sent<'r>> {
+        let (clients, sequence) = (session.lanes.len(), session.sequence);
         let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
+        let calls = workload.links.iter().map(|link| link.messages);
         // What latencies are made in at the end: found to be too little now, and not then.
         let values = if self.job.sub_experiment.one_way { 7 } else { 6 };
-        drop(reserved::<u64>(batch.messages.saturating_mul(values * clients as u64), "values of latencies")?);
-        let mut made = (0..clients).map(|_| Made::new(batch.messages)).collect::<std::result::Result<Vec<_>, _>>()?;
-        let (sequence, length) = (session.sequence, batch.payload_bytes as usize);
+        drop(reserved::<u64>(calls.clone().sum::<u64>().saturating_mul(values), "values of latencies")?);
+        let mut made = calls.clone().map(Made::new).collect::<std::result::Result<Vec<_>, _>>()?;
         let plan = &self.job.sub_experiment;
         // A wake-up takes about 50 us: five periods at 100 kHz.
         let spins = plan.pattern == Pattern::PingPong && plan.wait == Wait::Poll;
@@ -54,19 +56,21 @@ impl Leader {
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns };
         let draining = || pool.wake_main();
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
-        let works = session.lanes.iter_mut().zip(&mut made).zip(settings.zip(&sending)).enumerate();
-        let works = works.map(|(index, ((lane, made), (setting, sending)))| {
-            let draining = &draining;
+        let places = settings.zip(&sending).zip(&workload.links);
+        let works = session.lanes.iter_mut().zip(&mut made).zip(places).enumerate();
+        let works = works.map(|(index, ((lane, made), ((setting, sending), link)))| {
+            let (draining, length, deadline) = (&draining, link.length, workload.capped);
             move |begin: u64| {
-                let (schedule, deadline) = (batch.schedule(begin, index, clients), batch.capped);
-                lane.call(setting, Calls { schedule, rest, length, sequence, deadline, sending, draining }, made)
+                let times = (workload.times)(begin, index);
+                lane.call(setting, Calls { times, rest, length, sequence, deadline, sending, draining }, made)
             }
         });
-        let payload_bytes = batch.payload_bytes;
-        let mut memory = self.request_memory(batch.messages, clients)?;
-        let mut answer = Begin::new(Task::Answer, sequence + 1, payload_bytes);
-        if let Some(memory) = &memory {
-            (answer.most, answer.arrivals) = (vec![batch.messages; clients], Some(memory.place()));
+        let mut answer = Begin::new(Task::Answer, sequence + 1, 0);
+        let mut memory = None;
+        if self.job.sub_experiment.one_way {
+            let created = ArrivalMemory::create(calls.clone().collect(), 1)?;
+            (answer.most, answer.arrivals) = (calls.collect(), Some(created.place()));
+            memory = Some(created);
         }
         let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
         let Parallel { begin, used, ended, failure } = ran;
@@ -84,14 +88,16 @@ impl Leader {
         }
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
         let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
+        let times = |index| Some((workload.times)(begin, index)).filter(|times| !matches!(times, Times::Closed(_)));
         let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
             requests: logs.get(index).map_or_else(Vec::new, |log| log.ticks.to_vec()),
-            schedule: batch.rate_hz.map(|_| Times::Even(batch.schedule(begin, index, clients))),
+            schedule: times(index),
             sent: made.sent.into(),
             arrived: made.answered,
             marks: made.marks,
         });
-        let (late, end) = (ended.iter().map(|called| called.late).sum(), end_of(ended.iter().map(|called| called.end)));
+        let (late, end) =
+            (ended.iter().map(|called| called.late).collect(), end_of(ended.iter().map(|called| called.end)));
         let (topics, own, others) = (topics.collect(), used, heard.used);
         let delivered = Delivered { topics, arrived };
         Ok(Sent {
@@ -107,48 +113,69 @@ impl Leader {
             others,
         })
     }
-
-    /// Where the follower notes when the requests of each client came, if latency one way is asked for.
-    fn request_memory(&self, calls: u64, clients: usize) -> Result<Option<ArrivalMemory>> {
-        let is_kept = self.job.sub_experiment.one_way;
-        Ok(is_kept.then(|| ArrivalMemory::create(vec![calls; clients], 1)).transpose()?)
-    }
 }
 
-fn trial(tallied: Tallied, rate_hz: Option<f64>) -> RpcTrial {
+/// Of a recording without its pace.
+fn trial(tallied: Tallied, load: OfferedLoad) -> RpcTrial {
     let Tallied { mut tally, late, duration_ns, cut_short, own, others, .. } = tallied;
-    let pace = rate_hz.map(|offered_hz| {
+    let is_timed = load != OfferedLoad::Closed;
+    let pace = load.hz().map(|offered_hz| {
         let (Kept { achieved_hz, slowest_hz, rate_missed }, behind) = (tally.kept(), tally.behind);
-        Pace { offered_hz, achieved_hz, slowest_hz, rate_missed, behind }
+        Pace { offered_hz, burst: load.burst(), achieved_hz, slowest_hz, rate_missed, behind }
     });
-    // At a fixed rate, the time of the last call ends when the next would have been due, or later.
-    let duration_ns = duration_ns.max(tally.paced_ns());
+    // The time of the last call ends when the next would have been due, or later.
+    let duration_ns = if pace.is_some() { duration_ns.max(tally.paced_ns()) } else { duration_ns };
     let counts = tally.calls(late);
     let series = (0..tally.audited()).map(|client| (client as u32, tally.series(client)));
     let clients = series.map(|(client, [response_series, service_series])| ClientSeries {
         client,
-        response_series: pace.and(response_series),
+        response_series: response_series.filter(|_| is_timed),
         service_series,
     });
     RpcTrial {
         counts,
         qps: counts.per_second(duration_ns),
         clients: clients.collect(),
-        response_rtt_ns: pace.and_then(|_| tally.response.latency()),
+        response_rtt_ns: is_timed.then(|| tally.response.latency()).flatten(),
         service_rtt_ns: tally.service.latency(),
-        lateness_ns: pace.and_then(|_| tally.lateness.latency()),
-        response_rtt_within_run_ns: pace.and_then(|_| tally.response.bounds()),
+        lateness_ns: is_timed.then(|| tally.lateness.latency()).flatten(),
+        response_rtt_within_run_ns: is_timed.then(|| tally.response.bounds()).flatten(),
         service_rtt_within_run_ns: tally.service.bounds(),
-        lateness_within_run_ns: pace.and_then(|_| tally.lateness.bounds()),
+        lateness_within_run_ns: is_timed.then(|| tally.lateness.bounds()).flatten(),
         one_way_ns: tally.one_way.latency(),
         one_way_within_run_ns: tally.one_way.bounds(),
         one_way_missing: tally.one_way.missing,
         pace,
+        topics: Vec::new(),
         duration_ns,
         cut_short,
         client: own,
         server: others,
     }
+}
+
+/// The trial of a recording whose messages were called.
+fn called(all: Tallied, topics: Vec<PlayedTopic>) -> RpcTrial {
+    let pace = Some(pace_of(&topics));
+    let (mut clients, mut called) = (Vec::new(), Vec::new());
+    for (client, PlayedTopic { recorded, pace, mut tally, late }) in (0..).zip(topics) {
+        let [response_series, service_series] = tally.series(0);
+        clients.push(ClientSeries { client, response_series, service_series });
+        called.push(TopicCalls {
+            mean_bytes: recorded.mean_sent_bytes(),
+            largest_bytes: recorded.largest_sent_bytes(),
+            name: recorded.name,
+            pace,
+            counts: tally.calls(late),
+            response_rtt_ns: tally.response.latency(),
+            service_rtt_ns: tally.service.latency(),
+            lateness_ns: tally.lateness.latency(),
+            response_rtt_within_run_ns: tally.response.bounds(),
+            service_rtt_within_run_ns: tally.service.bounds(),
+            lateness_within_run_ns: tally.lateness.bounds(),
+        });
+    }
+    RpcTrial { pace, topics: called, clients, ..trial(all, OfferedLoad::Recorded) }
 }
 
 impl Follower {

@@ -103,7 +103,8 @@ impl<E> Search<'_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tripmeter_model::throughput::{Arrival, Offer, per_second};
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::throughput::{Arrival, per_second};
 
     /// A system that is offered `fastest` at most, and delivers `capacity` messages per second; what is more is lost.
     fn found(fastest: f64, capacity: f64, loss_bound: f64) -> Found {
@@ -128,7 +129,7 @@ mod tests {
             one_way_ns: None,
         };
         Trial {
-            offer: Offer::Search { loss_bound: 0.0 },
+            offer: OfferedLoad::Search { loss_bound: 0.0 },
             offered_hz: rate,
             sent,
             publication_ns: ns,

@@ -3,17 +3,19 @@
 use super::cell::MANY_SAMPLES;
 use super::leader::{Leader, Session};
 use super::output::Output;
+use super::workload::{LinkPlan, Send, Sent, Workload};
 use super::{Error, Result};
-use crate::delivery::{Delivered, Tally};
+use crate::delivery::Tally;
 use crate::files::StampFiles;
 use crate::measure::End;
-use crate::measure::publish::Schedule;
+use crate::measure::publish::Timetable;
 use crate::replay::Times;
 use crate::wire::{Arrived, FromLeader, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_model::channel::{FollowerTrial, Used};
 use tripmeter_model::manifest::{Cell, Counts, Handover, Handovers};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
 
 /// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
@@ -21,62 +23,14 @@ const MOST_STAMPS: u64 = 1 << 22;
 
 /// What is sent in one batch.
 #[derive(Clone, Copy)]
-pub(super) struct Batch {
-    pub payload_bytes: u64,
+struct Batch {
+    payload_bytes: u64,
     /// Over each link.
-    pub messages: u64,
-    /// Over each link; `None`: as fast as answers come.
-    pub rate_hz: Option<f64>,
-    /// The same in ticks; 0 without a rate.
-    pub period: f64,
+    messages: u64,
+    /// Over each link.
+    load: OfferedLoad,
     /// When the time of the payload is over, in ticks.
-    pub capped: u64,
-    /// The links are those of several publishers of one topic.
-    pub has_publishers: bool,
-}
-
-impl Batch {
-    /// Of one of so many links, if the first message is due at `begin`: they are spread evenly over a period.
-    pub(super) fn schedule(&self, begin: u64, link: usize, links: usize) -> Schedule {
-        let first = begin + (self.period * link as f64 / links as f64) as u64;
-        Schedule { first, period: self.period }
-    }
-}
-
-/// What came of a batch.
-pub(super) struct Sent {
-    /// What came to the follower, or to the last of several, or back from it.
-    pub delivered: Delivered<Times<'static>>,
-    /// Of several followers: what came to each.
-    pub followers: Vec<Delivered<Times<'static>>>,
-    /// Answers that came after the end of their call.
-    pub late: u64,
-    /// How often the transport was full.
-    pub refused: u64,
-    pub end: End,
-    /// What ended it, if something failed.
-    pub broken: Option<Error>,
-    /// When the first message was due, in ticks.
-    pub begin: u64,
-    /// When the last was sent, or the last call had ended, in ticks.
-    pub until: u64,
-    /// What the leader's process used.
-    pub own: Used,
-    /// What the followers' used.
-    pub others: Used,
-}
-
-impl Sent {
-    /// Nothing was sent over any link.
-    fn is_empty(&self) -> bool {
-        self.delivered.topics.iter().all(|topic| topic.sent.is_empty())
-    }
-}
-
-/// How the threads of a batch ended, all together.
-pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
-    let is = |wanted: &End| ends.clone().any(|end| end == *wanted);
-    [End::Stopped, End::Deadline].into_iter().find(is).unwrap_or(End::Full)
+    capped: u64,
 }
 
 /// Why a trial ended before its time, for people; `None` if it did not.
@@ -111,9 +65,6 @@ pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
     arrived.iter().map(|arrived| arrived.damaged).sum()
 }
 
-/// Sends a batch.
-type Send = fn(&mut Leader, &mut Session<'_>, Batch) -> Result<Sent>;
-
 /// The trials of a payload.
 pub(super) struct Trials<R> {
     pub trials: Vec<R>,
@@ -127,18 +78,17 @@ pub(super) struct Trials<R> {
 }
 
 impl Leader {
-    /// Measures one payload: a trial of each rate, one after the other, each with its own warm-up, of which `send` sends
-    /// every batch.
+    /// Measures one payload: a trial of each offered load, one after the other, each with its own warm-up, of which `send`
+    /// sends every batch.
     pub(super) fn trials<R>(
         &mut self,
         session: &mut Session<'_>,
         payload_bytes: u64,
-        rates_hz: &[Option<f64>],
+        loads: &[OfferedLoad],
         send: Send,
-        finish: fn(Tallied, Option<f64>) -> R,
+        finish: fn(Tallied, OfferedLoad) -> R,
     ) -> Result<Trials<R>> {
         let plan = &self.job.sub_experiment;
-        let has_publishers = plan.publishers() > 1;
         let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
         let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
@@ -148,16 +98,15 @@ impl Leader {
         let before = self.handover(session)?;
         let begun = Instant::now();
         let (mut trials, mut broken, mut damaged) = (Vec::new(), None, 0);
-        for rate_hz in rates_hz {
+        for load in loads {
             if self.shared.stop.load(Relaxed) || base.now() >= capped || broken.is_some() {
                 break;
             }
-            let period = rate_hz.map_or(0.0, |rate_hz| base.ticks_per_ns() * 1e9 / rate_hz);
-            let batch = Batch { payload_bytes, messages, rate_hz: *rate_hz, period, capped, has_publishers };
+            let batch = Batch { payload_bytes, messages, load: *load, capped };
             match self.warmed_up_trial(session, warmup, batch, send, &mut damaged) {
                 Ok(mut tallied) => {
                     broken = tallied.broken.take();
-                    trials.push(finish(tallied, *rate_hz));
+                    trials.push(finish(tallied, *load));
                 }
                 // The trials before are whole.
                 Err(error) if !trials.is_empty() => broken = Some(error),
@@ -167,7 +116,7 @@ impl Leader {
         let (after, ending) = self.after_trials(session, broken)?;
         let duration_ns = begun.elapsed().as_nanos() as u64;
         let handover_ns = Handovers { before, after };
-        Ok(Trials { trials, damaged, planned: rates_hz.len(), handover_ns, duration_ns, ending })
+        Ok(Trials { trials, damaged, planned: loads.len(), handover_ns, duration_ns, ending })
     }
 
     /// The hand-over probe after all trials, unless something is broken, and why nothing more is measured.
@@ -192,25 +141,40 @@ impl Leader {
         damaged: &mut u64,
     ) -> Result<Tallied> {
         if warmup > 0 {
-            let sent = send(self, session, Batch { messages: warmup, ..batch })?;
+            let sent = self.send_batch(session, Batch { messages: warmup, ..batch }, send)?;
             *damaged += damaged_of(&sent.delivered.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
         self.trial_of(session, batch, send)
     }
 
+    fn send_batch(&mut self, session: &mut Session<'_>, batch: Batch, send: Send) -> Result<Sent<'static>> {
+        let (Batch { messages, load, capped, .. }, length) = (batch, batch.payload_bytes as usize);
+        let (base, count) = (self.job.timebase, session.lanes.len());
+        let has_publishers = self.job.sub_experiment.publishers() > 1;
+        let link = |index| LinkPlan { messages, length, publisher: if has_publishers { index } else { 0 } };
+        let times = move |begin, link| Times::of(load, &base, begin, link, count);
+        send(self, session, &Workload { links: (0..count as u32).map(link).collect(), times: &times, capped })
+    }
+
     /// One trial: all messages in one batch, or in several where only histograms are kept.
     fn trial_of(&mut self, session: &mut Session<'_>, batch: Batch, send: Send) -> Result<Tallied> {
         let links = session.lanes.len();
         let streams = links as u64 * u64::from(self.job.sub_experiment.followers.max(1));
-        let (base, raw, payload_bytes, rate_hz) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.rate_hz);
+        let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
         let most = if raw == Raw::None { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
+        // A burst is sent in one batch, if one has room for it.
+        let burst = load.burst().map_or(1, |burst| burst.size);
+        let most = if most > burst { most - most % burst } else { most };
         // A client's calls follow each other; of topics, the first stands for all.
         let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
-        let loss_timeout_ns = self.job.loss_timeout_ns;
-        let mut tally = Tally::new(base, raw, loss_timeout_ns, links, batch.period, audited);
-        let at_follower = || Tally::new(base, raw, loss_timeout_ns, links, batch.period, 0);
-        let mut followers: Vec<Tally> = Vec::new();
+        let (times, loss_timeout_ns) = (Times::of(load, &base, 0, 0, 1), self.job.loss_timeout_ns);
+        let new = |audited| {
+            let mut tally = Tally::new(base, raw, loss_timeout_ns, links, times.period(), audited);
+            tally.gap = times.gap();
+            tally
+        };
+        let (mut tally, mut followers) = (new(audited), Vec::new());
         let (mut own, mut others) = (Used::default(), Used::default());
         let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, End::Full);
         let mut broken = None;
@@ -218,12 +182,12 @@ impl Leader {
         while left > 0 && end == End::Full && broken.is_none() {
             self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
-            let mut sent = send(self, session, Batch { messages, ..batch })?;
+            let mut sent = self.send_batch(session, Batch { messages, ..batch }, send)?;
             if sent.is_empty() && left == batch.messages {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             left -= messages;
-            (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late);
+            (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late.iter().sum::<u64>());
             broken = sent.broken;
             duration_ns += base.to_ns(sent.until.saturating_sub(sent.begin));
             own += sent.own;
@@ -232,18 +196,18 @@ impl Leader {
                 self.controls.set_phase(WRITING);
             }
             self.stamp_files(|files| {
-                let mut rows = files.rows(base, payload_bytes, rate_hz, sent.begin);
+                let mut rows = files.rows(base, payload_bytes, load, sent.begin);
                 tally.add(&sent.delivered.topics, &sent.delivered.arrived, |link, index, delivery| {
                     rows.add(link, index, delivery)
                 });
                 rows.finish().inspect_err(|_| files.cut(lengths))
             })?;
-            followers.resize_with(sent.followers.len(), at_follower);
+            followers.resize_with(sent.followers.len(), || new(0));
             let each = followers.iter_mut().zip(&sent.followers);
             each.for_each(|(tally, to)| tally.add(&to.topics, &to.arrived, |_, _, _| ()));
         }
         self.stamp_files(|files| {
-            let appended = files.append(payload_bytes, rate_hz, &tally, duration_ns);
+            let appended = files.append(payload_bytes, load, &tally, duration_ns);
             appended.inspect_err(|_| files.cut(lengths))
         })?;
         let cut_short = cut_short(end, broken.as_ref());
@@ -273,17 +237,18 @@ impl Leader {
     ) -> Result<()> {
         let Trials { trials, damaged, planned, handover_ns, duration_ns, ending } = measured;
         let plan = &self.job.sub_experiment;
+        let (recorded, each) = (plan.offers().and_then(|offers| offers.recorded), plan.samples_of(payload_bytes));
         let warmup = Counts { sent: damaged, damaged, ..Counts::default() };
         let counts = trials.iter().map(|trial| of(trial).0).fold(warmup, |sum, counts| sum + counts);
         let cut_short = match (&ending, trials.len() < planned) {
             (Some(error), _) => Some(error.to_string()),
-            (None, true) => Some(format!("time cap: {} of {planned} rates", trials.len())),
+            (None, true) => Some(format!("time cap: {} of {planned} offered loads", trials.len())),
             (None, false) => trials.iter().find_map(|trial| of(trial).1),
         };
         let mut cell = Cell {
             payload_bytes,
             samples: counts.received,
-            samples_planned: plan.samples_of(payload_bytes) * u64::from(plan.links()) * planned as u64,
+            samples_planned: recorded.map_or(each * u64::from(plan.links()) * planned as u64, |all| all.messages),
             warmup: plan.warmup,
             cut_short,
             packet_bytes: session.packet_bytes,

@@ -1,9 +1,8 @@
-//! What is published on many topics at once, and the result.
+//! What is sent over many links at once, and the result; publications.
 
 use super::leader::{Leader, Session};
 use super::parallel::{FollowerSide, Parallel};
 use super::pool::{ThreadPool, look_ns};
-use super::trials::end_of;
 use super::{Error, Result};
 use crate::delivery::{Delivered, Topic};
 use crate::lanes::{Publication, Published};
@@ -16,19 +15,19 @@ use crate::wire::{Begin, Task};
 use std::sync::Arc;
 use tripmeter_model::channel::Used;
 
-/// What is published, on every topic.
+/// What is sent over every link.
 pub(super) struct Workload<'p, 'r> {
-    /// Of each topic.
-    pub topics: Vec<TopicPlan>,
-    /// When the messages of one of so many topics are due, if the first of all is due at that tick.
+    /// Of each link.
+    pub links: Vec<LinkPlan>,
+    /// When the messages over one of so many links are due, if the first of all is due at that tick.
     pub times: &'p (dyn Fn(u64, usize) -> Times<'r> + Sync),
     /// When the time of the payload is over, in ticks.
     pub capped: u64,
 }
 
-/// What is published on one topic.
+/// What is sent over one link.
 #[derive(Clone, Copy)]
-pub(super) struct TopicPlan {
+pub(super) struct LinkPlan {
     pub messages: u64,
     /// Bytes of a message, unless the times tell them.
     pub length: usize,
@@ -36,12 +35,17 @@ pub(super) struct TopicPlan {
     pub publisher: u32,
 }
 
+/// Sends a workload.
+pub(super) type Send = for<'r> fn(&mut Leader, &mut Session<'_>, &Workload<'_, 'r>) -> Result<Sent<'r>>;
+
 /// The result of a workload.
-pub(super) struct PublishedTopics<'r> {
-    /// What came to the follower, or to the last of several.
+pub(super) struct Sent<'r> {
+    /// What came to the follower, or to the last of several, or back from it.
     pub delivered: Delivered<Times<'r>>,
     /// Of several followers: what came to each.
     pub followers: Vec<Delivered<Times<'r>>>,
+    /// Answers that came after the end of their call, to each client; empty of publications.
+    pub late: Vec<u64>,
     /// How often the transport was full.
     pub refused: u64,
     pub end: End,
@@ -49,12 +53,25 @@ pub(super) struct PublishedTopics<'r> {
     pub broken: Option<Error>,
     /// When the first message was due, in ticks.
     pub begin: u64,
-    /// When the last was sent, in ticks.
+    /// When the last was sent, or the last call had ended, in ticks.
     pub until: u64,
     /// What the leader's process used.
     pub own: Used,
     /// What the followers' used.
     pub others: Used,
+}
+
+impl Sent<'_> {
+    /// Nothing was sent over any link.
+    pub fn is_empty(&self) -> bool {
+        self.delivered.topics.iter().all(|topic| topic.sent.is_empty())
+    }
+}
+
+/// How the threads of a workload ended, all together.
+pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
+    let is = |wanted: &End| ends.clone().any(|end| end == *wanted);
+    [End::Stopped, End::Deadline].into_iter().find(is).unwrap_or(End::Full)
 }
 
 impl Leader {
@@ -63,21 +80,21 @@ impl Leader {
         &mut self,
         session: &mut Session<'_>,
         workload: &Workload<'_, 'r>,
-    ) -> Result<PublishedTopics<'r>> {
+    ) -> Result<Sent<'r>> {
         let topics = session.lanes.len();
         let (pool, sending) = (&ThreadPool::new(topics), Sending::of(topics));
-        let messages: Vec<u64> = workload.topics.iter().map(|topic| topic.messages).collect();
+        let messages: Vec<u64> = workload.links.iter().map(|topic| topic.messages).collect();
         let sent = messages.iter().map(|count| filled(u64::MAX, *count, "times of sending"));
         let mut sent = sent.collect::<std::result::Result<Vec<_>, _>>()?;
         let sequence = session.sequence;
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(topics) };
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
-        let places = settings.zip(&sending).zip(&workload.topics);
+        let places = settings.zip(&sending).zip(&workload.links);
         let works = session.lanes.iter_mut().zip(&mut sent).zip(places).enumerate();
         let works = works.map(|(index, ((lane, sent), ((setting, sending), topic)))| {
             move |begin: u64| {
                 let times = (workload.times)(begin, index);
-                let TopicPlan { length, publisher, .. } = *topic;
+                let LinkPlan { length, publisher, .. } = *topic;
                 let deadline = workload.capped;
                 let plan = Publication { times, rest, length, sequence, publisher, deadline, sending };
                 lane.publish_due(setting, plan, sent)
@@ -119,6 +136,6 @@ impl Leader {
             if each.len() == 1 { (each.swap_remove(0), Vec::new()) } else { (Delivered::at_last(&each), each) };
         let refused = ended.iter().map(|published| published.refused).sum();
         let end = end_of(ended.iter().map(|published| published.end));
-        Ok(PublishedTopics { delivered, followers, refused, end, broken, begin, until, own, others })
+        Ok(Sent { delivered, followers, late: Vec::new(), refused, end, broken, begin, until, own, others })
     }
 }

@@ -20,7 +20,7 @@ use tripmeter_model::Pattern;
 use tripmeter_model::figure::{self, Statistic};
 use tripmeter_model::manifest::{Manifest, Verdict};
 use tripmeter_model::metric::Stream;
-use tripmeter_model::rpc::Mode;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::rounds::figure_over_rounds;
 
 /// The results of one experiment.
@@ -145,26 +145,26 @@ impl Figure {
 
 fn of_channel(folder: usize, row: &Times<'_>) -> Figure {
     let (planned, offered) = (row.sub.planned, rate(row.offered_hz()));
+    let [at, load] = match row.load() {
+        load @ OfferedLoad::Burst(_) => [crate::throughput::offered(load), load.suffix()],
+        _ => [format!("at {offered} /s"), format!("_rate-{offered}")],
+    };
     let [words, file] = match planned.publishers() {
         1 => Default::default(),
         number => [format!("{number} publishers of each topic, "), format!("_publishers-{number}")],
     };
     Figure {
         links: planned.channel.as_ref().map_or(1, |flow| flow.topics),
-        way: [format!("{words}at {offered} /s"), format!("{file}_rate-{offered}")],
+        way: [words + &at, file + &load],
         ..Figure::new(folder, row).with_average(row, figure::Figure::Service, 1000.0)
     }
 }
 
-/// When a client made its next call.
-fn mode(row: &Times<'_>) -> Mode {
-    row.sub.planned.rpc.as_ref().map_or(Mode::Bench, |calls| calls.mode)
-}
-
 fn of_rpc(folder: usize, row: &Times<'_>) -> Figure {
-    let way = match mode(row) {
-        Mode::Bench => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
-        Mode::FixedFreq => {
+    let way = match row.load() {
+        OfferedLoad::Closed => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
+        load @ OfferedLoad::Burst(_) => [format!("{} each", crate::throughput::offered(load)), load.suffix()],
+        _ => {
             let offered = rate(row.offered_hz());
             [format!("at {offered} /s each (fixed-freq)"), format!("_fixed-freq_rate-{offered}")]
         }
@@ -176,7 +176,7 @@ fn of_rpc(folder: usize, row: &Times<'_>) -> Figure {
 fn queries(folder: usize, row: &Times<'_>) -> Option<Figure> {
     let figure =
         of_rpc(folder, row).with(row.value(figure::Figure::Completed), row.value(figure::Figure::Received), 1.0);
-    (mode(row) == Mode::Bench).then_some(figure)
+    (row.load() == OfferedLoad::Closed).then_some(figure)
 }
 
 fn of_log(folder: usize, row: &Times<'_>) -> Figure {

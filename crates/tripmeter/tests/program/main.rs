@@ -3,6 +3,7 @@
 
 mod ab;
 mod audit;
+mod bursts;
 mod checks;
 mod cli;
 mod common;

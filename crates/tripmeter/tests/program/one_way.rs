@@ -3,6 +3,7 @@
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use tempfile::TempDir;
 use tripmeter_model::exit;
+use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::rpc::RpcTrial;
 use tripmeter_model::throughput::Trial;
 
@@ -29,6 +30,7 @@ const WAYS: [(&str, &str); 7] = [
 
 const CLOSED: [&str; 4] = ["--pattern", "rpc", "--clients", "2"];
 const PACED: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--mode", "fixed-freq", "--rate", "500"];
+const BURSTS: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--demand", "4", "--recovery", "8"];
 const TRIPS: [&str; 2] = ["--rate", "500"];
 
 /// A run of [`SAMPLES`] messages or calls, and its results.
@@ -75,7 +77,9 @@ fn called(transport: &str, wait: &str, words: &[&str]) -> (RpcTrial, Vec<Row>, S
         Row { status, sent_ns, answered_ns: number(7), request_ns: number(8) }
     });
     let is_timed = words.contains(&"--one-way");
-    assert_eq!(text.lines().next().unwrap().ends_with(",recv_ns,request_recv_ns"), is_timed, "{text}");
+    let header = text.lines().next().unwrap();
+    assert_eq!(header.contains(",recv_ns,request_recv_ns"), is_timed, "{text}");
+    assert_eq!(header.ends_with(",demand,recovery_ms"), words.contains(&"--demand"), "{text}");
     let histograms = std::fs::read_to_string(folder.path().join(format!("rpc_{}.hlog", result.name))).unwrap();
     assert_eq!(histograms.contains("\nTag=one_way_1024"), is_timed, "{histograms}");
     assert_eq!(finished.stdout.contains(" one_way "), is_timed, "{}", finished.stdout);
@@ -113,6 +117,16 @@ fn requests_of_calls_are_timed_one_way_by_every_wait() {
         check_calls(&trial, &rows, &place);
         assert!(trial.one_way_within_run_ns.is_some(), "{place}");
     }
+}
+
+#[test]
+fn requests_of_calls_in_bursts_are_timed_one_way() {
+    let _alone = alone();
+    let (trial, rows, _) = called("uds", "block", &[&BURSTS[..], &["--one-way"]].concat());
+    let burst = OfferedLoad::Burst(Burst { size: 4, gap_ns: 8_000_000 });
+    assert_eq!((trial.load(), trial.counts.succeeded), (burst, SAMPLES * CLIENTS));
+    assert_eq!(rows.len() as u64, trial.counts.made);
+    check_calls(&trial, &rows, "bursts");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Counts, Manifest, Status};
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::rpc::CallCounts;
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
 /// Bytes of the largest message of [`drive`].
@@ -55,7 +57,7 @@ fn drive() -> Vec<Message> {
     messages
 }
 
-/// A row of `channel_<name>.csv`.
+/// A row of `channel_<name>.csv` or `rpc_<name>.csv`.
 #[derive(Debug, PartialEq)]
 struct Row {
     bytes: u64,
@@ -65,17 +67,21 @@ struct Row {
     intended_ns: u64,
     actual_ns: u64,
     received_ns: Option<u64>,
+    /// Of calls with latency one way.
+    requested_ns: Option<u64>,
 }
 
-fn rows(folder: &Path, name: &str) -> Vec<Row> {
-    let text = std::fs::read_to_string(folder.join(format!("channel_{name}.csv"))).unwrap();
+fn rows(folder: &Path, pattern: &str, name: &str) -> Vec<Row> {
+    let text = std::fs::read_to_string(folder.join(format!("{pattern}_{name}.csv"))).unwrap();
     let row = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields[at].parse::<u64>().unwrap();
         assert!(fields[1].parse::<f64>().unwrap() > 0.0, "{line}");
         let received_ns = (!fields[7].is_empty()).then(|| number(7));
-        let (bytes, topic, status) = (number(0), number(2) as usize, fields[4].to_owned());
-        Row { bytes, topic, sequence: number(3), status, intended_ns: number(5), actual_ns: number(6), received_ns }
+        let requested_ns = fields.get(8).and_then(|field| field.parse().ok());
+        let (bytes, topic, status, sequence) = (number(0), number(2) as usize, fields[4].to_owned(), number(3));
+        let (intended_ns, actual_ns) = (number(5), number(6));
+        Row { bytes, topic, sequence, status, intended_ns, actual_ns, received_ns, requested_ns }
     };
     text.lines().skip(1).map(row).collect()
 }
@@ -132,7 +138,7 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         let manifest = manifest(output.path());
         let name = manifest.sub_experiments[0].name.clone();
         assert!(name.ends_with("_channel_recording"), "{name}");
-        let rows = rows(output.path(), &name);
+        let rows = rows(output.path(), "channel", &name);
         let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
         assert_eq!(found, expected(&messages, speed.parse().unwrap()), "{transport} {wait}");
         for row in &rows {
@@ -158,6 +164,50 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         assert_eq!((recording.speed, recording.topics[1].padded), (speed.parse().unwrap(), 16));
     };
     at_once(&cases, |(transport, wait, speed)| check(transport, wait, speed));
+}
+
+#[test]
+fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
+    let _alone = alone();
+    let (recorded, messages) = (folder(), drive());
+    let file = write(recorded.path(), Some(Compression::Zstd), &messages);
+    let check = |transport: &str, wait: &str| {
+        let output = folder();
+        let flags = ["-t", transport, "--wait", wait, "--pattern", "rpc", "--touch", "full", "--no-floor", "--one-way"];
+        let finished = play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
+        assert!(finished.stdout.contains("response rtt"), "{}", finished.stdout);
+        let manifest = manifest(output.path());
+        let result = &manifest.sub_experiments[0];
+        assert!(result.name.ends_with("_rpc_recording"), "{}", result.name);
+        let rows = rows(output.path(), "rpc", &result.name);
+        let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
+        assert_eq!(found, expected(&messages, 1.0), "{transport} {wait}");
+        for pair in rows.windows(2).filter(|pair| pair[0].topic == pair[1].topic) {
+            assert!(pair[0].received_ns.unwrap() <= pair[1].actual_ns, "one call at a time: {pair:?}");
+        }
+        let [trial] = &result.cells[0].rpc[..] else { panic!("not one trial") };
+        let all = messages.len() as u64;
+        assert_eq!((result.cells[0].samples_planned, trial.load()), (all, OfferedLoad::Recorded));
+        assert_eq!(trial.counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
+        assert_eq!((trial.one_way_ns.unwrap().samples, trial.one_way_missing), (all, 0), "{transport} {wait}");
+        for row in &rows {
+            let requested_ns = row.requested_ns.unwrap();
+            assert!(row.actual_ns <= requested_ns && Some(requested_ns) <= row.received_ns, "{row:?}");
+        }
+        let figures = std::fs::read_to_string(output.path().join("metrics.csv")).unwrap();
+        for figure in ["all,one_way_ns,n,133", "topic=/imu,service_rtt_ns,n,100", "topic=/map,received,value,1"] {
+            assert!(figures.contains(&format!(",recorded,{figure},")), "{figure} {figures}");
+        }
+        let made: Vec<(&str, u64)> = trial.topics.iter().map(|one| (one.name.as_str(), one.counts.made)).collect();
+        assert_eq!(made, [("/imu", 100), ("/switch", 24), ("/camera", 8), ("/map", 1)]);
+        for (one, client) in trial.topics.iter().zip(&trial.clients) {
+            let (response, service) = (one.response_rtt_ns.unwrap(), one.service_rtt_ns.unwrap());
+            assert_eq!((response.samples, one.counts.succeeded), (one.counts.made, one.counts.made));
+            assert!(response.mean >= service.mean && service.min > 0.0, "{one:?}");
+            assert_eq!(client.service_series.is_some(), one.counts.made >= 100, "{}", one.name);
+        }
+    };
+    at_once(&[("inmem", "poll"), ("inmem", "callback"), ("uds", "block")], |(transport, wait)| check(transport, wait));
 }
 
 #[test]
@@ -205,7 +255,7 @@ fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all()
     }
     assert_eq!((trial.counts, trial.service_ns.unwrap().samples), (counts(2), all - 2));
     assert_eq!((topic(trial, "/imu").counts.lost, topic(trial, "/switch").counts.lost), (2, 0));
-    let lost = rows(output.path(), name).into_iter().filter(|row| row.status == "lost");
+    let lost = rows(output.path(), "channel", name).into_iter().filter(|row| row.status == "lost");
     assert_eq!(lost.map(|row| (row.topic, row.sequence)).collect::<Vec<_>>(), [(0, 7), (0, 100)]);
     for of in ["service to 0", "service to 2", "to follower 1: 2 lost"] {
         assert!(finished.unwrapped().contains(of), "{}", finished.stdout);
@@ -312,7 +362,15 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     for (flag, value) in [("--payloads", "1k"), ("--rate", "10"), ("--topics", "2"), ("-n", "5"), ("--duration", "1")] {
         refused(&file, &["-t", "uds", flag, value], exit::USAGE, &[flag, "recording exclude each other", "leave"]);
     }
-    refused(&file, &["-t", "uds", "--pattern", "pingpong"], exit::USAGE, &["'pingpong'", "pattern 'channel'"]);
+    refused(&file, &["-t", "uds", "--pattern", "pingpong"], exit::USAGE, &["'pingpong'", "pattern 'channel' or 'rpc'"]);
+    let rpc = ["-t", "uds", "--pattern", "rpc"];
+    for (flag, value) in [("--clients", "2"), ("--mode", "bench"), ("--demand", "4")] {
+        refused(&file, &[&rpc[..], &[flag, value]].concat(), exit::USAGE, &[flag, "recording exclude each other"]);
+    }
+    let many: Vec<Message> = (0..257).map(|index| (format!("/{index}"), index, 64)).collect();
+    let crowded = folder();
+    let clients = write(crowded.path(), None, &many);
+    refused(&clients, &rpc, exit::USAGE, &["257 topics", "at most 256", "'channel'"]);
     refused(&file, &["--preset", "iceperf"], exit::USAGE, &["'pingpong'", "leave --pattern or --from-recording out"]);
     refused(&file, &["-t", "uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
     let alone = Tripmeter::new(["run", "-t", "uds", "--speed", "2"]).run();

@@ -3,6 +3,7 @@ use crate::fixture;
 use tripmeter_model::Pattern;
 use tripmeter_model::channel::Flow;
 use tripmeter_model::manifest::Cell;
+use tripmeter_model::rpc::Mode;
 
 fn named<'a>(name: &'a str, manifest: &'a Manifest) -> Results<'a> {
     Results { name, manifest }
@@ -31,7 +32,7 @@ fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloa
     let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
     let plan = fixture::add(manifest, name, transport, &sizes);
     plan.pattern = Pattern::Channel;
-    plan.channel = Some(Flow { rates_hz: vec![1000.0], topics, publishers: 1, recorded: None });
+    plan.channel = Some(Flow::of_topics(tripmeter_model::pace::Offers::rates(vec![1000.0]), topics));
     let cell = |(bytes, us): &(u64, f64)| {
         let mut cell = Cell { payload_bytes: *bytes, ..template.clone() };
         let latency = cell.channel[0].service_ns.as_mut().unwrap();

@@ -1,9 +1,9 @@
-//! Calls by several clients: in a closed loop by every wait, and at a fixed rate. Round trips at a rate.
+//! Calls by several clients: in a closed loop by every wait, at a fixed rate and in bursts. Round trips at a rate.
 
 use crate::conformance::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::Pattern;
 use tripmeter_model::manifest::Cell;
-use tripmeter_model::rpc::{CallCounts, Mode};
+use tripmeter_model::rpc::{CallCounts, Mode, RpcTrial};
 
 /// Clients.
 const CLIENTS: u64 = 3;
@@ -23,7 +23,8 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     let keys = format!(
         "pattern = \"rpc\"\nclients = \"{CLIENTS}\"\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n"
     );
-    let paced = format!("{keys}mode = \"fixed-freq\"\nrate = \"500\"\none_way = true\n");
+    let paced = "mode = \"fixed-freq\"\nrate = \"500\"\ndemand = \"4\"\nrecovery_ms = \"8\"\none_way = true\n";
+    let paced = format!("{keys}{paced}");
     let closed = variant.waits(true).iter().map(|wait| Entry::new(variant, "rpc", *wait, &keys, check));
     let paced = variant.waits(false).iter().map(|wait| Entry::new(variant, "paced", *wait, &paced, check));
     round_trips.into_iter().chain(closed).chain(paced).collect()
@@ -32,17 +33,18 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
     let rows = outcome.file("rpc").lines().count() as u64;
-    let expected = 1 + plan.payloads.len() as u64 * u64::from(plan.links()) * CALLS;
+    let trials = plan.offers().map_or(0, |offers| offers.loads().len());
+    let expected = 1 + (plan.payloads.len() * trials) as u64 * u64::from(plan.links()) * CALLS;
     faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
-    outcome.result.cells.iter().for_each(|cell| check_calls(faults, outcome, cell));
+    for cell in &outcome.result.cells {
+        let made = cell.rpc.len();
+        faults.check(made == trials, || format!("{}: {made} trials", outcome.place(cell)));
+        cell.rpc.iter().for_each(|trial| check_calls(faults, outcome, cell, trial));
+    }
 }
 
-/// Every payload has one trial.
-fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
-    let place = outcome.place(cell);
-    let [trial] = &cell.rpc[..] else {
-        return faults.check(false, || format!("{place}: {} trials", cell.rpc.len()));
-    };
+fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &RpcTrial) {
+    let place = format!("{}, {}", outcome.place(cell), trial.load());
     let clients = u64::from(outcome.plan.links());
     let all = clients * CALLS;
     let timed_out = if outcome.loses_when_starved() { trial.counts.timed_out } else { 0 };

@@ -45,7 +45,7 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 /// Checks every trial of every payload.
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
-    let rates = plan.channel.as_ref().map_or(0, |flow| flow.rates_hz.len());
+    let rates = plan.channel.as_ref().map_or(0, |flow| flow.offers.rates_hz.len());
     let rows = outcome.file("channel").lines().count() as u64;
     let expected = 1 + plan.payloads.len() as u64 * rates as u64 * u64::from(plan.links()) * PUBLISHED;
     faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));

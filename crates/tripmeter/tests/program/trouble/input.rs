@@ -66,11 +66,16 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t uds --pattern channel --topics 0", &["0 topics", "--topics"]);
     wrong("run -t uds --topics 2", &["'--topics'", "'pingpong'", "--pattern channel"]);
     let with_rate =
-        ["'--rate'", "'log'", "--pattern pingpong", "--pattern throughput", "--pattern channel", "--mode fixed-freq"];
+        ["'--rate'", "'log'", "--pattern pingpong", "--pattern throughput", "--pattern channel", "--pattern rpc"];
     wrong("run -t write --pattern log --rate 1000", &with_rate);
     wrong("run -t uds --pattern channel --rate max", &["'max'", "messages per second", "--rate"]);
     wrong("run -t uds --pattern channel --rate 10,10", &["--rate"]);
-    wrong("run -t uds --pattern channel --demand 10", &["'--demand'", "'throughput'", "'channel'"]);
+    wrong("run -t write --pattern log --demand 10", &["'--demand'", "'log'", "--pattern rpc"]);
+    wrong("run -t uds --pattern channel --demand 10,10", &["trial 2", "--demand and --recovery"]);
+    wrong("run -t uds --demand 0", &["'0'", "messages per burst", "--demand"]);
+    wrong("run -t uds --pattern rpc --recovery 5", &["recovery time", "--demand"]);
+    wrong("run -t uds --pattern channel --demand 10 --recovery 0", &["'0'", "0.001 to 60000", "--recovery"]);
+    wrong("run -t shm --demand 10 --followers 2", &["in bursts have 1 follower", "--demand"]);
     wrong("run -t uds --pattern channel --one-way", &["--one-way"]);
     wrong("run -t uds --pattern channel --topics 4096 -n 100000", &["100000 samples", "24414", "--raw none"]);
     wrong("run -t shm --followers 2 --pattern rpc", &["'rpc' has 1 follower", "2 were asked for"]);
@@ -78,7 +83,8 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t uds --pattern rpc --clients 1,1", &["--clients"]);
     wrong("run -t uds --clients 2", &["'--clients'", "'pingpong'", "--pattern rpc"]);
     wrong("run -t uds --pattern channel --mode bench", &["'--mode'", "'channel'", "--pattern rpc"]);
-    wrong("run -t uds --pattern rpc --rate 10", &["'--rate'", "fixed-freq", "--mode"]);
+    wrong("run -t uds --pattern rpc --mode bench --rate 10", &["'--rate'", "fixed-freq", "--mode"]);
+    wrong("run -t uds --pattern rpc --mode bench --demand 10", &["'--demand'", "fixed-freq", "--mode"]);
     wrong("run -t uds --pattern rpc --mode fixed-freq --rate max", &["'max'", "--rate"]);
     wrong("run -t uds --pattern rpc --mode fast", &["'fast'", "bench", "fixed-freq", "--mode"]);
     wrong("run -t uds --pattern rpc --topics 2", &["'--topics'", "'rpc'", "--pattern channel"]);

@@ -1,0 +1,180 @@
+//! The pace of a workload: when its messages are offered.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How the messages of a trial are offered: what the plan asks for, and one part of a metric's address.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum OfferedLoad {
+    /// The next message when the one before was answered.
+    Closed,
+    /// At an even rate; a message that could not be sent when it was due is sent as soon as it can be.
+    Rate {
+        /// Messages per second of each stream.
+        #[serde(rename = "rate_hz")]
+        hz: f64,
+    },
+    /// As fast as it goes.
+    Max,
+    /// In bursts.
+    Burst(Burst),
+    /// At the highest even rate with no more loss than that.
+    Search {
+        /// Share of the messages that may be lost: 0 is none, 0.005 is 0.5 %.
+        loss_bound: f64,
+    },
+    /// As recorded.
+    Recorded,
+}
+
+impl Eq for OfferedLoad {}
+
+/// Messages one after the other, then none until the gap since the first of them is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Burst {
+    /// Messages per burst.
+    #[serde(rename = "demand")]
+    pub size: u64,
+    /// From the begin of a burst to the begin of the next, in nanoseconds.
+    #[serde(rename = "recovery_ns")]
+    pub gap_ns: u64,
+}
+
+/// What the streams of a timed pattern are offered at each payload, one trial each: rates, then bursts; or a recording. None
+/// of it: a closed loop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Offers {
+    /// Messages per second of each publisher on each topic, or calls per second of each client.
+    #[serde(default)]
+    pub rates_hz: Vec<f64>,
+    /// Bursts of each publisher on each topic, or of each client.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bursts: Vec<Burst>,
+    /// If the plan's recording is what is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
+}
+
+/// The extent of a recording as it is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recorded {
+    /// Messages of all topics.
+    pub messages: u64,
+    /// From when the first is due until the last is, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+impl Offers {
+    /// These rates.
+    pub fn rates(rates_hz: Vec<f64>) -> Self {
+        Self { rates_hz, ..Self::default() }
+    }
+
+    /// The load of each trial, in their order.
+    pub fn loads(&self) -> Vec<OfferedLoad> {
+        let rates = self.rates_hz.iter().map(|hz| OfferedLoad::Rate { hz: *hz });
+        let bursts = self.bursts.iter().copied().map(OfferedLoad::Burst);
+        let loads: Vec<_> = rates.chain(bursts).chain(self.recorded.map(|_| OfferedLoad::Recorded)).collect();
+        if loads.is_empty() { vec![OfferedLoad::Closed] } else { loads }
+    }
+}
+
+impl OfferedLoad {
+    /// Messages per second of each stream, of bursts the mean; `None` if they follow from something else.
+    pub fn hz(&self) -> Option<f64> {
+        match self {
+            OfferedLoad::Rate { hz } => Some(*hz),
+            OfferedLoad::Burst(Burst { size, gap_ns }) => Some(*size as f64 * 1e9 / *gap_ns as f64),
+            _ => None,
+        }
+    }
+
+    /// The bursts, if they are some.
+    pub fn burst(&self) -> Option<Burst> {
+        if let OfferedLoad::Burst(burst) = self { Some(*burst) } else { None }
+    }
+
+    /// From when a message is due until the next may be, in nanoseconds; 0 if they follow from something else.
+    pub fn gap_ns(&self) -> f64 {
+        match self {
+            OfferedLoad::Rate { hz } => 1e9 / hz,
+            OfferedLoad::Burst(Burst { gap_ns, .. }) => *gap_ns as f64,
+            _ => 0.0,
+        }
+    }
+
+    /// What of a name says the load: `_1000hz`, `_burst-4-5ms`, `_recording`; empty of a closed loop.
+    pub fn suffix(&self) -> String {
+        match self {
+            OfferedLoad::Closed => String::new(),
+            OfferedLoad::Burst(Burst { size, gap_ns }) => format!("_burst-{size}-{}ms", *gap_ns as f64 / 1e6),
+            OfferedLoad::Recorded => "_recording".to_owned(),
+            load => format!("_{load}"),
+        }
+    }
+}
+
+impl fmt::Display for OfferedLoad {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OfferedLoad::Closed => formatter.write_str("closed"),
+            OfferedLoad::Rate { hz } => write!(formatter, "{hz}hz"),
+            OfferedLoad::Max => formatter.write_str("max"),
+            OfferedLoad::Burst(Burst { size, gap_ns }) => write!(formatter, "burst:{size}/{gap_ns}ns"),
+            OfferedLoad::Search { loss_bound } => write!(formatter, "search:{loss_bound}"),
+            OfferedLoad::Recorded => formatter.write_str("recorded"),
+        }
+    }
+}
+
+impl FromStr for OfferedLoad {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("'{text}' is no offered load, such as closed, max, recorded, 1000hz or burst:100/5000000ns");
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        match text {
+            "closed" => return Ok(OfferedLoad::Closed),
+            "max" => return Ok(OfferedLoad::Max),
+            "recorded" => return Ok(OfferedLoad::Recorded),
+            _ => {}
+        }
+        if let Some(hz) = text.strip_suffix("hz") {
+            return number(hz).map(|hz| OfferedLoad::Rate { hz }).ok_or_else(wrong);
+        }
+        if let Some(bound) = text.strip_prefix("search:") {
+            return number(bound).map(|loss_bound| OfferedLoad::Search { loss_bound }).ok_or_else(wrong);
+        }
+        let burst = text.strip_prefix("burst:").and_then(|burst| burst.strip_suffix("ns")?.split_once('/'));
+        let burst = burst.and_then(|(size, gap)| Some(Burst { size: size.parse().ok()?, gap_ns: gap.parse().ok()? }));
+        burst.map(OfferedLoad::Burst).ok_or_else(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_read_as_they_are_written() {
+        for load in [
+            OfferedLoad::Closed,
+            OfferedLoad::Max,
+            OfferedLoad::Recorded,
+            OfferedLoad::Rate { hz: 1000.0 },
+            OfferedLoad::Rate { hz: 0.1 },
+            OfferedLoad::Burst(Burst { size: 100, gap_ns: 5_000_000 }),
+            OfferedLoad::Search { loss_bound: 0.005 },
+        ] {
+            assert_eq!(load.to_string().parse(), Ok(load));
+        }
+        assert_eq!(OfferedLoad::Rate { hz: 1000.0 }.to_string(), "1000hz");
+        for wrong in ["", "hz", "-1hz", "NaNhz", "burst:1", "burst:1/2", "burst:/5ns", "search:", "open"] {
+            assert!(wrong.parse::<OfferedLoad>().is_err(), "{wrong}");
+        }
+    }
+}

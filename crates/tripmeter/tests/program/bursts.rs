@@ -1,0 +1,110 @@
+//! Messages, calls and round trips in bursts, beside a rate: how many there are, when each was due, and what stands where.
+
+use crate::common::{Tripmeter, alone, folder, manifest};
+use std::path::Path;
+use tripmeter_model::exit;
+use tripmeter_model::pace::{Burst, OfferedLoad};
+
+const SAMPLES: usize = 22;
+const SIZES: [u64; 2] = [4, 7];
+const GAP_NS: u64 = 5_000_000;
+const LINKS: usize = 2;
+
+/// A row of `channel_<name>.csv` or `rpc_<name>.csv`.
+struct Row {
+    link: usize,
+    sequence: usize,
+    status: String,
+    intended_ns: u64,
+    actual_ns: u64,
+    received_ns: u64,
+    demand: u64,
+    recovery_ms: f64,
+}
+
+fn rows(file: &Path) -> Vec<Row> {
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.lines().next().unwrap().ends_with(",recv_ns,demand,recovery_ms"), "{text}");
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| fields[at].parse::<u64>().unwrap();
+        Row {
+            link: number(2) as usize,
+            sequence: number(3) as usize,
+            status: fields[4].to_owned(),
+            intended_ns: number(5),
+            actual_ns: number(6),
+            received_ns: number(7),
+            demand: number(8),
+            recovery_ms: fields[9].parse().unwrap(),
+        }
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+/// Loads of the trials, and the rows of all, of a good run at 500 Hz and in both bursts.
+fn measured(pattern: &str, links: &[&str], name: &str) -> (Vec<OfferedLoad>, Vec<Row>) {
+    let output = folder();
+    let words =
+        ["run", "-q", "--wide", "-t", "uds", "--no-floor", "--wait", "block", "--payloads", "64", "--warmup", "3"];
+    let pace = ["-n", "22", "--rate", "500", "--demand", "4,7", "--recovery", "5", "--pattern", pattern];
+    // On a busy machine no message is late, and nothing is measured again.
+    let steady = ["--attempts", "1", "--loss-timeout", "15", "-o", output.path().to_str().unwrap()];
+    let run = Tripmeter::new(words.iter().chain(&pace).chain(&steady).chain(links)).run();
+    let finished = run.with(exit::GOOD).clean();
+    assert!(finished.stdout.contains("4 per 5 ms") && finished.stdout.contains("7 per 5 ms"), "{}", finished.stdout);
+    let manifest = manifest(output.path());
+    let result = &manifest.sub_experiments[0];
+    assert_eq!(result.name, name);
+    let cell = &result.cells[0];
+    let loads = cell.channel.iter().map(|trial| trial.load()).chain(cell.rpc.iter().map(|trial| trial.load()));
+    let kind = if pattern == "channel" { "channel" } else { "rpc" };
+    let histograms = std::fs::read_to_string(output.path().join(format!("{kind}_{name}.hlog"))).unwrap();
+    for tag in ["response_64_500,", "service_64_burst-4-5ms,", "response_64_burst-7-5ms,"] {
+        assert!(histograms.contains(tag), "{tag} {histograms}");
+    }
+    (loads.collect(), rows(&output.path().join(format!("{kind}_{name}.csv"))))
+}
+
+/// Checks that all messages came, each due with its burst, and that `kept` holds for the rows of a link in each trial.
+fn check(loads: &[OfferedLoad], rows: &[Row], links: usize, kept: impl Fn(&[Row])) {
+    let burst = |size| OfferedLoad::Burst(Burst { size, gap_ns: GAP_NS });
+    assert_eq!(loads, [OfferedLoad::Rate { hz: 500.0 }, burst(SIZES[0]), burst(SIZES[1])]);
+    assert_eq!(rows.len(), 3 * links * SAMPLES);
+    for (trial, rows) in rows.chunks(links * SAMPLES).enumerate() {
+        for (link, rows) in rows.chunks(SAMPLES).enumerate() {
+            for (index, row) in rows.iter().enumerate() {
+                assert_eq!((row.link, row.sequence, row.status.as_str()), (link, index + 1, "ok"));
+                assert!(row.intended_ns <= row.actual_ns && row.actual_ns <= row.received_ns);
+                let (intended, load) = match trial {
+                    0 => (2_000_000 * index as u64 + 2_000_000 / links as u64 * link as u64, (1, 2.0)),
+                    _ => (index as u64 / SIZES[trial - 1] * GAP_NS, (SIZES[trial - 1], 5.0)),
+                };
+                // The schedule is in ticks of the clock.
+                let is_due = row.intended_ns.abs_diff(intended) <= 1;
+                assert!(is_due, "{trial} {link} {index}: {} {intended}", row.intended_ns);
+                assert_eq!((row.demand, row.recovery_ms), load);
+            }
+            kept(rows);
+        }
+    }
+}
+
+#[test]
+fn bursts_are_published_by_all_topics_together() {
+    let _alone = alone();
+    let (loads, rows) = measured("channel", &["--topics", "2"], "uds_datagram_block_channel_bursts_topics-2");
+    check(&loads, &rows, LINKS, |rows| assert!(rows.is_sorted_by_key(|row| row.actual_ns)));
+}
+
+#[test]
+fn calls_and_round_trips_of_a_burst_follow_each_other() {
+    let _alone = alone();
+    let in_turn = |rows: &[Row]| {
+        assert!(rows.windows(2).all(|pair| pair[0].received_ns <= pair[1].actual_ns), "one call at a time");
+    };
+    let (loads, rows) = measured("rpc", &["--clients", "2"], "uds_datagram_block_rpc_bursts_clients-2");
+    check(&loads, &rows, LINKS, in_turn);
+    let (loads, rows) = measured("pingpong", &[], "uds_datagram_block_bursts");
+    check(&loads, &rows, 1, in_turn);
+}
