@@ -1,6 +1,7 @@
 #include "node.h"
 
 #include "tripmeter_plugin.hpp"
+#include "../common/fastdds/closing.h"
 #include "link.h"
 
 #include <algorithm>
@@ -102,23 +103,21 @@ tm_node::tm_node(const tm_node_options& options)
     }
 }
 
-tm_node::~tm_node()
-{
-    leave();
-}
-
 // Fast DDS 3.2 may not come back from deleting a participant that hears meanwhile that endpoints of another one are gone: it
 // takes a lock again and again that its receiving thread waits for. So followers leave one after the other, and the leader
 // after all of them; until then, nobody closes anything.
-void tm_node::leave()
+bool tm_node::leave() noexcept
 {
     constexpr auto kNoticed = std::chrono::milliseconds(20);
     const Descriptor turn = lock_in_turn(folder_ + (is_leader ? kPresent : kLeaving));
     // What the one before has sent at last is dealt with.
     std::this_thread::sleep_for(kNoticed);
-    closed.clear();
-    joined.reset();
+    const bool has_left = closes_in_time(is_leader ? "leader" : "follower", [this] {
+        closed.clear();
+        joined.reset();
+    });
     presence_ = Descriptor();
+    return has_left;
 }
 
 // Whoever comes first decides on the domain.
