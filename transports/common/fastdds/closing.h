@@ -1,4 +1,4 @@
-// Closing that may hang in Fast DDS. Used by `ros2`.
+// Closing that may hang in Fast DDS. Used by `fastdds` and `ros2`.
 
 #ifndef TRIPMETER_FASTDDS_CLOSING_H
 #define TRIPMETER_FASTDDS_CLOSING_H
