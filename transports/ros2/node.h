@@ -65,7 +65,11 @@ struct tm_node {
     const std::string namespace_;
     ClaimedDomain domain_;
     SharedMemoryNotes notes_;
-    Descriptor presence_; // a lock that a follower has until it has left
+    // What a follower has until it has left: a lock, and a file that stays if it ends before.
+    std::string presence(uint32_t follower) const;
+    bool have_followers_left() const;
+    Descriptor presence_;
+    const uint32_t follower_count_;
 };
 
 #endif // TRIPMETER_ROS2_NODE_H

@@ -12,4 +12,8 @@
 // owner was killed or kept from its CPU, it goes on without it, and joins the listener's thread, which was not told to end.
 bool closes_in_time(const char* whose, std::function<void()> close) noexcept;
 
+// Does not even begin to close. Where a process was killed while it had such a lock, the listener's thread gives up the port and
+// opens it anew, whoever is about to close it: that reads memory which is not mapped any more.
+void leave_unclosed(const char* whose) noexcept;
+
 #endif // TRIPMETER_FASTDDS_CLOSING_H
