@@ -125,6 +125,14 @@ fn too_long(length: usize, capacity: usize) -> Error {
 }
 
 #[cold]
+fn sent_in_part(sent: usize, length: usize, timeout_ns: u64) -> Error {
+    let timeout_s = timeout_ns as f64 / 1e9;
+    Error::failed(format!(
+        "{sent} of {length} bytes sent, then the peer took nothing for {timeout_s} s; use a longer --loss-timeout"
+    ))
+}
+
+#[cold]
 fn sent_short(sent: usize, length: usize) -> Error {
     Error::failed(format!("the system took {sent} of the {length} bytes of a packet"))
 }

@@ -144,16 +144,6 @@ fn an_answer_that_was_given_up_and_the_next_message_pass_each_other() {
 }
 
 #[test]
-fn the_rest_of_a_message_goes_before_the_next_one_of_a_stream() {
-    let (mut leader, mut follower, _) = pair(true);
-    assert!(publish(&mut leader, 1, 0), "a part of it has gone");
-    assert!(!publish(&mut leader, 2, 0), "nothing of it has gone");
-    let taker = thread::spawn(move || [take(&mut follower), take(&mut follower)]);
-    assert!(publish(&mut leader, 3, LONGEST_NS));
-    assert_eq!(taker.join().unwrap(), [1, 3]);
-}
-
-#[test]
 fn a_message_of_which_packets_had_no_room_is_dropped() {
     let (mut leader, mut follower, _) = pair(false);
     assert!(!publish(&mut leader, 1, 0));

@@ -1,7 +1,7 @@
 //! Messages over a byte stream.
 
 use super::{Buffer, DATA, PREFIX_BYTES, Prefix, State};
-use super::{head, nothing_received, only_peer, peer_gone, too_long};
+use super::{head, nothing_received, only_peer, peer_gone, sent_in_part, too_long};
 use crate::os::{Deadline, Endpoint, Patience};
 use crate::{Error, Link, Loan, Message, Result};
 use std::ptr;
@@ -10,16 +10,12 @@ use std::ptr;
 ///
 /// A receive asks for as many bytes as the last message had. With messages of one size it therefore costs one call and
 /// never reaches into the next message. What it got of a next message after a longer one is kept and delivered first.
-///
-/// A message that was sent in part when the time is over counts as sent: the rest goes before the next message.
 pub struct StreamLink<E: Endpoint> {
     stream: Stream<E>,
     /// Most bytes per send.
     packet: usize,
     next_id: u32,
     send: Buffer,
-    /// What is still to be sent of the last message; empty almost always.
-    rest: Vec<u8>,
 }
 
 /// Both directions of the stream, and what has arrived.
@@ -49,16 +45,7 @@ impl<E: Endpoint> StreamLink<E> {
             packet: packet_bytes.unwrap_or(usize::MAX),
             next_id: 0,
             send: Buffer::new(capacity)?,
-            rest: Vec::new(),
         })
-    }
-
-    /// Sends what is left of the last message; `false` once the time-out has passed.
-    #[cold]
-    fn send_rest(&mut self, timeout_ns: u64) -> Result<bool> {
-        let sent = self.stream.send(&self.rest, self.packet, timeout_ns)?;
-        self.rest.drain(..sent);
-        Ok(self.rest.is_empty())
     }
 }
 
@@ -196,18 +183,16 @@ impl<E: Endpoint> Link for StreamLink<E> {
 
     #[inline]
     fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
-        if !self.rest.is_empty() && !self.send_rest(timeout_ns)? {
-            return Ok(false);
-        }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
         let window = self.send.window(0, loan.length);
         *head(window) = Prefix { id, total: loan.length as u32, offset: 0, kind: DATA }.bytes();
         let sent = self.stream.send(window, self.packet, timeout_ns)?;
-        if sent > 0 && sent < window.len() {
-            self.rest.extend_from_slice(&window[sent..]);
+        match sent {
+            0 => Ok(false),
+            _ if sent == window.len() => Ok(true),
+            _ => Err(sent_in_part(sent.saturating_sub(PREFIX_BYTES), loan.length, timeout_ns)),
         }
-        Ok(sent > 0)
     }
 
     #[inline]
