@@ -1,6 +1,7 @@
 #include "node.h"
 
 #include "tripmeter_plugin.hpp"
+#include "../common/fastdds/closing.h"
 #include "link.h"
 #include "log.h"
 #include "security.h"
@@ -74,18 +75,20 @@ tm_node::tm_node(const tm_node_options& options)
 
 // Fast DDS 2.9 may damage its heap when a participant, or an end of it, is deleted while it still deals with the departure of
 // others: so one node leaves after the other with all that it has, and gives the others time to notice.
-void tm_node::leave()
+bool tm_node::leave() noexcept
 {
     constexpr auto kNoticed = std::chrono::milliseconds(20);
     const Descriptor alone = lock_in_turn(leaving_);
-    retired.clear();
-    joined.reset();
+    const bool has_left = closes_in_time(end.is_leader ? "leader" : "follower", [this] {
+        retired.clear();
+        joined.reset();
+    });
     std::this_thread::sleep_for(kNoticed);
+    return has_left;
 }
 
 tm_node::~tm_node()
 {
-    leave();
     // Followers have one key, which another one may still have to read; the host removes the folder.
     if (end.is_secured && (end.is_leader || !end.has_fellows)) {
         forget_key(meeting_.credentials(), end.is_leader ? "leader" : "follower");

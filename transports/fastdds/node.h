@@ -32,6 +32,8 @@ class Participant
 struct tm_node {
     // Joins; throws Failure.
     explicit tm_node(const tm_node_options& options);
+    // Leaves, before it is destroyed. False if Fast DDS does not come back from that: then the node must stay as it is.
+    bool leave() noexcept;
     ~tm_node();
     tm_node(const tm_node&) = delete;
     tm_node& operator=(const tm_node&) = delete;
@@ -58,7 +60,6 @@ struct tm_node {
 
   private:
     void join();
-    void leave();
     void join_with_room(const std::string& lock);
     void join_as_tcp_leader();
 

@@ -1,6 +1,7 @@
 #include "node.h"
 
 #include "tripmeter_plugin.hpp"
+#include "../common/fastdds/closing.h"
 #include "link.h"
 
 #include <algorithm>
@@ -80,6 +81,7 @@ tm_node::tm_node(const tm_node_options& options)
     , domain_(agree(options))
     , notes_(text(options.scratch_dir), kSegmentPrefix,
              settings.domain ? std::nullopt : std::optional<uint32_t>(domain_.domain))
+    , follower_count_(options.follower_count)
 {
     const std::string file = folder_ + "/profile-" + std::to_string(getpid()) + ".xml";
     write_whole(file, profile(options));
@@ -99,26 +101,47 @@ tm_node::tm_node(const tm_node_options& options)
     domain_.claim = Descriptor();
     if (!is_leader) {
         presence_ = lock_shared(folder_ + kPresent);
+        write_whole(presence(follower_index), "");
     }
-}
-
-tm_node::~tm_node()
-{
-    leave();
 }
 
 // Fast DDS 3.2 may not come back from deleting a participant that hears meanwhile that endpoints of another one are gone: it
 // takes a lock again and again that its receiving thread waits for. So followers leave one after the other, and the leader
 // after all of them; until then, nobody closes anything.
-void tm_node::leave()
+bool tm_node::leave() noexcept
 {
     constexpr auto kNoticed = std::chrono::milliseconds(20);
     const Descriptor turn = lock_in_turn(folder_ + (is_leader ? kPresent : kLeaving));
     // What the one before has sent at last is dealt with.
     std::this_thread::sleep_for(kNoticed);
-    closed.clear();
-    joined.reset();
+    if (is_leader && !have_followers_left()) {
+        leave_unclosed("leader");
+        return false;
+    }
+    const bool has_left = closes_in_time(is_leader ? "leader" : "follower", [this] {
+        closed.clear();
+        joined.reset();
+    });
+    if (has_left && !is_leader) {
+        unlink(presence(follower_index).c_str());
+    }
     presence_ = Descriptor();
+    return has_left;
+}
+
+std::string tm_node::presence(uint32_t follower) const
+{
+    return folder_ + kPresent + "-" + std::to_string(follower);
+}
+
+bool tm_node::have_followers_left() const
+{
+    for (uint32_t follower = 0; follower < follower_count_; ++follower) {
+        if (access(presence(follower).c_str(), F_OK) == 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // Whoever comes first decides on the domain.

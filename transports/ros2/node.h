@@ -32,8 +32,8 @@ struct tm_link;
 struct tm_node {
     // Joins; throws Failure.
     explicit tm_node(const tm_node_options& options);
-    // Leaves.
-    ~tm_node();
+    // Leaves, before it is destroyed. False if Fast DDS does not come back from that: then the node must stay as it is.
+    bool leave() noexcept;
     tm_node(const tm_node&) = delete;
     tm_node& operator=(const tm_node&) = delete;
 
@@ -58,7 +58,6 @@ struct tm_node {
     std::vector<std::unique_ptr<tm_link>> closed; // links that leave with the node
 
   private:
-    void leave();
     ClaimedDomain agree(const tm_node_options& options) const;
     std::string profile(const tm_node_options& options) const;
 
@@ -66,7 +65,11 @@ struct tm_node {
     const std::string namespace_;
     ClaimedDomain domain_;
     SharedMemoryNotes notes_;
-    Descriptor presence_; // a lock that a follower has until it has left
+    // What a follower has until it has left: a lock, and a file that stays if it ends before.
+    std::string presence(uint32_t follower) const;
+    bool have_followers_left() const;
+    Descriptor presence_;
+    const uint32_t follower_count_;
 };
 
 #endif // TRIPMETER_ROS2_NODE_H

@@ -48,7 +48,9 @@ int32_t node_open(const tm_node_options* options, tm_node** node, tm_error* erro
 
 void node_close(tm_node* node) noexcept
 {
-    delete node;
+    if (node->leave()) {
+        delete node;
+    }
 }
 
 int32_t link_open(tm_node* node, const tm_link_options* options, tm_link** link, tm_error* error) noexcept

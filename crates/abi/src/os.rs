@@ -86,6 +86,9 @@ pub trait Endpoint: Port {
 
     /// Makes calls return at once with `EAGAIN` instead of sleeping.
     fn stop_blocking(&self) {}
+
+    /// Whether a receive would find something without sleeping; asked only by a send that has no room for long.
+    fn has_arrived(&self) -> bool;
 }
 
 /// `write(2)`.
@@ -108,6 +111,13 @@ pub fn read(fd: RawFd, room: &mut [u8]) -> Io {
     // SAFETY: `room` is writable for its length; a bad descriptor is an error of the call, not undefined.
     let got = unsafe { libc::read(fd, room.as_mut_ptr().cast(), room.len()) };
     usize::try_from(got).map_err(|_| errno())
+}
+
+/// Whether a receive from `fd` would not sleep, at its end of file either.
+pub fn is_readable(fd: RawFd) -> bool {
+    let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid entry.
+    unsafe { libc::poll(&mut entry, 1, 0) == 1 }
 }
 
 /// Sets or clears `O_NONBLOCK`.
@@ -199,7 +209,10 @@ impl Patience {
                 self.tries = 0;
                 Ok(self.time_left())
             }
-            libc::EINTR => Ok(self.time_left()),
+            libc::EINTR => {
+                self.tries = 0;
+                Ok(self.time_left())
+            }
             _ => Err(os_error("sending to the peer", errno)),
         }
     }
@@ -209,6 +222,12 @@ impl Patience {
     pub fn renew(&mut self) {
         self.tries = 0;
         self.deadline = None;
+    }
+
+    /// Whether the latest failed try led to a look at the clock, which few do.
+    #[inline]
+    pub fn has_looked(&self) -> bool {
+        self.tries == 0
     }
 
     #[cold]

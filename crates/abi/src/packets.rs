@@ -6,6 +6,8 @@
 //! that fits one packet costs one send and one receive.
 
 mod buffer;
+#[cfg(test)]
+mod full_tests;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -137,7 +139,7 @@ fn sent_short(sent: usize, length: usize) -> Error {
 
 /// A receive that brought nothing: `None` if there was nothing there, or a signal came.
 #[inline]
-fn nothing_received(errno: i32) -> Result<Option<Message>> {
+fn nothing_received<T>(errno: i32) -> Result<Option<T>> {
     match errno {
         libc::EAGAIN | libc::EINTR => Ok(None),
         _ => Err(os_error("receiving from the peer", errno)),
@@ -156,7 +158,7 @@ struct Partial {
 ///
 /// A message with a packet missing is dropped whole, one with packets out of order as well; repeated packets are ignored.
 /// A single-packet message that arrives twice is delivered twice: the host counts it. Of several publishers each message
-/// is one packet ([`largest_message`]).
+/// is one packet ([`largest_message`]). A message that was sent in part when the time is over counts as not sent.
 pub struct PacketLink<E: Endpoint> {
     endpoint: E,
     state: State,
@@ -165,6 +167,8 @@ pub struct PacketLink<E: Endpoint> {
     capacity: usize,
     next_id: u32,
     partial: Partial,
+    /// Length of a message that was put together while another one was sent.
+    ready: Option<u32>,
     /// Bounds one call of `take` when packets come that make no message.
     packets_at_most: usize,
     send: Buffer,
@@ -189,6 +193,7 @@ impl<E: Endpoint> PacketLink<E> {
             capacity,
             next_id: 0,
             partial: Partial::default(),
+            ready: None,
             packets_at_most: capacity.div_ceil(chunk) + 16,
             send: Buffer::new(capacity)?,
             // A whole packet fits behind any part of a message.
@@ -199,32 +204,73 @@ impl<E: Endpoint> PacketLink<E> {
     /// Sends one packet; `false` once the time-out has passed.
     #[inline]
     fn send_packet(&mut self, prefix: Prefix, length: usize, patience: &mut Patience) -> Result<bool> {
-        let window = self.send.window(prefix.offset as usize, length);
-        let saved = std::mem::replace(head(window), prefix.bytes());
+        let at = prefix.offset as usize;
+        let saved = std::mem::replace(head(self.send.window(at, length)), prefix.bytes());
         let sent = loop {
+            let window = self.send.window(at, length);
             match self.endpoint.send(window) {
                 Ok(count) if count == window.len() => break Ok(true),
                 Ok(count) => break Err(sent_short(count, window.len())),
                 Err(errno) => match patience.again(errno) {
+                    Ok(true) if patience.has_looked() => self.receive_ahead(),
                     Ok(true) => {}
                     other => break other,
                 },
             }
         };
-        *head(window) = saved;
+        *head(self.send.window(at, length)) = saved;
         sent
     }
 
+    /// Receives while a packet finds no room: the peer may be sending a message itself, which it does not come back from
+    /// before that has room.
+    #[cold]
+    fn receive_ahead(&mut self) {
+        if self.state == State::Ready && self.ready.is_none() {
+            // An error shows again when a message is taken.
+            self.ready = self.assemble::<true>().unwrap_or(None);
+        }
+    }
+
+    /// The length of the next message, once it is whole; with `AHEAD`, of what has arrived.
     #[inline]
-    fn deliver(&mut self, total: u32) -> Message {
-        self.partial.filled = 0;
-        self.state = State::Held;
-        Message { data: self.receive.payload(), length: total as usize, token: ptr::null_mut() }
+    fn assemble<const AHEAD: bool>(&mut self) -> Result<Option<u32>> {
+        for _ in 0..self.packets_at_most {
+            if AHEAD && !self.endpoint.has_arrived() {
+                return Ok(None);
+            }
+            let partial = self.partial;
+            let window = self.receive.window(partial.filled, self.chunk);
+            let saved = *head(window);
+            let received = self.endpoint.receive(window);
+            let prefix = Prefix::read(head(window));
+            *head(window) = saved;
+            let got = match received {
+                Ok(got) => got,
+                Err(errno) => return nothing_received(errno),
+            };
+            let chunk = got.saturating_sub(PREFIX_BYTES);
+            let continues = partial.filled == 0 || (prefix.id, prefix.total) == (partial.id, partial.total);
+            let in_place = prefix.offset as usize == partial.filled && got >= PREFIX_BYTES;
+            if !(continues && in_place && self.fits(prefix, chunk)) {
+                match self.sort_out(prefix, got)? {
+                    None => continue,
+                    whole => return Ok(whole),
+                }
+            }
+            let filled = partial.filled + chunk;
+            if filled == prefix.total as usize {
+                self.partial.filled = 0;
+                return Ok(Some(prefix.total));
+            }
+            self.partial = Partial { id: prefix.id, total: prefix.total, filled };
+        }
+        Ok(None)
     }
 
     /// A packet that does not continue the message in progress; `None` if it leads to no message.
     #[cold]
-    fn sort_out(&mut self, prefix: Prefix, got: usize) -> Result<Option<Message>> {
+    fn sort_out(&mut self, prefix: Prefix, got: usize) -> Result<Option<u32>> {
         if got == 0 || prefix.kind == FAREWELL {
             self.state = State::Closed;
             return Err(peer_gone());
@@ -245,7 +291,7 @@ impl<E: Endpoint> PacketLink<E> {
         // SAFETY: both ranges lie in the buffer: the packet was received there.
         unsafe { ptr::copy(payload.add(partial.filled), payload, chunk) };
         if chunk == prefix.total as usize {
-            return Ok(Some(self.deliver(prefix.total)));
+            return Ok(Some(prefix.total));
         }
         self.partial = Partial { id: prefix.id, total: prefix.total, filled: chunk };
         Ok(None)
@@ -288,7 +334,8 @@ impl<E: Endpoint> Link for PacketLink<E> {
             let chunk = self.chunk.min(loan.length - offset);
             let prefix = Prefix { id, total: loan.length as u32, offset: offset as u32, kind: DATA };
             if !self.send_packet(prefix, chunk, &mut patience)? {
-                return if offset == 0 { Ok(false) } else { Err(sent_in_part(offset, loan.length, timeout_ns)) };
+                // Of what has gone, the peer makes no message.
+                return Ok(false);
             }
             offset += chunk;
             if offset == loan.length {
@@ -306,33 +353,13 @@ impl<E: Endpoint> Link for PacketLink<E> {
         if self.state != State::Ready {
             return Err(self.state.refuse_take());
         }
-        for _ in 0..self.packets_at_most {
-            let partial = self.partial;
-            let window = self.receive.window(partial.filled, self.chunk);
-            let saved = *head(window);
-            let received = self.endpoint.receive(window);
-            let prefix = Prefix::read(head(window));
-            *head(window) = saved;
-            let got = match received {
-                Ok(got) => got,
-                Err(errno) => return nothing_received(errno),
-            };
-            let chunk = got.saturating_sub(PREFIX_BYTES);
-            let continues = partial.filled == 0 || (prefix.id, prefix.total) == (partial.id, partial.total);
-            let in_place = prefix.offset as usize == partial.filled && got >= PREFIX_BYTES;
-            if !(continues && in_place && self.fits(prefix, chunk)) {
-                match self.sort_out(prefix, got)? {
-                    None => continue,
-                    delivered => return Ok(delivered),
-                }
-            }
-            let filled = partial.filled + chunk;
-            if filled == prefix.total as usize {
-                return Ok(Some(self.deliver(prefix.total)));
-            }
-            self.partial = Partial { id: prefix.id, total: prefix.total, filled };
-        }
-        Ok(None)
+        let whole = match self.ready.take() {
+            None => self.assemble::<false>()?,
+            whole => whole,
+        };
+        let Some(total) = whole else { return Ok(None) };
+        self.state = State::Held;
+        Ok(Some(Message { data: self.receive.payload(), length: total as usize, token: ptr::null_mut() }))
     }
 
     #[inline]

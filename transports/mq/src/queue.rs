@@ -191,4 +191,8 @@ impl Endpoint for QueuePair {
         // The queue is about to be closed.
         let _ = os::set_nonblocking(raw(&self.writer), true);
     }
+
+    fn has_arrived(&self) -> bool {
+        os::is_readable(raw(&self.reader))
+    }
 }

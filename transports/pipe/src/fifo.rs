@@ -181,6 +181,10 @@ impl Endpoint for FifoPair {
         os::set_nonblocking(raw(&self.reader), self.nonblocking)?;
         os::set_nonblocking(raw(&self.writer), self.nonblocking)
     }
+
+    fn has_arrived(&self) -> bool {
+        os::is_readable(raw(&self.reader))
+    }
 }
 
 impl Drop for FifoPair {

@@ -145,6 +145,10 @@ impl Endpoint for Connection {
         os::set_socket_option(&self.socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, self.nodelay.into())?;
         os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
     }
+
+    fn has_arrived(&self) -> bool {
+        os::is_readable(self.socket.as_raw_fd())
+    }
 }
 
 #[cfg(test)]

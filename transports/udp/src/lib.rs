@@ -125,4 +125,8 @@ impl Endpoint for Datagrams {
         // The socket is about to be closed.
         let _ = os::set_nonblocking(self.socket.as_raw_fd(), true);
     }
+
+    fn has_arrived(&self) -> bool {
+        os::is_readable(self.socket.as_raw_fd())
+    }
 }

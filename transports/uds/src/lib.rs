@@ -267,6 +267,10 @@ impl Endpoint for Unix {
         // The socket is about to be closed.
         let _ = os::set_nonblocking(self.socket.as_raw_fd(), true);
     }
+
+    fn has_arrived(&self) -> bool {
+        os::is_readable(self.socket.as_raw_fd())
+    }
 }
 
 #[cfg(test)]

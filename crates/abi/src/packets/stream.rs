@@ -11,19 +11,24 @@ use std::ptr;
 /// A receive asks for as many bytes as the last message had. With messages of one size it therefore costs one call and
 /// never reaches into the next message. What it got of a next message after a longer one is kept and delivered first.
 pub struct StreamLink<E: Endpoint> {
-    endpoint: E,
-    state: State,
+    stream: Stream<E>,
     /// Most bytes per send.
     packet: usize,
-    capacity: usize,
     next_id: u32,
+    send: Buffer,
+}
+
+/// Both directions of the stream, and what has arrived.
+struct Stream<E: Endpoint> {
+    endpoint: E,
+    state: State,
+    capacity: usize,
     /// Length of the last message.
     expected: usize,
     /// Bytes of the next message that are at their place, prefix included.
     filled: usize,
     /// Bytes received beyond the last message, counted from the place of the prefix; empty almost always.
     surplus: std::ops::Range<usize>,
-    send: Buffer,
     receive: Buffer,
 }
 
@@ -34,18 +39,58 @@ impl<E: Endpoint> StreamLink<E> {
     /// `Limit` if there is no memory.
     pub fn new(endpoint: E, packet_bytes: Option<usize>, max_payload_bytes: u64) -> Result<Self> {
         let capacity = max_payload_bytes as usize;
+        let receive = Buffer::new(capacity)?;
         Ok(Self {
-            endpoint,
-            state: State::Ready,
+            stream: Stream { endpoint, state: State::Ready, capacity, expected: 0, filled: 0, surplus: 0..0, receive },
             packet: packet_bytes.unwrap_or(usize::MAX),
-            capacity,
             next_id: 0,
-            expected: 0,
-            filled: 0,
-            surplus: 0..0,
             send: Buffer::new(capacity)?,
-            receive: Buffer::new(capacity)?,
         })
+    }
+}
+
+impl<E: Endpoint> Stream<E> {
+    /// Sends as much as the peer takes, with less than the time-out between two parts. Returns how many bytes that were.
+    #[inline]
+    fn send(&mut self, bytes: &[u8], packet: usize, timeout_ns: u64) -> Result<usize> {
+        let mut patience = Patience::new(timeout_ns);
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let end = sent.saturating_add(packet).min(bytes.len());
+            match self.endpoint.send(&bytes[sent..end]) {
+                Ok(count) => {
+                    sent += count;
+                    patience.renew();
+                }
+                Err(errno) => {
+                    if !patience.again(errno)? {
+                        break;
+                    }
+                    if patience.has_looked() {
+                        self.receive_ahead()?;
+                    }
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Receives while a message finds no room: the peer may be sending one itself, which it does not come back from before
+    /// that has room.
+    #[cold]
+    fn receive_ahead(&mut self) -> Result<()> {
+        if self.state != State::Ready {
+            return Ok(());
+        }
+        if !self.surplus.is_empty() {
+            self.use_surplus()?;
+        }
+        let room = &mut self.receive.window(0, self.capacity)[self.filled..];
+        if self.surplus.is_empty() && !room.is_empty() && self.endpoint.has_arrived() {
+            // An end or an error shows again when a message is taken.
+            self.filled += self.endpoint.receive(room).unwrap_or(0);
+        }
+        Ok(())
     }
 
     /// Bytes of the message at the front, prefix included; of its prefix alone until that is there.
@@ -85,58 +130,9 @@ impl<E: Endpoint> StreamLink<E> {
         self.state = State::Held;
         Message { data: self.receive.payload(), length: self.expected, token: ptr::null_mut() }
     }
-}
-
-#[cold]
-fn damaged(total: u32, capacity: usize) -> Error {
-    Error::failed(format!("the stream is out of step: a message of {total} bytes, {capacity} at most were announced"))
-}
-
-impl<E: Endpoint> Link for StreamLink<E> {
-    fn address(&mut self) -> Result<Vec<u8>> {
-        self.endpoint.address()
-    }
-
-    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        self.endpoint.connect(only_peer(peers)?, Deadline::after(timeout_ns))
-    }
 
     #[inline]
-    fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
-        if length > self.capacity {
-            return Err(too_long(length, self.capacity));
-        }
-        Ok(Loan { data: self.send.payload(), length, token: ptr::null_mut() })
-    }
-
-    #[inline]
-    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
-        let id = self.next_id;
-        self.next_id = id.wrapping_add(1);
-        let window = self.send.window(0, loan.length);
-        *head(window) = Prefix { id, total: loan.length as u32, offset: 0, kind: DATA }.bytes();
-        let mut patience = Patience::new(timeout_ns);
-        let mut sent = 0;
-        while sent < window.len() {
-            let end = sent.saturating_add(self.packet).min(window.len());
-            match self.endpoint.send(&window[sent..end]) {
-                Ok(count) => {
-                    sent += count;
-                    patience.renew();
-                }
-                Err(errno) if patience.again(errno)? => {}
-                Err(_) if sent == 0 => return Ok(false),
-                Err(_) => return Err(sent_in_part(sent.saturating_sub(PREFIX_BYTES), loan.length, timeout_ns)),
-            }
-        }
-        Ok(true)
-    }
-
-    #[inline]
-    fn discard(&mut self, _loan: Loan) {}
-
-    #[inline]
-    fn take(&mut self, _timeout_ns: u64) -> Result<Option<Message>> {
+    fn take(&mut self) -> Result<Option<Message>> {
         if self.state != State::Ready {
             return Err(self.state.refuse_take());
         }
@@ -161,9 +157,54 @@ impl<E: Endpoint> Link for StreamLink<E> {
             }
         }
     }
+}
+
+#[cold]
+fn damaged(total: u32, capacity: usize) -> Error {
+    Error::failed(format!("the stream is out of step: a message of {total} bytes, {capacity} at most were announced"))
+}
+
+impl<E: Endpoint> Link for StreamLink<E> {
+    fn address(&mut self) -> Result<Vec<u8>> {
+        self.stream.endpoint.address()
+    }
+
+    fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
+        self.stream.endpoint.connect(only_peer(peers)?, Deadline::after(timeout_ns))
+    }
+
+    #[inline]
+    fn loan(&mut self, length: usize, _in_reply_to: Option<&Message>) -> Result<Loan> {
+        if length > self.stream.capacity {
+            return Err(too_long(length, self.stream.capacity));
+        }
+        Ok(Loan { data: self.send.payload(), length, token: ptr::null_mut() })
+    }
+
+    #[inline]
+    fn publish(&mut self, loan: Loan, timeout_ns: u64) -> Result<bool> {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        let window = self.send.window(0, loan.length);
+        *head(window) = Prefix { id, total: loan.length as u32, offset: 0, kind: DATA }.bytes();
+        let sent = self.stream.send(window, self.packet, timeout_ns)?;
+        match sent {
+            0 => Ok(false),
+            _ if sent == window.len() => Ok(true),
+            _ => Err(sent_in_part(sent.saturating_sub(PREFIX_BYTES), loan.length, timeout_ns)),
+        }
+    }
+
+    #[inline]
+    fn discard(&mut self, _loan: Loan) {}
+
+    #[inline]
+    fn take(&mut self, _timeout_ns: u64) -> Result<Option<Message>> {
+        self.stream.take()
+    }
 
     #[inline]
     fn release(&mut self, _message: Message) {
-        self.state = State::Ready;
+        self.stream.state = State::Ready;
     }
 }

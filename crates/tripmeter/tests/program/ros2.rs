@@ -2,7 +2,7 @@
 //! kill. Skipped aloud where its plugin is missing.
 
 use crate::common::traces::signal;
-use crate::common::{Running, Tripmeter, alone, built, folder, manifest};
+use crate::common::{Running, Tripmeter, alone, built, folder, manifest, plugin};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -151,6 +151,40 @@ fn nothing_is_left_of_killed_processes() {
         }
         let left: Vec<_> = shared_memory().difference(&before).cloned().collect();
         assert!(left.is_empty(), "supervisor killed too: {supervisor_too}: {left:?}");
+    }
+}
+
+/// Fast DDS waits for ever for a thread of its own, or crashes, where the lock of a port is held too long, as `lock_holder.c`
+/// says.
+#[test]
+fn a_closing_that_does_not_end_is_left_to_the_end_of_the_process() {
+    let _alone = alone();
+    if built("ros2").is_none() {
+        return;
+    }
+    let preload = format!("LD_PRELOAD={}", plugin("trouble").with_file_name("lock_holder.so").display());
+    let killed = ["the follower has gone; the follower process was ended by signal 9 (kill)"];
+    let cases =
+        [("stalled", exit::GOOD, "leader has not closed within"), ("killed", exit::PARTIAL, "leader is not closed")];
+    for (holder, code, left) in cases {
+        let folder = folder();
+        let (results, holder) = (folder.path().join("results"), format!("LOCK_HOLDER={holder}"));
+        let output = results.display().to_string();
+        let words = ["run", "-q", "--no-floor", "-t", "ros2/service", "--wait", "block", "-n", "1000", "-o", &output];
+        let rest = ["--payloads", "1k", "--attempts", "1", "--loss-timeout", "15"];
+        let wrapper = ["env", "--default-signal=INT", &preload, &holder];
+        let finished = Tripmeter::under(&wrapper, words.iter().chain(&rest)).run().with(code);
+        if code == exit::GOOD {
+            finished.clean()
+        } else {
+            finished.says(&killed).clean()
+        };
+        let log = fs::read_to_string(results.join("logs/ros2_service_block.log")).unwrap();
+        assert_eq!(log.matches(&format!("Fast DDS of the {left}")).count(), 1, "{log}");
+        let manifest = manifest(&results);
+        let [cell] = &manifest.sub_experiments[0].cells[..] else { panic!("{manifest:?}") };
+        assert_eq!(cell.samples == 1000, code == exit::GOOD, "what was measured before is kept: {cell:?}");
+        assert!(cell.samples > 0, "{cell:?}");
     }
 }
 
