@@ -108,15 +108,20 @@ fn throttling(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     let none =
         if is_inside { "no quota; those of groups outside of the container are not visible here" } else { "no quota" };
     let quota = least.map_or(none.to_owned(), |(cpus, name)| format!("quota of {cpus:.2} processors ({name})"));
-    let activity = observed.activity()?;
-    let throttled = activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
-    let (periods, time_ns) = (throttled.periods, throttled.time_ns);
-    if periods > 0 {
-        let share = percent(time_ns, activity.duration_ns);
-        return Ok(Reading::fail(format!("throttled {periods} times, for {share} of the time; {quota}")));
-    }
     let is_enough = least.is_none_or(|(cpus, _)| cpus >= NEEDED_CPUS);
-    Ok(Reading::good_if(is_enough, format!("not throttled; {quota}")))
+    let throttled = observed.activity().and_then(|activity| {
+        let throttled = activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
+        Ok((throttled.periods, percent(throttled.time_ns, activity.duration_ns)))
+    });
+    match throttled {
+        Ok((0, _)) => Ok(Reading::good_if(is_enough, format!("not throttled; {quota}"))),
+        Ok((periods, share)) => {
+            Ok(Reading::fail(format!("throttled {periods} times, for {share} of the time; {quota}")))
+        }
+        // The quota needs no second reading.
+        Err(_) if !is_enough => Ok(Reading::warn(format!("{quota}; whether it throttled is not visible here"))),
+        Err(hidden) => Err(hidden),
+    }
 }
 
 fn interrupts(observed: &Observations<'_>) -> Result<Reading, Hidden> {

@@ -229,6 +229,28 @@ fn what_happened_meanwhile_warns_and_fails_by_its_share() {
 }
 
 #[test]
+fn a_quota_is_a_warning_without_a_second_reading() {
+    let read = |quota, activity: Option<&Activity>| {
+        let mut files = LAPTOP.to_vec();
+        files.push(("sys/fs/cgroup/cpu.max", quota));
+        let (_folder, root) = tree(&files);
+        let (clock, hiccups, processes, cpus) = (clock(), None, &[], &[0, 1]);
+        let observed = Observations { root: &root, cpus, clock: &clock, activity, hiccups, processes, by_hand: false };
+        of(&findings(&observed), "cgroup-throttling").clone()
+    };
+    // Without any reading, and with two that do not show the counters.
+    for activity in [None, Some(&quiet(&[0, 1]))] {
+        let least = read("150000 100000\n", activity);
+        let value = "quota of 1.50 processors (/sys/fs/cgroup); whether it throttled is not visible here";
+        assert_eq!((least.level, least.visible, least.value.as_str()), (Level::Warn, true, value));
+        assert!(least.fix.is_some_and(|fix| fix.contains("CPUQuota=")));
+        for enough in ["200000 100000\n", "max 100000\n"] {
+            assert!(!read(enough, activity).visible, "{enough}");
+        }
+    }
+}
+
+#[test]
 fn processes_that_left_their_processors_or_were_disturbed_are_named() {
     let (_folder, root) = tree(LAPTOP);
     let process = |who: &str, cpus: &[usize], involuntary_switches, major_faults| ProcessActivity {

@@ -1,4 +1,4 @@
-//! When each message of a stream came, and what became of it, for what is found out afterwards.
+//! Arrival log of a stream: when each message came and what happened to it.
 
 use super::arrivals::Came;
 use crate::clock::Clock;
@@ -6,18 +6,17 @@ use crate::memory::OutOfMemory;
 use crate::os::{MemoryFile, PAGE, SharedMemory};
 use crate::wire::Arrived;
 use std::io;
-use std::marker::PhantomData;
 
-/// Told of every message of a stream.
+/// Notes the messages of a stream as they arrive.
 pub trait Notes {
-    /// A message is there, before anything is done with it.
+    /// Notes that a message has arrived, before anything is done with it.
     fn arrived(&mut self);
 
-    /// What it is.
+    /// Notes what that message is.
     fn counted(&mut self, came: Came);
 }
 
-/// Nobody wants to know; costs nothing.
+/// Notes nothing, at no cost.
 pub struct NoNotes;
 
 impl Notes for NoNotes {
@@ -139,12 +138,19 @@ impl ArrivalMemory {
 }
 
 /// Which messages of a stream have a place in a log.
-pub trait Places {
+pub trait Places: Default {
     /// Place of a message by its index, from 0.
     fn of(index: u64) -> Option<usize>;
+
+    /// Place of a message by its index, which is higher than those of all calls before.
+    #[inline(always)]
+    fn rising(&mut self, index: u64) -> Option<usize> {
+        Self::of(index)
+    }
 }
 
-/// All of them.
+/// Every message has a place.
+#[derive(Default)]
 pub struct Each;
 
 impl Places for Each {
@@ -159,25 +165,25 @@ pub struct Arrival<'m, C, P = Each> {
     clock: C,
     now: u64,
     first: u64,
-    places: PhantomData<P>,
+    places: P,
     /// The notes.
     pub log: ArrivalLog<'m>,
 }
 
 impl<'m, C: Clock> Arrival<'m, C> {
-    /// Of messages that begin with number `first`.
+    /// Stamps every message, from number `first` on.
     pub fn new(clock: C, first: u64, log: ArrivalLog<'m>) -> Self {
         Self::in_places(clock, first, log)
     }
 }
 
 impl<'m, C: Clock, P: Places> Arrival<'m, C, P> {
-    /// The same of those that have a place.
+    /// Stamps only messages that have a place, from number `first` on.
     pub fn in_places(clock: C, first: u64, log: ArrivalLog<'m>) -> Self {
-        Self { clock, now: 0, first, places: PhantomData, log }
+        Self { clock, now: 0, first, places: P::default(), log }
     }
 
-    /// What is counted next came at that tick.
+    /// Sets the arrival of the message that is counted next, in ticks.
     #[inline(always)]
     pub fn came_at(&mut self, ticks: u64) {
         self.now = ticks;
@@ -190,8 +196,8 @@ impl<'m, C: Clock, P: Places> Arrival<'m, C, P> {
         }
     }
 
-    fn stamp(&mut self, sequence: u64) {
-        let place = P::of(sequence.wrapping_sub(self.first));
+    #[inline(always)]
+    fn stamp(&mut self, place: Option<usize>) {
         if let Some(ticks) = place.and_then(|place| self.log.ticks.get_mut(place)) {
             *ticks = self.now;
         }
@@ -207,9 +213,12 @@ impl<C: Clock, P: Places> Notes for Arrival<'_, C, P> {
     #[inline(always)]
     fn counted(&mut self, came: Came) {
         match came {
-            Came::InOrder(sequence) => self.stamp(sequence),
+            Came::InOrder(sequence) => {
+                let place = self.places.rising(sequence.wrapping_sub(self.first));
+                self.stamp(place);
+            }
             Came::Overtaken(sequence) => {
-                self.stamp(sequence);
+                self.stamp(P::of(sequence.wrapping_sub(self.first)));
                 self.mark(sequence, OVERTAKEN);
             }
             Came::Again(sequence) => self.mark(sequence, AGAIN),

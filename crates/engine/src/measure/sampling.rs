@@ -1,9 +1,12 @@
-//! Which messages of a stream are timed one way where nobody knows before how many there will be: memory is bounded, and both
-//! sides find the place of a message by its number alone.
+//! Messages of a stream that are timed one way where their number is not known before: memory is bounded, and both sides
+//! find the place of a message by its number alone.
 //!
-//! The first [`MOST_SAMPLES`] have a place each; of as many more every second, of twice as many more every fourth, and so on.
-//! Afterwards every k-th counts, with the least power of two of which no more than [`MOST_SAMPLES`] come out: all of these
-//! have a place.
+//! The first [`MOST_SAMPLES`] are all samples. Of as many more, one of each block of 2 is a sample, of twice as many more one
+//! of each block of 4, and so on. Which one is pseudo-random: samples at a fixed distance would all be at the same place of
+//! their burst. Blocks are nested: the sample of a block is that of one of its halves. So when the blocks double, one of two
+//! samples is left out, and those that stay have been kept.
+//!
+//! A trial counts one sample of each block of the least power of two of which no more than [`MOST_SAMPLES`] come out.
 
 use super::notes::{NEVER, Places};
 use crate::clock::Clock;
@@ -13,52 +16,111 @@ use crate::memory::{OutOfMemory, filled};
 pub const MOST_SAMPLES: u64 = 1 << BITS;
 const BITS: u32 = 18;
 
-/// Of a message's index, from 0: the power of two of which it must be a multiple.
+/// Binary logarithm of the size of the blocks where a message is, by its index from 0.
 #[inline(always)]
 fn level(index: u64) -> u32 {
     u64::BITS - (index >> BITS).leading_zeros()
 }
 
-/// Place of a message by its index, from 0; `None` if it has none.
+/// Half of a block that has its sample, 0 or 1: a bit of the SplitMix64 sequence that starts with the level.
+///
+/// # Source
+/// Steele, Lea and Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
 #[inline(always)]
-pub fn place(index: u64) -> Option<usize> {
-    let level = level(index);
-    (index & ((1 << level) - 1) == 0).then(|| last_place(index, level) as usize)
+fn half(block: u64, level: u32) -> u64 {
+    let state = u64::from(level).wrapping_add((block + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (mixed ^ (mixed >> 31)) & 1
 }
 
-/// Those that have a place.
-pub struct Sampled;
+/// Index of the sample of a block of `2^level` messages.
+fn sample(block: u64, level: u32) -> u64 {
+    (1..=level).rev().fold(block, |block, level| 2 * block + half(block, level))
+}
+
+/// Index of the first sample that is not before this index.
+fn sample_from(index: u64) -> u64 {
+    let block = index >> level(index);
+    let found = sample(block, level(index));
+    if found >= index {
+        return found;
+    }
+    let begin = (block + 1) << level(index);
+    sample(begin >> level(begin), level(begin))
+}
+
+/// Place of a message by its index, from 0; `None` if it is no sample.
+pub fn place(index: u64) -> Option<usize> {
+    let level = level(index);
+    let is_sample = (1..=level).all(|level| (index >> (level - 1)) & 1 == half(index >> level, level));
+    is_sample.then(|| place_of_block(index, level))
+}
+
+/// Place of the sample of the block where a message is.
+#[inline(always)]
+fn place_of_block(index: u64, level: u32) -> usize {
+    (u64::from(level) * (MOST_SAMPLES / 2) + (index >> level)) as usize
+}
+
+/// Finds the samples among messages whose numbers rise. A message that is no sample costs one comparison.
+#[derive(Debug, Default)]
+pub struct Sampled {
+    /// Messages before this index are no samples.
+    due: u64,
+    /// Index of the latest sample that was found.
+    sample: u64,
+}
+
+impl Sampled {
+    /// The next sample is not found with the one before but at the message behind it: hashing is in no sample's time then.
+    #[inline(never)]
+    fn find(&mut self, index: u64) -> Option<usize> {
+        if self.sample < index {
+            self.sample = sample_from(index);
+        }
+        let is_sample = self.sample == index;
+        self.due = if is_sample { index.saturating_add(1) } else { self.sample };
+        is_sample.then(|| place_of_block(index, level(index)))
+    }
+}
 
 impl Places for Sampled {
     #[inline(always)]
     fn of(index: u64) -> Option<usize> {
         place(index)
     }
-}
 
-/// Of the message of that level with that index, or the last before it.
-#[inline(always)]
-fn last_place(index: u64, level: u32) -> u64 {
-    u64::from(level) * (MOST_SAMPLES / 2) + (index >> level)
+    #[inline(always)]
+    fn rising(&mut self, index: u64) -> Option<usize> {
+        if index < self.due { None } else { self.find(index) }
+    }
 }
 
 /// Places that so many messages need.
 pub fn places(messages: u64) -> u64 {
-    messages.checked_sub(1).map_or(0, |last| last_place(last, level(last)) + 1)
+    messages.checked_sub(1).map_or(0, |last| place_of_block(last, level(last)) as u64 + 1)
 }
 
-/// Of so many messages, every so many-th counts.
-pub fn stride(messages: u64) -> u64 {
+/// Size of the blocks of which one message each counts, of so many messages.
+pub fn block_size(messages: u64) -> u64 {
     1 << level(messages.saturating_sub(1))
 }
 
-/// Told of every message of a stream before it is sent.
+/// Indices of the messages that count, of so many. The last block may end before its sample.
+pub fn samples(messages: u64) -> impl Iterator<Item = u64> {
+    let level = level(messages.saturating_sub(1));
+    let blocks = messages.div_ceil(1 << level);
+    (0..blocks).map(move |block| sample(block, level)).filter(move |index| *index < messages)
+}
+
+/// Keeps when messages of a stream are sent.
 pub trait SendTimes {
-    /// The message with this number is to be sent now.
+    /// Stamps the message with this number, before the first try to send it.
     fn sending(&mut self, sequence: u64, clock: &impl Clock);
 }
 
-/// Nobody wants to know; costs nothing.
+/// Keeps nothing, at no cost.
 pub struct NoTimes;
 
 impl SendTimes for NoTimes {
@@ -66,30 +128,30 @@ impl SendTimes for NoTimes {
     fn sending(&mut self, _: u64, _: &impl Clock) {}
 }
 
-/// Keeps the clock when each message was sent that has a place, in memory that is written before. The clock is read for the
-/// others, too, so that all are sent alike.
+/// Stamps only messages that have a place, in memory that is written before. The clock is read for all messages, so that all
+/// are sent alike.
 #[derive(Debug)]
 pub struct SampledTimes {
     first: u64,
+    sampled: Sampled,
     ticks: Vec<u64>,
 }
 
 impl SampledTimes {
-    /// Of messages from number `first` on, in so many places.
+    /// Stamps messages from number `first` on, in so many places.
     ///
     /// # Errors
     /// If there is too little memory.
     pub fn new(first: u64, places: u64) -> Result<Self, OutOfMemory> {
-        Ok(Self { first, ticks: filled(NEVER, places, "times of sending")? })
+        Ok(Self { first, sampled: Sampled::default(), ticks: filled(NEVER, places, "times of sending")? })
     }
 
-    /// Ticks from sending to arrival of each message that counts of the first `sent` ones and has come, by the arrivals in
-    /// their places.
+    /// Ticks from sending to arrival of the samples of `sent` messages that have arrived; `arrived` are the arrivals by place.
     ///
-    /// One that arrived before it was sent, which one clock cannot show, is left out.
+    /// A message that arrived before it was sent, which one clock cannot show, is left out.
     pub fn one_way<'a>(&'a self, arrived: &'a [u64], sent: u64) -> impl Iterator<Item = u64> + 'a {
-        let counted = (0..sent).step_by(stride(sent) as usize).filter_map(place);
-        counted.filter_map(|place| {
+        samples(sent).filter_map(|index| {
+            let place = place_of_block(index, level(index));
             let arrival = arrived.get(place).filter(|arrival| **arrival != NEVER)?;
             arrival.checked_sub(*self.ticks.get(place)?)
         })
@@ -99,8 +161,9 @@ impl SampledTimes {
 impl SendTimes for SampledTimes {
     #[inline(always)]
     fn sending(&mut self, sequence: u64, clock: &impl Clock) {
+        let place = self.sampled.rising(sequence.wrapping_sub(self.first));
         let now = clock.now();
-        if let Some(ticks) = place(sequence.wrapping_sub(self.first)).and_then(|place| self.ticks.get_mut(place)) {
+        if let Some(ticks) = place.and_then(|place| self.ticks.get_mut(place)) {
             *ticks = now;
         }
     }
@@ -109,20 +172,26 @@ impl SendTimes for SampledTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::arrivals::Came;
+    use crate::measure::notes::{Arrival, ArrivalLog, Notes};
     use std::collections::HashSet;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    const M: u64 = MOST_SAMPLES;
 
     #[test]
     fn every_message_that_counts_has_a_place_of_its_own() {
-        const M: u64 = MOST_SAMPLES;
-        for (sent, every) in
+        for (sent, size) in
             [(0, 1), (1, 1), (1000, 1), (M, 1), (M + 1, 2), (2 * M, 2), (2 * M + 1, 4), (5 * M + 77, 8), (64 * M, 64)]
         {
-            assert_eq!(stride(sent), every, "{sent}");
-            let places: Vec<usize> = (0..sent).step_by(every as usize).map(|index| place(index).unwrap()).collect();
+            assert_eq!(block_size(sent), size, "{sent}");
+            let places: Vec<usize> = samples(sent).map(|index| place(index).unwrap()).collect();
             let own: HashSet<_> = places.iter().collect();
             let count = places.len() as u64;
-            assert!(own.len() == places.len() && count == sent.div_ceil(every) && count <= M, "{sent}");
-            assert!(every == 1 || count > M / 2, "{sent}: {count}");
+            assert!(own.len() == places.len() && (sent / size..=sent.div_ceil(size)).contains(&count), "{sent}");
+            assert!(count <= M && (size == 1 || count >= M / 2), "{sent}: {count}");
+            assert!(samples(sent).zip(0..).all(|(index, block)| index / size == block && index < sent), "{sent}");
             assert!(places.iter().all(|place| (*place as u64) < super::places(sent)), "{sent}");
         }
         let all: Vec<usize> = (0..8 * M).filter_map(place).collect();
@@ -131,19 +200,92 @@ mod tests {
         assert!(places(86_400_000_000_000) < 16 * M && places(u64::MAX) < 32 * M && place(u64::MAX).is_none());
     }
 
-    struct Ticking(std::cell::Cell<u64>);
+    /// Pearson's statistic of counts that should all be the same; its mean is their number less one.
+    fn chi_square(counts: &[u64]) -> f64 {
+        let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
+        counts.iter().map(|count| (*count as f64 - mean).powi(2) / mean).sum()
+    }
+
+    #[test]
+    fn every_place_of_a_burst_is_sampled_as_often_as_any_other() {
+        for (burst, size) in [(2, 2), (8, 8), (32, 2), (32, 8), (32, 32), (100, 16)] {
+            let sent = M * size;
+            assert_eq!(block_size(sent), size);
+            let mut counts = vec![0; burst as usize];
+            samples(sent).for_each(|index| counts[(index % burst) as usize] += 1);
+            let (found, freedom) = (chi_square(&counts), (burst - 1) as f64);
+            assert!(found < freedom + 4.0 * (2.0 * freedom).sqrt(), "{burst} {size}: {found} {counts:?}");
+            // Nor does the place of a sample tell that of the next one.
+            let mut pairs = vec![0; (size * size) as usize];
+            let places: Vec<u64> = samples(sent).map(|index| index % size).collect();
+            places.windows(2).for_each(|pair| pairs[(pair[0] * size + pair[1]) as usize] += 1);
+            let (found, freedom) = (chi_square(&pairs), (pairs.len() - 1) as f64);
+            assert!(found < freedom + 4.0 * (2.0 * freedom).sqrt(), "{burst} {size}: {found}");
+        }
+    }
+
+    #[test]
+    fn rising_numbers_find_the_places_that_each_number_has() {
+        for (begin, step) in [(0, 1), (5, 9), (M - 99, 1), (4 * M - 99, 1), (7 * M, 17), (1 << 40, 1 << 19)] {
+            let mut sampled = Sampled::default();
+            let indices = (0..M / 4).map(|count| begin + count * step);
+            let differs = |index: &u64| sampled.rising(*index) != place(*index);
+            assert_eq!({ indices }.find(differs), None, "{begin} {step}");
+        }
+        let mut sampled = Sampled::default();
+        assert!([u64::MAX - 1, u64::MAX].map(|index| sampled.rising(index)) == [None; 2]);
+    }
+
+    #[test]
+    fn both_sides_keep_the_same_messages_whatever_is_lost_or_overtaken() {
+        let (first, sent) = (9, 5 * M + 77);
+        let mut times = SampledTimes::new(first, places(sent)).unwrap();
+        let clock = Ticking::default();
+        (first..first + sent).for_each(|sequence| times.sending(sequence, &clock));
+        let (mut ticks, mut marks) = (vec![NEVER; places(sent) as usize], vec![0; places(sent) as usize]);
+        let log = ArrivalLog { ticks: &mut ticks, marks: &mut marks };
+        let mut follower = Arrival::<_, Sampled>::in_places(clock.clone(), first, log);
+        let mut random =
+            (1..).map(|count| half(count, 1) + 2 * half(count, 2) + 4 * half(count, 3) + 8 * half(count, 4));
+        // One of 16 is lost, and of as many the next comes first.
+        let mut arrivals = Vec::new();
+        for index in 0..sent {
+            match random.next().unwrap() {
+                0 => {}
+                1 => arrivals.insert(arrivals.len().saturating_sub(1), index),
+                _ => arrivals.push(index),
+            }
+        }
+        let mut trips = vec![None; sent as usize];
+        let mut latest = None;
+        for index in arrivals {
+            follower.arrived();
+            trips[index as usize] = Some(clock.0.load(Relaxed) - 10 * (index + 1));
+            let in_order = latest < Some(index);
+            follower.counted(if in_order { Came::InOrder(first + index) } else { Came::Overtaken(first + index) });
+            latest = latest.max(Some(index));
+        }
+        // With each doubling of the blocks.
+        for sent in [1000, M, M + 1, 2 * M, 2 * M + 1, 4 * M + 3, sent] {
+            let expected: Vec<u64> = samples(sent).filter_map(|index| trips[index as usize]).collect();
+            let found: Vec<u64> = times.one_way(&ticks, sent).collect();
+            assert!(found == expected && found.len() as u64 > sent.div_ceil(block_size(sent)) * 9 / 10, "{sent}");
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Ticking(Arc<AtomicU64>);
 
     impl Clock for Ticking {
         fn now(&self) -> u64 {
-            self.0.set(self.0.get() + 10);
-            self.0.get()
+            self.0.fetch_add(10, Relaxed) + 10
         }
     }
 
     #[test]
     fn what_did_not_come_or_came_before_it_was_sent_has_no_latency() {
         let mut times = SampledTimes::new(7, 4).unwrap();
-        let clock = Ticking(std::cell::Cell::new(0));
+        let clock = Ticking::default();
         (7..13).for_each(|sequence| times.sending(sequence, &clock));
         assert_eq!(times.ticks, [10, 20, 30, 40]);
         let one_way: Vec<u64> = times.one_way(&[15, NEVER, 29, 47], 6).collect();
@@ -152,10 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn of_many_messages_every_so_many_th_counts() {
+    fn of_many_messages_one_of_each_block_counts() {
         let sent = 3 * MOST_SAMPLES;
         let mut times = SampledTimes::new(1, places(sent)).unwrap();
-        let clock = Ticking(std::cell::Cell::new(0));
+        let clock = Ticking::default();
         (1..=sent).for_each(|sequence| times.sending(sequence, &clock));
         // Each comes as many ticks after it was sent as its index says.
         let mut arrived = vec![NEVER; places(sent) as usize];
@@ -164,7 +306,6 @@ mod tests {
                 arrived[place] = 10 * (index + 1) + index;
             }
         });
-        let expected: Vec<u64> = (0..sent).step_by(4).collect();
-        assert_eq!(times.one_way(&arrived, sent).collect::<Vec<_>>(), expected);
+        assert!(times.one_way(&arrived, sent).eq(samples(sent)));
     }
 }

@@ -291,8 +291,8 @@ impl Leader {
 
 /// Adds latencies one way, by what both sides have noted.
 fn add_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory) {
-    let every = sampling::stride(trial.sent);
-    trial.one_way_samples = Some(OneWaySamples { every, messages: trial.sent.div_ceil(every) });
+    let (every, messages) = (sampling::block_size(trial.sent), sampling::samples(trial.sent).count() as u64);
+    trial.one_way_samples = Some(OneWaySamples { every, messages });
     for arrival in &mut trial.followers {
         let mut latencies = Distribution::new(Raw::Csv);
         for log in memory.logs(arrival.follower) {
