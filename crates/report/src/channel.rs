@@ -369,5 +369,12 @@ pub mod tests {
             lines.iter().any(|line| line.contains(" 4 1 *1000 !800 response ") && line.contains(" 0.4 0/2 ")),
             "{text}"
         );
+        let figures = crate::figures(&[("", &manifest)]);
+        let Some(Block::Table(figures)) = figures.blocks.first() else { panic!("{figures:?}") };
+        let csv = render::csv(figures);
+        for figure in ["rate_missed", "cut_short"] {
+            let row = format!("uds_channel,1024,1000hz,all,{figure},value,1,1,");
+            assert!(csv.lines().any(|line| line.starts_with(&row)), "{row}\n{csv}");
+        }
     }
 }
