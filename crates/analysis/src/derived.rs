@@ -3,16 +3,17 @@
 use crate::table::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Counts, Handover, Handovers, ModeChange};
-use tripmeter_model::metric::{Interval, Probe, Process, Stream};
+use tripmeter_model::metric::{At, Interval, Probe, Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::handover::{change, one_way_ns};
 use tripmeter_stats::losses::Losses;
 
-/// Figures that are losses of messages.
+/// Counts of lost messages.
 pub const LOST_MESSAGES: [Figure; 3] = [Figure::Lost, Figure::Late, Figure::Damaged];
-/// Figures that are losses of calls.
+/// Counts of lost calls.
 pub const LOST_CALLS: [Figure; 2] = [Figure::TimedOut, Figure::Failed];
 
-/// Of each round, how many of `lost` there were, of those sent.
+/// Sum of the counts `lost` and messages sent, of each round.
 pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -> Vec<Losses> {
     let get = |figure| table.get(row, stream, figure, Statistic::Value);
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
@@ -22,6 +23,13 @@ pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -
         (lost.iter().map(at).sum::<f64>() as u64, *sent as u64)
     };
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
+}
+
+/// Whether counts of stream `all`, but for `sent` and `received`, are totals over several followers: under `pingpong`.
+/// Their share of the messages sent has no meaning then, and may exceed 1.
+pub fn is_total_of_followers(table: &MetricTable, row: Row) -> bool {
+    let is_follower = |stream: &&Stream| matches!(stream.at, Some(At::Follower(_)));
+    table.load(row) == OfferedLoad::Closed && table.streams(row, Figure::Sent).iter().any(is_follower)
 }
 
 /// Of each round, the CPU time of a process as a share of one CPU.
@@ -46,12 +54,12 @@ impl Each {
         rounds.map_or(Self::default(), |rounds| Self { values: rounds.values.to_vec(), within: rounds.within.to_vec() })
     }
 
-    /// So many times as much, e.g. round trips of half round trips.
+    /// Multiplies values and intervals, e.g. half round trips to round trips.
     #[must_use]
-    pub fn times(mut self, factor: f64) -> Self {
+    pub fn scaled(mut self, factor: f64) -> Self {
         self.values.iter_mut().for_each(|value| *value *= factor);
-        let scaled = |within: Interval| Interval { low: within.low * factor, high: within.high * factor };
-        self.within.iter_mut().for_each(|within| *within = within.map(scaled));
+        let both = |within: Interval| Interval { low: within.low * factor, high: within.high * factor };
+        self.within.iter_mut().for_each(|within| *within = within.map(both));
         self
     }
 }
@@ -164,7 +172,6 @@ pub fn is_all_lost(table: &MetricTable, row: Row) -> bool {
 mod tests {
     use super::*;
     use crate::table::Builder;
-    use tripmeter_model::pace::OfferedLoad;
     use tripmeter_model::trial::Trial;
 
     #[test]
@@ -225,7 +232,7 @@ mod tests {
         let expected = Interval { low: 70.0, high: f64::INFINITY };
         assert_eq!(over, Each { values: vec![80.0], within: vec![Some(expected)] });
         assert_eq!(over_handover(&table, row, &Stream::all(), Figure::RttHalf, 2.0).values, [60.0]);
-        assert_eq!(over.times(2.0).values, [160.0]);
+        assert_eq!(over.scaled(2.0).values, [160.0]);
         assert_eq!(over_handover(&table, row, &Stream::last(), Figure::RttHalf, 1.0), Each::default());
     }
 

@@ -1,4 +1,4 @@
-//! Trials of what a manifest holds: every figure of a cell, by its address.
+//! Trials of a manifest: every figure of a cell, by its address.
 
 use tripmeter_model::Pattern;
 use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
@@ -12,8 +12,7 @@ use tripmeter_model::rpc::{CallCounts, Pace, RpcTrial};
 use tripmeter_model::throughput::{self, Arrival};
 use tripmeter_model::trial::Trial;
 
-/// What was measured in a cell, one trial for each offered load. The figures that belong to the payload, such as those of
-/// its probes, are in each.
+/// Trials of a cell, one for each offered load. Each has the figures of the payload too, such as its probes.
 pub fn trials(plan: &SubExperiment, cell: &Cell) -> Vec<Trial> {
     let mut trials: Vec<Trial> = match plan.measured_as() {
         Pattern::PingPong => vec![of_trips(cell)],
@@ -24,6 +23,9 @@ pub fn trials(plan: &SubExperiment, cell: &Cell) -> Vec<Trial> {
     trials.extend(cell.channel.iter().map(of_channel));
     trials.extend(cell.rpc.iter().map(of_calls));
     for trial in &mut trials {
+        for (figure, is) in [(Figure::RateMissed, trial.rate_missed), (Figure::CutShort, trial.cut_short.is_some())] {
+            is.then(|| trial.put(&Stream::all(), figure, 1.0));
+        }
         for (probe, found) in [(Probe::Before, cell.handover_ns.before), (Probe::After, cell.handover_ns.after)] {
             found.iter().for_each(|handover| of_probe(trial, probe, handover));
         }

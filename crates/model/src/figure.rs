@@ -123,6 +123,8 @@ figures! {
     BeforeSent = "before_sent", Count, Lower, Sum, "messages that came before they were sent, by the clock";
     OneWayMissing = "one_way_missing", Count, Neither, Sum, "samples whose arrival at the follower was not noted";
     OneWayTimed = "one_way_timed", Count, Neither, Sum, "messages sent of which the latency one way was to be measured";
+    RateMissed = "rate_missed", Count, Lower, Sum, "1 for a trial that missed its rate";
+    CutShort = "cut_short", Count, Lower, Sum, "1 for a trial that ended early";
     OfferedRate = "offered_rate_hz", Hz, Neither, Median, "messages per second that were to be sent by each stream";
     AchievedRate = "achieved_rate_hz", Hz, Higher, Median, "messages per second that each stream sent";
     SlowestRate = "slowest_rate_hz", Hz, Higher, Median, "messages per second of the slowest stream";

@@ -38,8 +38,8 @@ pub struct Trial {
     pub cut_short: Option<String>,
     /// What arrived at each follower.
     pub followers: Vec<Arrival>,
-    /// Which messages were timed one way; absent unless that was asked for (`--one-way`). Each message costs a clock reading
-    /// more at both sides then, which is in all rates of this trial.
+    /// Messages timed one way; only with `--one-way`. That costs a clock reading per message at both sides, which all rates
+    /// of this trial include.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_samples: Option<OneWaySamples>,
     /// Of a search, everything that was tried.
@@ -47,12 +47,12 @@ pub struct Trial {
     pub searched: Vec<Step>,
 }
 
-/// Which messages of a trial were timed one way.
+/// Messages of a trial that were timed one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OneWaySamples {
-    /// Every so many-th, from the first on: the least power of two of which no more than 262,144 come out.
+    /// Every `every`-th message is timed, from the first on: the smallest power of two that times at most 262,144.
     pub every: u64,
-    /// Those of the messages that were sent.
+    /// Number of messages that were timed.
     pub messages: u64,
 }
 
@@ -78,8 +78,9 @@ pub struct Arrival {
     pub received_hz: f64,
     /// Payload bytes received per second of subscription.
     pub received_bytes_per_s: f64,
-    /// From before a message was sent to its arrival, two readings of one clock, of those of `one_way_samples` that arrived
-    /// intact. Without intervals within the run, as messages that wait in one queue are not independent.
+    /// Latency one way, from before sending to arrival, by two readings of one clock. Only timed messages
+    /// (`one_way_samples`) that arrived intact count. There are no intervals within the run, as messages that wait in one
+    /// queue are not independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_ns: Option<Latency>,
 }

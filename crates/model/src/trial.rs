@@ -5,48 +5,49 @@ use crate::metric::{Interval, Stream};
 use crate::pace::OfferedLoad;
 use crate::series::Series;
 use crate::throughput::Step;
+use std::collections::HashSet;
 
 /// One figure of a trial; with the address of the trial it is a [`crate::metric::Metric`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Which messages, or which process.
+    /// Its messages or process.
     pub stream: Stream,
     /// What it is.
     pub figure: Figure,
-    /// What is said of its samples.
+    /// Statistic of its samples.
     pub statistic: Statistic,
     /// In the unit of the figure.
     pub value: f64,
-    /// Within this trial.
+    /// Interval within this trial.
     pub within: Option<Interval>,
 }
 
-/// What happened to the messages of one offered load.
+/// Figures of one offered load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// How messages were offered.
     pub load: OfferedLoad,
-    /// A stream took more than 1 % and one period longer than the rate allows: figures are not of the rate offered.
+    /// A stream took more than 1 % and one period longer than its rate allows: figures are not of the rate offered.
     pub rate_missed: bool,
-    /// The streams of which that is so, where it is known of each.
-    pub missed: Vec<Stream>,
-    /// Why it ended before its time, if so.
+    /// Streams that missed their rate, where each is judged.
+    pub missed: HashSet<Stream>,
+    /// Why it ended early, if it did.
     pub cut_short: Option<String>,
     /// Its figures, stream by stream.
     pub figures: Vec<Measured>,
-    /// What the audit of samples in their order found.
+    /// Audits of the samples in their order.
     pub series: Vec<(Stream, Figure, Series)>,
-    /// Of a search, everything that was tried.
+    /// Every rate that a search tried.
     pub steps: Vec<Step>,
 }
 
 impl Trial {
-    /// Without a figure yet.
+    /// Creates a trial without figures.
     pub fn new(load: OfferedLoad) -> Self {
         Self {
             load,
             rate_missed: false,
-            missed: Vec::new(),
+            missed: HashSet::new(),
             cut_short: None,
             figures: Vec::new(),
             series: Vec::new(),
@@ -71,7 +72,7 @@ impl Trial {
         self.figures.push(Measured { stream: stream.clone(), figure, statistic, value, within });
     }
 
-    /// A figure of it.
+    /// Returns one of its figures.
     pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<&Measured> {
         let is = |one: &&Measured| one.stream == *stream && (one.figure, one.statistic) == (figure, statistic);
         self.figures.iter().find(is)

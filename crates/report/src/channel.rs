@@ -5,8 +5,8 @@ use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
 use crate::notes::{ALL_LOST, mishaps, odd};
 use crate::number::count;
+use crate::table_row::{self, LATENCIES, TableRow};
 use crate::throughput::offered;
-use crate::times::{self, LATENCIES, Times};
 use std::cmp::Reverse;
 use tripmeter_analysis::derived::is_all_lost;
 use tripmeter_analysis::{MetricTable, Row};
@@ -27,8 +27,8 @@ const COST_HELP: &str = "\
 user and system, of one core; the line of response has the publishing process, that of service the sum of the subscribing ones";
 
 /// Every rate, by payload.
-pub fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
-    Times::rows(subs, metrics, is_of)
+pub fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'a>> {
+    TableRow::rows(subs, metrics, is_of)
 }
 
 fn is_of(plan: &SubExperiment) -> bool {
@@ -40,14 +40,14 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
     let rows = rows(subs, metrics);
     let number = |id, title, help| Column::numbers(id, title, "n", Digits::Integer, help);
     let odd = "messages that came after the loss time-out, and messages that came more than once";
-    let mut columns = times::naming_columns(&rows);
+    let mut columns = table_row::naming_columns(&rows);
     columns.extend([
         columns::payload().merged(),
         number("topics", "topics", "").merged(),
         number("publishers", "publishers", "of each topic").merged(),
     ]);
-    columns.extend(times::rate_columns([
-        if Times::have_bursts(&rows) {
+    columns.extend(table_row::rate_columns([
+        if TableRow::have_bursts(&rows) {
             BURSTS_HELP
         } else {
             "messages per second that each publisher was to send on each topic"
@@ -55,149 +55,149 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
         "messages per second that each publisher sent on each topic; !: the rate was missed",
     ]));
     columns.push(Column::words("time", "time", TIME_HELP));
-    columns.extend(times::latency_columns(&LATENCIES));
-    columns.extend([times::loss_column(), number("late_duplicated", "late/dup.", odd)]);
-    columns.extend(times::cost_columns(COST_HELP));
+    columns.extend(table_row::latency_columns(&LATENCIES));
+    columns.extend([table_row::loss_column(), number("late_duplicated", "late/dup.", odd)]);
+    columns.extend(table_row::cost_columns(COST_HELP));
     columns.extend([columns::damaged(), columns::path_proof().merged()]);
     Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
 }
 
 /// Lines of response, of service, and of service to each of several followers.
-fn lines(times: &Times<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
+fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
     const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
-    let (all, naming, proof) = (Stream::all(), naming(times), times.proof());
+    let (all, naming, proof) = (Stream::all(), naming(row), row.proof());
     let line = |time: String, stream: &Stream, figure, [loss, odd, damaged]: [Cell; 3], cost: [Cell; 4]| {
-        let latencies = times.latencies(stream, figure, &LATENCIES);
+        let latencies = row.latencies(stream, figure, &LATENCIES);
         let others = [vec![loss, odd], cost.to_vec(), vec![damaged, proof.clone()]].concat();
-        (Some(times.row), [naming.clone(), vec![Cell::text(time)], latencies, others].concat())
+        (Some(row.row), [naming.clone(), vec![Cell::text(time)], latencies, others].concat())
     };
-    let totals = times.totals();
+    let totals = row.totals();
     let odd = Cell::Pair(Box::new([totals.late, totals.duplicated].map(|count| Cell::number(count as f64))));
-    let counted = [times.loss(&all), odd, Cell::number(damaged(times) as f64)];
+    let counted = [row.loss(&all), odd, Cell::number(damaged(row) as f64)];
     let mut lines = vec![
-        line("response".to_owned(), &all, Figure::Response, counted, times.cost(Process::Leader)),
-        line("service".to_owned(), &all, Figure::Service, [NOTHING; 3], times.cost(Process::Follower)),
+        line("response".to_owned(), &all, Figure::Response, counted, row.cost(Process::Leader)),
+        line("service".to_owned(), &all, Figure::Service, [NOTHING; 3], row.cost(Process::Follower)),
     ];
-    lines.extend(times.followers().iter().take(SHOWN_FOLLOWERS).map(|(index, stream)| {
-        let counted = [times.loss(stream), NOTHING, NOTHING];
+    lines.extend(row.followers().iter().take(SHOWN_FOLLOWERS).map(|(index, stream)| {
+        let counted = [row.loss(stream), NOTHING, NOTHING];
         line(format!("service to {index}"), stream, Figure::Service, counted, [NOTHING; 4])
     }));
     lines
 }
 
 /// The columns up to the rate that was achieved.
-fn naming(times: &Times<'_>) -> Vec<Cell> {
-    let planned = times.sub.planned;
-    let is_bad = times.trials().any(|(_, trial)| trial.cut_short.is_some())
-        || damaged(times) > 0
-        || is_all_lost(times.metrics, times.row);
-    let achieved = times.of(times.value(Figure::AchievedRate));
-    let numbers = [times.row.payload_bytes as f64, planned.follower_links().into(), planned.publishers().into()];
-    let mut cells = times.naming();
+fn naming(row: &TableRow<'_>) -> Vec<Cell> {
+    let planned = row.sub.planned;
+    let is_bad = row.trials().any(|(_, trial)| trial.cut_short.is_some())
+        || damaged(row) > 0
+        || is_all_lost(row.metrics, row.row);
+    let achieved = row.of(row.value(Figure::AchievedRate));
+    let numbers = [row.row.payload_bytes as f64, planned.follower_links().into(), planned.publishers().into()];
+    let mut cells = row.naming();
     cells.extend(numbers.map(Cell::number));
-    cells.push(match times.offered() {
+    cells.push(match row.offered() {
         Cell::Text(bursts) if is_bad => Cell::Marked("*", bursts),
         rate => rate.marked(if is_bad { "*" } else { "" }),
     });
-    cells.push(achieved.marked(times.mark(|trial| trial.rate_missed, "!")));
+    cells.push(achieved.marked(row.mark(|trial| trial.rate_missed, "!")));
     cells
 }
 
 /// Messages that came damaged, those beside the trials too.
-fn damaged(times: &Times<'_>) -> u64 {
-    times.totals().damaged + times.damaged_beside()
+fn damaged(row: &TableRow<'_>) -> u64 {
+    row.totals().damaged + row.damaged_beside()
 }
 
-/// What keeps these figures from being good.
+/// Notes on trials and messages of these rates.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let of_payload = |rows: &[Times<'_>]| {
+    let of_payload = |rows: &[TableRow<'_>]| {
         let first = rows[0];
         let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
         let rates = planned.channel.as_ref().map_or(0, |flow| flow.offers.loads().len());
-        let short = Times::shortfalls(rows, rates).into_iter();
+        let short = TableRow::shortfalls(rows, rates).into_iter();
         let mut notes: Vec<Note> =
             short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
         notes.extend(rows.iter().flat_map(of_rate));
         notes
     };
-    rows(subs, metrics).chunk_by(Times::is_same_payload).flat_map(of_payload).collect()
+    rows(subs, metrics).chunk_by(TableRow::is_same_payload).flat_map(of_payload).collect()
 }
 
-fn of_rate(times: &Times<'_>) -> Vec<Note> {
-    let (planned, size) = (times.sub.planned, display_size(times.row.payload_bytes));
-    let (place, late) = (format!("{} at {size}, {}", planned.name, offered(times.load())), times.too_late());
+fn of_rate(row: &TableRow<'_>) -> Vec<Note> {
+    let (planned, size) = (row.sub.planned, display_size(row.row.payload_bytes));
+    let (place, late) = (format!("{} at {size}, {}", planned.name, offered(row.load())), row.too_late());
     let mut notes = Vec::new();
-    for (round, trial) in times.trials() {
-        notes.extend(trial.cut_short.iter().map(|why| times.warning(format!("* {place}: {why}"))));
+    for (round, trial) in row.trials() {
+        notes.extend(trial.cut_short.iter().map(|why| row.warning(format!("* {place}: {why}"))));
         if trial.rate_missed {
             let what = if planned.publishers() > 1 { "publisher" } else { "topic" };
             let [behind, sent, slowest] =
-                [Figure::Behind, Figure::Sent, Figure::SlowestRate].map(|figure| times.at(*round, figure));
+                [Figure::Behind, Figure::Sent, Figure::SlowestRate].map(|figure| row.at(*round, figure));
             let slowest = count(slowest);
-            notes.push(times.warning(format!(
+            notes.push(row.warning(format!(
                 "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s, {behind} of {sent} messages were sent \
                  more than {late} late"
             )));
         }
-        notes.extend(refused(times, *round, &place));
+        notes.extend(refused(row, *round, &place));
     }
-    let publishers = times.streams(|stream| stream.publisher);
-    for (publisher, counts) in odd_streams(times, &publishers).concat() {
-        notes.push(times.info(format!("{place}, publisher {publisher}: {}", mishaps(&counts))));
+    let publishers = row.streams(|stream| stream.publisher);
+    for (publisher, counts) in odd_streams(row, &publishers).concat() {
+        notes.push(row.info(format!("{place}, publisher {publisher}: {}", mishaps(&counts))));
     }
-    notes.extend(at_followers(times, &place).concat());
-    let totals = times.totals();
+    notes.extend(at_followers(row, &place).concat());
+    let totals = row.totals();
     if totals.is_all_lost() {
-        notes.push(times.warning(format!("* {place}: {ALL_LOST}")));
+        notes.push(row.warning(format!("* {place}: {ALL_LOST}")));
     }
     if is_odd(&totals) {
-        notes.push(times.info(format!("{place}: {}", mishaps(&totals))));
+        notes.push(row.info(format!("{place}: {}", mishaps(&totals))));
     }
     notes
 }
 
-/// What was refused, or left out, in a round.
-pub fn refused(times: &Times<'_>, round: u32, place: &str) -> Vec<Note> {
-    let (refused, early) = (times.at(round, Figure::Refused), times.at(round, Figure::BeforeSent));
+/// Notes on messages refused, or left out, in a round.
+pub fn refused(row: &TableRow<'_>, round: u32, place: &str) -> Vec<Note> {
+    let (refused, early) = (row.at(round, Figure::Refused), row.at(round, Figure::BeforeSent));
     let refused = (refused > 0.0).then(|| format!("{place}: the transport was full {refused} times"));
     let early =
         (early > 0.0).then(|| format!("{place}: {early} messages came before they were sent, by the clock: left out"));
-    refused.into_iter().chain(early).map(|text| times.info(text)).collect()
+    refused.into_iter().chain(early).map(|text| row.info(text)).collect()
 }
 
 fn is_odd(counts: &Counts) -> bool {
     odd(counts) || counts.lost > 0
 }
 
-/// Of each round, the streams on which messages did not come as they should, with what happened to them.
-pub fn odd_streams<T: Clone>(times: &Times<'_>, streams: &[(T, Stream)]) -> Vec<Vec<(T, Counts)>> {
-    let counted: Vec<_> = streams.iter().map(|(name, stream)| (name, times.counts(stream))).collect();
+/// Streams with lost, late, damaged, duplicated or reordered messages, and their counts, per round.
+pub fn odd_streams<T: Clone>(row: &TableRow<'_>, streams: &[(T, Stream)]) -> Vec<Vec<(T, Counts)>> {
+    let counted: Vec<_> = streams.iter().map(|(name, stream)| (name, row.counts(stream))).collect();
     let of_round = |round: u32| {
         let of_stream = |(name, counts): &(&T, Vec<(u32, Counts)>)| {
-            let (_, counts) = counts.iter().find(|(known, _)| *known == round)?;
-            is_odd(counts).then(|| ((*name).clone(), *counts))
+            let (_, counts) = counts[counts.binary_search_by_key(&round, |(known, _)| *known).ok()?];
+            is_odd(&counts).then(|| ((*name).clone(), counts))
         };
         counted.iter().filter_map(of_stream).collect()
     };
-    times.trials().map(|(round, _)| of_round(*round)).collect()
+    row.trials().map(|(round, _)| of_round(*round)).collect()
 }
 
-/// Per round, a note for each follower with lost, late, damaged, duplicated or reordered messages, worst first.
-pub fn at_followers(times: &Times<'_>, place: &str) -> Vec<Vec<Note>> {
+/// Notes on followers with lost, late, damaged, duplicated or reordered messages, per round, the worst first.
+pub fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
     let of_round = |mut odd: Vec<(u32, Counts)>| {
         odd.sort_by_key(|(_, counts)| Reverse(gone(counts).0));
         let line = |(follower, counts): &(u32, Counts)| {
-            times.info(format!("{place}, to follower {follower}: {}", mishaps(counts)))
+            row.info(format!("{place}, to follower {follower}: {}", mishaps(counts)))
         };
         let mut notes: Vec<Note> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
         if odd.len() > SHOWN_FOLLOWERS {
             let others = odd.len() - SHOWN_FOLLOWERS;
-            let text = format!("{place}: {others} more followers have such messages, none of which lacks more");
-            notes.push(times.info(text));
+            let text = format!("{place}: {others} more followers have such messages, none more than these");
+            notes.push(row.info(text));
         }
         notes
     };
-    odd_streams(times, &times.followers()).into_iter().map(of_round).collect()
+    odd_streams(row, &row.followers()).into_iter().map(of_round).collect()
 }
 
 #[cfg(test)]
@@ -321,7 +321,7 @@ pub mod tests {
         assert_eq!(service["loss"], json!({ "missing": "not of this row" }));
         let csv = render::csv(table);
         let service = csv.lines().nth(2).unwrap();
-        assert!(service.starts_with("uds/stream,poll,none,1024,4,1,1000,1000,service,11000,10000,,,15000,"), "{csv}");
+        assert!(service.starts_with("uds/stream,poll,none,1024,4,1,1000,1000,!,service,11000,10000,,,15000,"), "{csv}");
     }
 
     #[test]
@@ -344,7 +344,7 @@ pub mod tests {
             "service to 0 1.100 1.000 1.500 2.000 3.000 10.000 0",
             "service to 15 17.600 16.000 24.000 32.000 48.000 160.000 1.5",
             "uds_channel at 1k, 1000 /s, to follower 19: 19 lost",
-            "uds_channel at 1k, 1000 /s: 3 more followers have such messages, none of which lacks more",
+            "uds_channel at 1k, 1000 /s: 3 more followers have such messages, none more than these",
         ] {
             assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }
@@ -382,5 +382,12 @@ pub mod tests {
             lines.iter().any(|line| line.contains(" 4 1 *1000 !800 response ") && line.contains(" 0.4 0/2 ")),
             "{text}"
         );
+        let figures = crate::figures(&[("", &manifest)]);
+        let Some(Block::Table(figures)) = figures.blocks.first() else { panic!("{figures:?}") };
+        let csv = render::csv(figures);
+        for figure in ["rate_missed", "cut_short"] {
+            let row = format!("uds_channel,1024,1000hz,all,{figure},value,1,1,");
+            assert!(csv.lines().any(|line| line.starts_with(&row)), "{row}\n{csv}");
+        }
     }
 }

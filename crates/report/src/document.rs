@@ -1,5 +1,4 @@
-//! What a page shows, before anyone decides how it looks: tables of typed cells, notes and facts. Views make documents,
-//! renderers ([`crate::render`]) make text of them.
+//! Pages as data: tables of typed cells, notes and facts. Views make documents, and renderers ([`crate::render`]) write them.
 
 use crate::merged::CHANGED;
 use crate::number::{count, cpp, percent, whole_or};
@@ -23,7 +22,7 @@ pub struct Document {
 pub enum Block {
     /// A table.
     Table(Table),
-    /// What is to be said of figures or of the run, the gravest first.
+    /// Notes on figures or on the run, the most severe first.
     Notes(Vec<Note>),
     /// Facts.
     Pairs(Pairs),
@@ -59,19 +58,19 @@ pub struct Table {
     pub most_columns: Option<u16>,
 }
 
-/// Between which rows a blank line stands.
+/// Where text has blank lines between rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gaps {
     /// None.
     Nowhere,
-    /// Those of different payloads.
+    /// Between payloads.
     Payloads,
-    /// Those of different payloads or sub-experiments.
+    /// Between payloads and between sub-experiments.
     Subs,
 }
 
 impl Gaps {
-    /// Whether one stands between these.
+    /// Whether a blank line stands between these rows.
     pub fn is_between(self, above: Row, row: Row) -> bool {
         let is_other_payload = above.payload_bytes != row.payload_bytes;
         match self {
@@ -117,7 +116,7 @@ pub struct Column {
 pub enum Show {
     /// Always.
     Always,
-    /// If any of its cells has something to say: a number, a share that is not 0, or words.
+    /// If any of its cells is not empty: a number or share other than 0, or words.
     IfAny,
 }
 
@@ -155,9 +154,9 @@ pub enum Cell {
     Number {
         /// Its value.
         value: f64,
-        /// How far it can be trusted, where that is known.
+        /// Its confidence interval, where there is one.
         interval: Option<Interval>,
-        /// Stands before it if it is not good, e.g. `*`.
+        /// Written before it if it is not good, e.g. `*`; else empty.
         mark: &'static str,
     },
     /// Events of so many.
@@ -207,7 +206,7 @@ pub enum Missing {
     NotOfThisRow,
     /// There is no sample, although some were planned.
     NoSamples,
-    /// The core-to-core latency cannot be told.
+    /// The core-to-core probes give no latency.
     ProbesDiffer,
 }
 
@@ -234,21 +233,21 @@ impl Missing {
     }
 }
 
-/// How grave a note is.
+/// Severity of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Figures are wrong, or missing.
     Error,
-    /// Figures are less good than they should be.
+    /// Figures are not as planned.
     Warning,
     /// Worth knowing.
     Info,
 }
 
-/// Something to be said.
+/// A note.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
     /// What notes of one kind have in common.
     pub kind: &'static str,
@@ -290,7 +289,7 @@ impl Column {
         Self { unit, divisor, digits, is_right: true, ..Self::words(id, title, help) }
     }
 
-    /// Shown only if any of its cells has something to say.
+    /// Shown only as [`Show::IfAny`] says.
     #[must_use]
     pub fn if_any(self) -> Self {
         Self { show: Show::IfAny, ..self }
@@ -308,7 +307,7 @@ impl Column {
         Self { most_chars: Some(chars), ..self }
     }
 
-    /// With something above it.
+    /// With a group above it.
     #[must_use]
     pub fn grouped(mut self, group: &str) -> Self {
         self.group = Some(group.to_owned());
@@ -364,7 +363,7 @@ impl Table {
 }
 
 impl Cell {
-    /// Whether a column of such cells only is worth its place.
+    /// Whether a column of such cells is worth showing.
     fn says_something(&self) -> bool {
         match self {
             Cell::Number { value, .. } => *value != 0.0,
@@ -377,7 +376,7 @@ impl Cell {
         }
     }
 
-    /// The same of one that may be missing.
+    /// A number, or that it was not measured.
     pub fn maybe(value: Option<f64>) -> Self {
         value.map_or(Cell::Missing(Missing::NotMeasured), Cell::number)
     }
@@ -426,7 +425,7 @@ impl Cell {
         }
     }
 
-    /// The same of how many times the floor it is.
+    /// Ratio to the floor: the median over the rounds, with its interval as in [`Cell::of_each`].
     pub fn ratio_of_each(each: &Each, planned: u32) -> Self {
         match Self::of_each(each, planned) {
             Cell::Number { value, interval, .. } => Cell::Ratio { value, interval },
@@ -452,17 +451,15 @@ impl Cell {
     /// Events of all rounds; with the interval of their share if there are any, or if `has_interval`.
     pub fn events(rounds: &[Losses], has_interval: bool) -> Self {
         let (events, of) = losses::sum(rounds);
-        let bounds = losses::interval(rounds).filter(|_| events > 0 || has_interval);
-        let ends = bounds.map(|bounds| bounds.interval.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]));
-        Cell::Share { events, of, interval: ends.map(|[low, high]| Interval { low, high }) }
+        let interval = losses::interval(rounds).filter(|_| events > 0 || has_interval);
+        Cell::Share { events, of, interval }
     }
 
     /// The losses of all rounds, with the interval of their share.
     pub fn lost(rounds: &[Losses]) -> Self {
-        let Some(bounds) = losses::interval(rounds) else { return Cell::Missing(Missing::NotMeasured) };
+        let Some(interval) = losses::interval(rounds) else { return Cell::Missing(Missing::NotMeasured) };
         let (events, of) = losses::sum(rounds);
-        let [low, high] = bounds.interval.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
-        Cell::Share { events, of, interval: Some(Interval { low, high }) }
+        Cell::Share { events, of, interval: Some(interval) }
     }
 
     /// Its interval, if it has one.
@@ -471,6 +468,16 @@ impl Cell {
             Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
             Cell::InUnit(cell, _) => cell.interval(),
             _ => None,
+        }
+    }
+
+    /// The mark before it; empty if it has none.
+    pub fn mark(&self) -> &'static str {
+        match self {
+            Cell::Number { mark, .. } | Cell::Marked(mark, _) => mark,
+            Cell::InUnit(cell, _) => cell.mark(),
+            Cell::Missing(missing) => missing.mark(),
+            _ => "",
         }
     }
 

@@ -83,8 +83,8 @@ fn lines<'a>(sub: &'a Merged<'a>, metrics: &'a MetricTable, row: Row) -> impl It
 impl Line {
     fn cells(self, sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<Cell> {
         let planned = sub.rounds;
-        let get = |statistic| Each::of(metrics.get(row, &self.stream, self.figure, statistic)).times(self.factor);
-        let over = over_handover(metrics, row, &self.stream, self.figure, 1.0).times(self.factor);
+        let get = |statistic| Each::of(metrics.get(row, &self.stream, self.figure, statistic)).scaled(self.factor);
+        let over = over_handover(metrics, row, &self.stream, self.figure, 1.0).scaled(self.factor);
         let same_process = if sub.same_process() { " (same process)" } else { "" };
         let mut cells = name_cells(format!("{}{same_process}", sub.planned.transport), sub, metrics, row);
         cells.extend([

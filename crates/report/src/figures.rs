@@ -1,17 +1,28 @@
-//! Every figure by its address, over all rounds: for machines more than for people.
+//! Every figure by its address, over all rounds, for programs.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
-use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
+use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, is_total_of_followers, losses};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_stats::losses::Losses;
 
-/// One row for each figure: its address, its rounds put together as the figure is, and its interval, over rounds or within
-/// the only one. Numbers are in the unit of the figure.
-pub fn figures(manifest: &Manifest) -> Document {
-    let metrics = &MetricTable::of(manifest);
+/// A row for each figure of each experiment: its address, its value over the rounds, and its interval over the rounds or
+/// within the only one. Values are in the unit of the figure. Several experiments have a column `folder` with their names.
+pub fn figures(experiments: &[(&str, &Manifest)]) -> Document {
+    let folder = (experiments.len() > 1).then(|| Column::words("folder", "folder", "").merged());
+    let rows = experiments.iter().flat_map(|(name, manifest)| {
+        let name = folder.is_some().then(|| Cell::text(*name));
+        rows(&MetricTable::of(manifest))
+            .into_iter()
+            .map(move |(row, cells)| (row, name.iter().cloned().chain(cells).collect()))
+    });
+    let table = Table::new(String::new(), folder.iter().cloned().chain(columns()).collect(), rows.collect());
+    Document { blocks: vec![Block::Table(table)] }
+}
+
+fn rows(metrics: &MetricTable) -> Vec<(Option<Row>, Vec<Cell>)> {
     let stored = metrics.select(|_| true).map(|rounds| {
         let (key, count) = (rounds.key, rounds.values.len());
         let unit = if key.statistic == Statistic::N { Unit::Count } else { key.figure.unit() };
@@ -21,8 +32,12 @@ pub fn figures(manifest: &Manifest) -> Document {
     let mut lines: Vec<Line> = stored.chain(metrics.all_rows().flat_map(|row| shares(metrics, row))).collect();
     // Derived figures follow those that are stored.
     lines.sort_by_key(|line| line.row);
+    lines.into_iter().map(|line| (Some(line.row), line.cells(metrics))).collect()
+}
+
+fn columns() -> [Column; 9] {
     let number = |id, digits, help| Column::numbers(id, id, "", digits, help);
-    let columns = vec![
+    [
         Column::words("sub_experiment", "sub-experiment", "").merged(),
         Column::words("payload_bytes", "payload", "").merged(),
         Column::words("offered_load", "load", "").merged(),
@@ -32,10 +47,7 @@ pub fn figures(manifest: &Manifest) -> Document {
         number("rounds", Digits::Integer, "rounds that have it"),
         number("value", Digits::Significant(6), "median over rounds, their sum or the largest, as the figure is"),
         Column::words("unit", "unit", ""),
-    ];
-    let rows = lines.into_iter().map(|line| (Some(line.row), line.cells(metrics)));
-    let table = Table::new(String::new(), columns, rows.collect());
-    Document { blocks: vec![Block::Table(table)] }
+    ]
 }
 
 struct Line {
@@ -59,7 +71,7 @@ impl Line {
     }
 }
 
-/// Losses as a share of what was sent, and CPU time as a share of the time in which it was used.
+/// Losses as a share of the messages sent, and CPU time as a share of one CPU.
 fn shares(metrics: &MetricTable, row: Row) -> Vec<Line> {
     let share = |stream: &Stream, figure: &str, rounds: usize, value: Cell| {
         let what = [stream.to_string(), figure.to_owned(), Statistic::Value.id().to_owned()];
@@ -67,7 +79,8 @@ fn shares(metrics: &MetricTable, row: Row) -> Vec<Line> {
     };
     let is_calls = metrics.get(row, &Stream::all(), Figure::TimedOut, Statistic::Value).is_some();
     let lost: &[Figure] = if is_calls { &LOST_CALLS } else { &LOST_MESSAGES };
-    let streams = metrics.streams(row, Figure::Sent).into_iter();
+    let (all, has_totals) = (Stream::all(), is_total_of_followers(metrics, row));
+    let streams = metrics.streams(row, Figure::Sent).into_iter().filter(|stream| !has_totals || **stream != all);
     let losses = streams.map(|stream| (stream, losses(metrics, row, stream, lost)));
     let mut lines: Vec<Line> =
         losses.map(|(stream, rounds)| share(stream, "loss_share", rounds.len(), loss(&rounds))).collect();
@@ -95,6 +108,13 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, result};
     use crate::render::csv;
+    use tripmeter_model::manifest::{AtFollower, Counts};
+
+    fn printed(experiments: &[(&str, &Manifest)]) -> String {
+        let document = figures(experiments);
+        let [Block::Table(table)] = &document.blocks[..] else { panic!("{document:?}") };
+        csv(table)
+    }
 
     #[test]
     fn every_figure_is_a_row_with_its_rounds_and_shares_are_computed() {
@@ -105,15 +125,47 @@ mod tests {
             let cell = &mut result(&mut manifest, "udp", round, &[(1024, median)]).cells[0];
             (cell.counts.sent, cell.counts.lost) = (100, u64::from(round));
         }
-        let document = figures(&manifest);
-        let [Block::Table(table)] = &document.blocks[..] else { panic!("{document:?}") };
-        let text = csv(table);
+        let text = printed(&[("", &manifest)]);
         for row in [
             "udp,1024,closed,all,rtt_half_ns,p50,6,3500,1000,6000,ns",
             "udp,1024,closed,all,sent,value,6,600,,,n",
             "udp,1024,closed,all,loss_share,value,6,0.035,0.01,0.06,share",
         ] {
             assert!(text.lines().any(|line| line == row), "{row}\n{text}");
+        }
+    }
+    #[test]
+    fn totals_of_several_followers_have_no_share_but_each_follower_has() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "shm", "shm/ring", &[1024]).followers = 2;
+        let cell = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0];
+        let counts = |lost| Counts { sent: 10, received: 10 - lost, lost, ..Counts::default() };
+        let at = |follower| AtFollower { follower, counts: counts(8), one_way_ns: None, one_way_within_run_ns: None };
+        (cell.counts, cell.followers) = (Counts { lost: 16, ..counts(8) }, vec![at(0), at(1)]);
+        let text = printed(&[("", &manifest)]);
+        assert!(text.lines().any(|line| line.starts_with("shm,1024,closed,all,lost,value,1,16,")), "{text}");
+        let shares: Vec<&str> = text.lines().filter(|line| line.contains("loss_share")).collect();
+        let [first, second] = shares[..] else { panic!("{shares:?}") };
+        assert!(first.starts_with("shm,1024,closed,follower=0,loss_share,value,1,0.8,"), "{first}");
+        assert!(second.starts_with("shm,1024,closed,follower=1,loss_share,value,1,0.8,"), "{second}");
+    }
+
+    #[test]
+    fn trials_that_ended_early_are_counted() {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = 2;
+        add(&mut manifest, "udp", "udp/loopback", &[1024]);
+        for round in [1, 2] {
+            let cell = &mut result(&mut manifest, "udp", round, &[(1024, 1000.0)]).cells[0];
+            cell.cut_short = (round == 2).then(|| "time cap".to_owned());
+        }
+        let text = printed(&[("", &manifest)]);
+        assert!(text.lines().any(|line| line.starts_with("udp,1024,closed,all,cut_short,value,1,1,")), "{text}");
+        assert!(!text.contains("rate_missed"), "{text}");
+        let both = printed(&[("a", &manifest), ("b", &manifest)]);
+        assert!(both.starts_with("folder,sub_experiment,"), "{both}");
+        for folder in ["a", "b"] {
+            assert!(both.contains(&format!("\n{folder},udp,1024,closed,all,sent,value,2,")), "{both}");
         }
     }
 }

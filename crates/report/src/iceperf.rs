@@ -255,7 +255,7 @@ udp at 2k: 2 lost
         let cell = &mut result(&mut manifest, "udp", 1, &[(1500, 1000.0), (2048, 1000.0)]).cells[1];
         (cell.samples, cell.rtt_ns, cell.rtt_half_ns) = (0, None, None);
         let Block::Table(table) = &iceperf(&manifest).blocks[0] else { panic!() };
-        assert_eq!(csv(table), "payload_bytes,mean_ns\n1500,1100\n2048,\n");
+        assert_eq!(csv(table), "payload_bytes,mean_ns,mean_ns_mark\n1500,1100,\n2048,,*\n");
         assert!(written(&manifest).contains("|                 2 |                   *- |\n"));
     }
 }

@@ -51,8 +51,8 @@ mod run_notes;
 mod runs_comparison;
 mod screen;
 mod series;
+mod table_row;
 mod throughput;
-mod times;
 mod trips;
 mod verdicts;
 

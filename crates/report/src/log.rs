@@ -4,7 +4,7 @@ use crate::columns;
 use crate::document::{Cell, Column, Digits, Note, Table};
 use crate::merged::Merged;
 use crate::notes;
-use crate::times::Times;
+use crate::table_row::TableRow;
 use tripmeter_analysis::MetricTable;
 use tripmeter_analysis::derived::losses;
 use tripmeter_model::Pattern;
@@ -22,13 +22,13 @@ pub fn is_of(sub: &Merged<'_>) -> bool {
 
 /// The table; it has no row if nothing of it was measured.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows = rows(subs, metrics).into_iter().map(|times| (Some(times.row), cells(&times)));
+    let rows = rows(subs, metrics).into_iter().map(|row| (Some(row.row), cells(&row)));
     Table::new(title, columns(), rows.collect()).grouped_by_payload()
 }
 
 /// Every logger, by payload.
-fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
-    Times::rows(subs, metrics, |plan| plan.pattern == Pattern::Log)
+fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'a>> {
+    TableRow::rows(subs, metrics, |plan| plan.pattern == Pattern::Log)
 }
 
 fn columns() -> Vec<Column> {
@@ -89,26 +89,26 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-fn cells(times: &Times<'_>) -> Vec<Cell> {
+fn cells(row: &TableRow<'_>) -> Vec<Cell> {
     let leader = Stream::process(Process::Leader);
-    let calls = times.get(&Stream::all(), Figure::Call, Statistic::N);
+    let calls = row.get(&Stream::all(), Figure::Call, Statistic::N);
     let calls = calls.map_or(0.0, |calls| calls.values.iter().sum());
-    let lines = |figure| Cell::lost(&losses(times.metrics, times.row, &Stream::all(), &[figure]));
-    let [cpu_share, ..] = times.cost(Process::Leader);
+    let lines = |figure| Cell::lost(&losses(row.metrics, row.row, &Stream::all(), &[figure]));
+    let [cpu_share, ..] = row.cost(Process::Leader);
     let mut cells = vec![
-        Cell::text(times.sub.planned.transport.to_string()),
-        Cell::number(times.row.payload_bytes as f64),
-        Cell::number(calls).marked(times.sub.payload(times.row.payload_bytes).star()),
+        Cell::text(row.sub.planned.transport.to_string()),
+        Cell::number(row.row.payload_bytes as f64),
+        Cell::number(calls).marked(row.sub.payload(row.row.payload_bytes).star()),
     ];
-    cells.extend(times.latencies(&Stream::all(), Figure::Call, &CALLS));
+    cells.extend(row.latencies(&Stream::all(), Figure::Call, &CALLS));
     cells.extend([
         cpu_share,
-        Cell::of(times.get(&leader, Figure::CpuPeak, Statistic::Value)),
-        times.of(times.value(Figure::Flush)),
-        Cell::of(times.value(Figure::LinesWritten)),
+        Cell::of(row.get(&leader, Figure::CpuPeak, Statistic::Value)),
+        row.of(row.value(Figure::Flush)),
+        Cell::of(row.value(Figure::LinesWritten)),
         lines(Figure::Lost),
         lines(Figure::Damaged),
-        times.proof(),
+        row.proof(),
     ]);
     cells
 }
@@ -118,19 +118,19 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     rows(subs, metrics).iter().flat_map(of_logger).collect()
 }
 
-fn of_logger(times: &Times<'_>) -> Vec<Note> {
-    let bytes = times.row.payload_bytes;
-    let place = format!("{} at {}", times.sub.planned.name, display_size(bytes));
-    let short = |why: &&str| times.warning(format!("* {place}: fewer calls than planned: {why}"));
-    let mut notes: Vec<Note> = times.sub.payload(bytes).shortfalls().iter().map(short).collect();
-    let counts = times.totals();
+fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
+    let bytes = row.row.payload_bytes;
+    let place = format!("{} at {}", row.sub.planned.name, display_size(bytes));
+    let short = |why: &&str| row.warning(format!("* {place}: fewer calls than planned: {why}"));
+    let mut notes: Vec<Note> = row.sub.payload(bytes).shortfalls().iter().map(short).collect();
+    let counts = row.totals();
     if notes::odd(&counts) || counts.lost > 0 {
         let mishaps = notes::mishaps(&counts).replace("lost", "missing");
-        notes.push(times.info(format!("{place}: of {} lines {mishaps}", counts.sent)));
+        notes.push(row.info(format!("{place}: of {} lines {mishaps}", counts.sent)));
     }
-    let refused = times.total(Figure::Refused);
+    let refused = row.total(Figure::Refused);
     if refused > 0.0 {
-        notes.push(times.info(format!("{place}: the logger was full {refused} times")));
+        notes.push(row.info(format!("{place}: the logger was full {refused} times")));
     }
     notes
 }

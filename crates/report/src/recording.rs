@@ -6,7 +6,8 @@ use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
 use crate::merged::Merged;
 use crate::notes::mishaps;
 use crate::number::count;
-use crate::times::{self, Times};
+use crate::table_row::{self, TableRow};
+use std::collections::HashSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::channel::SHOWN_FOLLOWERS;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -15,7 +16,7 @@ use tripmeter_model::payload::HEADER_BYTES;
 use tripmeter_model::recording::{RecordedTopic, Recording};
 
 const LATENCIES: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::Max];
-const TOPIC_HELP: &str = "(all): all of them, rates as their mean; what the processes used is in manifest.json";
+const TOPIC_HELP: &str = "(all): all of them, rates as their mean; what the processes used is in trials.jsonl";
 const RATE_HELP: [&str; 2] = [
     "messages per second from the first of a topic to its last, as recorded times the speed; -: all are of one instant",
     "the same, as sent; !: the rate was missed",
@@ -28,8 +29,8 @@ response = from when a message was to be sent, as recorded, service = from when 
 trips to an answer of the same size, each topic a client";
 
 /// Every transport that has played it.
-fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Times<'a>> {
-    Times::rows(subs, metrics, |plan| plan.offers().is_some_and(|offers| offers.recorded.is_some()))
+fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'a>> {
+    TableRow::rows(subs, metrics, |plan| plan.offers().is_some_and(|offers| offers.recorded.is_some()))
 }
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
@@ -46,23 +47,23 @@ fn caption(recording: &Recording) -> String {
 pub fn table(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let plays = plays(subs, metrics);
     let number = |id, title, unit, help| Column::numbers(id, title, unit, Digits::Integer, help).merged();
-    let mut columns = times::naming_columns(&plays);
+    let mut columns = table_row::naming_columns(&plays);
     columns.extend([
         Column::words("topic", "topic", TOPIC_HELP).merged(),
         number("messages", "messages", "n", ""),
         number("message_bytes", "mean size", "bytes", "as sent"),
     ]);
-    columns.extend(times::rate_columns(RATE_HELP));
-    let has_calls = plays.iter().any(Times::is_of_calls);
+    columns.extend(table_row::rate_columns(RATE_HELP));
+    let has_calls = plays.iter().any(TableRow::is_of_calls);
     columns.push(Column::words("time", "time", if has_calls { CALLS_HELP } else { TIME_HELP }));
-    columns.extend(times::latency_columns(&LATENCIES));
-    columns.extend([times::loss_column(), columns::path_proof().merged()]);
+    columns.extend(table_row::latency_columns(&LATENCIES));
+    columns.extend([table_row::loss_column(), columns::path_proof().merged()]);
     let rows = plays.iter().flat_map(|play| lines(play, &recording.topics));
     Table::new(caption(recording), columns, rows.collect()).grouped_by_sub()
 }
 
 /// Two lines for each topic and for all, then those of service to each of several followers.
-fn lines(play: &Times<'_>, recorded: &[RecordedTopic]) -> Vec<(Option<Row>, Vec<Cell>)> {
+fn lines(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> Vec<(Option<Row>, Vec<Cell>)> {
     let line = |naming: &[Cell], time: String, stream: &Stream, figure, loss: Cell| {
         let mut cells = naming.to_vec();
         cells.push(Cell::text(time));
@@ -103,7 +104,7 @@ fn lines(play: &Times<'_>, recorded: &[RecordedTopic]) -> Vec<(Option<Row>, Vec<
 }
 
 /// The columns up to the rate that was achieved.
-fn naming(play: &Times<'_>, topic: &str, stream: &Stream, mean_bytes: f64) -> Vec<Cell> {
+fn naming(play: &TableRow<'_>, topic: &str, stream: &Stream, mean_bytes: f64) -> Vec<Cell> {
     let get = |figure| play.get(stream, figure, Statistic::Value);
     let folded = |figure| get(figure).map_or(0.0, |rounds| rounds.folded());
     let is_missed = play
@@ -116,20 +117,20 @@ fn naming(play: &Times<'_>, topic: &str, stream: &Stream, mean_bytes: f64) -> Ve
     cells
 }
 
-/// Of each round, the mean size of the messages of a topic, and their number.
-fn message_bytes(play: &Times<'_>, topic: &Stream) -> Option<Vec<(f64, f64)>> {
+/// Mean size of the messages of a topic, and their number, per round.
+fn message_bytes(play: &TableRow<'_>, topic: &Stream) -> Option<Vec<(f64, f64)>> {
     let sizes = play.get(topic, Figure::MessageBytes, Statistic::Mean)?;
     Some(sizes.paired(&play.get(topic, Figure::Sent, Statistic::Value)?))
 }
 
-/// Of all messages of all topics.
-fn mean_bytes(play: &Times<'_>, recorded: &[RecordedTopic]) -> f64 {
+/// Mean size of all messages of all topics.
+fn mean_bytes(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> f64 {
     let sizes = recorded.iter().filter_map(|topic| message_bytes(play, &Stream::topic(&topic.name))).flatten();
     let (bytes, messages) = sizes.fold((0.0, 0.0), |sum, (size, sent)| (sum.0 + size * sent, sum.1 + sent));
     bytes / f64::max(messages, 1.0)
 }
 
-/// What keeps these figures from being good, and messages that were made larger.
+/// Notes on trials, topics and padded messages.
 pub fn notes(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let plays = plays(subs, metrics);
     let mut notes: Vec<Note> = plays.iter().flat_map(|play| of_play(play, &recording.topics)).collect();
@@ -155,7 +156,7 @@ fn padded(recording: &Recording) -> Option<String> {
     })
 }
 
-fn of_play(play: &Times<'_>, recorded: &[RecordedTopic]) -> Vec<Note> {
+fn of_play(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> Vec<Note> {
     let (name, mut notes) = (&play.sub.planned.name, Vec::new());
     let topics: Vec<(&str, Stream)> =
         recorded.iter().map(|topic| (topic.name.as_str(), Stream::topic(&topic.name))).collect();
@@ -171,8 +172,13 @@ fn of_play(play: &Times<'_>, recorded: &[RecordedTopic]) -> Vec<Note> {
     notes
 }
 
-/// How many topics missed their rate in a round, and which of them most.
-fn missed<'a>(play: &Times<'_>, round: u32, missed: &[Stream], topics: &'a [(&str, Stream)]) -> Option<String> {
+/// Number of topics that missed their rate in a round, and the worst of them.
+fn missed<'a>(
+    play: &TableRow<'_>,
+    round: u32,
+    missed: &HashSet<Stream>,
+    topics: &'a [(&str, Stream)],
+) -> Option<String> {
     let rates = |topic: &'a (&str, Stream)| {
         let (name, stream) = topic;
         let rate = |figure| play.get(stream, figure, Statistic::Value)?.at(round);

@@ -1,4 +1,4 @@
-//! Text, Markdown, CSV and JSON of a document.
+//! Renderers of a document: text, Markdown, CSV and JSON.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Pairs, Severity, Table};
 use crate::number::TOO_SMALL;
@@ -291,38 +291,41 @@ fn markdown_table(table: &Table) -> String {
     text
 }
 
-/// CSV of a table: numbers in the units of their figures. Intervals, and what shares are of, have columns of their own
-/// where there are any.
+/// CSV of a table: numbers in the units of their figures. What shares are of, the ends of intervals, and marks have
+/// columns of their own where any cell has one. Unbounded ends are `inf` and `-inf`.
 pub fn csv(table: &Table) -> String {
     let has = |is: fn(&Cell) -> bool| -> Vec<bool> {
         (0..table.columns.len()).map(|index| table.rows.iter().any(|(_, cells)| is(&cells[index]))).collect()
     };
     let has_share = has(|cell| matches!(cell, Cell::Share { .. }));
     let has_interval = has(|cell| cell.interval().is_some());
-    let kinds = || has_share.iter().copied().zip(has_interval.iter().copied());
+    let has_mark = has(|cell| !cell.mark().is_empty());
+    let kinds = || (0..table.columns.len()).map(|index| (has_share[index], has_interval[index], has_mark[index]));
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let heads = table.columns.iter().zip(kinds()).flat_map(|(column, (has_share, has_interval))| {
+    let heads = table.columns.iter().zip(kinds()).flat_map(|(column, (has_share, has_interval, has_mark))| {
         let of = has_share.then(|| format!("{}_of", column.id));
         let ends = has_interval.then(|| [format!("{}_low", column.id), format!("{}_high", column.id)]);
-        std::iter::once(column.id.clone()).chain(of).chain(ends.into_iter().flatten())
+        let mark = has_mark.then(|| format!("{}_mark", column.id));
+        std::iter::once(column.id.clone()).chain(of).chain(ends.into_iter().flatten()).chain(mark)
     });
     // Writing to memory does not fail.
     let _ = writer.write_record(heads);
     for (_, cells) in &table.rows {
-        let fields = cells.iter().zip(kinds()).flat_map(|(cell, (has_share, has_interval))| {
-            let end = |end: Option<f64>| end.filter(|end| end.is_finite()).map_or(String::new(), |end| end.to_string());
+        let fields = cells.iter().zip(kinds()).flat_map(|(cell, (has_share, has_interval, has_mark))| {
+            let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
             let interval = cell.interval();
             let of = has_share.then(|| if let Cell::Share { of, .. } = cell { of.to_string() } else { String::new() });
             let ends = has_interval
                 .then(|| [end(interval.map(|interval| interval.low)), end(interval.map(|interval| interval.high))]);
-            std::iter::once(plain(cell)).chain(of).chain(ends.into_iter().flatten())
+            let mark = has_mark.then(|| cell.mark().to_owned());
+            std::iter::once(plain(cell)).chain(of).chain(ends.into_iter().flatten()).chain(mark)
         });
         let _ = writer.write_record(fields);
     }
     writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
 }
 
-/// A cell without format.
+/// A cell without format and mark.
 fn plain(cell: &Cell) -> String {
     match cell {
         Cell::Number { value, .. } | Cell::Ratio { value, .. } | Cell::Bar(value) => value.to_string(),
@@ -330,13 +333,13 @@ fn plain(cell: &Cell) -> String {
         Cell::Pair(both) => both.each_ref().map(plain).join("/"),
         Cell::Floor => "1".to_owned(),
         Cell::InUnit(cell, unit) => format!("{} {unit}", plain(cell)),
-        Cell::Range(interval) if is_bounded(interval) => format!("{}..{}", interval.low, interval.high),
+        Cell::Range(interval) => format!("{}..{}", interval.low, interval.high),
         Cell::Text(text) | Cell::Marked(_, text) => text.clone(),
-        Cell::Range(_) | Cell::Missing(_) => String::new(),
+        Cell::Missing(_) => String::new(),
     }
 }
 
-/// JSON: a list of blocks; numbers in the units of their figures.
+/// JSON: a list of blocks; numbers in the units of their figures, unbounded ends of intervals as null.
 pub fn json(document: &Document) -> Value {
     let block = |block: &Block| match block {
         Block::Table(table) => json!({ "table": json_table(table) }),
@@ -375,7 +378,19 @@ fn json_table(table: &Table) -> Value {
     })
 }
 
+/// A cell with its mark, which makes an object of it.
 fn json_cell(cell: &Cell) -> Value {
+    let mut value = unmarked(cell);
+    if !cell.mark().is_empty() {
+        if !value.is_object() {
+            value = json!({ "value": value });
+        }
+        value["mark"] = json!(cell.mark());
+    }
+    value
+}
+
+fn unmarked(cell: &Cell) -> Value {
     let end = |end: f64| if end.is_finite() { json!(end) } else { Value::Null };
     match cell {
         Cell::Number { value, interval: Some(interval), .. } | Cell::Ratio { value, interval: Some(interval) } => {
@@ -388,7 +403,7 @@ fn json_cell(cell: &Cell) -> Value {
         }
         Cell::Pair(both) => Value::Array(both.each_ref().map(json_cell).to_vec()),
         Cell::Floor => json!("floor"),
-        Cell::InUnit(cell, unit) => match json_cell(cell) {
+        Cell::InUnit(cell, unit) => match unmarked(cell) {
             Value::Object(mut object) => {
                 object.insert("unit".to_owned(), json!(unit));
                 Value::Object(object)
@@ -503,7 +518,10 @@ tcp       /b    response 10.0
         let range = Cell::Range(interval);
         assert_eq!((of(&range, Digits::Rate).0.as_str(), plain(&range).as_str()), ("1.50..2.50", "1500..2500"));
         let marked = Cell::Marked("*", "max".to_owned());
-        assert_eq!((of(&marked, Digits::Rate).0.as_str(), json_cell(&marked)), ("*max", json!("max")));
+        assert_eq!(
+            (of(&marked, Digits::Rate).0.as_str(), json_cell(&marked)),
+            ("*max", json!({ "value": "max", "mark": "*" }))
+        );
         let lost = Cell::Share { events: 3, of: 1000, interval: None };
         let plainly = |cell: &Cell, digits| texts(&Column { divisor: 1.0, ..column(digits) }, cell, 0).0;
         assert_eq!([Digits::Events, Digits::Percent].map(|digits| plainly(&lost, digits)), ["3", "0.3"]);
@@ -526,14 +544,14 @@ tcp       /b    response 10.0
         let document = document();
         let Block::Table(table) = &document.blocks[0] else { panic!() };
         let expected = "\
-transport,p50,p50_low,p50_high,p99,p99_low,p99_high,floor,bar
-shm,65,60,70,951,1,,1,0
-a|b,5157,,,,,,11.64,0.25
+transport,p50,p50_low,p50_high,p99,p99_low,p99_high,p99_mark,floor,bar
+shm,65,60,70,951,1,inf,*,1,0
+a|b,5157,,,,,,,11.64,0.25
 ";
         assert_eq!(csv(table), expected);
         let value = json(&document);
         let rows = &value["blocks"][0]["table"]["rows"];
-        assert_eq!(rows[0]["p99"], json!({ "value": 951.0, "low": 1.0, "high": null }));
+        assert_eq!(rows[0]["p99"], json!({ "value": 951.0, "low": 1.0, "high": null, "mark": "*" }));
         assert_eq!((&rows[1]["p50"], &rows[1]["p99"]), (&json!(5157.0), &json!({ "missing": "not measured" })));
         assert_eq!(value["blocks"][1]["notes"][0]["severity"], "error");
     }

@@ -5,8 +5,8 @@ use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
 use crate::notes::ALL_LOST;
 use crate::number::count;
+use crate::table_row::{self, LATENCIES, TableRow};
 use crate::throughput::offered;
-use crate::times::{self, LATENCIES, Times};
 use tripmeter_analysis::derived::{is_all_lost, losses};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -34,8 +34,8 @@ const COST_HELP: &str =
 const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 
 /// Every load, by payload.
-fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<Times<'a>> {
-    Times::rows(subs, metrics, |plan| {
+fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<TableRow<'a>> {
+    TableRow::rows(subs, metrics, |plan| {
         plan.rpc.as_ref().is_some_and(|calls| calls.offers.recorded.is_none()) && is_of(plan.pattern)
     })
 }
@@ -44,34 +44,34 @@ fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pat
 pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let rows = rows(subs, metrics, |other| other == pattern);
     let number = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
-    let mut columns = times::naming_columns(&rows);
+    let mut columns = table_row::naming_columns(&rows);
     columns.extend([
         columns::payload().merged(),
         number("clients", "clients", Digits::Integer, "").merged(),
         Column::words("mode", "mode", MODE_HELP).merged(),
     ]);
-    columns.extend(times::rate_columns([
-        if Times::have_bursts(&rows) { BURSTS_HELP } else { "calls per second that each client was to make" },
+    columns.extend(table_row::rate_columns([
+        if TableRow::have_bursts(&rows) { BURSTS_HELP } else { "calls per second that each client was to make" },
         "calls per second that each client made; !: the rate was missed",
     ]));
     columns.extend([
         Column::numbers(Figure::Completed.id(), "QPS", "/s", Digits::Rate, QPS_HELP).merged(),
         Column::words("time", "time", if rows.iter().any(has_one_way) { ONE_WAY_HELP } else { TIME_HELP }),
     ]);
-    columns.extend(times::latency_columns(&LATENCIES));
+    columns.extend(table_row::latency_columns(&LATENCIES));
     columns.extend([
         number(Figure::TimedOut.id(), "timed out", Digits::Events, TIMED_OUT_HELP),
         number(Figure::Failed.id(), "failed", Digits::Events, FAILED_HELP),
     ]);
-    columns.extend(times::cost_columns(COST_HELP));
+    columns.extend(table_row::cost_columns(COST_HELP));
     columns.push(columns::path_proof().merged());
     Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
 }
 
 /// A line for each time, the first of them with what there is of the calls, the first two with the cost of both sides.
-fn lines(times: &Times<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
-    let is_closed = times.load() == OfferedLoad::Closed;
-    let has_one_way = has_one_way(times);
+fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
+    let is_closed = row.load() == OfferedLoad::Closed;
+    let has_one_way = has_one_way(row);
     let shown = [
         ("response", Some(Figure::ResponseRtt), !is_closed),
         ("service", Some(Figure::ServiceRtt), true),
@@ -79,104 +79,104 @@ fn lines(times: &Times<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
         // The second line is of the server, whose cost it has.
         ("", None, is_closed && !has_one_way),
     ];
-    let naming = naming(times);
+    let naming = naming(row);
     let line = |(place, (time, figure, _)): (usize, (&str, Option<Figure>, bool))| {
         let mut cells = naming.clone();
         cells.push(if time.is_empty() { NOTHING } else { Cell::text(time) });
         match figure {
-            Some(figure) => cells.extend(times.latencies(&Stream::all(), figure, &LATENCIES)),
+            Some(figure) => cells.extend(row.latencies(&Stream::all(), figure, &LATENCIES)),
             None => cells.extend([NOTHING; LATENCIES.len()]),
         }
         cells.extend(
-            [Figure::TimedOut, Figure::Failed].map(|figure| if place == 0 { ended(times, figure) } else { NOTHING }),
+            [Figure::TimedOut, Figure::Failed].map(|figure| if place == 0 { ended(row, figure) } else { NOTHING }),
         );
         cells.extend(match place {
-            0 => times.cost(Process::Leader),
-            1 => times.cost(Process::Follower),
+            0 => row.cost(Process::Leader),
+            1 => row.cost(Process::Follower),
             _ => [NOTHING; 4],
         });
-        cells.push(times.proof());
-        (Some(times.row), cells)
+        cells.push(row.proof());
+        (Some(row.row), cells)
     };
     shown.into_iter().filter(|(_, _, is_shown)| *is_shown).enumerate().map(line).collect()
 }
 
-fn has_one_way(times: &Times<'_>) -> bool {
-    times.get(&Stream::all(), Figure::OneWay, Statistic::N).is_some()
+fn has_one_way(row: &TableRow<'_>) -> bool {
+    row.get(&Stream::all(), Figure::OneWay, Statistic::N).is_some()
 }
 
 /// Calls that ended so, of those made.
-fn ended(times: &Times<'_>, how: Figure) -> Cell {
-    Cell::events(&losses(times.metrics, times.row, &Stream::all(), &[how]), true)
+fn ended(row: &TableRow<'_>, how: Figure) -> Cell {
+    Cell::events(&losses(row.metrics, row.row, &Stream::all(), &[how]), true)
 }
 
 /// The columns up to QPS.
-fn naming(times: &Times<'_>) -> Vec<Cell> {
-    let (load, planned) = (times.load(), times.sub.planned);
-    let is_bad = times.trials().any(|(_, trial)| trial.cut_short.is_some())
-        || times.total(Figure::Failed) > 0.0
-        || is_all_lost(times.metrics, times.row)
-        || times.damaged_beside() > 0;
+fn naming(row: &TableRow<'_>) -> Vec<Cell> {
+    let (load, planned) = (row.load(), row.sub.planned);
+    let is_bad = row.trials().any(|(_, trial)| trial.cut_short.is_some())
+        || row.total(Figure::Failed) > 0.0
+        || is_all_lost(row.metrics, row.row)
+        || row.damaged_beside() > 0;
     let mode = match load {
         OfferedLoad::Closed => Mode::Bench.to_string(),
         OfferedLoad::Rate { .. } => Mode::FixedFreq.to_string(),
         OfferedLoad::Burst(_) => "bursts".to_owned(),
         load => load.to_string(),
     };
-    let missed = times.mark(|trial| trial.rate_missed, "!");
-    let mut cells = times.naming();
+    let missed = row.mark(|trial| trial.rate_missed, "!");
+    let mut cells = row.naming();
     cells.extend([
-        Cell::number(times.row.payload_bytes as f64),
+        Cell::number(row.row.payload_bytes as f64),
         Cell::number(planned.links().into()),
         if is_bad { Cell::Marked("*", mode) } else { Cell::Text(mode) },
-        times.offered(),
-        times.of(times.value(Figure::AchievedRate)).marked(missed),
-        times.of(times.value(Figure::Completed)),
+        row.offered(),
+        row.of(row.value(Figure::AchievedRate)).marked(missed),
+        row.of(row.value(Figure::Completed)),
     ]);
     cells
 }
 
 /// What keeps these figures from being good.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let of_payload = |rows: &[Times<'_>]| {
+    let of_payload = |rows: &[TableRow<'_>]| {
         let first = rows[0];
         let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
         let loads = planned.rpc.as_ref().map_or(0, |calls| calls.offers.loads().len());
-        let short = Times::shortfalls(rows, loads).into_iter();
+        let short = TableRow::shortfalls(rows, loads).into_iter();
         let mut notes: Vec<Note> =
             short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
         notes.extend(rows.iter().flat_map(of_load));
         notes
     };
-    rows(subs, metrics, |_| true).chunk_by(Times::is_same_payload).flat_map(of_payload).collect()
+    rows(subs, metrics, |_| true).chunk_by(TableRow::is_same_payload).flat_map(of_payload).collect()
 }
 
-fn of_load(times: &Times<'_>) -> Vec<Note> {
-    let (name, size) = (&times.sub.planned.name, display_size(times.row.payload_bytes));
-    let place = match times.load() {
+fn of_load(row: &TableRow<'_>) -> Vec<Note> {
+    let (name, size) = (&row.sub.planned.name, display_size(row.row.payload_bytes));
+    let place = match row.load() {
         OfferedLoad::Closed => format!("{name} at {size}"),
         load => format!("{name} at {size}, {}", offered(load)),
     };
     let mut notes = Vec::new();
-    for (round, trial) in times.trials() {
-        notes.extend(trial.cut_short.iter().map(|why| times.warning(format!("* {place}: {why}"))));
-        let [made, succeeded] = [Figure::Sent, Figure::Received].map(|figure| times.at(*round, figure));
+    for (round, trial) in row.trials() {
+        notes.extend(trial.cut_short.iter().map(|why| row.warning(format!("* {place}: {why}"))));
+        let [made, succeeded] = [Figure::Sent, Figure::Received].map(|figure| row.at(*round, figure));
         if made > 0.0 && succeeded == 0.0 {
-            notes.push(times.warning(format!("* {place}: {ALL_LOST}")));
+            notes.push(row.warning(format!("* {place}: {ALL_LOST}")));
         }
         if trial.rate_missed {
-            let late = times.too_late();
-            let (behind, slowest) = (times.at(*round, Figure::Behind), count(times.at(*round, Figure::SlowestRate)));
-            notes.push(times.warning(format!(
+            let late = row.too_late();
+            let (behind, slowest) = (row.at(*round, Figure::Behind), count(row.at(*round, Figure::SlowestRate)));
+            notes.push(row.warning(format!(
                 "! {place}: RATE MISSED: the slowest client made {slowest} calls /s, {behind} of {made} calls were made \
                  more than {late} late"
             )));
         }
     }
-    let (missing, succeeded) = (times.total(Figure::OneWayMissing), times.total(Figure::Received));
+    let (missing, succeeded) = (row.total(Figure::OneWayMissing), row.total(Figure::Received));
     if missing > 0.0 {
         let text = format!("{place}: {missing} of {succeeded} calls that succeeded have no latency one way");
-        notes.push(times.info(text));
+        notes.push(row.info(text));
     }
     let happened: Vec<String> = [
         (Figure::TimedOut, "timed out"),
@@ -184,13 +184,13 @@ fn of_load(times: &Times<'_>) -> Vec<Note> {
         (Figure::Late, "answered after the time-out or failure"),
         (Figure::Duplicated, "answered again"),
     ]
-    .map(|(figure, what)| (times.total(figure), what))
+    .map(|(figure, what)| (row.total(figure), what))
     .iter()
     .filter(|(number, _)| *number > 0.0)
     .map(|(number, what)| format!("{number} {what}"))
     .collect();
     if !happened.is_empty() {
-        notes.push(times.info(format!("{place}: calls {}", happened.join(", "))));
+        notes.push(row.info(format!("{place}: calls {}", happened.join(", "))));
     }
     notes
 }

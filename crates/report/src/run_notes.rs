@@ -1,4 +1,4 @@
-//! What is to be said of a whole run, beside every table and on the first screen.
+//! Notes on a whole run, for every table and for the first screen.
 
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
@@ -6,19 +6,19 @@ use crate::{audit, channel, log, notes, recording, rpc, series, throughput};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
 
-/// What notes of trials have in common.
+/// Kind of the notes on trials.
 pub const TRIALS: &str = "trials";
 
-/// The kind of the note that figures come from histograms.
+/// Kind of the note that figures come from histograms.
 pub const HISTOGRAMS: &str = "histograms";
 
-/// Sub-experiments that failed or were not run, and path proofs that failed.
+/// Notes on failed path proofs, and on sub-experiments that failed or were not run.
 pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
     let note = |text| Note::new(Severity::Error, "failed or not run", None, text);
     notes::outcomes(subs.iter()).into_iter().map(note).collect()
 }
 
-/// What else keeps figures from being good, and what is worth knowing of the run, in the order of its parts.
+/// Notes on everything else that lowers the quality of figures, and on the run, in the order of its parts.
 pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let plan = &manifest.plan;
     let info = |kind| move |text| Note::new(Severity::Info, kind, None, text);
@@ -49,7 +49,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
     all
 }
 
-/// What is to be said of trials that are no plain round trips.
+/// Notes on trials other than plain round trips.
 fn of_trials(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let recording = manifest.plan.recording.as_ref();
     let of_recording = |recording| recording::notes(recording, subs, metrics);

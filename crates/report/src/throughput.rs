@@ -5,7 +5,7 @@ use crate::document::{Cell, Column, Digits, Note, Severity, Table};
 use crate::merged::Merged;
 use crate::notes;
 use crate::number::{count, percent};
-use crate::times::Times;
+use crate::table_row::TableRow;
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -15,19 +15,19 @@ use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::trial::Trial;
 
-/// One line: a load, at one follower.
+/// A load at one follower.
 struct Line<'a> {
-    times: Times<'a>,
+    row: TableRow<'a>,
     stream: &'a Stream,
     is_first_stream: bool,
 }
 
 /// Every line, by payload.
 fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Line<'a>> {
-    let rows = Times::rows(subs, metrics, |plan| plan.pattern == Pattern::Throughput).into_iter();
-    let of_row = |times: Times<'a>| {
-        let streams = metrics.streams(times.row, Figure::ReceivedRate).into_iter().enumerate();
-        streams.map(move |(place, stream)| Line { times, stream, is_first_stream: place == 0 })
+    let rows = TableRow::rows(subs, metrics, |plan| plan.pattern == Pattern::Throughput).into_iter();
+    let of_row = |row: TableRow<'a>| {
+        let streams = metrics.streams(row.row, Figure::ReceivedRate).into_iter().enumerate();
+        streams.map(move |(place, stream)| Line { row, stream, is_first_stream: place == 0 })
     };
     rows.flat_map(of_row).collect()
 }
@@ -37,13 +37,13 @@ impl Line<'_> {
         if let Some(At::Follower(index)) = self.stream.at { index } else { 0 }
     }
 
-    /// Of each round, what happened to the messages.
+    /// Counts of messages, per round.
     fn counts(&self) -> Vec<(u32, Counts)> {
-        self.times.counts(self.stream)
+        self.row.counts(self.stream)
     }
 
     fn damaged(&self) -> u64 {
-        let beside = if self.is_first_stream { self.times.damaged_beside() } else { 0 };
+        let beside = if self.is_first_stream { self.row.damaged_beside() } else { 0 };
         self.counts().iter().map(|(_, counts)| counts.damaged).sum::<u64>() + beside
     }
 
@@ -52,81 +52,86 @@ impl Line<'_> {
     }
 
     fn is_good(&self) -> bool {
-        let is_cut_short = self.times.trials().any(|(_, trial)| trial.cut_short.is_some());
+        let is_cut_short = self.row.trials().any(|(_, trial)| trial.cut_short.is_some());
         !is_cut_short && self.damaged() == 0 && !self.is_all_lost()
     }
 
     fn offered(&self) -> String {
-        offered(self.times.load())
+        offered(self.row.load())
     }
 
     fn cells(&self) -> Vec<Cell> {
-        let times = self.times;
-        let arrived = |figure| times.of(times.get(self.stream, figure, Statistic::Value));
+        let row = self.row;
+        let arrived = |figure| row.of(row.get(self.stream, figure, Statistic::Value));
         let offered = self.offered();
-        let planned = times.sub.planned;
+        let planned = row.sub.planned;
         let names = [planned.transport.to_string(), planned.wait.to_string(), planned.touch.to_string()];
         let mut cells = names.map(Cell::text).to_vec();
         cells.extend([
-            Cell::number(times.row.payload_bytes as f64),
+            Cell::number(row.row.payload_bytes as f64),
             if self.is_good() { Cell::Text(offered) } else { Cell::Marked("*", offered) },
             Cell::number(self.follower().into()),
             arrived(Figure::ReceivedRate),
             arrived(Figure::ReceivedBytes),
-            times.loss(self.stream),
+            row.loss(self.stream),
         ]);
-        cells.extend(times.latencies(self.stream, Figure::OneWay, &ONE_WAY));
+        cells.extend(row.latencies(self.stream, Figure::OneWay, &ONE_WAY));
         cells.extend([
-            times.of(times.value(Figure::PublishedRate)),
-            Cell::number(times.total(Figure::Refused)),
+            row.of(row.value(Figure::PublishedRate)),
+            Cell::number(row.total(Figure::Refused)),
             Cell::number(self.damaged() as f64),
-            times.proof(),
+            row.proof(),
         ]);
         cells
     }
 
-    /// That messages were timed one way, if they were.
+    /// A note that messages were timed one way, if they were.
     fn timed(&self) -> Option<Note> {
-        let timed = self.times.value(Figure::OneWayTimed)?.folded();
-        let sent: u64 = self.counts().iter().map(|(_, counts)| counts.sent).sum();
+        let timed = self.row.value(Figure::OneWayTimed)?.folded();
+        let streams = self.row.metrics.streams(self.row.row, Figure::ReceivedRate);
+        let samples = |stream| self.row.get(stream, Figure::OneWay, Statistic::N);
+        let samples: f64 = streams.iter().filter_map(|stream| samples(stream)).flat_map(|rounds| rounds.values).sum();
+        let of_each =
+            if streams.len() > 1 { format!(" to each of {} followers", streams.len()) } else { String::new() };
         let text = format!(
-            "{}, {}: timed one way, which costs a clock reading a message at both sides: rates are of such a run; one_way \
-             is of {timed} of {sent} messages",
+            "{}, {}: timed one way, which costs a clock reading per message at both sides: rates include it; one_way has \
+             {samples} samples of {timed} timed messages{of_each}",
             self.place(),
             self.offered()
         );
-        Some(Note::new(Severity::Info, "timed one way", Some(self.times.row), text))
+        Some(Note::new(Severity::Info, "timed one way", Some(self.row.row), text))
     }
 
     fn place(&self) -> String {
-        format!("{} at {}", self.times.sub.planned.name, display_size(self.times.row.payload_bytes))
+        format!("{} at {}", self.row.sub.planned.name, display_size(self.row.row.payload_bytes))
     }
 
-    /// Trials that ended early, and those that did not keep their rate.
+    /// Notes of trials that ended early or missed their rate.
     fn shortfalls(&self) -> Vec<Note> {
-        let (place, sent) = (format!("{}, {}", self.place(), self.offered()), self.counts());
+        let place = format!("{}, {}", self.place(), self.offered());
+        let sent = self.row.get(self.stream, Figure::Sent, Statistic::Value);
         let of_trial = |(round, trial): &(u32, Trial)| {
-            let cut_short = trial.cut_short.iter().map(|why| self.times.warning(format!("* {place}: {why}")));
-            let behind = Some(self.times.at(*round, Figure::Behind)).filter(|behind| *behind > 0.0);
-            let sent = sent.iter().find(|(known, _)| known == round).map_or(0, |(_, counts)| counts.sent);
-            let late = |behind| self.times.info(format!("{place}: {behind} of {sent} messages were sent late"));
+            let cut_short = trial.cut_short.iter().map(|why| self.row.warning(format!("* {place}: {why}")));
+            let behind = Some(self.row.at(*round, Figure::Behind)).filter(|behind| *behind > 0.0);
+            let sent = sent.and_then(|sent| sent.at(*round)).unwrap_or(0.0);
+            let late = |behind| self.row.info(format!("{place}: {behind} of {sent} messages were sent late"));
             cut_short.chain(behind.map(late)).collect::<Vec<_>>()
         };
-        self.times.trials().flat_map(of_trial).collect()
+        self.row.trials().flat_map(of_trial).collect()
     }
 
-    /// Messages that came otherwise than once, in order and intact.
+    /// Notes on late, damaged, duplicated and reordered messages.
     fn mishaps(&self) -> Vec<Note> {
         let of_round = |(_, counts): &(u32, Counts)| Counts { lost: 0, ..*counts };
         let odd = self.counts().iter().map(of_round).filter(notes::odd).collect::<Vec<_>>();
         let text = |counts| format!("{}, {}: {}", self.place(), self.offered(), notes::mishaps(counts));
-        odd.iter().map(|counts| self.times.info(text(counts))).collect()
+        odd.iter().map(|counts| self.row.info(text(counts))).collect()
     }
 }
 
 /// The table; it has no row if nothing of it was measured.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows: Vec<_> = lines(subs, metrics).iter().map(|line| (Some(line.times.row), line.cells())).collect();
+    let rows: Vec<_> = lines(subs, metrics).iter().map(|line| (Some(line.row.row), line.cells())).collect();
     Table::new(title, columns(), rows).grouped_by_payload()
 }
 
@@ -178,15 +183,16 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// What is shown of latencies one way.
+/// Statistics shown of latencies one way.
 const ONE_WAY: [Statistic; 3] = [Statistic::P50, Statistic::P99, Statistic::Max];
 const ONE_WAY_HELP: &str =
     "from before a message was sent to its arrival, two readings of one clock, of messages that arrived";
-/// What keeps these figures from being good.
+
+/// Notes on trials and messages of these loads.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let lines = lines(subs, metrics);
     let all_lost = lines.iter().filter(|line| line.is_all_lost());
-    let all_lost = all_lost.map(|line| line.times.warning(format!("* {}: {}", line.place(), notes::ALL_LOST)));
+    let all_lost = all_lost.map(|line| line.row.warning(format!("* {}: {}", line.place(), notes::ALL_LOST)));
     let trials = || lines.iter().filter(|line| line.follower() == 0);
     let of_trials = trials().flat_map(Line::shortfalls).chain(trials().filter_map(Line::timed));
     of_trials.chain(all_lost).chain(lines.iter().flat_map(Line::mishaps)).collect()
@@ -295,8 +301,8 @@ mod tests {
         let rows: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert!(rows.iter().any(|row| row.contains(" 2.000 4.000 6.000 111111 3 2 ok")), "{text}");
-        let note = "udp_throughput at 1k, max: timed one way, which costs a clock reading a message at both sides: rates are \
-                    of such a run; one_way is of 500 of 1000 messages";
+        let note = "udp_throughput at 1k, max: timed one way, which costs a clock reading per message at both sides: rates \
+                    include it; one_way has 498 samples of 500 timed messages";
         assert!(rows.iter().any(|row| row == note), "{text}");
         let first = crate::render::Text::default().render(&crate::screen::screen(&manifest, false));
         assert!(first.contains("µs, one way, since sent") && first.contains("2.00 4.00"), "{first}");
@@ -315,7 +321,10 @@ mod tests {
         let row = &fixture::rows_of(&text, "udp/loopback")[0];
         assert!(row.starts_with("udp/loopback poll none 1k *max 0 90000 "), "{text}");
         let machines = json(&crate::all::all(&manifest));
-        assert_eq!(machines["blocks"][0]["table"]["rows"][0]["offered"], "max");
+        assert_eq!(
+            machines["blocks"][0]["table"]["rows"][0]["offered"],
+            serde_json::json!({ "value": "max", "mark": "*" })
+        );
         for line in [
             "* udp_throughput at 1k, max: interrupted",
             "udp_throughput at 1k, max: 17 of 1000 messages were sent late",

@@ -174,7 +174,7 @@ impl<'a> Page<'a> {
             Cell::of_each(&median, planned),
             self.p99(row),
             Cell::largest(&Each::of(get(Figure::RttHalf, Statistic::Max))),
-            Cell::of_each(&median.times(2.0), planned),
+            Cell::of_each(&median.scaled(2.0), planned),
             Cell::of_each(&Each::of(get(Figure::OneWay, Statistic::P50)), planned),
             over_cell(&over, planned, &sub.payload(row.payload_bytes)),
             self.distance(row),

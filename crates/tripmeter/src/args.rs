@@ -400,7 +400,7 @@ pub enum TableFormat {
     Text,
     /// A Markdown table.
     Markdown,
-    /// Numbers in the units of their figures, with their intervals.
+    /// Numbers in the units of their figures, with their intervals and marks.
     Json,
     /// The same, one row each.
     Csv,
@@ -415,7 +415,12 @@ pub enum TableFormat {
   tripmeter table results/2026-01-31_12-00-00 --tables figures --format csv
   tripmeter table results/a results/b --tables ecal
 
-The table `ecal` takes its columns from all folders given, and says which is whose.")]
+The table `ecal` takes its columns from all folders given, and says which is whose.
+
+With several folders or tables, --format json prints one array of objects with
+`folder`, `table` and `blocks`. Text and markdown have a heading for each folder.
+--format csv is of one table of one folder, or of `figures` of several folders,
+which has a column `folder` then.")]
 pub struct TableArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]

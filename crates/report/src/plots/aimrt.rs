@@ -14,7 +14,7 @@ use super::{Options, Picture, PlotError};
 use crate::channel;
 use crate::merged::Merged;
 use crate::number::count as rate;
-use crate::times::Times;
+use crate::table_row::TableRow;
 use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{self, Statistic};
@@ -56,7 +56,7 @@ pub fn drawings(results: &[Results<'_>], options: &Options) -> Vec<Drawing> {
     let mut figures: [Vec<Figure>; 4] = Default::default();
     for (folder, one) in results.iter().enumerate() {
         let (subs, metrics) = (Merged::of(one.manifest), MetricTable::of(one.manifest));
-        let rows = |pattern| Times::rows(&subs, &metrics, move |plan| plan.pattern == pattern);
+        let rows = |pattern| TableRow::rows(&subs, &metrics, move |plan| plan.pattern == pattern);
         let calls = rows(Pattern::Rpc);
         figures[0].extend(channel::rows(&subs, &metrics).iter().map(|row| of_channel(folder, row)));
         figures[1].extend(calls.iter().map(|row| of_rpc(folder, row)));
@@ -109,7 +109,7 @@ struct Figure {
 
 impl Figure {
     /// Without a value yet.
-    fn new(folder: usize, row: &Times<'_>) -> Self {
+    fn new(folder: usize, row: &TableRow<'_>) -> Self {
         let planned = row.sub.planned;
         Self {
             folder,
@@ -127,7 +127,7 @@ impl Figure {
     }
 
     /// The average of a latency, in units of so many nanoseconds.
-    fn with_average(self, row: &Times<'_>, figure: figure::Figure, unit_ns: f64) -> Self {
+    fn with_average(self, row: &TableRow<'_>, figure: figure::Figure, unit_ns: f64) -> Self {
         let get = |statistic| row.get(&Stream::all(), figure, statistic);
         self.with(get(Statistic::Mean), get(Statistic::N), unit_ns)
     }
@@ -143,7 +143,7 @@ impl Figure {
     }
 }
 
-fn of_channel(folder: usize, row: &Times<'_>) -> Figure {
+fn of_channel(folder: usize, row: &TableRow<'_>) -> Figure {
     let (planned, offered) = (row.sub.planned, rate(row.offered_hz()));
     let [at, load] = match row.load() {
         load @ OfferedLoad::Burst(_) => [crate::throughput::offered(load), load.suffix()],
@@ -160,7 +160,7 @@ fn of_channel(folder: usize, row: &Times<'_>) -> Figure {
     }
 }
 
-fn of_rpc(folder: usize, row: &Times<'_>) -> Figure {
+fn of_rpc(folder: usize, row: &TableRow<'_>) -> Figure {
     let way = match row.load() {
         OfferedLoad::Closed => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
         load @ OfferedLoad::Burst(_) => [format!("{} each", crate::throughput::offered(load)), load.suffix()],
@@ -173,13 +173,13 @@ fn of_rpc(folder: usize, row: &Times<'_>) -> Figure {
 }
 
 /// Calls per second, which only a closed loop has.
-fn queries(folder: usize, row: &Times<'_>) -> Option<Figure> {
+fn queries(folder: usize, row: &TableRow<'_>) -> Option<Figure> {
     let figure =
         of_rpc(folder, row).with(row.value(figure::Figure::Completed), row.value(figure::Figure::Received), 1.0);
     (row.load() == OfferedLoad::Closed).then_some(figure)
 }
 
-fn of_log(folder: usize, row: &Times<'_>) -> Figure {
+fn of_log(folder: usize, row: &TableRow<'_>) -> Figure {
     Figure { factors: String::new(), ..Figure::new(folder, row).with_average(row, figure::Figure::Call, 1.0) }
 }
 

@@ -1,6 +1,7 @@
 use crate::args::{ShownArgs, TableArgs, TableFormat};
 use crate::error::CliError;
 use crate::{embedded, output};
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::Path;
 use tripmeter_model::experiment::TableKind;
@@ -8,71 +9,123 @@ use tripmeter_model::folder::{self, FolderError};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::document::{Block, Document};
-use tripmeter_report::render::{Text, csv, json, markdown};
+use tripmeter_report::render::{self, Text, csv, markdown};
 
 /// As iceperf prints it.
 const ICEPERF: Text = Text { has_intervals: false, has_help: false, is_coloured: false, is_unwrapped: true };
 /// As eCAL's page has it, with intervals.
 const ECAL: Text = Text { has_intervals: true, ..ICEPERF };
 
+/// A table as it is printed.
+struct Part<'a> {
+    /// Name of its folder; `None` if it is of all folders.
+    folder: Option<&'a str>,
+    /// Whether the name of its folder stands above it.
+    has_heading: bool,
+    kind: TableKind,
+    document: Document,
+    text: Text,
+    format: TableFormat,
+}
+
 /// `tripmeter table`
 pub fn table(args: &TableArgs) -> Result<u8, CliError> {
     let manifests = args.folders.iter().map(|folder| read(folder)).collect::<Result<Vec<_>, _>>()?;
-    let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.clone() };
-    // With several folders, the table that takes columns from all of them comes first, and once.
-    let is_together = |kind: &TableKind| *kind == TableKind::Ecal && manifests.len() > 1;
     let names: Vec<String> =
         args.folders.iter().map(|folder| printable::line(&folder.display().to_string()).into_owned()).collect();
-    let named = names.iter().map(String::as_str).zip(&manifests);
-    let together: Vec<(&str, &Manifest)> =
-        named.filter(|(_, manifest)| kinds_of(manifest).iter().any(is_together)).collect();
-    if !together.is_empty() {
-        print_document(&tripmeter_report::ecal(&together), ECAL, args.format.unwrap_or(TableFormat::Text))?;
-    }
-    for (name, manifest) in names.iter().zip(&manifests) {
-        let kinds: Vec<TableKind> = kinds_of(manifest).into_iter().filter(|kind| !is_together(kind)).collect();
-        if kinds.is_empty() {
-            continue;
+    let named: Vec<(&str, &Manifest)> = names.iter().map(String::as_str).zip(&manifests).collect();
+    let parts = parts(&named, args);
+    match args.format {
+        Some(TableFormat::Json) if parts.len() > 1 => print_array(&parts)?,
+        Some(TableFormat::Csv) if parts.len() > 1 => {
+            let why = "--format csv writes one table: name one table and one folder, or --format json";
+            return Err(CliError::new(exit::USAGE, why));
         }
-        if args.folders.len() > 1 && matches!(args.format, None | Some(TableFormat::Text)) {
-            output::print(&format!("{name}\n\n"))?;
-        }
-        print_as(manifest, &kinds, args.shown, args.format)?;
+        _ => print_parts(&parts)?,
     }
     Ok(exit::GOOD)
 }
 
-/// Prints these tables of a manifest whose text is printable, in this order.
-pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Result<(), CliError> {
-    print_as(manifest, kinds, shown, None)
+/// Every table asked for: first, and once, tables that have rows or columns of all folders, then those of each folder.
+fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TableArgs) -> Vec<Part<'a>> {
+    let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.clone() };
+    let is_together = |kind: TableKind| match kind {
+        TableKind::Ecal => named.len() > 1,
+        TableKind::Figures => named.len() > 1 && args.format == Some(TableFormat::Csv),
+        _ => false,
+    };
+    let mut parts = Vec::new();
+    for kind in [TableKind::Ecal, TableKind::Figures].into_iter().filter(|kind| is_together(*kind)) {
+        let of_kind: Vec<_> =
+            named.iter().copied().filter(|(_, manifest)| kinds_of(manifest).contains(&kind)).collect();
+        if !of_kind.is_empty() {
+            parts.push(part(None, &of_kind, kind, args.shown, args.format));
+        }
+    }
+    for one in named {
+        let kinds = kinds_of(one.1).into_iter().filter(|kind| !is_together(*kind));
+        parts.extend(kinds.enumerate().map(|(place, kind)| {
+            let has_heading = named.len() > 1 && place == 0;
+            Part { has_heading, ..part(Some(one.0), &[*one], kind, args.shown, args.format) }
+        }));
+    }
+    parts
 }
 
-fn print_as(
-    manifest: &Manifest,
-    kinds: &[TableKind],
+/// Prints these tables of a manifest whose text is printable, in this order.
+pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Result<(), CliError> {
+    let parts: Vec<_> = kinds.iter().map(|kind| part(None, &[("", manifest)], *kind, shown, None)).collect();
+    print_parts(&parts)
+}
+
+/// A table of the only experiment, or, where the table can have several, of all of them.
+fn part<'a>(
+    folder: Option<&'a str>,
+    named: &[(&str, &Manifest)],
+    kind: TableKind,
     shown: ShownArgs,
     format: Option<TableFormat>,
-) -> Result<(), CliError> {
-    let is_coloured = output::may_colour();
-    let whole = Text { has_intervals: true, has_help: true, is_coloured, is_unwrapped: false };
-    for (index, kind) in kinds.iter().enumerate() {
+) -> Part<'a> {
+    let manifest = named[0].1;
+    let whole = Text { has_intervals: true, has_help: true, is_coloured: output::may_colour(), is_unwrapped: false };
+    let (document, text, usual) = match kind {
+        TableKind::Screen if !shown.wide => {
+            let text = Text { has_intervals: shown.intervals, has_help: shown.legend, ..whole };
+            (tripmeter_report::screen(manifest, shown.notes), text, TableFormat::Text)
+        }
+        TableKind::Iceperf => (tripmeter_report::iceperf(manifest), ICEPERF, TableFormat::Text),
+        TableKind::Ecal => (tripmeter_report::ecal(named), ECAL, TableFormat::Text),
+        TableKind::Aimrt => (tripmeter_report::aimrt(manifest), whole, TableFormat::Markdown),
+        TableKind::Figures => (tripmeter_report::figures(named), whole, TableFormat::Text),
+        TableKind::Screen | TableKind::All => (tripmeter_report::all(manifest), whole, TableFormat::Text),
+    };
+    Part { folder, has_heading: false, kind, document, text, format: format.unwrap_or(usual) }
+}
+
+/// Prints tables one after the other.
+fn print_parts(parts: &[Part<'_>]) -> Result<(), CliError> {
+    for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             output::print("\n")?;
         }
-        let (document, text, usual) = match kind {
-            TableKind::Screen if !shown.wide => {
-                let text = Text { has_intervals: shown.intervals, has_help: shown.legend, ..whole };
-                (tripmeter_report::screen(manifest, shown.notes), text, TableFormat::Text)
-            }
-            TableKind::Iceperf => (tripmeter_report::iceperf(manifest), ICEPERF, TableFormat::Text),
-            TableKind::Ecal => (tripmeter_report::ecal(&[("", manifest)]), ECAL, TableFormat::Text),
-            TableKind::Aimrt => (tripmeter_report::aimrt(manifest), whole, TableFormat::Markdown),
-            TableKind::Figures => (tripmeter_report::figures(manifest), whole, TableFormat::Text),
-            TableKind::Screen | TableKind::All => (tripmeter_report::all(manifest), whole, TableFormat::Text),
-        };
-        print_document(&document, text, format.unwrap_or(usual))?;
+        if let Some(name) = part.folder.filter(|_| part.has_heading) {
+            let mark = if part.format == TableFormat::Markdown { "# " } else { "" };
+            output::print(&format!("{mark}{name}\n\n"))?;
+        }
+        print_document(&part.document, part.text, part.format)?;
     }
     Ok(())
+}
+
+/// Prints all tables as one array.
+fn print_array(parts: &[Part<'_>]) -> Result<(), CliError> {
+    let of_part = |part: &Part<'_>| {
+        let mut value = render::json(&part.document);
+        (value["folder"], value["table"]) = (json!(part.folder), json!(part.kind));
+        value
+    };
+    let all: Vec<Value> = parts.iter().map(of_part).collect();
+    output::print(&format!("{:#}\n", Value::Array(all)))
 }
 
 fn print_document(document: &Document, text: Text, format: TableFormat) -> Result<(), CliError> {
@@ -80,7 +133,7 @@ fn print_document(document: &Document, text: Text, format: TableFormat) -> Resul
         TableFormat::Text if text.is_coloured => output::print_coloured(&text.render(document)),
         TableFormat::Text => output::print(&text.render(document)),
         TableFormat::Markdown => output::print(&markdown(document)),
-        TableFormat::Json => output::print(&format!("{:#}\n", json(document))),
+        TableFormat::Json => output::print(&format!("{:#}\n", render::json(document))),
         TableFormat::Csv => {
             let tables = document.blocks.iter().filter_map(|block| match block {
                 Block::Table(table) => Some(csv(table)),

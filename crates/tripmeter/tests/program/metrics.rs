@@ -34,6 +34,9 @@ pub fn check(results: &Path) {
                 let load = format!("{}hz", trial.offered_hz);
                 expect(&load, "sent", "value", trial.counts.sent as f64);
                 expect(&load, "service_ns", "p999", trial.service_ns.map_or(f64::NAN, |latency| latency.p999));
+                if trial.rate_missed {
+                    expect(&load, "rate_missed", "value", 1.0);
+                }
             }
             for trial in &cell.rpc {
                 expect("closed", "completed_rate_hz", "value", trial.qps);
@@ -107,4 +110,31 @@ fn results_of_this_major_version_are_read() {
             assert!(printed.lines().any(|line| line.starts_with(row)), "{row}\n{printed}");
         }
     }
+}
+
+#[test]
+fn several_tables_are_one_json_array_and_no_csv_but_the_figures() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/results-2.0");
+    let print = |words: &[&str]| Tripmeter::new([&["table", golden][..], words].concat()).run();
+    let array = print(&[golden, "--tables", "all,figures", "--format", "json"]).with(0).stdout;
+    let array: Vec<serde_json::Value> = serde_json::from_str(&array).expect("one value");
+    let tables: Vec<_> = array.iter().map(|one| (one["folder"].as_str(), one["table"].as_str())).collect();
+    let both = [(Some(golden), Some("all")), (Some(golden), Some("figures"))];
+    assert_eq!(tables, [both, both].concat());
+    assert!(array.iter().all(|one| one["blocks"][0]["table"]["rows"].is_array()), "{array:?}");
+    let only = print(&["--tables", "all", "--format", "json"]).with(0).stdout;
+    assert!(serde_json::from_str::<serde_json::Value>(&only).is_ok_and(|only| only["blocks"].is_array()), "{only}");
+    for words in [&[golden, "--tables", "all"][..], &["--tables", "all,figures"], &[golden, "--tables", "all,figures"]]
+    {
+        let refused = print(&[words, &["--format", "csv"]].concat()).with(64);
+        assert!(refused.stdout.is_empty(), "{words:?}");
+        refused.says(&["name one table and one folder, or --format json"]);
+    }
+    let figures = print(&[golden, "--tables", "figures", "--format", "csv"]).with(0).stdout;
+    let mut reader = csv::Reader::from_reader(figures.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().expect("one table");
+    assert_eq!(reader.headers().unwrap().get(0), Some("folder"));
+    assert!(rows.len() > 2 && rows.len().is_multiple_of(2) && rows.iter().all(|row| &row[0] == golden), "{figures}");
+    let markdown = print(&[golden, "--tables", "all", "--format", "markdown"]).with(0).stdout;
+    assert_eq!(markdown.lines().filter(|line| *line == format!("# {golden}")).count(), 2, "{markdown}");
 }

@@ -1,5 +1,4 @@
-//! One row of the metric table with its sub-experiment, and what tables of messages, or calls, at a rate have in common: a
-//! line for each of two times, response and service, each with the cost of the process on its side.
+//! A row of the metric table with its sub-experiment, and the columns and cells that tables of several patterns share.
 
 use crate::document::{Cell, Column, Digits, Note, Severity};
 use crate::merged::Merged;
@@ -17,28 +16,29 @@ use tripmeter_model::pace::{OfferedLoad, Offers};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::Trial;
 
-/// What is shown of a distribution of latencies.
+/// Statistics shown of latencies.
 pub const LATENCIES: [Statistic; 6] =
     [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::Max];
-/// One row of the metric table with its sub-experiment: what its lines are made of.
+
+/// A row of the metric table with its sub-experiment.
 #[derive(Clone, Copy)]
-pub struct Times<'a> {
+pub struct TableRow<'a> {
     /// The figures.
     pub metrics: &'a MetricTable,
     /// Its sub-experiment.
     pub sub: &'a Merged<'a>,
     /// Its address.
     pub row: Row,
-    /// Whether it is the first of its payload, whose line has what is of the payload.
+    /// Whether it is the first of its payload; that line has the figures of the whole payload.
     is_first: bool,
 }
 
-impl<'a> Times<'a> {
+impl<'a> TableRow<'a> {
     /// Every row of some sub-experiments: by payload, then in the order of the plan, which has that of the rates too.
     pub fn rows(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(&SubExperiment) -> bool) -> Vec<Self> {
-        let times = |row: Row| Self { metrics, sub: &subs[row.sub as usize], row, is_first: true };
-        let mut rows: Vec<Self> = metrics.all_rows().map(times).filter(|times| is_of(times.sub.planned)).collect();
-        rows.sort_by_key(|times| (times.row.payload_bytes, times.row.sub, times.place()));
+        let of_row = |row: Row| Self { metrics, sub: &subs[row.sub as usize], row, is_first: true };
+        let mut rows: Vec<Self> = metrics.all_rows().map(of_row).filter(|row| is_of(row.sub.planned)).collect();
+        rows.sort_by_key(|row| (row.row.payload_bytes, row.row.sub, row.place()));
         for index in 1..rows.len() {
             rows[index].is_first = !Self::is_same_payload(&rows[index - 1], &rows[index]);
         }
@@ -63,7 +63,7 @@ impl<'a> Times<'a> {
         self.metrics.load(self.row)
     }
 
-    /// A figure of it.
+    /// A figure of this row.
     pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Rounds<'a>> {
         self.metrics.get(self.row, stream, figure, statistic)
     }
@@ -73,7 +73,7 @@ impl<'a> Times<'a> {
         self.get(&Stream::all(), figure, Statistic::Value)
     }
 
-    /// The same in one round; 0 if it does not have it.
+    /// A figure of one value, of all messages, in one round; 0 if the round has none.
     pub fn at(&self, round: u32, figure: Figure) -> f64 {
         self.value(figure).and_then(|rounds| rounds.at(round)).unwrap_or(0.0)
     }
@@ -111,28 +111,28 @@ impl<'a> Times<'a> {
         self.metrics.trials(self.row).iter()
     }
 
-    /// `mark` if it is so in any round.
+    /// `mark` if the condition holds in any round, else nothing.
     pub fn mark(&self, is: impl Fn(&Trial) -> bool, mark: &'static str) -> &'static str {
         if self.trials().any(|(_, trial)| is(trial)) { mark } else { "" }
     }
 
-    /// Why the payload of these rows has fewer of so many planned trials, of each round where that is so.
+    /// Reasons why rounds have fewer trials of this payload than `planned`.
     pub fn shortfalls(rows: &[Self], planned: usize) -> Vec<&'a str> {
         let Some(Self { sub, row, .. }) = rows.first() else { return Vec::new() };
-        let is_measured = |times: &&Self, round: u32| times.trials().any(|trial| trial.0 == round);
-        let measured = |round| rows.iter().filter(|times| is_measured(times, round)).count();
+        let is_measured = |one: &&Self, round: u32| one.trials().any(|trial| trial.0 == round);
+        let measured = |round| rows.iter().filter(|one| is_measured(one, round)).count();
         let short = sub.results.iter().filter(|result| measured(result.round) < planned);
         let cells = short.flat_map(|result| &result.cells).filter(|cell| cell.payload_bytes == row.payload_bytes);
         cells.filter_map(|cell| cell.cut_short.as_deref()).collect()
     }
 
-    /// Messages that came damaged beside all trials of its payload, if it is the first of it.
+    /// Damaged messages outside the trials of its payload; 0 unless this is the payload's first row.
     pub fn damaged_beside(&self) -> u64 {
         let cells = || self.sub.payload(self.row.payload_bytes).cells;
         if self.is_first { cells().iter().map(|cell| cell.damaged_beside()).sum() } else { 0 }
     }
 
-    /// Its streams of messages that `index` gives an index, by that index.
+    /// Streams for which `index` returns an index, in its order.
     pub fn streams(&self, index: impl Fn(&Stream) -> Option<u32>) -> Vec<(u32, Stream)> {
         let all = self.metrics.streams(self.row, Figure::Sent).into_iter();
         let mut streams: Vec<(u32, Stream)> = all.filter_map(|stream| Some((index(stream)?, stream.clone()))).collect();
@@ -145,12 +145,12 @@ impl<'a> Times<'a> {
         self.streams(|stream| if let Some(At::Follower(index)) = stream.at { Some(index) } else { None })
     }
 
-    /// What happened to the messages of a stream, of each round.
+    /// Counts of messages of a stream, per round.
     pub fn counts(&self, stream: &Stream) -> Vec<(u32, Counts)> {
         counts(self.metrics, self.row, stream)
     }
 
-    /// What happened to the messages of all rounds.
+    /// Counts of messages of all rounds together.
     pub fn totals(&self) -> Counts {
         self.counts(&Stream::all()).into_iter().fold(Counts::default(), |sum, (_, counts)| sum + counts)
     }
@@ -170,12 +170,12 @@ impl<'a> Times<'a> {
         Cell::of_each(&values.into_iter().map(|value| (value, None)).collect(), self.sub.rounds)
     }
 
-    /// The same of a figure, which may have an interval within the only round.
+    /// Median of a figure over rounds with its interval, or with that within the only round.
     pub fn of(&self, rounds: Option<Rounds<'_>>) -> Cell {
         Cell::of_each(&Each::of(rounds), self.sub.rounds)
     }
 
-    /// These statistics of a latency: medians over rounds, and of the largest the largest.
+    /// These statistics of a latency: medians over rounds, for [`Statistic::Max`] the largest.
     pub fn latencies(&self, stream: &Stream, figure: Figure, statistics: &[Statistic]) -> Vec<Cell> {
         let cell = |statistic: &Statistic| match (statistic, self.get(stream, figure, *statistic)) {
             (Statistic::Max, rounds) => Cell::largest(&Each::of(rounds)),
@@ -184,7 +184,7 @@ impl<'a> Times<'a> {
         statistics.iter().map(cell).collect()
     }
 
-    /// What a process used: a cell for each of [`cost_columns`].
+    /// Resources used by a process: a cell for each of [`cost_columns`].
     pub fn cost(&self, process: Process) -> [Cell; 4] {
         let (metrics, row) = (self.metrics, self.row);
         let memory = self.get(&Stream::process(process), Figure::PeakMemory, Statistic::Value);
@@ -207,12 +207,12 @@ impl<'a> Times<'a> {
         Cell::lost(&losses(self.metrics, self.row, stream, lost))
     }
 
-    /// Why its figures are less good than they should be.
+    /// A warning on this row.
     pub fn warning(&self, text: String) -> Note {
         Note::new(Severity::Warning, TRIALS, Some(self.row), text)
     }
 
-    /// What happened besides.
+    /// A note on this row for information.
     pub fn info(&self, text: String) -> Note {
         Note { severity: Severity::Info, ..self.warning(text) }
     }
@@ -224,13 +224,13 @@ impl<'a> Times<'a> {
 }
 
 /// Transport, wait and touch.
-pub fn naming_columns(rows: &[Times<'_>]) -> Vec<Column> {
+pub fn naming_columns(rows: &[TableRow<'_>]) -> Vec<Column> {
     let to_several = "with several followers, response and service end when the last of them has the message; service to i ends at follower i (the first 16)";
     let help = if rows.iter().any(|row| row.sub.planned.is_fan_out()) { to_several } else { "" };
     [("transport", help), ("wait", ""), ("touch", "")].map(|(id, help)| Column::words(id, id, help).merged()).to_vec()
 }
 
-/// The rates that were offered and achieved, with what they mean.
+/// Columns of the offered and the achieved rate, with their help texts.
 pub fn rate_columns([offered, achieved]: [&'static str; 2]) -> [Column; 2] {
     let column = |id, title, help| Column::numbers(id, title, "/s", Digits::Rate, help).merged();
     [column("offered_rate_hz", "offered", offered), column("achieved_rate_hz", "achieved", achieved)]
@@ -249,7 +249,7 @@ pub fn latency_columns(statistics: &[Statistic]) -> Vec<Column> {
     statistics.iter().map(column).collect()
 }
 
-/// What a process used; `cpu_help` says which process stands in which line.
+/// Columns of the resources used by a process; `cpu_help` says which line is of which process.
 pub fn cost_columns(cpu_help: &'static str) -> [Column; 4] {
     let memory =
         "most that was resident, our buffers of samples included, MB = 1000000 bytes; of several processes that of one";
@@ -261,7 +261,7 @@ pub fn cost_columns(cpu_help: &'static str) -> [Column; 4] {
     ]
 }
 
-/// Messages that did not come as they should, of those sent.
+/// Column of lost, late or damaged messages.
 pub fn loss_column() -> Column {
     Column::numbers(
         "loss",
