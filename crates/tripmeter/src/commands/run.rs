@@ -72,7 +72,7 @@ fn measure(
     }
     let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers, output.quiet)?;
     if output.json {
-        output::print(&(serde_json::to_string_pretty(&manifest).expect("a manifest is plain data") + "\n"))?;
+        output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
         table::print(&table::printable(&manifest), &prepared.plan.tables, output.shown)?;
     }
