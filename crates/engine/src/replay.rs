@@ -75,7 +75,6 @@ macro_rules! with_times {
         }
     };
 }
-pub(crate) use with_times;
 
 impl Timetable for Times<'_> {
     const HAS_LENGTHS: bool = true;

@@ -18,7 +18,7 @@ use crate::measure::trips::{self, POLL_IDLE_MASK, Stored, Trips};
 use crate::measure::{End, Failure, Shared, Tap, Tracker, callback, echo, logging};
 use crate::message::{TouchFull, TouchKind, with_touch};
 use crate::proof::Observer;
-use crate::replay::{Times, with_times};
+use crate::replay::Times;
 use crate::wire::Arrived;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
@@ -234,7 +234,11 @@ impl<L: Link> Lane for L {
             (Called { calls, end, late, duplicated, sequence: trips.sequence }, failure)
         }
         with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
-            with_times!(calls.times, schedule => run::<_, _, T, _>(self, clock, schedule, setting, calls, made))
+            match calls.times {
+                Times::Closed(even) | Times::Even(even) => run::<_, _, T, _>(self, clock, even, setting, calls, made),
+                // Compiled once for both: what they ask per message is asked between messages.
+                times => run::<_, _, T, _>(self, clock, times, setting, calls, made),
+            }
         }))
     }
 
@@ -271,7 +275,10 @@ impl<L: Link> Lane for L {
             }
         }
         with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
-            with_times!(plan.times, schedule => run::<_, _, T>(self, clock, schedule, setting, plan, sent))
+            match plan.times {
+                Times::Closed(even) | Times::Even(even) => run::<_, _, T>(self, clock, even, setting, plan, sent),
+                times => run::<_, _, T>(self, clock, times, setting, plan, sent),
+            }
         }))
     }
 
@@ -306,6 +313,8 @@ impl<L: Link> Lane for L {
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
             (stream.nap, stream.due, stream.ended, stream.refused) = (flow.nap, flow.due, flow.ended, flow.refused);
             let end = match &mut flow.times {
+                // Messages of the path proof are not timed.
+                _ if ON => spaced::<_, _, T, _, ON>(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
                 None => spaced::<_, _, T, _, ON>(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
                 Some(times) => spaced::<_, _, T, _, ON>(&mut stream, &mut flow.spaced, extent, times),
             };
