@@ -173,8 +173,15 @@ impl Run {
         let (sending, mut made) = (Sending::default(), Made::new(COUNT as u64).expect("there is memory"));
         let schedule = self.times;
         let (fake, shared) = (Fake(clock), &self.shared);
-        let mut client =
-            Client { clock: fake.clone(), rest: fake.clone(), schedule, shared, sending: &sending, sequence: 0 };
+        let mut client = Client {
+            clock: fake.clone(),
+            rest: fake.clone(),
+            length: 0,
+            schedule,
+            shared,
+            sending: &sending,
+            sequence: 0,
+        };
         let mask = if self.wait == Wait::Poll { 0x3f } else { 0 };
         let timeout = (TIMEOUT_NS, TIMEOUT_NS);
         let mut trips = Trips::new(Tap::off(&mut link), fake, Tracker::default(), shared, timeout, mask);

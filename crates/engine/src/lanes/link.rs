@@ -208,7 +208,7 @@ impl<L: Link> Lane for L {
             made: &mut Made,
         ) -> Ended<Called> {
             let Calls { rest, length, sequence, deadline, sending, draining, .. } = calls;
-            let mut client = Client { clock, rest, schedule, shared: setting.shared, sending, sequence };
+            let mut client = Client { clock, rest, length, schedule, shared: setting.shared, sending, sequence };
             let mut trips = begin(Tap::off(link), clock, Tracker::after(sequence), &setting);
             (trips.sequence, trips.length) = (sequence, length);
             let ended = if setting.wait == Wait::Callback {

@@ -79,6 +79,8 @@ pub struct Client<'a, C, R, S = Schedule> {
     pub clock: C,
     /// How it waits for its next call.
     pub rest: R,
+    /// Bytes of a call, unless the schedule says how long each is.
+    pub length: usize,
     /// When calls are due; with a period of 0, each is due when the one before has ended.
     pub schedule: S,
     /// What may end it.
@@ -91,7 +93,7 @@ pub struct Client<'a, C, R, S = Schedule> {
 
 impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
     /// Makes a call for each place of `made`, when it is due and the one before has ended: `call` gets when it begins, and
-    /// its bytes if the schedule has them. Ends early once one would begin at the deadline or later, or if the user has
+    /// its bytes. Ends early once one would begin at the deadline or later, or if the user has
     /// asked to stop. Returns how many were made.
     ///
     /// # Errors
@@ -118,7 +120,7 @@ impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
             self.sequence += 1;
             self.sending.begin(self.sequence);
             made.sent[index] = begun;
-            let ended = call(begun, self.schedule.length(index, 0))?;
+            let ended = call(begun, self.schedule.length(index, self.length))?;
             self.sending.end(self.sequence);
             match ended {
                 Ended::Answered(stamp) => {
