@@ -159,7 +159,7 @@ with_common_fields! {
     rate: String,
     /// Under `throughput`: search for the highest rate with no more loss than this, e.g. `0` or `0.5%`.
     loss_bound: String,
-    /// Messages, calls or round trips per burst; a list makes a trial of each, after those of `rate`.
+    /// Messages, calls or round trips per burst; a list makes a trial of each, after the rates.
     demand: String,
     /// Milliseconds from the begin of one burst to the next; a list makes a trial of each; default 5.
     recovery_ms: String,

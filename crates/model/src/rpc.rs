@@ -70,13 +70,13 @@ pub struct RpcTrial {
     /// Intervals of the quantiles of `response_rtt_ns` within this run; absent where samples were not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_rtt_within_run_ns: Option<LatencyBounds>,
-    /// Those of `service_rtt_ns`.
+    /// Intervals of the quantiles of `service_rtt_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_rtt_within_run_ns: Option<LatencyBounds>,
-    /// Those of `lateness_ns`.
+    /// Intervals of the quantiles of `lateness_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_within_run_ns: Option<LatencyBounds>,
-    /// From when a call was made until the request had come to the server, two readings of one clock; of those that
+    /// From when a call was made until the request had come to the server, two readings of one clock; of calls that
     /// succeeded, of all clients. Absent unless it was asked for (`--one-way`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way_ns: Option<Latency>,
@@ -89,7 +89,7 @@ pub struct RpcTrial {
     /// What the audit of the round trips of each client found; empty in older files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<ClientSeries>,
-    /// Of a recording: what came of the calls of each topic, which is a client. Rates of `pace` are then means over the
+    /// Of a recording: figures of each topic, which is a client. Rates of `pace` are then means over the
     /// topics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<TopicCalls>,
@@ -117,7 +117,7 @@ pub struct ClientSeries {
     pub service_series: Option<Series>,
 }
 
-/// What came of the calls of one topic of a recording, made by the client of the same index; the figures are those of
+/// Calls of one topic of a recording, made by the client of the same index; its figures are as in
 /// [`RpcTrial`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TopicCalls {
@@ -140,10 +140,10 @@ pub struct TopicCalls {
     /// Intervals of the quantiles of `response_rtt_ns` within this run; absent where samples were not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_rtt_within_run_ns: Option<LatencyBounds>,
-    /// Those of `service_rtt_ns`.
+    /// Intervals of the quantiles of `service_rtt_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_rtt_within_run_ns: Option<LatencyBounds>,
-    /// Those of `lateness_ns`.
+    /// Intervals of the quantiles of `lateness_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_within_run_ns: Option<LatencyBounds>,
 }
@@ -211,7 +211,7 @@ impl std::ops::Add for CallCounts {
     }
 }
 
-/// As those of messages: a call that timed out is lost, one that failed is damaged.
+/// Calls counted as messages: one that timed out is lost, one that failed is damaged.
 impl From<CallCounts> for Counts {
     fn from(counts: CallCounts) -> Self {
         let CallCounts { made, succeeded, timed_out, failed, late, duplicated } = counts;

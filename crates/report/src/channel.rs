@@ -35,7 +35,7 @@ fn is_of(plan: &SubExperiment) -> bool {
     plan.channel.as_ref().is_some_and(|flow| flow.offers.recorded.is_none())
 }
 
-/// The table; it has no row if nothing of it was measured.
+/// The table; without a row if nothing was measured under this pattern.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let rows = rows(subs, metrics);
     let number = |id, title, help| Column::numbers(id, title, "n", Digits::Integer, help);

@@ -15,7 +15,7 @@ use tripmeter_stats::losses::sum;
 
 const LATENCY_HELP: &str = "one_way: from sending to arrival at a follower, or the last of them; rtt of last: from \
                             sending until the last answer is there";
-const LOST_HELP: &str = "messages that this follower never answered; in the line of rtt those of all followers, without \
+const LOST_HELP: &str = "messages that this follower never answered; in the line of rtt by all followers, without \
                          an interval";
 
 /// True if a sub-experiment is of this table.
@@ -23,7 +23,7 @@ pub fn is_of(sub: &SubExperiment) -> bool {
     sub.pattern == Pattern::PingPong && sub.is_fan_out()
 }
 
-/// The table, with a row for each latency; it has none if nothing of it was measured.
+/// The table, with a row for each latency; without a row if nothing was measured.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let rows = trips::rows(subs, metrics, is_of).into_iter();
     let rows = rows.flat_map(|row| lines(&subs[row.sub as usize], metrics, row).map(move |cells| (Some(row), cells)));

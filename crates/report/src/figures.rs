@@ -30,7 +30,7 @@ fn rows(metrics: &MetricTable) -> Vec<(Option<Row>, Vec<Cell>)> {
         Line { row: key.row, what, unit, rounds: count, value: Cell::of(Some(rounds)) }
     });
     let mut lines: Vec<Line> = stored.chain(metrics.all_rows().flat_map(|row| shares(metrics, row))).collect();
-    // Derived figures follow those that are stored.
+    // Derived figures follow stored ones.
     lines.sort_by_key(|line| line.row);
     lines.into_iter().map(|line| (Some(line.row), line.cells(metrics))).collect()
 }

@@ -20,7 +20,7 @@ pub fn is_of(sub: &Merged<'_>) -> bool {
     sub.planned.pattern == Pattern::Log
 }
 
-/// The table; it has no row if nothing of it was measured.
+/// The table; without a row if nothing was measured under this pattern.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let rows = rows(subs, metrics).into_iter().map(|row| (Some(row.row), cells(&row)));
     Table::new(title, columns(), rows.collect()).grouped_by_payload()

@@ -62,7 +62,7 @@ pub fn table(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) 
     Table::new(caption(recording), columns, rows.collect()).grouped_by_sub()
 }
 
-/// Two lines for each topic and for all, then those of service to each of several followers.
+/// Two lines for each topic and for all, then service to each of several followers.
 fn lines(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> Vec<(Option<Row>, Vec<Cell>)> {
     let line = |naming: &[Cell], time: String, stream: &Stream, figure, loss: Cell| {
         let mut cells = naming.to_vec();

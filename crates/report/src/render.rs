@@ -378,7 +378,7 @@ fn json_table(table: &Table) -> Value {
     })
 }
 
-/// A cell with its mark, which makes an object of it.
+/// A cell with its mark, as an object.
 fn json_cell(cell: &Cell) -> Value {
     let mut value = unmarked(cell);
     if !cell.mark().is_empty() {

@@ -40,7 +40,7 @@ fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pat
     })
 }
 
-/// The table of a pattern; it has no row if nothing of it was measured.
+/// The table of a pattern; without a row if nothing was measured under it.
 pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let rows = rows(subs, metrics, |other| other == pattern);
     let number = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);

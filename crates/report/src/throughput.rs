@@ -129,7 +129,7 @@ impl Line<'_> {
     }
 }
 
-/// The table; it has no row if nothing of it was measured.
+/// The table; without a row if nothing was measured under this pattern.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let rows: Vec<_> = lines(subs, metrics).iter().map(|line| (Some(line.row.row), line.cells())).collect();
     Table::new(title, columns(), rows).grouped_by_payload()

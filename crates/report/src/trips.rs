@@ -43,7 +43,7 @@ pub fn rows(subs: &[Merged<'_>], metrics: &MetricTable, is_of: fn(&SubExperiment
     rows
 }
 
-/// The table; it has no row if nothing of it was measured.
+/// The table; without a row if nothing was measured under this pattern.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let page = Page { subs, metrics };
     let rows = rows(subs, metrics, is_of).into_iter().map(|row| (Some(row), page.cells(row)));

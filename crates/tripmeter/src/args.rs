@@ -193,7 +193,7 @@ pub struct ExperimentArgs {
     /// Under `throughput`: search for the highest rate with no more loss than this: 0, 0.5%
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub loss_bound: Option<String>,
-    /// Messages, calls or round trips per burst; several make a trial of each, after those of --rate. Under `channel`,
+    /// Messages, calls or round trips per burst; several make a trial of each, after the rates. Under `channel`,
     /// `rpc` and `pingpong` all of a burst are due when it begins, and the bursts of all topics or clients begin together
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub demand: Option<String>,

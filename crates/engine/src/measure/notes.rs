@@ -142,7 +142,7 @@ pub trait Places: Default {
     /// Place of a message by its index, from 0.
     fn of(index: u64) -> Option<usize>;
 
-    /// Place of a message by its index, which is higher than those of all calls before.
+    /// Place of a message by its index; indices rise from call to call.
     #[inline(always)]
     fn rising(&mut self, index: u64) -> Option<usize> {
         Self::of(index)

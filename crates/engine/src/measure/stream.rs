@@ -134,7 +134,7 @@ impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
         self.run_timed::<T, S, NoTimes>(spacing, extent, &mut NoTimes)
     }
 
-    /// The same; `times` is told of every message before the first try to send it.
+    /// Sends as [`Stream::run`] does; `times` gets the number of each message before the first try to send it.
     ///
     /// # Errors
     /// As [`Stream::run`].

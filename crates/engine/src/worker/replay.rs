@@ -19,7 +19,7 @@ use tripmeter_model::rpc::Pace;
 /// Messages per second on each topic during the warm-up.
 const WARMUP_HZ: f64 = 10.0;
 
-/// What came of the messages of one topic.
+/// Figures of one topic.
 pub(super) struct PlayedTopic {
     pub recorded: RecordedTopic,
     pub pace: Pace,
@@ -28,7 +28,7 @@ pub(super) struct PlayedTopic {
     pub late: u64,
 }
 
-/// Makes a trial of what came of all messages, and of those of each topic.
+/// Trial of all messages, with the figures of each topic.
 type Finish<R> = fn(Tallied, Vec<PlayedTopic>) -> R;
 
 impl Leader {
