@@ -2,13 +2,11 @@
 //!
 //! | Module | Does |
 //! |---|---|
-//! | [`flatten`] | makes trials of what a manifest holds |
 //! | [`derived`] | computes figures from others |
 //! | [`table`] | keeps their figures, and finds them by their address |
 #![forbid(unsafe_code)]
 
 pub mod derived;
-pub mod flatten;
 pub mod table;
 
 pub use table::{MetricTable, Rounds, Row};

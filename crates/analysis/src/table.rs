@@ -112,20 +112,20 @@ impl Builder {
     }
 
     /// Adds a trial.
-    pub fn add(&mut self, sub: &str, round: u32, payload_bytes: u64, mut trial: Trial) {
+    pub fn add(&mut self, sub: &str, round: u32, payload_bytes: u64, trial: Trial) {
         let table = &mut self.table;
         let (sub, load) = (index_of(&mut table.subs, &sub.to_owned()), index_of(&mut table.loads, &trial.load));
         let row = Row { sub, payload_bytes, load };
-        for one in std::mem::take(&mut trial.figures) {
+        for one in trial.figures() {
             let new = table.streams.len() as u32;
-            let stream = *table.places_of_streams.entry(one.stream).or_insert_with_key(|stream| {
+            let stream = *table.places_of_streams.entry(one.stream.clone()).or_insert_with_key(|stream| {
                 table.streams.push(stream.clone());
                 new
             });
             let key = Key { row, stream, figure: one.figure, statistic: one.statistic };
             self.entries.push((key, round, one.value, one.within));
         }
-        table.trials.entry(row).or_default().push((round, trial));
+        table.trials.entry(row).or_default().push((round, trial.without_figures()));
     }
 
     /// The table.
@@ -152,9 +152,11 @@ impl MetricTable {
         let planned = &manifest.plan.sub_experiments;
         let mut builder = Builder::new(planned.iter().map(|sub| sub.name.clone()).collect());
         for result in &manifest.sub_experiments {
-            let Some(plan) = planned.iter().find(|sub| sub.name == result.name) else { continue };
+            if !planned.iter().any(|sub| sub.name == result.name) {
+                continue;
+            }
             for cell in &result.cells {
-                for trial in crate::flatten::trials(plan, cell) {
+                for trial in cell.flat_trials() {
                     builder.add(&result.name, result.round, cell.payload_bytes, trial);
                 }
             }

@@ -6,11 +6,13 @@ use crate::measure::publish::{Schedule, Timetable};
 use crate::record::{Distribution, OneWay};
 use crate::wire::Arrived;
 use std::sync::Arc;
-use tripmeter_model::channel::{DeliveryStatus, FollowerTrial, PublisherTrial};
+use tripmeter_model::channel::DeliveryStatus;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
+use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::Raw;
-use tripmeter_model::rpc::CallCounts;
 use tripmeter_model::series::Series;
+use tripmeter_model::trial::Trial;
 use tripmeter_stats::series::Thinned;
 
 /// The stamps of one topic, publisher or client, in ticks and in the order of the numbers. A call arrives when its answer does;
@@ -157,7 +159,7 @@ pub struct Kept {
     pub achieved_hz: f64,
     /// Of the slowest topic.
     pub slowest_hz: f64,
-    /// See [`tripmeter_model::channel::ChannelTrial::rate_missed`].
+    /// See [`Trial::rate_missed`].
     pub rate_missed: bool,
 }
 
@@ -258,39 +260,55 @@ impl Tally {
         counts(sent, &arrived, self.late.iter().sum())
     }
 
-    /// What came of the messages of each publisher, if the topics are those of one topic's publishers.
-    pub fn publishers(&self) -> Vec<PublisherTrial> {
-        let all = self.paces.iter().zip(&self.arrived).zip(&self.late).enumerate();
-        all.map(|(publisher, ((pace, arrived), late))| PublisherTrial {
-            publisher: publisher as u32,
-            achieved_hz: self.rate_hz(pace).unwrap_or(0.0),
-            rate_missed: self.is_missed(pace),
-            counts: counts(pace.0, arrived, *late),
-        })
-        .collect()
-    }
-
-    /// What came to a follower, if this is what was sent to it.
-    pub fn at_follower(&mut self, follower: usize) -> FollowerTrial {
-        FollowerTrial {
-            follower: follower as u32,
-            counts: self.counts(),
-            response_ns: self.response.latency(),
-            service_ns: self.service.latency(),
+    /// Puts rate and counts of each publisher into a trial, if the topics are those of one topic's publishers. A message
+    /// whose header came damaged is nobody's: it is lost there, and damaged in the counts of all.
+    pub fn put_publishers(&self, trial: &mut Trial) {
+        let all = self.paces.iter().zip(&self.arrived).zip(&self.late);
+        for (publisher, ((pace, arrived), late)) in (0..).zip(all) {
+            let stream = Stream::publisher(publisher);
+            trial.put(&stream, Figure::AchievedRate, self.rate_hz(pace).unwrap_or(0.0));
+            trial.put_counts(&stream, &counts(pace.0, arrived, *late), false);
+            if self.is_missed(pace) {
+                trial.missed.insert(stream);
+            }
         }
     }
 
-    /// What happened to the calls, of which `late` were answered after their end.
-    pub fn calls(&self, late: u64) -> CallCounts {
-        let Counts { sent, received, lost, late: late_answers, damaged, duplicated, .. } = self.counts();
-        CallCounts {
-            made: sent,
-            succeeded: received,
-            timed_out: lost + late_answers,
-            failed: damaged,
-            late: late + late_answers,
-            duplicated,
+    /// Puts counts and times of one of several followers into a trial, if this is what was sent to it.
+    pub fn put_follower(&mut self, trial: &mut Trial, follower: u32) {
+        let stream = Stream::follower(follower);
+        trial.put_counts(&stream, &self.counts(), false);
+        self.response.put_without_intervals(trial, &stream, Figure::Response);
+        self.service.put_without_intervals(trial, &stream, Figure::Service);
+    }
+
+    /// Puts what happened to messages into a trial, and their times.
+    pub fn put_messages(&mut self, trial: &mut Trial, stream: &Stream) {
+        trial.put(stream, Figure::Behind, self.behind as f64);
+        trial.put(stream, Figure::BeforeSent, self.before_sent as f64);
+        trial.put_counts(stream, &self.counts(), false);
+        self.response.put(trial, stream, Figure::Response);
+        self.service.put(trial, stream, Figure::Service);
+        self.lateness.put(trial, stream, Figure::Lateness);
+    }
+
+    /// Puts what happened to calls into a trial, and their times; `late` answers came after the end of their call, and
+    /// `has_rate` tells that calls were due when they were, and not when the one before had ended.
+    pub fn put_calls(&mut self, trial: &mut Trial, stream: &Stream, late: u64, has_rate: bool) {
+        trial.put_counts(stream, &self.calls(late), true);
+        self.service.put(trial, stream, Figure::ServiceRtt);
+        self.one_way.put(trial, stream);
+        if has_rate {
+            trial.put(stream, Figure::Behind, self.behind as f64);
+            self.response.put(trial, stream, Figure::ResponseRtt);
+            self.lateness.put(trial, stream, Figure::Lateness);
         }
+    }
+
+    /// What happened to the calls, of which `late` were answered after their end: those that timed out are lost.
+    pub fn calls(&self, late: u64) -> Counts {
+        let counts = self.counts();
+        Counts { lost: counts.lost + counts.late, late: late + counts.late, reordered: 0, ..counts }
     }
 
     /// How well the rate was kept, where there was one.

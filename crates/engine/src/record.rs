@@ -3,10 +3,14 @@
 use crate::clock::Timebase;
 use crate::memory::{OutOfMemory, filled, reserved};
 use hdrhistogram::Histogram;
-use tripmeter_model::channel::{Latency, LatencyBounds};
-use tripmeter_model::manifest::{Figures, WithinRun};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::plan::Raw;
 use tripmeter_model::series::Series;
+use tripmeter_model::trial::Trial;
+use tripmeter_stats::Figures;
+use tripmeter_stats::order::quantile_bounds;
+use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::series::Thinned;
 
 /// Samples taken between two drains where raw samples are not kept.
@@ -33,12 +37,8 @@ pub struct Recorded {
     pub rtt_ns: Vec<u64>,
     /// Number of samples.
     pub count: u64,
-    /// The figures; `None` without a sample.
-    pub figures: Option<Figures>,
-    /// Intervals of its quantiles; `None` without raw samples.
-    pub within_run: Option<WithinRun>,
-    /// Round trips in nanoseconds.
-    pub histogram: Histogram<u64>,
+    /// All of them.
+    pub times: Distribution,
     /// The audit of the round trips; `None` if they are few.
     pub series: Option<Series>,
 }
@@ -82,46 +82,65 @@ impl Distribution {
         self.histogram.saturating_record(ns);
     }
 
-    /// The mean, and the quantile of any probability, once there is a sample.
-    fn mean_and_quantiles(&mut self) -> Option<(f64, impl Fn(f64) -> f64)> {
-        let samples = self.histogram.len();
-        if let Some(all) = &mut self.ns {
-            all.sort_unstable();
-        }
-        let at = |quantile| match &self.ns {
-            Some(sorted) => tripmeter_stats::quantile(sorted, quantile),
-            None => self.histogram.value_at_quantile(quantile) as f64,
-        };
-        (samples > 0).then_some((self.sum_ns as f64 / samples as f64, at))
-    }
-
-    /// The figures of round trips and of latencies one way; `None` without a sample.
+    /// The figures; `None` without a sample.
     pub fn figures(&mut self) -> Option<Figures> {
         if let Some(all) = &mut self.ns {
             return tripmeter_stats::figures(all);
         }
-        let (min, max, stdev) = (self.min_ns as f64, self.max_ns as f64, self.histogram.stdev());
-        let (mean, at) = self.mean_and_quantiles()?;
-        Some(Figures { min, mean, stdev, median: at(0.5), p90: at(0.9), p99: at(0.99), p9999: at(0.9999), max })
+        let samples = self.histogram.len();
+        let at = |quantile| self.histogram.value_at_quantile(quantile) as f64;
+        (samples > 0).then(|| Figures {
+            min: self.min_ns as f64,
+            mean: self.sum_ns as f64 / samples as f64,
+            stdev: self.histogram.stdev(),
+            median: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+            max: self.max_ns as f64,
+        })
     }
 
-    /// The figures of messages at a rate, and of calls; `None` without a sample.
-    pub fn latency(&mut self) -> Option<Latency> {
-        let (samples, min, max) = (self.histogram.len(), self.min_ns as f64, self.max_ns as f64);
-        let (mean, at) = self.mean_and_quantiles()?;
-        Some(Latency { samples, min, mean, median: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max })
+    /// Puts its figures times `factor` into a trial; nothing without a sample. Quantiles have intervals where raw samples
+    /// are kept.
+    pub fn put_scaled(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure, factor: f64) {
+        self.put_with(trial, stream, figure, factor, true);
     }
 
-    /// Intervals of the quantiles of [`Distribution::figures`], after these; `None` without raw samples.
-    pub fn within_run(&self) -> Option<WithinRun> {
-        self.ns.as_deref().map(tripmeter_stats::rounds::within_run)
+    /// Puts its figures into a trial, see [`Distribution::put_scaled`].
+    pub fn put(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure) {
+        self.put_with(trial, stream, figure, 1.0, true);
     }
 
-    /// Intervals of the quantiles of [`Distribution::latency`], after that; `None` without raw samples.
-    pub fn bounds(&self) -> Option<LatencyBounds> {
-        let sorted = self.ns.as_deref().filter(|sorted| !sorted.is_empty())?;
-        let of = |p| tripmeter_stats::rounds::bounds(sorted, p);
-        Some(LatencyBounds { median: of(0.5), p90: of(0.9), p99: of(0.99), p999: of(0.999) })
+    /// The same without intervals, for samples that depend on each other.
+    pub fn put_without_intervals(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure) {
+        self.put_with(trial, stream, figure, 1.0, false);
+    }
+
+    fn put_with(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure, factor: f64, has_intervals: bool) {
+        let Some(Figures { min, mean, stdev, median, p90, p99, p999, p9999, max }) = self.figures() else { return };
+        let sorted = self.ns.as_deref().filter(|_| has_intervals);
+        let within = |p: f64| {
+            let (low, high) = quantile_bounds(sorted?, p, ALPHA);
+            let end = |end: Option<u64>, none: f64| end.map_or(none, |ns| ns as f64 * factor);
+            Some(Interval { low: end(low, f64::NEG_INFINITY), high: end(high, f64::INFINITY) })
+        };
+        trial.put_statistic(stream, figure, Statistic::N, self.histogram.len() as f64, None);
+        for (statistic, value) in
+            [(Statistic::Min, min), (Statistic::Mean, mean), (Statistic::Stdev, stdev), (Statistic::Max, max)]
+        {
+            trial.put_statistic(stream, figure, statistic, value * factor, None);
+        }
+        for (statistic, value, p) in [
+            (Statistic::P50, median, 0.5),
+            (Statistic::P90, p90, 0.9),
+            (Statistic::P99, p99, 0.99),
+            (Statistic::P999, p999, 0.999),
+            (Statistic::P9999, p9999, 0.9999),
+        ] {
+            trial.put_statistic(stream, figure, statistic, value * factor, within(p));
+        }
     }
 }
 
@@ -148,14 +167,14 @@ impl OneWay {
         }
     }
 
-    /// The figures; `None` without a sample.
-    pub fn latency(&mut self) -> Option<Latency> {
-        self.times.as_mut()?.latency()
-    }
-
-    /// Intervals of the quantiles of [`OneWay::latency`], after that; `None` without raw samples.
-    pub fn bounds(&self) -> Option<LatencyBounds> {
-        self.times.as_ref()?.bounds()
+    /// Puts its figures into a trial, if arrivals were noted.
+    pub fn put(&mut self, trial: &mut Trial, stream: &Stream) {
+        if let Some(times) = &mut self.times {
+            times.put(trial, stream, Figure::OneWay);
+        }
+        if self.times.is_some() || self.missing > 0 {
+            trial.put(stream, Figure::OneWayMissing, self.missing as f64);
+        }
     }
 
     /// All of them; `None` without a sample.
@@ -228,13 +247,10 @@ impl Recorder {
                 self.count_one(*ticks);
             }
         }
-        let figures = self.times.figures();
         Recorded {
             count: self.times.histogram.len(),
-            figures,
-            within_run: self.times.within_run(),
             rtt_ns,
-            histogram: self.times.histogram,
+            times: self.times,
             series: self.series.audit(self.timebase.granularity_ns()),
         }
     }
@@ -279,8 +295,8 @@ mod tests {
     #[test]
     fn without_a_sample_there_are_no_figures() {
         for raw in [Raw::Csv, Raw::None] {
-            let recorded = record(raw, &[]);
-            assert!(recorded.figures.is_none() && recorded.count == 0);
+            let mut recorded = record(raw, &[]);
+            assert!(recorded.times.figures().is_none() && recorded.count == 0);
         }
     }
 
@@ -288,7 +304,7 @@ mod tests {
     fn a_sample_of_no_time_is_the_smallest_wherever_it_stands() {
         for samples in [[0, 5, 3], [5, 0, 3]] {
             for raw in [Raw::Csv, Raw::None] {
-                let figures = record(raw, &samples).figures.unwrap();
+                let figures = record(raw, &samples).times.figures().unwrap();
                 assert_eq!((figures.min, figures.max), (0.0, 5.0), "{samples:?}");
             }
         }
@@ -298,23 +314,32 @@ mod tests {
     fn latencies_have_figures_and_intervals_in_any_order() {
         let mut times = Distribution::new(Raw::Csv);
         (1..=1001).rev().for_each(|ns| times.record(ns));
-        assert_eq!((times.figures().unwrap().median, times.histogram.len()), (501.0, 1001));
-        let sorted: Vec<u64> = (1..=1001).collect();
-        assert_eq!(times.within_run(), Some(tripmeter_stats::rounds::within_run(&sorted)));
+        let (mut trial, all) = (Trial::new(tripmeter_model::pace::OfferedLoad::Closed), Stream::all());
+        times.put_scaled(&mut trial, &all, Figure::RttHalf, 0.5);
+        let get = |statistic| trial.get(&all, Figure::RttHalf, statistic).unwrap();
+        assert_eq!((get(Statistic::P50).value, get(Statistic::N).value), (250.5, 1001.0));
+        // Hahn and Meeker's places by the normal approximation: n p -+ 1.96 sqrt(n p (1 - p)).
+        let within = get(Statistic::P50).within.unwrap();
+        assert!((within.low - 235.0).abs() <= 1.0 && (within.high - 266.0).abs() <= 1.0, "{within:?}");
+        let within = get(Statistic::P9999).within.unwrap();
+        assert!(within.low.is_finite() && within.high == f64::INFINITY, "{within:?}");
+        times.put_without_intervals(&mut trial, &all, Figure::OneWay);
+        let one_way = trial.get(&all, Figure::OneWay, Statistic::P50).unwrap();
+        assert_eq!((one_way.value, one_way.within), (501.0, None));
     }
 
     #[test]
     fn raw_samples_and_histogram_tell_the_same_to_three_digits() {
         let samples: Vec<u64> = (0..200_001).map(|index| 1000 + (index * 7919) % 100_003).collect();
-        let (raw, folded) = (record(Raw::Csv, &samples), record(Raw::None, &samples));
+        let (mut raw, mut folded) = (record(Raw::Csv, &samples), record(Raw::None, &samples));
         assert_eq!(raw.rtt_ns, samples);
         assert!(folded.rtt_ns.is_empty());
         assert_eq!((raw.count, folded.count), (200_001, 200_001));
-        let (exact, near) = (raw.figures.unwrap(), folded.figures.unwrap());
+        let (exact, near) = (raw.times.figures().unwrap(), folded.times.figures().unwrap());
         assert_eq!((exact.min, exact.max, exact.mean), (near.min, near.max, near.mean));
         for (exact, near) in [(exact.median, near.median), (exact.p99, near.p99), (exact.stdev, near.stdev)] {
             assert!((near / exact - 1.0).abs() < 2e-3, "{exact} {near}");
         }
-        assert_eq!(raw.histogram.len(), 200_001);
+        assert_eq!(raw.times.histogram.len(), 200_001);
     }
 }

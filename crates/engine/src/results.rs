@@ -4,12 +4,10 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use tripmeter_analysis::flatten;
 use tripmeter_model::file;
 use tripmeter_model::folder::{AUDIT, Audits, MANIFEST, TRIALS, TrialsLine};
 use tripmeter_model::manifest::{Cell, Manifest, SubExperimentResult};
 use tripmeter_model::metrics_file::{self, METRICS};
-use tripmeter_model::plan::SubExperiment;
 
 /// Name of a file in a results folder that whoever writes there has locked; it is empty.
 pub const LOCK: &str = ".lock";
@@ -120,13 +118,9 @@ impl Results {
         let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
         let (mut lines, mut rows) = (Vec::new(), metrics_file::header().map_err(failed)?);
         for result in &manifest.sub_experiments {
-            let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name);
             for cell in &result.cells {
                 lines.extend(line(result, cell));
-                if let Some(plan) = plan {
-                    let trials = flatten::trials(plan, cell);
-                    rows.extend(metrics_file::rows(result, cell.payload_bytes, &trials).map_err(failed)?);
-                }
+                rows.extend(metrics_file::rows(result, cell).map_err(failed)?);
             }
         }
         self.replace(TRIALS, &lines)?;
@@ -145,13 +139,8 @@ impl Results {
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn append_metrics(
-        &self,
-        plan: &SubExperiment,
-        of: &SubExperimentResult,
-        cell: &Cell,
-    ) -> Result<(), ResultsError> {
-        let rows = metrics_file::rows(of, cell.payload_bytes, &flatten::trials(plan, cell));
+    pub fn append_metrics(&self, of: &SubExperimentResult, cell: &Cell) -> Result<(), ResultsError> {
+        let rows = metrics_file::rows(of, cell);
         self.append(METRICS, &rows.map_err(|error| ResultsError::NotWritable(self.folder.join(METRICS), error))?)
     }
 

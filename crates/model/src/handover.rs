@@ -1,7 +1,5 @@
 //! The hand-over probe: one cache line passed to the other processor and back, before and after a cell.
 
-use crate::channel::Latency;
-use crate::manifest::Figures;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -49,35 +47,4 @@ impl ModeChange {
             ModeChange::NoAnswer => "a probe got no answer",
         }
     }
-}
-
-/// Latencies of a cell less the hand-over, in nanoseconds: what a system adds to passing one cache line. One that is
-/// as fast may be below 0.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OverHandover {
-    /// What is subtracted: half of the probes' median round trip, by the mean of both probes.
-    pub handover: f64,
-    /// Of `rtt_half_ns`.
-    pub rtt_half: Option<Figures>,
-    /// Of `one_way_ns`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_way: Option<Figures>,
-    /// Of `one_way_last_ns`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_way_last: Option<Figures>,
-    /// Of each trial in `channel`, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub channel: Vec<TrialOverHandover>,
-    /// Of each trial in `rpc`, in order; round trips, less twice the hand-over.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rpc: Vec<TrialOverHandover>,
-}
-
-/// Latencies of a trial of pattern `channel` or `rpc` less the hand-over, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TrialOverHandover {
-    /// Of `response_ns`, or of `response_rtt_ns`.
-    pub response: Option<Latency>,
-    /// Of `service_ns`, or of `service_rtt_ns`.
-    pub service: Option<Latency>,
 }

@@ -1,14 +1,12 @@
 //! A run: `manifest.json` has the plan, the environment, and the state of every sub-experiment; other files have the rest.
 
 use crate::audit::{Audit, ProcessActivity};
-use crate::channel::ChannelTrial;
-pub use crate::handover::{Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
-use crate::log::LogCalls;
+pub use crate::handover::{Handover, Handovers, ModeChange};
+use crate::figure::{Figure, Statistic};
+use crate::metric::{Probe, Stream};
 use crate::name::is_name;
 use crate::plan::{MOST_ROUNDS, Plan};
-use crate::rpc::RpcTrial;
-use crate::series::Series;
-use crate::throughput::Trial;
+use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -227,7 +225,7 @@ pub struct SubExperimentResult {
 impl SubExperimentResult {
     /// Messages of all cells that were not what was sent; failed calls are none.
     pub fn damaged(&self) -> u64 {
-        let cells = self.cells.iter().filter(|cell| cell.rpc.is_empty());
+        let cells = self.cells.iter().filter(|cell| !cell.is_of_calls());
         let proof = self.path_proof.as_ref().map_or(0, |proof| proof.damaged);
         cells.map(Cell::damaged).fold(proof, u64::saturating_add)
     }
@@ -287,49 +285,19 @@ pub enum Verdict {
 pub struct Cell {
     /// Bytes of every message, our header included.
     pub payload_bytes: u64,
-    /// Samples recorded.
+    /// Round trips, messages received, calls that succeeded, or calls of a logger, of all trials.
     pub samples: u64,
     /// Samples asked for.
     pub samples_planned: u64,
-    /// Trips before the first sample, not recorded.
+    /// Messages before the first sample, not recorded.
     pub warmup: u64,
+    /// Of them, messages that came damaged and calls that failed, where the counts of the trials are without the warm-up.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup_damaged: u64,
     /// Why there are fewer samples than planned, if so.
     pub cut_short: Option<String>,
     /// Most bytes per system send; 0 if messages are not split.
     pub packet_bytes: u64,
-    /// What happened to the messages, warm-up included; under `throughput`, `channel` and `rpc` without it; of
-    /// calls, those that timed out are lost, and those that failed are damaged.
-    pub counts: Counts,
-    /// Full round trips.
-    pub rtt_ns: Option<Figures>,
-    /// Half of each round trip: what the published tables call latency.
-    pub rtt_half_ns: Option<Figures>,
-    /// Intervals of the quantiles of `rtt_half_ns` within this run; absent where samples were not kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt_half_within_run_ns: Option<WithinRun>,
-    /// Intervals of the quantiles of `one_way_ns` within this run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_way_within_run_ns: Option<WithinRun>,
-    /// Those of `one_way_last_ns`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_way_last_within_run_ns: Option<WithinRun>,
-    /// From sending a message to its arrival at the follower, two readings of one clock, of the messages that were answered;
-    /// absent if it was not asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_way_ns: Option<Figures>,
-    /// With several followers: from sending a message to its arrival at the last of them, of messages that all answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_way_last_ns: Option<Figures>,
-    /// Samples without a latency one way, as their arrival at a follower was not noted.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub one_way_missing: u64,
-    /// With several followers: what happened at each. Round trips last until the last answer then; `counts.received` are
-    /// the messages that all have answered, and its other counts but `sent` are totals of the followers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub followers: Vec<AtFollower>,
-    /// What the audit of the samples of `rtt_half_ns` found, in the order of their measurement.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub series: Option<Series>,
     /// The figures come from a histogram of three digits, because raw samples were not kept.
     pub from_histogram: bool,
     /// One cache line handed over and back between the two processors.
@@ -337,31 +305,14 @@ pub struct Cell {
     /// That the hand-over probe did not show the same before and after; absent if it did, or if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover_changed: Option<ModeChange>,
-    /// The latencies less the hand-over; absent without a probe.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub over_handover_ns: Option<OverHandover>,
     /// What was measured of this payload before, in order, and set aside because the hand-over probe changed. The figures
     /// of the cell itself are always those of the last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_attempts: Vec<Cell>,
-    /// Time from first to last sample; under `throughput`, `channel` and `rpc`, of all trials.
+    /// How long all trials took.
     pub duration_ns: u64,
-    /// Under pattern `throughput`: the trials, in order. `samples` are then the messages received, and there are no round
-    /// trips.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// A trial for each offered load, in the order of the plan.
     pub trials: Vec<Trial>,
-    /// Under pattern `channel`: a trial for each rate, in order. `samples` are then the messages received, and there are no
-    /// round trips.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub channel: Vec<ChannelTrial>,
-    /// Under pattern `log`: the calls, and the lines that came of them. `samples` are then calls, and there are no round
-    /// trips.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<LogCalls>,
-    /// Under pattern `rpc`, and of round trips at a rate: one trial under `bench`, else one for each rate, in order. `samples`
-    /// are then the calls that succeeded.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rpc: Vec<RpcTrial>,
 }
 
 pub(crate) fn is_zero(count: &u64) -> bool {
@@ -369,47 +320,53 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 }
 
 impl Cell {
+    /// What happened to the messages of all trials, and to those of the warm-up that came damaged.
+    pub fn counts(&self) -> Counts {
+        let warmup = Counts { sent: self.warmup_damaged, damaged: self.warmup_damaged, ..Counts::default() };
+        self.trials.iter().map(|trial| trial.counts(&Stream::all())).fold(warmup, |sum, counts| sum + counts)
+    }
+
+    /// Whether its messages were calls.
+    pub fn is_of_calls(&self) -> bool {
+        self.trials.iter().any(Trial::is_of_calls)
+    }
+
     /// Whether a message came that was not what was sent, in an attempt that was set aside too.
     pub fn is_damaged(&self) -> bool {
         self.damaged() > 0
     }
 
-    /// How many, in all attempts.
+    /// How many, in all attempts; of calls, those that failed.
     pub fn damaged(&self) -> u64 {
-        self.earlier_attempts.iter().map(Self::damaged).fold(self.counts.damaged, u64::saturating_add)
+        self.earlier_attempts.iter().map(Self::damaged).fold(self.counts().damaged, u64::saturating_add)
     }
 
     /// Of those, messages that are in none of its trials: of warm-ups, and of attempts that were set aside.
     pub fn damaged_beside(&self) -> u64 {
-        let throughput = self.trials.iter().flat_map(|trial| &trial.followers).map(|at| at.damaged);
-        let channel = self.channel.iter().map(|trial| trial.counts.damaged);
-        let rpc = self.rpc.iter().map(|trial| trial.counts.failed);
-        self.damaged().saturating_sub(throughput.chain(channel).chain(rpc).fold(0, u64::saturating_add))
+        self.earlier_attempts.iter().map(Self::damaged).fold(self.warmup_damaged, u64::saturating_add)
     }
 
-    /// Whether, in a trial or at a follower, nothing came of what was sent.
+    /// Whether, in a trial or of one of its streams, nothing came of what was sent.
     pub fn is_all_lost(&self) -> bool {
-        let nothing = |sent: u64, received: u64| sent > 0 && received == 0;
-        self.counts.is_all_lost()
-            || self.followers.iter().any(|at| at.counts.is_all_lost())
-            || self.trials.iter().any(|trial| trial.followers.iter().any(|at| nothing(trial.sent, at.received)))
-            || self.channel.iter().any(ChannelTrial::is_all_lost)
-            || self.rpc.iter().any(|trial| nothing(trial.counts.made, trial.counts.succeeded))
+        self.trials.iter().any(Trial::is_all_lost)
     }
-}
 
-/// One of several followers, in a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AtFollower {
-    /// Its index, from 0.
-    pub follower: u32,
-    /// What happened to the messages to it and to its answers, warm-up included.
-    pub counts: Counts,
-    /// From sending a message to its arrival here, of messages that all followers answered.
-    pub one_way_ns: Option<Figures>,
-    /// Intervals of its quantiles within this run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub one_way_within_run_ns: Option<WithinRun>,
+    /// Its trials, each with what belongs to the payload, and how it ended, as figures.
+    pub fn flat_trials(&self) -> impl Iterator<Item = Trial> {
+        self.trials.iter().cloned().map(|mut trial| {
+            for (figure, is) in [(Figure::RateMissed, trial.rate_missed), (Figure::CutShort, trial.cut_short.is_some())] {
+                is.then(|| trial.put(&Stream::all(), figure, 1.0));
+            }
+            for (probe, found) in [(Probe::Before, self.handover_ns.before), (Probe::After, self.handover_ns.after)] {
+                let Some(Handover { samples, min_ns, median_ns }) = found else { continue };
+                let said = [(Statistic::N, samples as f64), (Statistic::Min, min_ns), (Statistic::P50, median_ns)];
+                for (statistic, value) in said {
+                    trial.put_statistic(&Stream::probe(probe), Figure::CoreToCore, statistic, value, None);
+                }
+            }
+            trial
+        })
+    }
 }
 
 /// What happened to the messages of a cell.
@@ -451,84 +408,5 @@ impl std::ops::Add for Counts {
             reordered: self.reordered.saturating_add(other.reordered),
             damaged: self.damaged.saturating_add(other.damaged),
         }
-    }
-}
-
-/// Intervals at 95 % of the quantiles of one run, by counting its samples. They say nothing of other runs, and are too
-/// narrow as far as each sample is like the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WithinRun {
-    /// Of the median.
-    pub median: Bounds,
-    /// Of the 90th percentile.
-    pub p90: Bounds,
-    /// Of the 99th percentile.
-    pub p99: Bounds,
-    /// Of the 99.99th percentile.
-    pub p9999: Bounds,
-}
-
-impl WithinRun {
-    /// Every bound times `factor`.
-    pub fn scaled(&self, factor: f64) -> WithinRun {
-        let scaled = |bounds: Bounds| bounds.map(|ns| ns * factor);
-        let WithinRun { median, p90, p99, p9999 } = *self;
-        let [median, p90, p99, p9999] = [median, p90, p99, p9999].map(scaled);
-        WithinRun { median, p90, p99, p9999 }
-    }
-}
-
-/// An interval in nanoseconds; an end is null if there are too few samples for it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Bounds {
-    /// The lower end.
-    pub low: Option<f64>,
-    /// The upper end.
-    pub high: Option<f64>,
-}
-
-impl Bounds {
-    /// Both ends changed alike.
-    pub fn map(self, change: impl Fn(f64) -> f64) -> Bounds {
-        Bounds { low: self.low.map(&change), high: self.high.map(&change) }
-    }
-}
-
-/// The figures of one distribution, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Figures {
-    /// Smallest.
-    pub min: f64,
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Standard deviation, dividing by n.
-    pub stdev: f64,
-    /// Half of the samples are below.
-    pub median: f64,
-    /// 90 % are below.
-    pub p90: f64,
-    /// 99 % are below.
-    pub p99: f64,
-    /// 99.99 % are below.
-    pub p9999: f64,
-    /// Largest.
-    pub max: f64,
-}
-
-impl Figures {
-    /// Every figure times `factor`.
-    pub fn scaled(&self, factor: f64) -> Figures {
-        let Figures { min, mean, stdev, median, p90, p99, p9999, max } = *self;
-        let [min, mean, stdev, median] = [min, mean, stdev, median].map(|figure| figure * factor);
-        let [p90, p99, p9999, max] = [p90, p99, p9999, max].map(|figure| figure * factor);
-        Figures { min, mean, stdev, median, p90, p99, p9999, max }
-    }
-
-    /// Every figure less `ns`, but for the standard deviation, which stays.
-    pub fn less(&self, ns: f64) -> Figures {
-        let Figures { min, mean, stdev, median, p90, p99, p9999, max } = *self;
-        let [min, mean, median, p90, p99, p9999, max] =
-            [min, mean, median, p90, p99, p9999, max].map(|figure| figure - ns);
-        Figures { min, mean, stdev, median, p90, p99, p9999, max }
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::figure::{Figure, Statistic};
 use crate::pace::OfferedLoad;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -139,6 +141,18 @@ impl FromStr for Stream {
             rest = others;
         }
         if stream == Self::default() { Err(format!("'{text}' is no stream")) } else { Ok(stream) }
+    }
+}
+
+impl Serialize for Stream {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Stream {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<str>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

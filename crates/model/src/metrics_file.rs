@@ -1,7 +1,7 @@
 //! `metrics.csv` in a results folder: every figure of every trial, a row each, for tools that read tables.
 
-use crate::manifest::SubExperimentResult;
-use crate::trial::{Measured, Trial};
+use crate::manifest::{Cell, SubExperimentResult};
+use crate::trial::Measured;
 use std::io;
 
 /// Its name.
@@ -32,19 +32,19 @@ pub fn header() -> io::Result<Vec<u8>> {
     writer.into_inner().map_err(|error| error.into_error())
 }
 
-/// The rows of the trials of one payload.
+/// The rows of the trials of a payload.
 ///
 /// # Errors
 /// As [`header`].
-pub fn rows(of: &SubExperimentResult, payload_bytes: u64, trials: &[Trial]) -> io::Result<Vec<u8>> {
+pub fn rows(of: &SubExperimentResult, cell: &Cell) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    for trial in trials {
-        for Measured { stream, figure, statistic, value, within } in &trial.figures {
+    for trial in cell.flat_trials() {
+        for Measured { stream, figure, statistic, value, within } in trial.figures() {
             let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
             writer.write_record([
                 of.name.clone(),
                 of.round.to_string(),
-                payload_bytes.to_string(),
+                cell.payload_bytes.to_string(),
                 trial.load.to_string(),
                 stream.to_string(),
                 figure.id().to_owned(),
@@ -64,6 +64,7 @@ mod tests {
     use crate::figure::{Figure, Statistic};
     use crate::metric::{Interval, Stream};
     use crate::pace::OfferedLoad;
+    use crate::trial::Trial;
 
     #[test]
     fn every_figure_is_a_row_that_a_csv_reader_gets_back() {
@@ -76,12 +77,13 @@ mod tests {
         trial.put(&Stream::topic("/a, \"b\"\n"), Figure::Lost, 3.0);
         let within = Some(Interval { low: 1.25, high: f64::INFINITY });
         trial.put_statistic(&Stream::all(), Figure::Response, Statistic::P99, 0.1 + 0.2, within);
-        let text = [header().unwrap(), rows(&result, 1024, &[trial.clone(), trial]).unwrap()].concat();
+        let cell = Cell { payload_bytes: 1024, trials: vec![trial.clone(), trial], ..Cell::default() };
+        let text = [header().unwrap(), rows(&result, &cell).unwrap()].concat();
         let mut reader = csv::Reader::from_reader(text.as_slice());
         assert_eq!(reader.headers().unwrap(), HEADER.as_slice());
         let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
         let lost = ["uds", "2", "1024", "0.5hz", "topic=/a, \"b\"\n", "lost", "value", "3", "", ""];
         let p99 = ["uds", "2", "1024", "0.5hz", "all", "response_ns", "p99", "0.30000000000000004", "1.25", "inf"];
-        assert_eq!(rows, [lost, p99, lost, p99].map(|row| csv::StringRecord::from(row.to_vec())));
+        assert_eq!(rows, [p99, lost, p99, lost].map(|row| csv::StringRecord::from(row.to_vec())));
     }
 }

@@ -1,17 +1,21 @@
 //! The result of any workload at one payload and one offered load, in one round.
 
 use crate::figure::{Figure, Statistic};
+use crate::manifest::Counts;
 use crate::metric::{Interval, Stream};
 use crate::pace::OfferedLoad;
 use crate::series::Series;
 use crate::throughput::Step;
-use std::collections::HashSet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One figure of a trial; with the address of the trial it is a [`crate::metric::Metric`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured<'a> {
     /// Its messages or process.
-    pub stream: Stream,
+    pub stream: &'a Stream,
     /// What it is.
     pub figure: Figure,
     /// Statistic of its samples.
@@ -23,22 +27,118 @@ pub struct Measured {
 }
 
 /// Figures of one offered load.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// How messages were offered.
     pub load: OfferedLoad,
-    /// A stream took more than 1 % and one period longer than its rate allows: figures are not of the rate offered.
+    /// A stream took more than 1 % and one period, of bursts one gap, longer for its messages than its rate allows: figures
+    /// are not of the rate that was offered.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub rate_missed: bool,
     /// Streams that missed their rate, where each is judged.
-    pub missed: HashSet<Stream>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub missed: BTreeSet<Stream>,
     /// Why it ended early, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<String>,
-    /// Its figures, stream by stream.
-    pub figures: Vec<Measured>,
-    /// Audits of the samples in their order.
-    pub series: Vec<(Stream, Figure, Series)>,
+    /// Of each stream its figures, by their names. Streams are `all`, or dimensions such as `topic=NAME`, `follower=last`
+    /// and `process=leader`.
+    #[serde(deserialize_with = "known")]
+    #[schemars(with = "BTreeMap<String, BTreeMap<String, Stored>>")]
+    streams: BTreeMap<Stream, BTreeMap<Figure, Values>>,
+    /// Of each stream and figure, the audit of its samples in their order.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "known")]
+    #[schemars(with = "BTreeMap<String, BTreeMap<String, Series>>")]
+    series: BTreeMap<Stream, BTreeMap<Figure, Series>>,
     /// Every rate that a search tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
+/// Reads what stands under streams and figures; those of a newer version are ignored.
+fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<Stream, BTreeMap<Figure, V>>, D::Error> {
+    let all = BTreeMap::<Cow<'_, str>, BTreeMap<Cow<'_, str>, V>>::deserialize(deserializer)?;
+    let figures = |figures: BTreeMap<Cow<'_, str>, V>| {
+        figures.into_iter().filter_map(|(name, value)| Some((name.parse().ok()?, value))).collect()
+    };
+    Ok(all.into_iter().filter_map(|(name, of)| Some((name.parse().ok()?, figures(of)))).collect())
+}
+
+/// Statistics of one figure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Stored", into = "Stored")]
+struct Values(BTreeMap<Statistic, (f64, Option<Interval>)>);
+
+/// A figure as files have it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Stored {
+    /// A figure of one value.
+    Value(#[schemars(with = "f64")] Number),
+    /// A figure of samples.
+    Samples {
+        /// Its statistics, by their names.
+        #[serde(flatten)]
+        #[schemars(with = "BTreeMap<String, f64>")]
+        statistics: BTreeMap<String, Number>,
+        /// Confidence intervals at 95 % within the trial, by the names of the statistics; an end is null if there are too
+        /// few samples for it. They say nothing of other trials, and are too narrow as far as each sample is like the one
+        /// before.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        within: BTreeMap<String, [Option<f64>; 2]>,
+    },
+}
+
+/// Whole numbers are written without a fraction.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Number(f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const EXACT: f64 = (1_u64 << 53) as f64;
+        match self.0 {
+            whole if whole.fract() == 0.0 && whole.abs() <= EXACT => serializer.serialize_i64(whole as i64),
+            value => serializer.serialize_f64(value),
+        }
+    }
+}
+
+impl From<Stored> for Values {
+    fn from(stored: Stored) -> Self {
+        let (statistics, mut within) = match stored {
+            Stored::Value(value) => return Self(BTreeMap::from([(Statistic::Value, (value.0, None))])),
+            Stored::Samples { statistics, within } => (statistics, within),
+        };
+        let interval = |[low, high]: [Option<f64>; 2]| Interval {
+            low: low.unwrap_or(f64::NEG_INFINITY),
+            high: high.unwrap_or(f64::INFINITY),
+        };
+        let of = |(name, value): (String, Number)| {
+            let within = within.remove(&name).map(interval);
+            Some((name.parse().ok()?, (value.0, within)))
+        };
+        Self(statistics.into_iter().filter_map(of).collect())
+    }
+}
+
+impl From<Values> for Stored {
+    fn from(values: Values) -> Self {
+        if let Some((value, None)) = values.0.get(&Statistic::Value).filter(|_| values.0.len() == 1) {
+            return Stored::Value(Number(*value));
+        }
+        let end = |end: f64| end.is_finite().then_some(end);
+        let within = values.0.iter().filter_map(|(statistic, (_, within))| Some((*statistic, (*within)?)));
+        let within = within.map(|(statistic, of)| (statistic.to_string(), [end(of.low), end(of.high)])).collect();
+        let statistics = values.0.into_iter().map(|(statistic, (value, _))| (statistic.to_string(), Number(value)));
+        Stored::Samples { statistics: statistics.collect(), within }
+    }
 }
 
 impl Trial {
@@ -47,20 +147,20 @@ impl Trial {
         Self {
             load,
             rate_missed: false,
-            missed: HashSet::new(),
+            missed: BTreeSet::new(),
             cut_short: None,
-            figures: Vec::new(),
-            series: Vec::new(),
+            streams: BTreeMap::new(),
+            series: BTreeMap::new(),
             steps: Vec::new(),
         }
     }
 
-    /// Adds a figure of one value.
+    /// Adds a figure of one value, or replaces it.
     pub fn put(&mut self, stream: &Stream, figure: Figure, value: f64) {
         self.put_statistic(stream, figure, Statistic::Value, value, None);
     }
 
-    /// Adds one statistic of a figure.
+    /// Adds one statistic of a figure, or replaces it. What is no finite number is no figure, and is left out.
     pub fn put_statistic(
         &mut self,
         stream: &Stream,
@@ -69,13 +169,120 @@ impl Trial {
         value: f64,
         within: Option<Interval>,
     ) {
-        self.figures.push(Measured { stream: stream.clone(), figure, statistic, value, within });
+        if !value.is_finite() {
+            return;
+        }
+        if !self.streams.contains_key(stream) {
+            self.streams.insert(stream.clone(), BTreeMap::new());
+        }
+        if let Some(figures) = self.streams.get_mut(stream) {
+            figures.entry(figure).or_default().0.insert(statistic, (value, within));
+        }
     }
 
-    /// Returns one of its figures.
-    pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<&Measured> {
-        let is = |one: &&Measured| one.stream == *stream && (one.figure, one.statistic) == (figure, statistic);
-        self.figures.iter().find(is)
+    /// Adds what happened to messages; where they are calls, those lost timed out, and those damaged failed.
+    pub fn put_counts(&mut self, stream: &Stream, counts: &Counts, are_calls: bool) {
+        let Counts { sent, received, lost, late, duplicated, reordered, damaged } = *counts;
+        for (figure, count) in
+            [(Figure::Sent, sent), (Figure::Received, received), (Figure::Late, late), (Figure::Duplicated, duplicated)]
+        {
+            self.put(stream, figure, count as f64);
+        }
+        let [of_lost, of_damaged] =
+            if are_calls { [Figure::TimedOut, Figure::Failed] } else { [Figure::Lost, Figure::Damaged] };
+        self.put(stream, of_lost, lost as f64);
+        self.put(stream, of_damaged, damaged as f64);
+        if !are_calls {
+            self.put(stream, Figure::Reordered, reordered as f64);
+        }
+    }
+
+    /// Adds the audit of the samples of a figure.
+    pub fn put_series(&mut self, stream: &Stream, figure: Figure, series: Option<Series>) {
+        if let Some(series) = series {
+            self.series.entry(stream.clone()).or_default().insert(figure, series);
+        }
+    }
+
+    /// Removes a figure of a stream.
+    pub fn remove(&mut self, stream: &Stream, figure: Figure) {
+        self.streams.get_mut(stream).map(|figures| figures.remove(&figure));
+    }
+
+    /// Returns one statistic of a figure, with its interval within this trial.
+    pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Measured<'_>> {
+        let (stream, figures) = self.streams.get_key_value(stream)?;
+        let (value, within) = *figures.get(&figure)?.0.get(&statistic)?;
+        Some(Measured { stream, figure, statistic, value, within })
+    }
+
+    /// Returns one statistic of a figure of all messages.
+    pub fn of_all(&self, figure: Figure, statistic: Statistic) -> Option<f64> {
+        self.get(&Stream::all(), figure, statistic).map(|one| one.value)
+    }
+
+    /// Returns a figure of one value.
+    pub fn value(&self, stream: &Stream, figure: Figure) -> Option<f64> {
+        self.get(stream, figure, Statistic::Value).map(|one| one.value)
+    }
+
+    /// Returns a number of events: 0 where they were not counted.
+    pub fn count(&self, stream: &Stream, figure: Figure) -> u64 {
+        self.value(stream, figure).unwrap_or(0.0) as u64
+    }
+
+    /// Returns what happened to messages. A call that timed out counts as lost, one that failed as damaged.
+    pub fn counts(&self, stream: &Stream) -> Counts {
+        let count = |figure| self.count(stream, figure);
+        Counts {
+            sent: count(Figure::Sent),
+            received: count(Figure::Received),
+            lost: count(Figure::Lost) + count(Figure::TimedOut),
+            late: count(Figure::Late),
+            duplicated: count(Figure::Duplicated),
+            reordered: count(Figure::Reordered),
+            damaged: count(Figure::Damaged) + count(Figure::Failed),
+        }
+    }
+
+    /// Whether its messages were calls.
+    pub fn is_of_calls(&self) -> bool {
+        self.value(&Stream::all(), Figure::Failed).is_some()
+    }
+
+    /// Whether nothing came of what was sent, or of what one of its streams sent or was to get.
+    pub fn is_all_lost(&self) -> bool {
+        self.streams.keys().any(|stream| self.counts(stream).is_all_lost())
+    }
+
+    /// All streams that have figures.
+    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.keys()
+    }
+
+    /// Every figure.
+    pub fn figures(&self) -> impl Iterator<Item = Measured<'_>> {
+        let of_figure = |stream, figure: Figure, values: &Values| {
+            let statistics = values.0.clone().into_iter();
+            statistics.map(move |(statistic, (value, within))| Measured { stream, figure, statistic, value, within })
+        };
+        self.streams.iter().flat_map(move |(stream, figures)| {
+            figures.iter().flat_map(move |(figure, values)| of_figure(stream, *figure, values))
+        })
+    }
+
+    /// The audit of samples in their order, of each stream and figure that has one.
+    pub fn series(&self) -> impl Iterator<Item = (&Stream, Figure, &Series)> {
+        let of = |(stream, figures)| {
+            let figures: &BTreeMap<Figure, Series> = figures;
+            figures.iter().map(move |(figure, series)| (stream, *figure, series))
+        };
+        self.series.iter().flat_map(of)
+    }
+
+    /// The same trial without its figures.
+    pub fn without_figures(self) -> Self {
+        Self { streams: BTreeMap::new(), ..self }
     }
 }
 
@@ -83,18 +290,60 @@ impl Trial {
 mod tests {
     use super::*;
 
-    #[test]
-    fn figures_are_told_apart_by_stream_and_statistic() {
-        let mut trial = Trial::new(OfferedLoad::Closed);
+    fn trial() -> (Trial, Interval) {
+        let mut trial = Trial::new(OfferedLoad::Rate { hz: 0.5 });
         trial.put(&Stream::all(), Figure::Lost, 3.0);
         trial.put(&Stream::follower(1), Figure::Lost, 2.0);
-        let within = Some(Interval { low: 1.0, high: f64::INFINITY });
-        trial.put_statistic(&Stream::all(), Figure::RttHalf, Statistic::P99, 5.0, within);
-        let value = |stream: &Stream, figure, statistic| trial.get(stream, figure, statistic).map(|one| one.value);
-        assert_eq!(value(&Stream::all(), Figure::Lost, Statistic::Value), Some(3.0));
-        assert_eq!(value(&Stream::follower(1), Figure::Lost, Statistic::Value), Some(2.0));
-        assert_eq!(value(&Stream::last(), Figure::Lost, Statistic::Value), None);
+        trial.put(&Stream::topic("/a b=c"), Figure::AchievedRate, 0.1 + 0.2);
+        let within = Interval { low: 1.0, high: f64::INFINITY };
+        trial.put_statistic(&Stream::all(), Figure::RttHalf, Statistic::N, 10.0, None);
+        trial.put_statistic(&Stream::all(), Figure::RttHalf, Statistic::P99, 5.0, Some(within));
+        (trial, within)
+    }
+
+    #[test]
+    fn figures_are_told_apart_by_stream_and_statistic() {
+        let (mut trial, within) = trial();
+        let value = |stream: &Stream, figure| trial.value(stream, figure);
+        assert_eq!(value(&Stream::all(), Figure::Lost), Some(3.0));
+        assert_eq!(value(&Stream::follower(1), Figure::Lost), Some(2.0));
+        assert_eq!(value(&Stream::last(), Figure::Lost), None);
         let p99 = trial.get(&Stream::all(), Figure::RttHalf, Statistic::P99).unwrap();
-        assert_eq!((p99.value, p99.within), (5.0, within));
+        assert_eq!((p99.value, p99.within, trial.figures().count()), (5.0, Some(within), 5));
+        trial.put(&Stream::all(), Figure::SlowestRate, f64::NAN);
+        assert_eq!(trial.value(&Stream::all(), Figure::SlowestRate), None, "what is no number is no figure");
+    }
+
+    #[test]
+    fn a_trial_is_read_as_it_was_written_and_values_are_plain() {
+        let (mut trial, _) = trial();
+        trial.missed.insert(Stream::topic("/a b=c"));
+        let text = serde_json::to_string(&trial).unwrap();
+        assert_eq!(serde_json::from_str::<Trial>(&text).unwrap(), trial);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let expected = serde_json::json!({
+            "load": { "kind": "rate", "rate_hz": 0.5 },
+            "missed": ["topic=/a b=c"],
+            "streams": {
+                "all": { "rtt_half_ns": { "n": 10, "p99": 5, "within": { "p99": [1.0, null] } }, "lost": 3 },
+                "topic=/a b=c": { "achieved_rate_hz": 0.1 + 0.2 },
+                "follower=1": { "lost": 2 },
+            },
+        });
+        assert_eq!(json, expected, "{text}");
+        let newer = text.replace("\"all\":{", "\"robot=1\":{},\"all\":{\"new\":1,");
+        assert_eq!(serde_json::from_str::<Trial>(&newer).unwrap(), trial, "what is not known is ignored");
+    }
+
+    #[test]
+    fn calls_have_counts_of_their_own() {
+        let mut trial = Trial::new(OfferedLoad::Closed);
+        let counts = Counts { sent: 10, received: 6, lost: 3, late: 1, duplicated: 2, reordered: 0, damaged: 1 };
+        trial.put_counts(&Stream::all(), &counts, true);
+        assert_eq!((trial.counts(&Stream::all()), trial.is_of_calls()), (counts, true));
+        assert_eq!(trial.count(&Stream::all(), Figure::TimedOut), 3);
+        assert_eq!(trial.value(&Stream::all(), Figure::Lost), None);
+        trial.put_counts(&Stream::client(0), &Counts { sent: 1, lost: 1, ..Counts::default() }, true);
+        assert!(trial.is_all_lost() && !trial.counts(&Stream::all()).is_all_lost());
     }
 }

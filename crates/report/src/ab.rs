@@ -143,7 +143,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
     for (side, planned) in ab.manifest.plan.sub_experiments.iter().enumerate().take(LETTERS.len()) {
         for &bytes in &planned.payloads {
             let cells = ab.pairs.pairs.iter().map(|pair| pair.cells[side]).filter(|cell| cell.payload_bytes == bytes);
-            let counts = cells.clone().fold(Counts::default(), |sum, cell| sum + cell.counts);
+            let counts = cells.clone().fold(Counts::default(), |sum, cell| sum + cell.counts());
             let place = format!("{} at {}", LETTERS[side], display_size(bytes));
             let mut note =
                 |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));

@@ -97,7 +97,7 @@ impl MergedCell<'_> {
     }
 
     pub fn counts(&self) -> Counts {
-        self.cells.iter().map(|cell| cell.counts).fold(Counts::default(), |sum, counts| sum + counts)
+        self.cells.iter().map(|cell| cell.counts()).fold(Counts::default(), |sum, counts| sum + counts)
     }
 }
 

@@ -131,7 +131,7 @@ pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     }
     if again > 0 {
         let repeated = cell.cells.iter().filter(|cell| !cell.earlier_attempts.is_empty()).count();
-        let lost = mishaps(&cell.set_aside().fold(Counts::default(), |sum, cell| sum + cell.counts));
+        let lost = mishaps(&cell.set_aside().fold(Counts::default(), |sum, cell| sum + cell.counts()));
         let lost = if lost.is_empty() { lost } else { format!(", of which {lost}") };
         let (times, rounds) = (counted(again, "time"), rounds(repeated));
         parts.push(format!(

@@ -7,7 +7,7 @@ use crate::merged::Merged;
 use crate::notes::mishaps;
 use crate::number::count;
 use crate::table_row::{self, TableRow};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::channel::SHOWN_FOLLOWERS;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -176,7 +176,7 @@ fn of_play(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> Vec<Note> {
 fn missed<'a>(
     play: &TableRow<'_>,
     round: u32,
-    missed: &HashSet<Stream>,
+    missed: &BTreeSet<Stream>,
     topics: &'a [(&str, Stream)],
 ) -> Option<String> {
     let rates = |topic: &'a (&str, Stream)| {

@@ -70,9 +70,9 @@ fn place(sub: &Merged<'_>, row: Row) -> String {
 fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     let mut found: Vec<((Stream, Figure), Vec<Audited<'_>>)> = Vec::new();
     for (round, trial) in metrics.trials(row) {
-        for (stream, figure, series) in &trial.series {
+        for (stream, figure, series) in trial.series() {
             let audited = Audited { round: *round, client: stream.client.unwrap_or(0), series };
-            let of = (Stream { client: None, ..stream.clone() }, *figure);
+            let of = (Stream { client: None, ..stream.clone() }, figure);
             match found.iter_mut().find(|(known, _)| *known == of) {
                 Some((_, all)) => all.push(audited),
                 None => found.push((of, vec![audited])),

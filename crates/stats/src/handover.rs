@@ -1,6 +1,6 @@
 //! What the hand-over probes before and after a cell say of it.
 
-use tripmeter_model::manifest::{Cell, Figures, Handover, Handovers, ModeChange, OverHandover, TrialOverHandover};
+use tripmeter_model::manifest::{Cell, Handover, Handovers, ModeChange};
 
 /// Two probes are of one mode if neither their smallest nor their median round trips are further apart than this ratio.
 ///
@@ -39,34 +39,6 @@ pub fn one_way_ns(handovers: &Handovers) -> Option<f64> {
     (!medians.is_empty()).then(|| medians.iter().sum::<f64>() / medians.len() as f64 / 2.0)
 }
 
-/// The latencies of a cell less the hand-over; `None` without a probe or without latencies, and if a processor was taken
-/// away from the probe: what it took then is no hand-over.
-pub fn over(cell: &Cell) -> Option<OverHandover> {
-    if change_of(cell) == Some(ModeChange::TakenAway) {
-        return None;
-    }
-    let handover = one_way_ns(&cell.handover_ns)?;
-    let less = |figures: Option<Figures>| figures.map(|figures| figures.less(handover));
-    let of_trial = |trial: &tripmeter_model::channel::ChannelTrial| TrialOverHandover {
-        response: trial.response_ns.map(|latency| latency.less(handover)),
-        service: trial.service_ns.map(|latency| latency.less(handover)),
-    };
-    let of_calls = |trial: &tripmeter_model::rpc::RpcTrial| TrialOverHandover {
-        response: trial.response_rtt_ns.map(|latency| latency.less(2.0 * handover)),
-        service: trial.service_rtt_ns.map(|latency| latency.less(2.0 * handover)),
-    };
-    let over = OverHandover {
-        handover,
-        rtt_half: less(cell.rtt_half_ns),
-        one_way: less(cell.one_way_ns),
-        one_way_last: less(cell.one_way_last_ns),
-        channel: cell.channel.iter().map(of_trial).collect(),
-        rpc: cell.rpc.iter().map(of_calls).collect(),
-    };
-    let has_any = over.rtt_half.is_some() || !over.channel.is_empty() || !over.rpc.is_empty();
-    has_any.then_some(over)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,22 +58,5 @@ mod tests {
         assert_eq!(change(&probes((60.0, 70.0), (60.0, 400.0))), Some(ModeChange::Disturbed));
         assert_eq!(change(&probes((60.0, 14_000.0), (60.0, 20_000.0))), Some(ModeChange::TakenAway));
         assert_eq!(change(&Handovers { after: None, ..probes((1.0, 1.0), (9.0, 9.0)) }), None);
-    }
-
-    #[test]
-    fn the_excess_is_over_half_of_the_mean_probe() {
-        let half =
-            |median| Figures { min: median, mean: 0.0, stdev: 7.0, median, p90: 0.0, p99: 0.0, p9999: 0.0, max: 0.0 };
-        let handover_ns = probes((90.0, 100.0), (190.0, 200.0));
-        let mut cell = Cell { handover_ns, rtt_half_ns: Some(half(500.0)), ..Cell::default() };
-        let found = over(&cell).unwrap();
-        assert_eq!((found.handover, found.rtt_half.unwrap().median, found.rtt_half.unwrap().stdev), (75.0, 425.0, 7.0));
-        cell.handover_ns.before = None;
-        assert_eq!(over(&cell).unwrap().handover, 100.0);
-        cell.handover_ns = probes((90.0, 14_000.0), (190.0, 200.0));
-        assert_eq!(over(&cell), None, "what was taken away is no hand-over");
-        cell.handover_ns = Handovers::default();
-        assert_eq!(over(&cell), None);
-        assert_eq!(over(&Cell { handover_ns, ..Cell::default() }), None);
     }
 }

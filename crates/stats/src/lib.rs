@@ -40,7 +40,28 @@ pub use interval::Interval;
 pub use latency::{interpolated, summary_row};
 pub use select::quantiles;
 
-use tripmeter_model::manifest::Figures;
+/// The figures of one distribution, in the unit of its samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    /// Smallest.
+    pub min: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation, dividing by n.
+    pub stdev: f64,
+    /// Half of the samples are below.
+    pub median: f64,
+    /// 90 % are below.
+    pub p90: f64,
+    /// 99 % are below.
+    pub p99: f64,
+    /// 99.9 % are below.
+    pub p999: f64,
+    /// 99.99 % are below.
+    pub p9999: f64,
+    /// Largest.
+    pub max: f64,
+}
 
 /// The `p` quantile of sorted samples, linearly interpolated between the two nearest.
 ///
@@ -75,6 +96,7 @@ pub fn figures(samples: &mut [u64]) -> Option<Figures> {
         median: quantile(samples, 0.5),
         p90: quantile(samples, 0.9),
         p99: quantile(samples, 0.99),
+        p999: quantile(samples, 0.999),
         p9999: quantile(samples, 0.9999),
         max: last as f64,
     })

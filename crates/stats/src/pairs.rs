@@ -3,8 +3,10 @@
 //! A side that failed in a round has no figures of it: what it measured before it failed is not taken either, as a failure
 //! may have to do with how long things take. The failure is told instead.
 
+use crate::Figures;
 use crate::runs::Runs;
-use tripmeter_model::manifest::{Cell, Figures, Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
 
 /// One payload that both sides measured in one round.
 #[derive(Clone, Copy, Debug)]
@@ -73,12 +75,13 @@ impl<'a> Pairs<'a> {
                 let proof = results[side].path_proof.as_ref().map_or(0, |proof| proof.damaged);
                 cells[side].damaged().saturating_add(proof)
             });
-            let whys = [0, 1].map(|side: usize| match (cells[side].rtt_half_ns, damaged[side]) {
+            let figures = cells.map(half_trips);
+            let whys = [0, 1].map(|side: usize| match (figures[side], damaged[side]) {
                 (None, _) => Some("no message was answered".to_owned()),
                 (Some(_), 0) => None,
                 (Some(_), damaged) => Some(format!("{damaged} messages came damaged")),
             });
-            if let ([None, None], [Some(of_a), Some(of_b)]) = (&whys, cells.map(|cell| cell.rtt_half_ns)) {
+            if let ([None, None], [Some(of_a), Some(of_b)]) = (&whys, figures) {
                 self.pairs.push(Pair { round, first, cells, figures: [of_a, of_b] });
             }
             for (side, why) in whys.into_iter().enumerate() {
@@ -97,6 +100,28 @@ impl<'a> Pairs<'a> {
         };
         payloads.iter().filter_map(runs).collect()
     }
+}
+
+/// The statistics of half round trips of a cell, in nanoseconds; `None` if it has none.
+pub fn half_trips(cell: &Cell) -> Option<Figures> {
+    figures_of(cell, Figure::RttHalf)
+}
+
+/// The statistics of a figure of the first trial of a cell, in its unit; `None` if it has none.
+pub fn figures_of(cell: &Cell, figure: Figure) -> Option<Figures> {
+    let trial = cell.trials.first()?;
+    let of = |statistic| trial.of_all(figure, statistic);
+    Some(Figures {
+        min: of(Statistic::Min)?,
+        mean: of(Statistic::Mean)?,
+        stdev: of(Statistic::Stdev)?,
+        median: of(Statistic::P50)?,
+        p90: of(Statistic::P90)?,
+        p99: of(Statistic::P99)?,
+        p999: of(Statistic::P999)?,
+        p9999: of(Statistic::P9999)?,
+        max: of(Statistic::Max)?,
+    })
 }
 
 /// Why what a sub-experiment measured in a round does not count, if so.

@@ -3,9 +3,8 @@
 use crate::drift::drift;
 use crate::median;
 use crate::modes::{Groups, dip_test, two_groups};
-use crate::order::{median_interval, quantile_bounds};
+use crate::order::median_interval;
 use crate::series::{DRIFT_CHANGE, MODES_RATIO};
-use tripmeter_model::manifest::{Bounds, WithinRun};
 
 /// A figure over rounds, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,18 +50,6 @@ pub fn figure_over_rounds(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { median: median(values)?, interval })
 }
 
-/// The interval of the `p` quantile of sorted samples of one run, see [`crate::order`].
-pub fn bounds(sorted: &[u64], p: f64) -> Bounds {
-    let (low, high) = quantile_bounds(sorted, p, ALPHA);
-    Bounds { low: low.map(|ns| ns as f64), high: high.map(|ns| ns as f64) }
-}
-
-/// Intervals of the quantiles of sorted samples of one run.
-pub fn within_run(sorted: &[u64]) -> WithinRun {
-    let of = |p: f64| bounds(sorted, p);
-    WithinRun { median: of(0.5), p90: of(0.9), p99: of(0.99), p9999: of(0.9999) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,19 +91,5 @@ mod tests {
         let with = |interval, median| Some(Estimate { median, interval });
         assert_eq!(figure_over_rounds(&rounds[..5]), with(None, 5.0));
         assert_eq!(figure_over_rounds(&rounds), with(Some([3.0, 9.0]), 6.0));
-    }
-
-    #[test]
-    fn quantiles_of_a_run_have_bounds_where_there_are_samples_enough() {
-        let sorted: Vec<u64> = (1..=10_000).collect();
-        let within = within_run(&sorted);
-        // Hahn and Meeker's places by the normal approximation: n p -+ 1.96 sqrt(n p (1 - p)).
-        let near = |bound: Option<f64>, place: f64| assert!((bound.unwrap() - place).abs() <= 2.0, "{bound:?} {place}");
-        near(within.median.low, 4902.0);
-        near(within.median.high, 5098.0);
-        near(within.p99.low, 9880.5);
-        near(within.p99.high, 9919.5);
-        assert_eq!((within.p9999.low.is_some(), within.p9999.high), (true, None));
-        assert_eq!(within_run(&[]).median, Bounds { low: None, high: None });
     }
 }

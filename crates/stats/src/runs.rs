@@ -10,8 +10,8 @@ use crate::median;
 use crate::power::{Design, Layout, sample_deviation};
 use crate::rounds::figure_over_rounds;
 use crate::shift::Shift;
+use crate::Figures;
 use tripmeter_model::magnitude::Magnitude;
-use tripmeter_model::manifest::Figures;
 use tripmeter_model::summary::SummaryRow;
 
 /// Below this the logarithms of a figure do not differ from run to run: what a coarse clock makes of a steady figure.
@@ -312,6 +312,7 @@ mod tests {
             median,
             p90: median,
             p99: 2.0 * median,
+            p999: 2.0 * median,
             p9999: median,
             max: median,
         };

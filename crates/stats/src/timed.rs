@@ -7,12 +7,13 @@
 //! What belongs to none of these times (losses and rates) stands with service times, which there always are.
 
 use tripmeter_model::bytes::Bytes;
-use tripmeter_model::channel::{ChannelTrial, Latency};
-use tripmeter_model::manifest::{Cell, SubExperimentResult};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::{Cell, Counts, SubExperimentResult};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::Offers;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::rpc::RpcTrial;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
+use tripmeter_model::trial::Trial;
 
 /// Parts the name of a sub-experiment from what of it is meant.
 const PART: char = '@';
@@ -86,59 +87,57 @@ pub fn summaries(plan: &SubExperiment, result: Option<&SubExperimentResult>) -> 
 }
 
 fn row(cell: &Cell, part: &Part) -> Option<SummaryRow> {
-    let (latency, more) = match (cell.channel.get(part.trial), cell.rpc.get(part.trial)) {
-        (Some(trial), _) => of_channel(trial, part.time),
-        (_, Some(trial)) => of_rpc(trial, part.time),
-        _ => return None,
+    let trial = cell.trials.get(part.trial)?;
+    let figure = match (trial.is_of_calls(), part.time) {
+        (false, Time::Response) => Figure::Response,
+        (false, _) => Figure::Service,
+        (true, Time::Response) => Figure::ResponseRtt,
+        (true, Time::Service) => Figure::ServiceRtt,
+        (true, Time::OneWay) => Figure::OneWay,
     };
-    let Latency { samples, min, mean, median, p90, p99, p999, max } = latency?;
-    let [min, mean, median, p90, p99, p999, max] = [min, mean, median, p90, p99, p999, max].map(|ns| ns / 1000.0);
+    let of = |statistic| trial.of_all(figure, statistic);
+    let us = |statistic| Some(of(statistic)? / 1000.0);
+    let more = if part.time == Time::Service { more(trial) } else { More::default() };
     Some(SummaryRow {
         bytes: Bytes::from(cell.payload_bytes),
-        samples,
-        max,
-        min,
-        mean,
-        median,
+        samples: of(Statistic::N)? as u64,
+        max: us(Statistic::Max)?,
+        min: us(Statistic::Min)?,
+        mean: us(Statistic::Mean)?,
+        median: us(Statistic::P50)?,
         stdev: f64::NAN,
         mean_jitter: f64::NAN,
         max_jitter: f64::NAN,
-        p90,
-        p99,
+        p90: us(Statistic::P90)?,
+        p99: us(Statistic::P99)?,
         p9999: f64::NAN,
-        more: Some(More { p999: Some(p999), ..more }),
+        more: Some(More { p999: us(Statistic::P999), ..more }),
     })
 }
 
-fn of_channel(trial: &ChannelTrial, time: Time) -> (Option<Latency>, More) {
-    if time != Time::Service {
-        return (trial.response_ns, More::default());
+/// Loss and rates of a trial.
+fn more(trial: &Trial) -> More {
+    let value = |figure| trial.value(&Stream::all(), figure);
+    let rate_hz = value(Figure::AchievedRate);
+    let counts = trial.counts(&Stream::all());
+    let late = if trial.is_of_calls() { 0 } else { counts.late };
+    More {
+        loss_percent: Some(percent(counts.lost + late + counts.damaged, counts)),
+        rate_hz,
+        qps: value(Figure::Completed).filter(|_| rate_hz.is_none()),
+        ..More::default()
     }
-    let more = More { loss_percent: Some(trial.loss() * 100.0), rate_hz: Some(trial.achieved_hz), ..More::default() };
-    (trial.service_ns, more)
 }
 
-fn of_rpc(trial: &RpcTrial, time: Time) -> (Option<Latency>, More) {
-    match time {
-        Time::Response => return (trial.response_rtt_ns, More::default()),
-        Time::OneWay => return (trial.one_way_ns, More::default()),
-        Time::Service => {}
-    }
-    let more = More {
-        loss_percent: Some(trial.counts.loss() * 100.0),
-        rate_hz: trial.pace.map(|pace| pace.achieved_hz),
-        qps: trial.pace.is_none().then_some(trial.qps),
-        ..More::default()
-    };
-    (trial.service_rtt_ns, more)
+fn percent(lost: u64, of: Counts) -> f64 {
+    lost as f64 / of.sent.max(1) as f64 * 100.0
 }
 
 /// What a logger's payload has besides its summary: lines that were missing or damaged; `None` of other patterns.
 pub fn of_log(cell: &Cell) -> Option<More> {
-    cell.log.as_ref()?;
-    let counts = cell.counts;
-    let loss = (counts.lost + counts.damaged) as f64 * 100.0 / counts.sent.max(1) as f64;
-    Some(More { loss_percent: Some(loss), ..More::default() })
+    cell.trials.first()?.value(&Stream::all(), Figure::LinesWritten)?;
+    let counts = cell.counts();
+    Some(More { loss_percent: Some(percent(counts.lost + counts.damaged, counts)), ..More::default() })
 }
 
 #[cfg(test)]

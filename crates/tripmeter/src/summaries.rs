@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_engine::files::discarded::ATTEMPTS;
 use tripmeter_model::bytes::Bytes;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::folder::{AUDIT, MANIFEST, TRIALS};
 use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
 use tripmeter_model::metrics_file::METRICS;
@@ -15,6 +16,7 @@ use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
 use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::latency::LatencyKind;
+use tripmeter_stats::pairs::{figures_of, half_trips};
 use tripmeter_stats::timed;
 use tripmeter_stats::verdict::Measured;
 
@@ -400,20 +402,21 @@ fn read_file(reader: &Reader, source: &Source, threads: usize) -> Result<Summary
 /// The figures that a manifest has, of half round trips or of calls of a logger, in microseconds. It has none of jitter.
 pub fn figures(result: &SubExperimentResult) -> Summary {
     let row = |cell: &Cell| {
-        let half = cell.rtt_half_ns.or(cell.log.as_ref().and_then(|log| log.call_ns))?.scaled(1e-3);
+        let found = half_trips(cell).or_else(|| figures_of(cell, Figure::Call))?;
+        let us = |ns: f64| ns / 1e3;
         Some(SummaryRow {
             bytes: Bytes::from(cell.payload_bytes),
             samples: cell.samples,
-            max: half.max,
-            min: half.min,
-            mean: half.mean,
-            median: half.median,
-            stdev: half.stdev,
+            max: us(found.max),
+            min: us(found.min),
+            mean: us(found.mean),
+            median: us(found.median),
+            stdev: us(found.stdev),
             mean_jitter: f64::NAN,
             max_jitter: f64::NAN,
-            p90: half.p90,
-            p99: half.p99,
-            p9999: half.p9999,
+            p90: us(found.p90),
+            p99: us(found.p99),
+            p9999: us(found.p9999),
             more: timed::of_log(cell),
         })
     };

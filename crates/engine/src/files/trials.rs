@@ -3,8 +3,11 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::{Burst, OfferedLoad};
-use tripmeter_model::throughput::{Arrival, Trial, per_second};
+use tripmeter_model::throughput::per_second;
+use tripmeter_model::trial::Trial;
 
 /// First line of `throughput_<name>.csv`.
 ///
@@ -28,16 +31,12 @@ impl TrialFile {
         Ok(Self(file))
     }
 
-    /// Appends the trials of a payload: a row for each follower of each.
+    /// Appends the trials of a payload, a row for each.
     ///
     /// # Errors
     /// If it cannot be written, e.g. on a full disk; nothing of the payload is in it then.
     pub fn append(&mut self, payload_bytes: u64, trials: &[Trial]) -> io::Result<()> {
-        let of_trial = |trial: &Trial| {
-            let rows = trial.followers.iter().map(|arrival| row(payload_bytes, trial, arrival));
-            rows.collect::<String>()
-        };
-        let rows: String = trials.iter().map(of_trial).collect();
+        let rows: String = trials.iter().map(|trial| row(payload_bytes, trial)).collect();
         let length = self.0.metadata()?.len();
         self.0.write_all(rows.as_bytes()).inspect_err(|_| {
             // That it cannot be cut off is the lesser error.
@@ -46,20 +45,22 @@ impl TrialFile {
     }
 }
 
-fn row(payload_bytes: u64, trial: &Trial, arrival: &Arrival) -> String {
-    let (demand, recovery_ms) = match trial.offer {
+fn row(payload_bytes: u64, trial: &Trial) -> String {
+    let all = Stream::all();
+    let (demand, recovery_ms) = match trial.load {
         OfferedLoad::Burst(Burst { size, gap_ns }) => (size, gap_ns as f64 / 1e6),
-        _ => (1, trial.offered_hz.map_or(0.0, |rate_hz| 1e3 / rate_hz)),
+        _ => (1, trial.value(&all, Figure::OfferedRate).map_or(0.0, |rate_hz| 1e3 / rate_hz)),
     };
+    let (counts, ns) = (trial.counts(&all), |figure| trial.count(&all, figure));
     // Lost is all that did not arrive intact, as in the original, which knows no damage.
-    let lost = arrival.lost + arrival.damaged;
+    let lost = counts.lost + counts.damaged;
     format!(
         "{payload_bytes},{demand},{},{},{},{},{lost},{}\n",
         milliseconds(recovery_ms),
-        trial.sent,
-        rates(payload_bytes, trial.sent, trial.publication_ns),
-        arrival.received,
-        rates(payload_bytes, arrival.received, arrival.subscription_ns)
+        counts.sent,
+        rates(payload_bytes, counts.sent, ns(Figure::Publication)),
+        counts.received,
+        rates(payload_bytes, counts.received, ns(Figure::Subscription))
     )
 }
 
@@ -77,33 +78,16 @@ fn rates(payload_bytes: u64, samples: u64, ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::manifest::Counts;
 
-    fn trial(offer: OfferedLoad, offered_hz: Option<f64>) -> Trial {
-        let arrival = |follower, received, damaged| Arrival {
-            follower,
-            received,
-            lost: 1000 - received - damaged,
-            duplicated: 3,
-            reordered: 0,
-            damaged,
-            subscription_ns: 2_000_000,
-            received_hz: per_second(received, 2_000_000),
-            received_bytes_per_s: 0.0,
-            one_way_ns: None,
-        };
-        Trial {
-            offer,
-            offered_hz,
-            sent: 1000,
-            publication_ns: 1_000_500,
-            published_hz: 999_500.25,
-            refused: 0,
-            behind: 0,
-            cut_short: None,
-            followers: vec![arrival(0, 1000, 0), arrival(1, 900, 4)],
-            one_way_samples: None,
-            searched: Vec::new(),
-        }
+    fn trial(load: OfferedLoad, received: u64, damaged: u64) -> Trial {
+        let (mut trial, all) = (Trial::new(load), Stream::all());
+        let counts = Counts { sent: 1000, received, lost: 1000 - received - damaged, damaged, ..Counts::default() };
+        trial.put_counts(&all, &counts, false);
+        trial.put(&all, Figure::Publication, 1_000_500.0);
+        trial.put(&all, Figure::Subscription, if received > 0 { 2_000_000.0 } else { 0.0 });
+        load.hz().into_iter().for_each(|hz| trial.put(&all, Figure::OfferedRate, hz));
+        trial
     }
 
     /// Golden rows by the original's formulas: samples * 1000000 / us, samples * bytes * 8 / us, three decimals.
@@ -111,9 +95,9 @@ mod tests {
     fn rows_are_those_of_the_original() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = TrialFile::create(folder.path(), "x").unwrap();
-        file.append(1024, &[trial(OfferedLoad::Burst(Burst { size: 100, gap_ns: 5_000_000 }), None)]).unwrap();
-        file.append(16, &[trial(OfferedLoad::Max, None), trial(OfferedLoad::Rate { hz: 3000.0 }, Some(3000.0))])
-            .unwrap();
+        let bursts = OfferedLoad::Burst(Burst { size: 100, gap_ns: 5_000_000 });
+        file.append(1024, &[trial(bursts, 1000, 0), trial(bursts, 900, 4)]).unwrap();
+        file.append(16, &[trial(OfferedLoad::Max, 1000, 0), trial(OfferedLoad::Rate { hz: 3000.0 }, 1000, 0)]).unwrap();
         let text = std::fs::read_to_string(folder.path().join("throughput_x.csv")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], TRIALS_HEADER);
@@ -125,15 +109,13 @@ mod tests {
                 "16,1,0,1000,1000.500,999500.250,127.936,1000,0,2000.000,500000.000,64.000",
             ]
         );
-        assert!(lines[5].starts_with("16,1,0.333,1000,") && lines.len() == 7, "{text}");
+        assert!(lines[4].starts_with("16,1,0.333,1000,") && lines.len() == 5, "{text}");
         assert!(TrialFile::create(folder.path(), "x").is_err(), "it is not overwritten");
     }
 
     #[test]
     fn nothing_received_is_zeros() {
-        let mut nothing = trial(OfferedLoad::Max, None);
-        nothing.followers.truncate(1);
-        (nothing.followers[0].received, nothing.followers[0].lost, nothing.followers[0].subscription_ns) = (0, 1000, 0);
-        assert!(row(16, &nothing, &nothing.followers[0]).ends_with(",0,1000,0.000,0.000,0.000\n"));
+        let nothing = trial(OfferedLoad::Max, 0, 0);
+        assert!(row(16, &nothing).ends_with(",0,1000,0.000,0.000,0.000\n"));
     }
 }

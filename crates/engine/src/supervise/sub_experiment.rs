@@ -20,7 +20,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
 use tripmeter_model::file::append;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::Offers;
 use tripmeter_model::plan::SubExperiment;
 
@@ -495,16 +497,21 @@ impl ProcessGroup {
         let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
             return Ok(());
         };
-        Ok(run.results.append_metrics(&self.plan, result, cell)?)
+        Ok(run.results.append_metrics(result, cell)?)
     }
 
     /// Adds to the cell of a logger what was seen from here, and writes its row.
     fn note_log(&self, run: &mut Run<'_>, cell: &mut Cell) -> std::io::Result<()> {
-        let Some(log) = &mut cell.log else { return Ok(()) };
-        let (begin_ns, end_ns) = self.logged;
-        let all = log.used.cpu_percent();
-        let most = self.processor_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).unwrap_or(all));
-        log.cpu_max_percent = most.map(|most| most.max(all));
+        let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.pattern == Pattern::Log) else {
+            return Ok(());
+        };
+        let ((begin_ns, end_ns), leader) = (self.logged, Stream::process(Process::Leader));
+        let used = |figure| trial.value(&leader, figure).unwrap_or(0.0);
+        let all = used(Figure::CpuTime) / used(Figure::Window).max(1.0);
+        let most = self.processor_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0));
+        if let Some(most) = most {
+            trial.put(&leader, Figure::CpuPeak, most.unwrap_or(all).max(all));
+        }
         let round = run.current().round;
         append_log_row(&run.results.round(round), &self.plan.name, cell)
     }

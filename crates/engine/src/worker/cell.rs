@@ -13,8 +13,12 @@ use crate::record::{Distribution, Recorded, Recorder};
 use crate::wire::{Begin, FromLeader, Task, ToFollower, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_model::manifest::{AtFollower, Cell, Counts, Figures, Handover, Handovers};
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::{Cell, Counts, Handover, Handovers};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::trial::Trial;
 
 /// Between two signs of life.
 const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
@@ -61,10 +65,9 @@ enum Latency {
 }
 
 /// Latencies one way.
-pub(super) struct OneWay {
+struct OneWay {
     of: Latency,
     times: Distribution,
-    figures: Option<Figures>,
     /// Samples that have none.
     missing: u64,
 }
@@ -203,26 +206,7 @@ impl Leader {
         {
             return Err(ending);
         }
-        let one_way = self.one_way(outcome.stamped.take());
-        let outcome = &outcome;
-        let mut cell = self.cell(payload_bytes, session.packet_bytes, outcome, Handovers { before, after });
-        cell.cut_short = cut_short;
-        let find = |of: &Latency| one_way.iter().find(|one| one.of == *of).filter(|one| one.figures.is_some());
-        let figures = |of: &Latency| find(of).and_then(|one| one.figures);
-        let within_run = |of: &Latency| find(of).and_then(|one| one.times.within_run());
-        cell.one_way_ns = figures(&Latency::Only);
-        cell.one_way_last_ns = figures(&Latency::Last);
-        cell.one_way_missing = one_way.iter().map(|one| one.missing).max().unwrap_or(0);
-        cell.one_way_within_run_ns = within_run(&Latency::Only);
-        cell.one_way_last_within_run_ns = within_run(&Latency::Last);
-        cell.followers = (0..)
-            .zip(&outcome.at_followers)
-            .map(|(follower, counts)| {
-                let one_way_ns = figures(&Latency::At(follower));
-                let one_way_within_run_ns = within_run(&Latency::At(follower));
-                AtFollower { follower, counts: *counts, one_way_ns, one_way_within_run_ns }
-            })
-            .collect();
+        let mut one_way = self.one_way(outcome.stamped.take());
         self.make_room()?;
         if let Output::Samples(files) = &mut self.files {
             let duration = Duration::from_nanos(outcome.duration_ns);
@@ -230,6 +214,21 @@ impl Leader {
             let appended = files.append(payload_bytes, &outcome.recorded, &others, duration);
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
+        let trial = trial(&mut outcome, &mut one_way, cut_short.clone());
+        let plan = &self.job.sub_experiment;
+        let cell = Cell {
+            payload_bytes,
+            samples: outcome.recorded.count,
+            samples_planned: plan.samples_of(payload_bytes),
+            warmup: outcome.warmup,
+            cut_short,
+            packet_bytes: session.packet_bytes,
+            from_histogram: self.job.raw == Raw::None,
+            handover_ns: Handovers { before, after },
+            duration_ns: outcome.duration_ns,
+            trials: vec![trial],
+            ..Cell::default()
+        };
         self.finish_cell(cell, ending)
     }
 
@@ -245,7 +244,7 @@ impl Leader {
             let mut times = Distribution::new(Raw::Csv);
             let known = ticks.iter().filter(|ticks| **ticks != MISSING);
             known.for_each(|ticks| times.record(self.job.timebase.to_ns(*ticks)));
-            OneWay { of, figures: times.figures(), missing: ticks.len() as u64 - times.histogram.len(), times }
+            OneWay { of, missing: ticks.len() as u64 - times.histogram.len(), times }
         };
         if let [only] = &each[..] {
             return vec![one_way(Latency::Only, only)];
@@ -267,24 +266,28 @@ impl Leader {
             }
         }
     }
+}
 
-    fn cell(&self, payload_bytes: u64, packet_bytes: u64, outcome: &Outcome, handover_ns: Handovers) -> Cell {
-        let plan = &self.job.sub_experiment;
-        Cell {
-            payload_bytes,
-            samples: outcome.recorded.count,
-            samples_planned: plan.samples_of(payload_bytes),
-            warmup: outcome.warmup,
-            packet_bytes,
-            counts: outcome.counts,
-            rtt_ns: outcome.recorded.figures,
-            rtt_half_ns: outcome.recorded.figures.map(|figures| figures.scaled(0.5)),
-            rtt_half_within_run_ns: outcome.recorded.within_run.map(|within| within.scaled(0.5)),
-            series: outcome.recorded.series.clone().map(|series| series.scaled(0.5)),
-            from_histogram: self.job.raw == Raw::None,
-            handover_ns,
-            duration_ns: outcome.duration_ns,
-            ..Cell::default()
-        }
+/// The trial of these round trips.
+fn trial(outcome: &mut Outcome, one_way: &mut [OneWay], cut_short: Option<String>) -> Trial {
+    let (mut trial, all) = (Trial::new(OfferedLoad::Closed), Stream::all());
+    trial.cut_short = cut_short;
+    outcome.recorded.times.put_scaled(&mut trial, &all, Figure::RttHalf, 0.5);
+    trial.put_series(&all, Figure::RttHalf, outcome.recorded.series.take().map(|series| series.scaled(0.5)));
+    trial.put_counts(&all, &outcome.counts, false);
+    for (follower, counts) in (0..).zip(&outcome.at_followers) {
+        trial.put_counts(&Stream::follower(follower), counts, false);
     }
+    for one in one_way.iter_mut() {
+        let stream = match one.of {
+            Latency::Only => Stream::all(),
+            Latency::At(follower) => Stream::follower(follower),
+            Latency::Last => Stream::last(),
+        };
+        one.times.put(&mut trial, &stream, Figure::OneWay);
+    }
+    let missing = one_way.iter().map(|one| one.missing).max().unwrap_or(0);
+    trial.put(&all, Figure::OneWayMissing, missing as f64);
+    trial.put(&all, Figure::Duration, outcome.duration_ns as f64);
+    trial
 }

@@ -194,8 +194,7 @@ impl Leader {
         self.check_stop()?;
         let plan = &self.job.sub_experiment;
         match plan.pattern {
-            _ if plan.channel.is_some() => self.measure_channel(session, payload_bytes),
-            _ if plan.rpc.is_some() => self.measure_rpc(session, payload_bytes),
+            _ if plan.offers().is_some() => self.measure_timed(session, payload_bytes),
             pattern if is_one_way(pattern) => self.measure_load(session, payload_bytes),
             _ => self.measure(session, payload_bytes),
         }

@@ -16,10 +16,13 @@ use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_abi::Wait;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Cell, Counts, Handovers};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::Raw;
-use tripmeter_model::throughput::{Arrival, Load, OneWaySamples, Trial, per_second};
+use tripmeter_model::throughput::{Load, per_second};
+use tripmeter_model::trial::Trial;
 
 /// As fast as it goes, messages between two looks at the clock, if they are small.
 const BURST: u64 = 32;
@@ -110,7 +113,8 @@ impl Leader {
         let bounds = Bounds { messages: Some(messages), duration_ns: Some(duration_ns) };
         let offer = OfferedLoad::Rate { hz: WARMUP_HZ };
         let trial = self.trial(session, payload_bytes, offer, bounds, u64::MAX)?;
-        Ok((trial.sent, counts(&trial).damaged))
+        let counts = trial.counts(&Stream::all());
+        Ok((counts.sent, counts.damaged))
     }
 
     fn offer(
@@ -132,9 +136,10 @@ impl Leader {
             self.trial(session, payload_bytes, offer, bounds, cell.capped)
         };
         let found = search(loss_bound, full_ns, &mut run)?;
-        let mut trial = Trial { offer, ..found.trial };
+        let mut trial = found.trial;
+        trial.load = offer;
         if !found.passed && trial.cut_short.is_none() {
-            let (percent, trials) = (loss_bound * 100.0, trial.searched.len());
+            let (percent, trials) = (loss_bound * 100.0, trial.steps.len());
             let why = format!("no rate with a loss of at most {percent} % was found in {trials} trials");
             trial.cut_short = Some(why);
         }
@@ -191,21 +196,28 @@ impl Leader {
             End::Deadline if capped < timed => Some("time cap".to_owned()),
             End::Deadline | End::Full => None,
         };
-        let mut trial = Trial {
-            offer,
-            offered_hz: if let OfferedLoad::Rate { hz } = offer { Some(hz) } else { None },
-            sent,
-            publication_ns,
-            published_hz: per_second(sent, publication_ns),
-            refused,
-            behind,
-            cut_short,
-            followers: vec![arrival(0, sent, payload_bytes, subscription_ns, &arrived)],
-            one_way_samples: None,
-            searched: Vec::new(),
-        };
+        let (mut trial, all) = (Trial::new(offer), Stream::all());
+        trial.cut_short = cut_short;
+        let Arrived { received, duplicated, reordered, damaged, .. } = arrived;
+        let lost = sent.saturating_sub(received + damaged);
+        trial.put_counts(&all, &Counts { sent, received, lost, late: 0, duplicated, reordered, damaged }, false);
+        let received_hz = per_second(received, subscription_ns);
+        for (figure, value) in [
+            (Figure::PublishedRate, per_second(sent, publication_ns)),
+            (Figure::Publication, publication_ns as f64),
+            (Figure::Refused, refused as f64),
+            (Figure::Behind, behind as f64),
+            (Figure::ReceivedRate, received_hz),
+            (Figure::ReceivedBytes, received_hz * payload_bytes as f64),
+            (Figure::Subscription, subscription_ns as f64),
+        ] {
+            trial.put(&all, figure, value);
+        }
+        if let OfferedLoad::Rate { hz } = offer {
+            trial.put(&all, Figure::OfferedRate, hz);
+        }
         if let (Some(times), Some(memory)) = (flow.times, arrivals) {
-            add_one_way(&mut trial, base, &times, memory);
+            put_one_way(&mut trial, base, &times, memory);
         }
         Ok(trial)
     }
@@ -265,8 +277,7 @@ impl Leader {
         ending: Option<&Error>,
     ) -> Cell {
         let Progress { begun, trials, .. } = cell;
-        let counts_of_warmup = Counts { sent: damaged, damaged, ..Counts::default() };
-        let counts = trials.iter().map(counts).fold(counts_of_warmup, |sum, counts| sum + counts);
+        let samples = trials.iter().map(|trial| trial.count(&Stream::all(), Figure::Received)).sum();
         let planned = load.offers.len();
         let cut_short = match (ending, trials.len() < planned) {
             (Some(error), _) => Some(error.to_string()),
@@ -275,12 +286,12 @@ impl Leader {
         };
         Cell {
             payload_bytes,
-            samples: counts.received,
-            samples_planned: counts.received,
+            samples,
+            samples_planned: samples,
             warmup,
+            warmup_damaged: damaged,
             cut_short,
             packet_bytes: session.packet_bytes,
-            counts,
             handover_ns,
             duration_ns: begun.elapsed().as_nanos() as u64,
             trials,
@@ -289,46 +300,13 @@ impl Leader {
     }
 }
 
-/// Adds latencies one way, by what both sides have noted.
-fn add_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory) {
-    let (every, messages) = (sampling::block_size(trial.sent), sampling::samples(trial.sent).count() as u64);
-    trial.one_way_samples = Some(OneWaySamples { every, messages });
-    for arrival in &mut trial.followers {
-        let mut latencies = Distribution::new(Raw::Csv);
-        for log in memory.logs(arrival.follower) {
-            times.one_way(log.ticks, trial.sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
-        }
-        arrival.one_way_ns = latencies.latency();
+/// Puts latencies one way into a trial, by what both sides have noted. Messages that wait in one queue are not independent.
+fn put_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory) {
+    let (all, mut latencies) = (Stream::all(), Distribution::new(Raw::Csv));
+    let sent = trial.count(&all, Figure::Sent);
+    trial.put(&all, Figure::OneWayTimed, sampling::samples(sent).count() as f64);
+    for log in memory.logs(0) {
+        times.one_way(log.ticks, sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
     }
-}
-
-fn arrival(follower: u32, sent: u64, payload_bytes: u64, subscription_ns: u64, arrived: &Arrived) -> Arrival {
-    let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
-    let received_hz = per_second(received, subscription_ns);
-    Arrival {
-        follower,
-        received,
-        lost: sent.saturating_sub(received + damaged),
-        duplicated,
-        reordered,
-        damaged,
-        subscription_ns,
-        received_hz,
-        received_bytes_per_s: received_hz * payload_bytes as f64,
-        one_way_ns: None,
-    }
-}
-
-/// Totals over all followers; `sent` counts a message once for each.
-fn counts(trial: &Trial) -> Counts {
-    let one = |arrival: &Arrival| Counts {
-        sent: trial.sent,
-        received: arrival.received,
-        lost: arrival.lost,
-        late: 0,
-        duplicated: arrival.duplicated,
-        reordered: arrival.reordered,
-        damaged: arrival.damaged,
-    };
-    trial.followers.iter().map(one).fold(Counts::default(), |sum, counts| sum + counts)
+    latencies.put_without_intervals(trial, &all, Figure::OneWay);
 }

@@ -3,6 +3,7 @@
 
 use super::cell::MANY_SAMPLES;
 use super::leader::Leader;
+use super::outcome::put_process;
 use super::output::Output;
 use super::pool::Window;
 use super::{Error, OPEN_TIMEOUT, Result};
@@ -21,9 +22,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Path as Claim, Role};
-use tripmeter_model::log::{Lines, LogCalls};
+use tripmeter_model::figure::Figure;
+use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Cell, Counts, PathProof};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::trial::Trial;
 
 /// Between two signs of life.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
@@ -135,28 +140,40 @@ impl Leader {
             self.controls.set_phase(WRITING);
         }
         let Called { recorder, warmup, calls: _, refused, end, begin_ns, duration_ns } = called;
-        let recorded = recorder.finish();
+        let mut recorded = recorder.finish();
         if let Output::Samples(files) = &mut self.files {
             let appended = files.append(payload_bytes, &recorded, &[], Duration::from_nanos(duration_ns));
             appended.map_err(|error| Error::of("results cannot be written", error))?;
         }
-        let series = recorded.series.clone();
-        let log = LogCalls {
-            call_ns: recorded.figures,
-            call_within_run_ns: recorded.within_run,
-            refused,
-            lines,
-            flush_ns: end_ns.saturating_sub(last_call_ns),
-            used,
-            // The supervisor has it.
-            cpu_max_percent: None,
-        };
+        let (mut trial, all) = (Trial::new(OfferedLoad::Closed), Stream::all());
+        trial.cut_short = self.log_cut_short(end);
+        recorded.times.put(&mut trial, &all, Figure::Call);
+        trial.put_counts(&all, &counts, false);
+        for (figure, value) in [
+            (Figure::Refused, refused),
+            (Figure::LinesWritten, lines.written),
+            (Figure::LinesBytes, lines.bytes),
+            (Figure::ShortestPrefix, lines.shortest_prefix_bytes),
+            (Figure::LongestPrefix, lines.longest_prefix_bytes),
+            (Figure::Flush, end_ns.saturating_sub(last_call_ns)),
+            (Figure::Duration, duration_ns),
+        ] {
+            trial.put(&all, figure, value as f64);
+        }
+        trial.put_series(&all, Figure::Call, recorded.series.take());
+        // The supervisor adds the peak.
+        put_process(&mut trial, Process::Leader, &used);
         let cell = Cell {
-            packet_bytes,
+            payload_bytes,
+            samples: recorded.count,
+            samples_planned: self.job.sub_experiment.samples_of(payload_bytes),
             warmup,
+            cut_short: trial.cut_short.clone(),
+            packet_bytes,
+            from_histogram: self.job.raw == Raw::None,
             duration_ns,
-            series,
-            ..self.log_cell(payload_bytes, recorded.count, end, counts, log)
+            trials: vec![trial],
+            ..Cell::default()
         };
         self.controls.report(&FromLeader::Logged { begin_ns, end_ns });
         self.controls.report(&FromLeader::CellFinished(Box::new(cell)));
@@ -318,23 +335,14 @@ impl Leader {
         Ok(())
     }
 
-    fn log_cell(&self, payload_bytes: u64, samples: u64, end: End, counts: Counts, log: LogCalls) -> Cell {
-        let plan = &self.job.sub_experiment;
-        Cell {
-            payload_bytes,
-            samples,
-            samples_planned: plan.samples_of(payload_bytes),
-            warmup: 0,
-            cut_short: match end {
-                End::Full => None,
-                End::Stopped => Some("interrupted".to_owned()),
-                End::Deadline => plan.time_cap_ns.map(|cap| format!("time cap of {} s", cap as f64 / 1e9)),
-            },
-            packet_bytes: 0,
-            counts,
-            from_histogram: self.job.raw == Raw::None,
-            log: Some(log),
-            ..Cell::default()
+    /// Why the payload ended before its time, for people.
+    fn log_cut_short(&self, end: End) -> Option<String> {
+        match end {
+            End::Full => None,
+            End::Stopped => Some("interrupted".to_owned()),
+            End::Deadline => {
+                self.job.sub_experiment.time_cap_ns.map(|cap| format!("time cap of {} s", cap as f64 / 1e9))
+            }
         }
     }
 }

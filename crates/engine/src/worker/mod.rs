@@ -3,13 +3,13 @@
 pub mod access;
 mod attempts;
 mod cell;
-mod channel;
 mod controls;
 mod follower;
 mod lead;
 mod leader;
 mod load;
 pub(crate) mod logging;
+mod outcome;
 mod output;
 mod parallel;
 mod patience;

@@ -1,10 +1,11 @@
 //! Replay of a recording by the leader: every message as it was recorded, published or called by a thread for each topic.
 
 use super::leader::{Leader, Session};
-use super::trials::{Tallied, Trials, cut_short, damaged_of};
+use super::outcome::{self, PlayedTopic, Tallied};
+use super::trials::{Trials, cut_short, damaged_of};
 use super::workload::{LinkPlan, Send, Sent, Workload};
 use super::{Error, Result};
-use crate::delivery::{Delivered, Kept, Tally};
+use crate::delivery::{Delivered, Tally};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::replay::{Replay, Times};
 use crate::wire::{FromLeader, WRITING};
@@ -14,32 +15,13 @@ use std::time::Instant;
 use tripmeter_model::manifest::Handovers;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::recording::RecordedTopic;
-use tripmeter_model::rpc::Pace;
 
 /// Messages per second on each topic during the warm-up.
 const WARMUP_HZ: f64 = 10.0;
 
-/// Figures of one topic.
-pub(super) struct PlayedTopic {
-    pub recorded: RecordedTopic,
-    pub pace: Pace,
-    pub tally: Tally,
-    /// Answers that came after the end of their call.
-    pub late: u64,
-}
-
-/// Trial of all messages, with the figures of each topic.
-type Finish<R> = fn(Tallied, Vec<PlayedTopic>) -> R;
-
 impl Leader {
     /// Plays the recording once; `send` sends its messages. `payload_bytes` are those of its largest message.
-    pub(super) fn play<R>(
-        &mut self,
-        session: &mut Session<'_>,
-        payload_bytes: u64,
-        send: Send,
-        finish: Finish<R>,
-    ) -> Result<Trials<R>> {
+    pub(super) fn play(&mut self, session: &mut Session<'_>, payload_bytes: u64, send: Send) -> Result<Trials> {
         let plan = &self.job.sub_experiment;
         let (messages, time_cap_ns, base) = (plan.warmup, plan.time_cap_ns, self.job.timebase);
         let Some(folder) = self.job.schedule.clone() else {
@@ -86,7 +68,7 @@ impl Leader {
             self.controls.set_phase(WRITING);
             let (mut all, topics) = self.write_topics(&replay, sent, payload_bytes)?;
             broken = all.broken.take();
-            trials.push(finish(all, topics));
+            trials.push(outcome::recorded(all, topics));
             self.controls.set_phase("play the recording");
         }
         let (after, ending) = self.after_trials(session, broken)?;
@@ -113,8 +95,7 @@ impl Leader {
             }
             tally
         };
-        let followers = sent.followers.iter().map(at_follower).enumerate();
-        let followers = followers.map(|(follower, mut tally)| tally.at_follower(follower)).collect();
+        let followers = sent.followers.iter().map(at_follower).collect();
         let (mut topics, duration_ns) = (Vec::new(), base.to_ns(sent.until.saturating_sub(sent.begin)));
         self.stamp_files(|files| {
             let lengths = files.lengths()?;
@@ -132,19 +113,14 @@ impl Leader {
                 let tag = format!("topic_{index}");
                 files.append_as(&tag, &one, duration_ns).inspect_err(|_| files.cut(lengths))?;
                 all.add(from_ref(topic), from_ref(arrived), |_, _, _| ());
-                let (Kept { achieved_hz, slowest_hz, rate_missed }, behind) = (one.kept(), one.behind);
-                let pace = Pace { offered_hz, burst: None, achieved_hz, slowest_hz, rate_missed, behind };
-                topics.push(PlayedTopic {
-                    recorded,
-                    pace,
-                    tally: one,
-                    late: sent.late.get(index).copied().unwrap_or(0),
-                });
+                let late = sent.late.get(index).copied().unwrap_or(0);
+                topics.push(PlayedTopic { recorded, offered_hz, tally: one, late });
             }
             files.append_as("recording", &all, duration_ns).inspect_err(|_| files.cut(lengths))
         })?;
         let all = Tallied {
             tally: all,
+            are_calls: self.job.sub_experiment.rpc.is_some(),
             publishers: 1,
             followers,
             late: sent.late.iter().sum(),
@@ -156,19 +132,5 @@ impl Leader {
             broken: sent.broken,
         };
         Ok((all, topics))
-    }
-}
-
-/// Means over the topics, the slowest of them, and whether any has missed its own.
-pub(super) fn pace_of(topics: &[PlayedTopic]) -> Pace {
-    let paces = || topics.iter().map(|topic| &topic.pace);
-    let mean = |figure: fn(&Pace) -> f64| paces().map(figure).sum::<f64>() / topics.len().max(1) as f64;
-    Pace {
-        offered_hz: mean(|pace| pace.offered_hz),
-        burst: None,
-        achieved_hz: mean(|pace| pace.achieved_hz),
-        slowest_hz: paces().map(|pace| pace.achieved_hz).reduce(f64::min).unwrap_or(0.0),
-        rate_missed: paces().any(|pace| pace.rate_missed),
-        behind: paces().map(|pace| pace.behind).sum(),
     }
 }

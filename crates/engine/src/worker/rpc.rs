@@ -5,11 +5,9 @@ use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
 use super::parallel::Parallel;
 use super::pool::{ThreadPool, look_ns};
-use super::replay::{PlayedTopic, pace_of};
-use super::trials::Tallied;
 use super::workload::{Sent, Workload, end_of};
 use super::{Error, Result};
-use crate::delivery::{Delivered, Kept, Topic};
+use crate::delivery::{Delivered, Topic};
 use crate::lanes::{Answering, Calls, Ended, Endpoint};
 use crate::measure::End;
 use crate::measure::callback::Inbox;
@@ -21,25 +19,8 @@ use crate::replay::Times;
 use crate::wire::{Arrived, Begin, Task};
 use std::sync::atomic::Ordering::Release;
 use tripmeter_abi::{Pattern, Wait};
-use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::rpc::{ClientSeries, Pace, RpcTrial, TopicCalls};
 
 impl Leader {
-    /// Measures one payload: as fast as answers come, every offered load, one after the other, or a recording.
-    pub(super) fn measure_rpc(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
-        let Some(calls) = &self.job.sub_experiment.rpc else {
-            return Err(Error::Failed("the plan does not say what to call".to_owned()));
-        };
-        let measured = if calls.offers.recorded.is_some() {
-            self.play(session, payload_bytes, Self::call_all, called)?
-        } else {
-            let loads = calls.offers.loads();
-            self.trials(session, payload_bytes, &loads, Self::call_all, trial)?
-        };
-        let of = |trial: &RpcTrial| (trial.counts.into(), trial.cut_short.clone());
-        self.report_trials(session, payload_bytes, measured, of, |cell, trials| cell.rpc = trials)
-    }
-
     /// Lets all clients call; the follower answers.
     pub(super) fn call_all<'r>(&mut self, session: &mut Session<'_>, workload: &Workload<'_, 'r>) -> Result<Sent<'r>> {
         let (clients, sequence) = (session.lanes.len(), session.sequence);
@@ -113,69 +94,6 @@ impl Leader {
             others,
         })
     }
-}
-
-/// Of a recording without its pace.
-fn trial(tallied: Tallied, load: OfferedLoad) -> RpcTrial {
-    let Tallied { mut tally, late, duration_ns, cut_short, own, others, .. } = tallied;
-    let is_timed = load != OfferedLoad::Closed;
-    let pace = load.hz().map(|offered_hz| {
-        let (Kept { achieved_hz, slowest_hz, rate_missed }, behind) = (tally.kept(), tally.behind);
-        Pace { offered_hz, burst: load.burst(), achieved_hz, slowest_hz, rate_missed, behind }
-    });
-    // The time of the last call ends when the next would have been due, or later.
-    let duration_ns = if pace.is_some() { duration_ns.max(tally.paced_ns()) } else { duration_ns };
-    let counts = tally.calls(late);
-    let series = (0..tally.audited()).map(|client| (client as u32, tally.series(client)));
-    let clients = series.map(|(client, [response_series, service_series])| ClientSeries {
-        client,
-        response_series: response_series.filter(|_| is_timed),
-        service_series,
-    });
-    RpcTrial {
-        counts,
-        qps: counts.per_second(duration_ns),
-        clients: clients.collect(),
-        response_rtt_ns: is_timed.then(|| tally.response.latency()).flatten(),
-        service_rtt_ns: tally.service.latency(),
-        lateness_ns: is_timed.then(|| tally.lateness.latency()).flatten(),
-        response_rtt_within_run_ns: is_timed.then(|| tally.response.bounds()).flatten(),
-        service_rtt_within_run_ns: tally.service.bounds(),
-        lateness_within_run_ns: is_timed.then(|| tally.lateness.bounds()).flatten(),
-        one_way_ns: tally.one_way.latency(),
-        one_way_within_run_ns: tally.one_way.bounds(),
-        one_way_missing: tally.one_way.missing,
-        pace,
-        topics: Vec::new(),
-        duration_ns,
-        cut_short,
-        client: own,
-        server: others,
-    }
-}
-
-/// The trial of a recording whose messages were called.
-fn called(all: Tallied, topics: Vec<PlayedTopic>) -> RpcTrial {
-    let pace = Some(pace_of(&topics));
-    let (mut clients, mut called) = (Vec::new(), Vec::new());
-    for (client, PlayedTopic { recorded, pace, mut tally, late }) in (0..).zip(topics) {
-        let [response_series, service_series] = tally.series(0);
-        clients.push(ClientSeries { client, response_series, service_series });
-        called.push(TopicCalls {
-            mean_bytes: recorded.mean_sent_bytes(),
-            largest_bytes: recorded.largest_sent_bytes(),
-            name: recorded.name,
-            pace,
-            counts: tally.calls(late),
-            response_rtt_ns: tally.response.latency(),
-            service_rtt_ns: tally.service.latency(),
-            lateness_ns: tally.lateness.latency(),
-            response_rtt_within_run_ns: tally.response.bounds(),
-            service_rtt_within_run_ns: tally.service.bounds(),
-            lateness_within_run_ns: tally.lateness.bounds(),
-        });
-    }
-    RpcTrial { pace, topics: called, clients, ..trial(all, OfferedLoad::Recorded) }
 }
 
 impl Follower {

@@ -8,7 +8,10 @@
 //! Simplified after Multiple Loss Ratio Search (IETF draft-ietf-bmwg-mlrsearch): begin at the rate that was received at the
 //! highest load, short trials first, both ends of the interval re-measured at full length.
 
-use tripmeter_model::throughput::{Step, Trial};
+use tripmeter_model::figure::Figure;
+use tripmeter_model::metric::Stream;
+use tripmeter_model::throughput::Step;
+use tripmeter_model::trial::Trial;
 
 /// Trials of a search, the first included.
 pub(crate) const MOST_TRIALS: usize = 20;
@@ -41,7 +44,7 @@ struct Search<'a, E> {
     steps: Vec<Step>,
 }
 
-/// Searches; every trial is in [`Trial::searched`] of the result. Ends early with a trial that was cut short.
+/// Searches; every trial is in [`Trial::steps`] of the result. Ends early with a trial that was cut short.
 ///
 /// # Errors
 /// Those of a trial.
@@ -51,8 +54,9 @@ pub fn search<E>(
     run: &mut dyn FnMut(Option<f64>, u64) -> Result<Trial, E>,
 ) -> Result<Found, E> {
     let mut search = Search { loss_bound, full_ns, run, steps: Vec::new() };
-    let (trial, passed) = search.enclose()?;
-    Ok(Found { trial: Trial { searched: search.steps, ..trial }, passed })
+    let (mut trial, passed) = search.enclose()?;
+    trial.steps = search.steps;
+    Ok(Found { trial, passed })
 }
 
 impl<E> Search<'_, E> {
@@ -61,8 +65,8 @@ impl<E> Search<'_, E> {
         if passed || latest.cut_short.is_some() {
             return Ok((latest, passed));
         }
-        let received_hz = latest.followers.iter().map(|arrival| arrival.received_hz).fold(f64::INFINITY, f64::min);
-        let (mut low, mut high) = (None, latest.published_hz);
+        let received_hz = hz(&latest, Figure::ReceivedRate);
+        let (mut low, mut high) = (None, hz(&latest, Figure::PublishedRate));
         let mut rate = received_hz.clamp(1.0, high.max(1.0));
         let mut length_ns = self.full_ns / SHORTER;
         while self.steps.len() < MOST_TRIALS && latest.cut_short.is_none() && rate >= 1.0 {
@@ -92,19 +96,31 @@ impl<E> Search<'_, E> {
 
     fn step(&mut self, rate_hz: Option<f64>, duration_ns: u64) -> Result<(Trial, bool), E> {
         let trial = (self.run)(rate_hz, duration_ns)?;
-        let loss = trial.loss();
-        let kept = rate_hz.is_none_or(|rate| trial.published_hz >= rate * KEPT);
-        let passed = loss <= self.loss_bound && kept && trial.sent > 0;
-        self.steps.push(Step { rate_hz, duration_ns, published_hz: trial.published_hz, loss, passed });
+        let (loss, published_hz) = (loss(&trial), hz(&trial, Figure::PublishedRate));
+        let kept = rate_hz.is_none_or(|rate| published_hz >= rate * KEPT);
+        let passed = loss <= self.loss_bound && kept && trial.count(&Stream::all(), Figure::Sent) > 0;
+        self.steps.push(Step { rate_hz, duration_ns, published_hz, loss, passed });
         Ok((trial, passed))
     }
+}
+
+fn hz(trial: &Trial, figure: Figure) -> f64 {
+    trial.value(&Stream::all(), figure).unwrap_or(0.0)
+}
+
+/// Messages lost or damaged of those sent.
+fn loss(trial: &Trial) -> f64 {
+    let counts = trial.counts(&Stream::all());
+    let gone = counts.lost + counts.damaged;
+    gone as f64 / (gone + counts.received).max(1) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::manifest::Counts;
     use tripmeter_model::pace::OfferedLoad;
-    use tripmeter_model::throughput::{Arrival, per_second};
+    use tripmeter_model::throughput::per_second;
 
     /// A system that is offered `fastest` at most, and delivers `capacity` messages per second; what is more is lost.
     fn found(fastest: f64, capacity: f64, loss_bound: f64) -> Found {
@@ -116,54 +132,38 @@ mod tests {
         let published_hz = rate.unwrap_or(f64::INFINITY).min(fastest);
         let sent = (published_hz * ns as f64 / 1e9) as u64;
         let received = sent.min((capacity * ns as f64 / 1e9) as u64);
-        let arrival = Arrival {
-            follower: 0,
-            received,
-            lost: sent - received,
-            duplicated: 0,
-            reordered: 0,
-            damaged: 0,
-            subscription_ns: ns,
-            received_hz: per_second(received, ns),
-            received_bytes_per_s: 0.0,
-            one_way_ns: None,
-        };
-        Trial {
-            offer: OfferedLoad::Search { loss_bound: 0.0 },
-            offered_hz: rate,
-            sent,
-            publication_ns: ns,
-            published_hz,
-            refused: 0,
-            behind: 0,
-            cut_short: None,
-            followers: vec![arrival],
-            one_way_samples: None,
-            searched: Vec::new(),
+        let mut trial = Trial::new(OfferedLoad::Search { loss_bound: 0.0 });
+        let (all, counts) = (Stream::all(), Counts { sent, received, lost: sent - received, ..Counts::default() });
+        trial.put_counts(&all, &counts, false);
+        trial.put(&all, Figure::PublishedRate, published_hz);
+        trial.put(&all, Figure::ReceivedRate, per_second(received, ns));
+        if let Some(hz) = rate {
+            trial.put(&all, Figure::OfferedRate, hz);
         }
+        trial
     }
 
     #[test]
     fn a_system_that_loses_nothing_is_as_fast_as_it_goes() {
         let found = found(1e6, 2e6, 0.0);
-        assert!(found.passed && found.trial.offered_hz.is_none());
-        assert_eq!(found.trial.searched.len(), 1);
+        assert!(found.passed && found.trial.value(&Stream::all(), Figure::OfferedRate).is_none());
+        assert_eq!(found.trial.steps.len(), 1);
     }
 
     #[test]
     fn the_capacity_is_found_to_a_few_percent_from_below() {
         for capacity in [999.0, 12_345.0, 400_000.0, 990_000.0] {
             let found = found(1e6, capacity, 0.0);
-            let rate = found.trial.offered_hz.unwrap();
+            let rate = found.trial.value(&Stream::all(), Figure::OfferedRate).unwrap();
             assert!(found.passed && rate <= capacity * 1.001 && rate > capacity * 0.95, "{capacity}: {rate}");
-            assert!(found.trial.searched.len() <= MOST_TRIALS);
-            assert_eq!(found.trial.searched.last().unwrap().duration_ns, 1_000_000_000, "confirmed at full length");
+            assert!(found.trial.steps.len() <= MOST_TRIALS);
+            assert_eq!(found.trial.steps.last().unwrap().duration_ns, 1_000_000_000, "confirmed at full length");
         }
     }
 
     #[test]
     fn a_looser_bound_finds_a_higher_rate() {
-        let [strict, loose] = [0.0, 0.1].map(|bound| found(1e6, 100_000.0, bound).trial.offered_hz.unwrap());
+        let [strict, loose] = [0.0, 0.1].map(|bound| found(1e6, 100_000.0, bound).trial.value(&Stream::all(), Figure::OfferedRate).unwrap());
         assert!(loose > strict * 1.05 && loose < strict * 1.2, "{strict} {loose}");
     }
 
@@ -173,11 +173,12 @@ mod tests {
         let mut run = |rate: Option<f64>, ns: u64| {
             runs += 1;
             let mut trial = trial(rate, ns, 1e6, 1e5);
-            trial.followers[0].lost += 1;
+            let lost = trial.count(&Stream::all(), Figure::Lost) + 1;
+            trial.put(&Stream::all(), Figure::Lost, lost as f64);
             Ok::<_, ()>(trial)
         };
         let found = search(0.0, 1_000_000_000, &mut run).unwrap();
-        assert!(!found.passed && found.trial.searched.iter().all(|step| !step.passed));
+        assert!(!found.passed && found.trial.steps.iter().all(|step| !step.passed));
         assert!(runs <= MOST_TRIALS, "{runs}");
     }
 
@@ -188,9 +189,9 @@ mod tests {
             Ok::<_, ()>(trial(rate, ns, 1e6, if is_fine { 1e5 } else { 4e4 }))
         };
         let found = search(0.0, 1_000_000_000, &mut run).unwrap();
-        let rate = found.trial.offered_hz.unwrap();
+        let rate = found.trial.value(&Stream::all(), Figure::OfferedRate).unwrap();
         assert!(rate <= 50_000.0 || !found.passed, "{rate}");
-        assert!(found.trial.searched.len() <= MOST_TRIALS);
+        assert!(found.trial.steps.len() <= MOST_TRIALS);
     }
 
     #[test]
@@ -199,6 +200,6 @@ mod tests {
             let cut_short = rate.map(|_| "interrupted".to_owned());
             Ok::<_, ()>(Trial { cut_short, ..trial(rate, ns, 1e6, 1e5) })
         };
-        assert_eq!(search(0.0, 1_000_000_000, &mut run).unwrap().trial.searched.len(), 2);
+        assert_eq!(search(0.0, 1_000_000_000, &mut run).unwrap().trial.steps.len(), 2);
     }
 }

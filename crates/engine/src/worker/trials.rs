@@ -2,6 +2,7 @@
 
 use super::cell::MANY_SAMPLES;
 use super::leader::{Leader, Session};
+use super::outcome::{self, Tallied};
 use super::output::Output;
 use super::workload::{LinkPlan, Send, Sent, Workload};
 use super::{Error, Result};
@@ -13,10 +14,11 @@ use crate::replay::Times;
 use crate::wire::{Arrived, FromLeader, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tripmeter_model::channel::{FollowerTrial, Used};
-use tripmeter_model::manifest::{Cell, Counts, Handover, Handovers};
+use tripmeter_model::channel::Used;
+use tripmeter_model::manifest::{Cell, Handover, Handovers};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::trial::Trial;
 
 /// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
 const MOST_STAMPS: u64 = 1 << 22;
@@ -43,31 +45,14 @@ pub(super) fn cut_short(end: End, broken: Option<&Error>) -> Option<String> {
     }
 }
 
-/// What came of a trial.
-pub(super) struct Tallied {
-    pub tally: Tally,
-    /// Of one topic.
-    pub publishers: u32,
-    /// Of several: what came to each.
-    pub followers: Vec<FollowerTrial>,
-    pub late: u64,
-    pub refused: u64,
-    pub duration_ns: u64,
-    pub cut_short: Option<String>,
-    pub own: Used,
-    pub others: Option<Used>,
-    /// What ended it, if something failed.
-    pub broken: Option<Error>,
-}
-
 /// How many messages of all streams came damaged.
 pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
     arrived.iter().map(|arrived| arrived.damaged).sum()
 }
 
 /// The trials of a payload.
-pub(super) struct Trials<R> {
-    pub trials: Vec<R>,
+pub(super) struct Trials {
+    pub trials: Vec<Trial>,
     /// Messages that came damaged, or calls that failed, in the warm-ups.
     pub damaged: u64,
     pub planned: usize,
@@ -78,16 +63,30 @@ pub(super) struct Trials<R> {
 }
 
 impl Leader {
+    /// Measures one payload of messages or calls: every offered load, one after the other, or a recording.
+    pub(super) fn measure_timed(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
+        let plan = &self.job.sub_experiment;
+        let Some(offers) = plan.offers().cloned() else {
+            return Err(Error::Failed("the plan does not say what to send".to_owned()));
+        };
+        let send = if plan.rpc.is_some() { Self::call_all } else { Self::publish_all };
+        let measured = if offers.recorded.is_some() {
+            self.play(session, payload_bytes, send)?
+        } else {
+            self.trials(session, payload_bytes, &offers.loads(), send)?
+        };
+        self.report_trials(session, payload_bytes, measured)
+    }
+
     /// Measures one payload: a trial of each offered load, one after the other, each with its own warm-up, of which `send`
     /// sends every batch.
-    pub(super) fn trials<R>(
+    pub(super) fn trials(
         &mut self,
         session: &mut Session<'_>,
         payload_bytes: u64,
         loads: &[OfferedLoad],
         send: Send,
-        finish: fn(Tallied, OfferedLoad) -> R,
-    ) -> Result<Trials<R>> {
+    ) -> Result<Trials> {
         let plan = &self.job.sub_experiment;
         let (warmup, messages, base) = (plan.warmup, plan.samples_of(payload_bytes), self.job.timebase);
         let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
@@ -106,7 +105,7 @@ impl Leader {
             match self.warmed_up_trial(session, warmup, batch, send, &mut damaged) {
                 Ok(mut tallied) => {
                     broken = tallied.broken.take();
-                    trials.push(finish(tallied, *load));
+                    trials.push(outcome::trial(tallied, *load));
                 }
                 // The trials before are whole.
                 Err(error) if !trials.is_empty() => broken = Some(error),
@@ -213,9 +212,8 @@ impl Leader {
         let cut_short = cut_short(end, broken.as_ref());
         let others = (!self.is_same_process()).then_some(others);
         let publishers = self.job.sub_experiment.publishers();
-        let at = |(follower, tally): (usize, &mut Tally)| tally.at_follower(follower);
-        let followers = followers.iter_mut().enumerate().map(at).collect();
-        Ok(Tallied { tally, publishers, followers, late, refused, duration_ns, cut_short, own, others, broken })
+        let are_calls = self.job.sub_experiment.rpc.is_some();
+        Ok(Tallied { tally, are_calls, publishers, followers, late, refused, duration_ns, cut_short, own, others, broken })
     }
 
     pub(super) fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {
@@ -225,40 +223,35 @@ impl Leader {
         work(files).map_err(|error| Error::of("results cannot be written", error))
     }
 
-    /// Reports the cell of these trials, to which `put` adds them; `of` tells of a trial what happened to its messages, and
-    /// why it was cut short.
-    pub(super) fn report_trials<R>(
+    /// Reports the cell of these trials.
+    pub(super) fn report_trials(
         &mut self,
         session: &Session<'_>,
         payload_bytes: u64,
-        measured: Trials<R>,
-        of: fn(&R) -> (Counts, Option<String>),
-        put: fn(&mut Cell, Vec<R>),
+        measured: Trials,
     ) -> Result<()> {
         let Trials { trials, damaged, planned, handover_ns, duration_ns, ending } = measured;
         let plan = &self.job.sub_experiment;
         let (recorded, each) = (plan.offers().and_then(|offers| offers.recorded), plan.samples_of(payload_bytes));
-        let warmup = Counts { sent: damaged, damaged, ..Counts::default() };
-        let counts = trials.iter().map(|trial| of(trial).0).fold(warmup, |sum, counts| sum + counts);
         let cut_short = match (&ending, trials.len() < planned) {
             (Some(error), _) => Some(error.to_string()),
             (None, true) => Some(format!("time cap: {} of {planned} offered loads", trials.len())),
-            (None, false) => trials.iter().find_map(|trial| of(trial).1),
+            (None, false) => trials.iter().find_map(|trial| trial.cut_short.clone()),
         };
         let mut cell = Cell {
             payload_bytes,
-            samples: counts.received,
             samples_planned: recorded.map_or(each * u64::from(plan.links()) * planned as u64, |all| all.messages),
             warmup: plan.warmup,
+            warmup_damaged: damaged,
             cut_short,
             packet_bytes: session.packet_bytes,
-            counts,
             from_histogram: self.job.raw == Raw::None,
             handover_ns,
             duration_ns,
+            trials,
             ..Cell::default()
         };
-        put(&mut cell, trials);
+        cell.samples = cell.counts().received;
         self.finish_cell(cell, ending)
     }
 }

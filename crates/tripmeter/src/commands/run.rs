@@ -225,9 +225,9 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     for (result, cell) in cells {
         let place = format!("{} at {} bytes", result.name, cell.payload_bytes);
         if cell.is_damaged() && !allowed.allow_damage {
-            let all = cell.earlier_attempts.iter().fold(cell.counts, |sum, earlier| sum + earlier.counts);
+            let all = cell.earlier_attempts.iter().fold(cell.counts(), |sum, earlier| sum + earlier.counts());
             let (damaged, sent) = (all.damaged, all.sent);
-            let what = if cell.rpc.is_empty() { "messages came damaged" } else { "calls failed" };
+            let what = if cell.is_of_calls() { "calls failed" } else { "messages came damaged" };
             lines.push(format!("{place}: {damaged} of {sent} {what}; --allow-damage makes that no failure"));
         }
         if cell.is_all_lost() && !allowed.allow_loss {

@@ -120,7 +120,7 @@ fn pair_json(pair: &Pair<'_>) -> Value {
         let (cell, figures) = (pair.cells[side], &pair.figures[side]);
         json!({
             "samples": cell.samples,
-            "lost": cell.counts.lost,
+            "lost": cell.counts().lost,
             "median_ns": figures.median,
             "p99_ns": figures.p99,
         })

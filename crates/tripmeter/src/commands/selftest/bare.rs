@@ -12,6 +12,7 @@ use tripmeter_engine::bare::{Kind, Task, follow, lead};
 use tripmeter_engine::resolve::usual_processors;
 use tripmeter_model::exit;
 use tripmeter_stats::median;
+use tripmeter_stats::pairs::half_trips;
 use tripmeter_stats::rounds::figure_over_rounds;
 
 const SAMPLES: u64 = 5000;
@@ -37,7 +38,7 @@ pub fn bare(args: &BareArgs) -> Result<u8, CliError> {
     follower.args(std::env::args_os().skip(1)).arg("--follow");
     let mut samples = lead(&task, &mut follower).map_err(failed)?;
     let mut counted = samples.split_off(samples.len().min(WARMUP as usize));
-    let figures = tripmeter_stats::figures(&mut counted);
+    let figures = tripmeter_stats::figures(&mut counted).map(|of| json!({ "median": of.median, "p99": of.p99 }));
     output::print(&(json!({ "samples": counted.len(), "rtt_ns": figures }).to_string() + "\n"))?;
     Ok(exit::GOOD)
 }
@@ -74,7 +75,7 @@ fn of_kind(bench: &Bench, kind: Kind) -> Result<Value, CliError> {
         }
         super::campaign::remove(&folder)?;
         let cells = manifest.sub_experiments.iter().flat_map(|result| &result.cells);
-        let found = cells.filter_map(|cell| cell.rtt_ns).map(|figures| figures.median).next();
+        let found = cells.filter_map(half_trips).map(|half| 2.0 * half.median).next();
         if found.is_none() && !bench.stopped() {
             let why = manifest.sub_experiments.iter().find_map(|result| result.error.clone()).unwrap_or_default();
             return Err(CliError::new(exit::PARTIAL, format!("overhead of `{}`: {why}", kind.as_str())));

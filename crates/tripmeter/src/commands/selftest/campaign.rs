@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use tripmeter_engine::Followers;
 use tripmeter_model::{exit, file};
 use tripmeter_stats::median;
+use tripmeter_stats::pairs::half_trips;
 
 /// Round trips of a run, and those before: few, as there are thousands of runs.
 const SAMPLES: u64 = 1000;
@@ -171,7 +172,7 @@ impl Campaign {
         let each = begin.elapsed().as_secs_f64() / f64::from(CALIBRATING);
         remove(&folder)?;
         let cells = manifest.sub_experiments.iter().flat_map(|result| &result.cells);
-        let medians: Vec<f64> = cells.filter_map(|cell| cell.rtt_half_ns).map(|figures| figures.median).collect();
+        let medians: Vec<f64> = cells.filter_map(half_trips).map(|figures| figures.median).collect();
         self.reference_ns = median(&medians);
         if self.reference_ns.is_none() && !bench.stopped() {
             let why = manifest.sub_experiments.iter().find_map(|result| result.error.clone()).unwrap_or_default();

@@ -9,6 +9,7 @@ use std::path::Path;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Cell;
+use tripmeter_stats::pairs::half_trips;
 
 const SAMPLES: u64 = 1000;
 const WARMUP: u64 = 100;
@@ -75,20 +76,20 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
 /// The stalled sample, found by its number, lasts as long as the stall, and no message is missing.
 fn of_stall(cell: &Cell, half_ns: Option<f64>) -> Value {
     let rtt_ns = half_ns.map(|ns| 2.0 * ns);
-    let is_whole = cell.samples == SAMPLES && cell.counts.lost + cell.counts.late == 0;
+    let is_whole = cell.samples == SAMPLES && cell.counts().lost + cell.counts().late == 0;
     json!({
         "what": "stall",
         "injected_ns": STALL_NS,
         "sample": HIT,
         "rtt_ns": rtt_ns,
-        "median_ns": cell.rtt_ns.map(|figures| figures.median),
+        "median_ns": half_trips(cell).map(|half| 2.0 * half.median),
         "good": is_whole && rtt_ns.is_some_and(|ns| (1.0..MOST_OF_STALL).contains(&(ns / STALL_NS as f64))),
     })
 }
 
 /// As many are lost as were injected, and the others are all there.
 fn of_loss(cell: &Cell) -> Value {
-    let (lost, received) = (cell.counts.lost, cell.counts.received);
+    let (lost, received) = (cell.counts().lost, cell.counts().received);
     json!({
         "what": "loss",
         "injected": LOST.len(),

@@ -1,0 +1,148 @@
+//! From what was counted and timed to a [`Trial`].
+
+use super::Error;
+use crate::delivery::{Kept, Tally};
+use tripmeter_model::channel::Used;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::recording::RecordedTopic;
+use tripmeter_model::trial::Trial;
+
+/// What was counted and timed in a trial.
+pub(super) struct Tallied {
+    pub tally: Tally,
+    /// They are calls, and else messages.
+    pub are_calls: bool,
+    /// Of one topic.
+    pub publishers: u32,
+    /// Of several: what came to each.
+    pub followers: Vec<Tally>,
+    /// Answers that came after the end of their call.
+    pub late: u64,
+    pub refused: u64,
+    pub duration_ns: u64,
+    pub cut_short: Option<String>,
+    pub own: Used,
+    pub others: Option<Used>,
+    /// What ended it, if something failed.
+    pub broken: Option<Error>,
+}
+
+/// What was counted and timed of one topic of a recording.
+pub(super) struct PlayedTopic {
+    pub recorded: RecordedTopic,
+    /// As recorded, times the speed.
+    pub offered_hz: f64,
+    pub tally: Tally,
+    /// Answers that came after the end of their call.
+    pub late: u64,
+}
+
+/// The trial of an offered load; of a recording without its rates.
+pub(super) fn trial(tallied: Tallied, load: OfferedLoad) -> Trial {
+    let Tallied { mut tally, are_calls, publishers, followers, late, refused, mut duration_ns, .. } = tallied;
+    let (mut trial, all) = (Trial::new(load), Stream::all());
+    trial.cut_short = tallied.cut_short;
+    if are_calls {
+        tally.put_calls(&mut trial, &all, late, load != OfferedLoad::Closed);
+    } else {
+        tally.put_messages(&mut trial, &all);
+        trial.put(&all, Figure::Refused, refused as f64);
+    }
+    if let Some(hz) = load.hz() {
+        let kept = tally.kept();
+        put_rates(&mut trial, &all, hz, &kept);
+        trial.rate_missed = kept.rate_missed;
+        if are_calls {
+            // The time of the last call ends when the next would have been due, or later.
+            duration_ns = duration_ns.max(tally.paced_ns());
+        }
+    }
+    if are_calls {
+        let succeeded = trial.count(&all, Figure::Received);
+        trial.put(&all, Figure::Completed, succeeded as f64 * 1e9 / duration_ns.max(1) as f64);
+    }
+    trial.put(&all, Figure::Duration, duration_ns as f64);
+    for link in 0..tally.audited() {
+        // A client's calls follow each other; of topics, the first stands for all.
+        let stream = if are_calls { Stream::client(link as u32) } else { all.clone() };
+        put_series(&mut trial, &stream, &tally, link, are_calls);
+    }
+    if publishers > 1 {
+        tally.put_publishers(&mut trial);
+    }
+    for (follower, mut tally) in (0..).zip(followers) {
+        tally.put_follower(&mut trial, follower);
+    }
+    put_process(&mut trial, Process::Leader, &tallied.own);
+    if let Some(used) = &tallied.others {
+        put_process(&mut trial, Process::Follower, used);
+    }
+    trial
+}
+
+/// The trial of a recording. Its topics are counted one after the other, not in the order of time; each has an audit of its
+/// own. Rates of all are means over the topics, and of the slowest.
+pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>) -> Trial {
+    let (are_calls, count) = (all.are_calls, topics.len().max(1) as f64);
+    let mut trial = trial(all, OfferedLoad::Recorded);
+    let (mut offered_hz, mut behind) = (0.0, 0);
+    let mut over_topics = Kept { achieved_hz: 0.0, slowest_hz: f64::INFINITY, rate_missed: false };
+    for PlayedTopic { recorded, offered_hz: hz, mut tally, late } in topics {
+        let (stream, kept) = (Stream::topic(&recorded.name), tally.kept());
+        let bytes = [
+            (Statistic::Mean, recorded.mean_sent_bytes()),
+            (Statistic::Max, recorded.largest_sent_bytes() as f64),
+        ];
+        for (statistic, bytes) in bytes {
+            trial.put_statistic(&stream, Figure::MessageBytes, statistic, bytes, None);
+        }
+        put_rates(&mut trial, &stream, hz, &kept);
+        if are_calls {
+            tally.put_calls(&mut trial, &stream, late, true);
+        } else {
+            tally.put_messages(&mut trial, &stream);
+        }
+        put_series(&mut trial, &stream, &tally, 0, are_calls);
+        offered_hz += hz / count;
+        behind += tally.behind;
+        over_topics.achieved_hz += kept.achieved_hz / count;
+        over_topics.slowest_hz = over_topics.slowest_hz.min(kept.achieved_hz);
+        over_topics.rate_missed |= kept.rate_missed;
+        if kept.rate_missed {
+            trial.missed.insert(stream);
+        }
+    }
+    put_rates(&mut trial, &Stream::all(), offered_hz, &over_topics);
+    trial.put(&Stream::all(), Figure::Behind, behind as f64);
+    trial.rate_missed = over_topics.rate_missed;
+    trial
+}
+
+fn put_rates(trial: &mut Trial, stream: &Stream, offered_hz: f64, kept: &Kept) {
+    for (figure, hz) in [
+        (Figure::OfferedRate, offered_hz),
+        (Figure::AchievedRate, kept.achieved_hz),
+        (Figure::SlowestRate, kept.slowest_hz),
+    ] {
+        trial.put(stream, figure, hz);
+    }
+}
+
+/// Puts the audit of the times of one link; calls that follow each other are due when they are made, and have no response
+/// time of their own.
+fn put_series(trial: &mut Trial, stream: &Stream, tally: &Tally, link: usize, are_calls: bool) {
+    let [response, service] = tally.series(link);
+    let figures =
+        if are_calls { [Figure::ResponseRtt, Figure::ServiceRtt] } else { [Figure::Response, Figure::Service] };
+    let has_response = trial.load != OfferedLoad::Closed;
+    trial.put_series(stream, figures[0], response.filter(|_| has_response));
+    trial.put_series(stream, figures[1], service);
+}
+
+/// Puts the cost of a process.
+pub(super) fn put_process(trial: &mut Trial, process: Process, used: &Used) {
+    let stream = Stream::process(process);
+    used.figures().for_each(|(figure, value)| trial.put(&stream, figure, value));
+}
