@@ -118,7 +118,7 @@ pub fn figures_of(cell: &Cell, figure: Figure) -> Option<Figures> {
         median: of(Statistic::P50)?,
         p90: of(Statistic::P90)?,
         p99: of(Statistic::P99)?,
-        p999: of(Statistic::P999)?,
+        p999: of(Statistic::P999).unwrap_or(f64::NAN),
         p9999: of(Statistic::P9999)?,
         max: of(Statistic::Max)?,
     })
