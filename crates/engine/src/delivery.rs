@@ -356,6 +356,8 @@ fn counts(sent: u64, arrived: &Arrived, late: u64) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::figure::Statistic;
+    use tripmeter_model::pace::OfferedLoad;
 
     const PERIOD: f64 = 1000.0;
     const PATIENCE: u64 = 50_000;
@@ -391,10 +393,11 @@ mod tests {
         );
         let counts = Counts { sent: 6, received: 3, lost: 1, late: 1, duplicated: 2, reordered: 1, damaged: 1 };
         assert_eq!((tally.counts(), tally.behind, tally.before_sent), (counts, 0, 0));
-        let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
-        assert_eq!((response.samples, response.min, response.median, response.max), (3, 100.0, 200.0, 600.0));
-        assert_eq!((service.samples, service.min, service.median, service.max), (3, 100.0, 100.0, 200.0));
-        assert_eq!(tally.lateness.latency().unwrap().max, 500.0);
+        let (response, service) = (tally.response.figures().unwrap(), tally.service.figures().unwrap());
+        assert_eq!([tally.response.histogram.len(), tally.service.histogram.len()], [3; 2]);
+        assert_eq!((response.min, response.median, response.max), (100.0, 200.0, 600.0));
+        assert_eq!((service.min, service.median, service.max), (100.0, 100.0, 200.0));
+        assert_eq!(tally.lateness.figures().unwrap().max, 500.0);
     }
 
     #[test]
@@ -411,7 +414,7 @@ mod tests {
         let mut tally = tally(Raw::Csv);
         tally.add(&last.topics, &last.arrived, |_, _, _| ());
         let counts = Counts { sent: 4, received: 2, lost: 0, duplicated: 1, reordered: 1, damaged: 2, late: 0 };
-        assert_eq!((tally.counts(), tally.service.latency().unwrap().max), (counts, 200.0));
+        assert_eq!((tally.counts(), tally.service.figures().unwrap().max), (counts, 200.0));
     }
 
     #[test]
@@ -422,12 +425,16 @@ mod tests {
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, PATIENCE, 2, PERIOD, 0);
         let counted = |received, duplicated, damaged| Arrived { received, duplicated, damaged, ..Arrived::default() };
         tally.add(&[late, lost], &[counted(2, 0, 0), counted(1, 1, 0), counted(0, 0, 1)], |_, _, _| ());
-        let publishers = tally.publishers();
-        let of = |index: usize| (publishers[index].publisher, publishers[index].achieved_hz, publishers[index].counts);
-        assert_eq!(of(0), (0, 1e6, Counts { sent: 2, received: 1, late: 1, ..Counts::default() }));
-        assert_eq!(of(1), (1, 1e6, Counts { sent: 2, received: 1, lost: 1, duplicated: 1, ..Counts::default() }));
+        let mut trial = Trial::new(OfferedLoad::Rate { hz: 1e6 });
+        tally.put_publishers(&mut trial);
+        let of = |index| {
+            let publisher = Stream::publisher(index);
+            (trial.value(&publisher, Figure::AchievedRate), trial.counts(&publisher))
+        };
+        assert_eq!(of(0), (Some(1e6), Counts { sent: 2, received: 1, late: 1, ..Counts::default() }));
+        assert_eq!(of(1), (Some(1e6), Counts { sent: 2, received: 1, lost: 1, duplicated: 1, ..Counts::default() }));
         let all = Counts { sent: 4, received: 2, late: 1, duplicated: 1, damaged: 1, ..Counts::default() };
-        assert_eq!((publishers.len(), tally.counts()), (2, all));
+        assert_eq!((trial.streams().count(), tally.counts()), (2, all));
     }
 
     #[test]
@@ -435,7 +442,7 @@ mod tests {
         let mut tally = tally(Raw::Csv);
         let counted = Arrived { received: 2, ..Arrived::default() };
         tally.add(&[topic(&[10_000, 11_000], &[9_999, 11_001], &[0, 0])], &[counted], |_, _, _| ());
-        assert_eq!((tally.before_sent, tally.counts().received, tally.service.latency().unwrap().min), (1, 2, 1.0));
+        assert_eq!((tally.before_sent, tally.counts().received, tally.service.figures().unwrap().min), (1, 2, 1.0));
     }
 
     #[test]
@@ -443,7 +450,7 @@ mod tests {
         let mut tally = tally(Raw::Csv);
         let counted = Arrived { received: 1, ..Arrived::default() };
         tally.add(&[topic(&[10_500], &[10_500], &[0])], &[counted], |_, _, _| ());
-        let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
+        let (response, service) = (tally.response.figures().unwrap(), tally.service.figures().unwrap());
         assert_eq!((tally.before_sent, response.max, service.max), (0, 500.0, 0.0));
     }
 
@@ -457,6 +464,13 @@ mod tests {
         assert_eq!((tally.behind, tally.late[0], tally.response.histogram.len()), (2, 3, 1));
     }
 
+    /// Of its publishers.
+    fn rates(tally: &Tally, publishers: u32) -> Vec<f64> {
+        let mut trial = Trial::new(OfferedLoad::Max);
+        tally.put_publishers(&mut trial);
+        (0..publishers).map(|one| trial.value(&Stream::publisher(one), Figure::AchievedRate).unwrap()).collect()
+    }
+
     #[test]
     fn pieces_add_up_and_a_topic_that_sent_nothing_has_no_rate() {
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 2, PERIOD, 0);
@@ -466,7 +480,7 @@ mod tests {
             tally.add(&[piece(&[10_000, 11_000]), piece(&[])], &[counted], |_, _, _| ());
         }
         assert_eq!(tally.kept(), Kept { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
-        assert_eq!((tally.paced_ns(), tally.publishers()[1].achieved_hz), (4000, 0.0));
+        assert_eq!((tally.paced_ns(), rates(&tally, 2)), (4000, vec![1e6, 0.0]));
         assert_eq!(tally.counts(), Counts { sent: 4, lost: 2, damaged: 2, ..Counts::default() });
     }
 
@@ -478,8 +492,7 @@ mod tests {
         tally.add(&[until(13_000), until(17_000)], &[], |_, _, _| ());
         assert_eq!(tally.kept(), Kept { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
         assert_eq!(tally.paced_ns(), 8000);
-        let rates: Vec<f64> = tally.publishers().iter().map(|one| one.achieved_hz).collect();
-        assert_eq!(rates, [1e6, 5e5]);
+        assert_eq!(rates(&tally, 2), [1e6, 5e5]);
     }
 
     #[test]
@@ -488,7 +501,7 @@ mod tests {
         let mut tally = Tally::new(timebase, Raw::Csv, PATIENCE / 2, 1, PERIOD, 0);
         let calls = topic(&[10_000, 11_000], &[10_300, 11_000 + PATIENCE], &[0, 0]);
         tally.add(&[calls], &[Arrived { received: 2, ..Arrived::default() }], |_, _, _| ());
-        let service = tally.service.latency().unwrap();
+        let service = tally.service.figures().unwrap();
         assert_eq!((service.min, service.max, tally.counts().late), (150.0, PATIENCE as f64 / 2.0, 0));
         assert_eq!((tally.kept().achieved_hz, tally.paced_ns()), (2e6, 1000));
     }
@@ -499,7 +512,7 @@ mod tests {
         let calls = topic(&[10_000, 11_000, 12_000, 13_000], &[10_001, 11_001 + PATIENCE, NEVER, NEVER], &[0; 4]);
         let counted = Arrived { received: 2, duplicated: 3, damaged: 1, ..Arrived::default() };
         tally.add(&[calls], &[counted], |_, _, _| ());
-        let expected = CallCounts { made: 4, succeeded: 1, timed_out: 2, failed: 1, late: 6, duplicated: 3 };
+        let expected = Counts { sent: 4, received: 1, lost: 2, late: 6, duplicated: 3, reordered: 0, damaged: 1 };
         assert_eq!(tally.calls(5), expected);
     }
 
@@ -516,15 +529,21 @@ mod tests {
             calls.requests = vec![10_300, 11_900, 12_700, 13_800, NEVER, 14_999, 16_400, NEVER];
             let (mut tally, mut rows) = (tally(raw), Vec::new());
             tally.add(&[calls], &[], |_, index, delivery| rows.push((index, delivery.requested)));
-            let found = tally.one_way.latency().unwrap();
-            assert_eq!((found.samples, found.min, found.mean, found.max), (2, 300.0, 350.0, 400.0));
-            assert_eq!((tally.one_way.missing, tally.one_way.bounds().is_some()), (2, raw == Raw::Csv));
-            assert_eq!(tally.service.latency().unwrap().samples, 4);
+            let mut trial = Trial::new(OfferedLoad::Closed);
+            tally.one_way.put(&mut trial, &Stream::all());
+            let of = |statistic| trial.of_all(Figure::OneWay, statistic).unwrap();
+            let found = [Statistic::N, Statistic::Min, Statistic::Mean, Statistic::Max].map(of);
+            assert_eq!(found, [2.0, 300.0, 350.0, 400.0]);
+            let median = trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).unwrap();
+            assert_eq!((tally.one_way.missing, median.within.is_some()), (2, raw == Raw::Csv));
+            assert_eq!(tally.service.histogram.len(), 4);
             assert_eq!((rows[1], rows[4]), ((1, Some(11_900)), (4, None)));
         }
         let mut nothing = tally(Raw::Csv);
         nothing.add(&[topic(&[10_000], &[10_500], &[0])], &[], |_, _, _| ());
-        assert!(nothing.one_way.latency().is_none() && nothing.one_way.missing == 0);
+        let mut trial = Trial::new(OfferedLoad::Closed);
+        nothing.one_way.put(&mut trial, &Stream::all());
+        assert_eq!(trial.figures().count(), 0);
     }
 
     #[test]
@@ -532,26 +551,9 @@ mod tests {
         for raw in [Raw::Csv, Raw::None] {
             let mut distribution = Distribution::new(raw);
             [10_000_001, 10_000_002, 10_000_006].into_iter().for_each(|ns| distribution.record(ns));
-            let found = distribution.latency().unwrap();
-            assert_eq!(
-                (found.samples, found.min, found.mean, found.max),
-                (3, 10_000_001.0, 10_000_003.0, 10_000_006.0)
-            );
-        }
-    }
-
-    #[test]
-    fn only_samples_that_were_kept_have_intervals_within_the_run() {
-        for (raw, has) in [(Raw::Csv, true), (Raw::None, false)] {
-            let mut distribution = Distribution::new(raw);
-            assert_eq!(distribution.bounds(), None);
-            (1..=1000).rev().for_each(|ns| distribution.record(ns));
-            distribution.latency();
-            let median = distribution.bounds().map(|within| within.median);
-            assert_eq!(median.is_some(), has);
-            if let Some(median) = median {
-                assert_eq!(median, tripmeter_stats::rounds::bounds(&(1..=1000).collect::<Vec<u64>>(), 0.5));
-            }
+            let found = distribution.figures().unwrap();
+            assert_eq!(distribution.histogram.len(), 3);
+            assert_eq!((found.min, found.mean, found.max), (10_000_001.0, 10_000_003.0, 10_000_006.0));
         }
     }
 
@@ -598,13 +600,13 @@ mod tests {
         let mut figures = [Raw::Csv, Raw::None].map(|raw| {
             let mut distribution = Distribution::new(raw);
             (0..100_000_u64).for_each(|index| distribution.record(1000 + index * 7919 % 100_003));
-            distribution.latency().unwrap()
+            distribution.figures().unwrap()
         });
         let [exact, near] = &mut figures;
-        assert_eq!((exact.samples, exact.min, exact.mean, exact.max), (near.samples, near.min, near.mean, near.max));
+        assert_eq!((exact.min, exact.mean, exact.max), (near.min, near.mean, near.max));
         for (exact, near) in [(exact.median, near.median), (exact.p99, near.p99), (exact.p999, near.p999)] {
             assert!((near / exact - 1.0).abs() < 2e-3, "{exact} {near}");
         }
-        assert_eq!(Distribution::new(Raw::Csv).latency(), None);
+        assert_eq!(Distribution::new(Raw::Csv).figures(), None);
     }
 }

@@ -138,7 +138,7 @@ fn a_stalled_sender_shows_in_the_response_of_every_message_that_waited_and_in_no
 
     let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, 1_000_000_000, 1, PERIOD_NS as f64, 1);
     tally.add(&[outcome.topic], &[Arrived { received: COUNT as u64, ..Arrived::default() }], |_, _, _| ());
-    let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
+    let (response, service) = (tally.response.figures().unwrap(), tally.service.figures().unwrap());
     assert_eq!((service.min, service.max), (SERVICE_NS as f64, SERVICE_NS as f64));
     assert_eq!(response.max, (STALL_NS - PERIOD_NS + SERVICE_NS) as f64);
     let counts = Counts { sent: COUNT as u64, received: COUNT as u64, ..Counts::default() };

@@ -21,7 +21,7 @@ use tripmeter_engine::wire::Arrived;
 use tripmeter_model::Touch;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::recording::{Entry, RecordedTopic, Recording};
-use tripmeter_model::rpc::CallCounts;
+use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
 const LENGTH: usize = 64;
@@ -130,7 +130,7 @@ impl Outcome {
     }
 
     /// All that is said of them.
-    fn tally(self) -> (Tally, CallCounts) {
+    fn tally(self) -> (Tally, Counts) {
         let period = self.topic.schedule.map_or(PERIOD_NS as f64, |times| times.period());
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, TIMEOUT_NS, 1, period, 1);
         tally.gap = self.topic.schedule.map_or(period, |times| times.gap());
@@ -214,11 +214,11 @@ fn a_stalled_call_shows_in_the_response_of_every_call_that_waited_and_in_its_own
     assert_eq!(waited, expected);
 
     let (mut tally, counts) = outcome.tally();
-    let (response, service) = (tally.response.latency().unwrap(), tally.service.latency().unwrap());
+    let (response, service) = (tally.response.figures().unwrap(), tally.service.figures().unwrap());
     assert_eq!((service.median, service.max), (SERVICE_NS as f64, (STALL_NS + SERVICE_NS) as f64));
     assert!(response.p90 > 30.0 * PERIOD_NS as f64 && service.p90 == SERVICE_NS as f64, "{response:?} {service:?}");
     let all = COUNT as u64;
-    assert_eq!(counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
+    assert_eq!(counts, Counts { sent: all, received: all, ..Counts::default() });
     assert_eq!((tally.behind, tally.kept().rate_missed), (49, false));
 }
 
@@ -234,8 +234,8 @@ fn the_calls_of_a_burst_wait_for_those_before_them() {
     assert_eq!(outcome.times(), (0..COUNT).map(expected).collect::<Vec<_>>());
     let (mut tally, counts) = outcome.tally();
     let all = COUNT as u64;
-    assert_eq!(counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
-    let lateness = tally.lateness.latency().unwrap();
+    assert_eq!(counts, Counts { sent: all, received: all, ..Counts::default() });
+    let lateness = tally.lateness.figures().unwrap();
     assert_eq!((lateness.min, lateness.max), (0.0, (3 * SERVICE_NS) as f64));
     assert_eq!(last - FIRST_NS, (all / SIZE - 1) * GAP_NS + 3 * SERVICE_NS, "the last burst begins when it is due");
     let offered_hz = SIZE as f64 * 1e9 / GAP_NS as f64;
@@ -341,7 +341,7 @@ fn lost_requests_and_answers_come_out_as_exactly_so_many_time_outs_and_make_the_
             let run = Run::new(&[("side", side), ("lose", "3,17,100")], PERIOD_NS);
             let (tally, counts) = Run { wait, ..run }.calls().tally();
             let all = COUNT as u64;
-            let expected = CallCounts { made: all, succeeded: all - 3, timed_out: 3, ..CallCounts::default() };
+            let expected = Counts { sent: all, received: all - 3, lost: 3, ..Counts::default() };
             assert_eq!((counts, tally.kept().rate_missed), (expected, true), "{side}, {wait}");
         }
     }
@@ -352,7 +352,7 @@ fn an_answer_after_the_time_out_is_late_and_is_no_success() {
     let outcome = Run::new(&[("stall", "40:310ms")], 0).calls();
     let (_, counts) = outcome.tally();
     let all = COUNT as u64;
-    let expected = CallCounts { made: all, succeeded: all - 1, timed_out: 1, late: 1, ..CallCounts::default() };
+    let expected = Counts { sent: all, received: all - 1, lost: 1, late: 1, ..Counts::default() };
     assert_eq!(counts, expected);
 }
 
@@ -363,7 +363,7 @@ fn failures_are_counted_apart_from_time_outs() {
     let outcome = Run { fails, ..run }.calls();
     let (_, counts) = outcome.tally();
     let all = COUNT as u64;
-    let expected = CallCounts { made: all, succeeded: all - 6, timed_out: 1, failed: 5, ..CallCounts::default() };
+    let expected = Counts { sent: all, received: all - 6, lost: 1, damaged: 5, ..Counts::default() };
     assert_eq!(counts, expected);
 }
 
@@ -372,12 +372,11 @@ fn successes_alone_make_the_calls_per_second() {
     let outcome = Run::new(&[("lose", "3,17"), ("duplicate", "5"), ("damage", "9")], 0).calls();
     let duration_ns = outcome.until - FIRST_NS;
     assert_eq!(duration_ns, 98 * SERVICE_NS + 2 * TIMEOUT_NS);
-    let (mut tally, counts) = outcome.tally();
+    let (tally, counts) = outcome.tally();
     let expected =
-        CallCounts { made: 100, succeeded: 97, timed_out: 2, failed: 1, duplicated: 1, ..CallCounts::default() };
+        Counts { sent: 100, received: 97, lost: 2, damaged: 1, duplicated: 1, ..Counts::default() };
     assert_eq!(counts, expected);
-    assert_eq!(counts.per_second(duration_ns), 97.0 * 1e9 / duration_ns as f64);
-    assert_eq!(tally.service.latency().unwrap().samples, 97);
+    assert_eq!(tally.service.histogram.len(), 97);
 }
 
 #[test]

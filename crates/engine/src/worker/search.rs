@@ -197,8 +197,9 @@ mod tests {
     #[test]
     fn an_interrupted_trial_ends_it() {
         let mut run = |rate: Option<f64>, ns: u64| {
-            let cut_short = rate.map(|_| "interrupted".to_owned());
-            Ok::<_, ()>(Trial { cut_short, ..trial(rate, ns, 1e6, 1e5) })
+            let mut trial = trial(rate, ns, 1e6, 1e5);
+            trial.cut_short = rate.map(|_| "interrupted".to_owned());
+            Ok::<_, ()>(trial)
         };
         assert_eq!(search(0.0, 1_000_000_000, &mut run).unwrap().trial.steps.len(), 2);
     }
