@@ -74,13 +74,15 @@ impl Files {
         &mut self,
         payload_bytes: u64,
         recorded: &Recorded,
-        others: &[(String, &Histogram<u64>)],
+        others: &[(String, Histogram<u64>)],
         duration: Duration,
     ) -> io::Result<()> {
         let lengths = [self.csv.as_ref().map_or(Ok(0), length)?, length(&self.histograms.file)?];
         let appended = self
             .append_rows(payload_bytes, recorded)
-            .and_then(|()| self.histograms.append(&format!("payload_{payload_bytes}"), &recorded.times.histogram, duration))
+            .and_then(|()| {
+                self.histograms.append(&format!("payload_{payload_bytes}"), &recorded.times.histogram, duration)
+            })
             .and_then(|()| others.iter().try_for_each(|(tag, other)| self.histograms.append(tag, other, duration)));
         if appended.is_err() {
             // Half a payload is worse than none; that it cannot be cut off is the lesser error.

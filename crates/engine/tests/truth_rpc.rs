@@ -19,9 +19,9 @@ use tripmeter_engine::message::{self, Header, Kind, TouchFull};
 use tripmeter_engine::replay::{Replay, Times};
 use tripmeter_engine::wire::Arrived;
 use tripmeter_model::Touch;
+use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::recording::{Entry, RecordedTopic, Recording};
-use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
 const LENGTH: usize = 64;
@@ -373,8 +373,7 @@ fn successes_alone_make_the_calls_per_second() {
     let duration_ns = outcome.until - FIRST_NS;
     assert_eq!(duration_ns, 98 * SERVICE_NS + 2 * TIMEOUT_NS);
     let (tally, counts) = outcome.tally();
-    let expected =
-        Counts { sent: 100, received: 97, lost: 2, damaged: 1, duplicated: 1, ..Counts::default() };
+    let expected = Counts { sent: 100, received: 97, lost: 2, damaged: 1, duplicated: 1, ..Counts::default() };
     assert_eq!(counts, expected);
     assert_eq!(tally.service.histogram.len(), 97);
 }

@@ -1,8 +1,8 @@
 //! A run: `manifest.json` has the plan, the environment, and the state of every sub-experiment; other files have the rest.
 
 use crate::audit::{Audit, ProcessActivity};
-pub use crate::handover::{Handover, Handovers, ModeChange};
 use crate::figure::{Figure, Statistic};
+pub use crate::handover::{Handover, Handovers, ModeChange};
 use crate::metric::{Probe, Stream};
 use crate::name::is_name;
 use crate::plan::{MOST_ROUNDS, Plan};
@@ -354,7 +354,8 @@ impl Cell {
     /// Its trials, each with what belongs to the payload, and how it ended, as figures.
     pub fn flat_trials(&self) -> impl Iterator<Item = Trial> {
         self.trials.iter().cloned().map(|mut trial| {
-            for (figure, is) in [(Figure::RateMissed, trial.rate_missed), (Figure::CutShort, trial.cut_short.is_some())] {
+            for (figure, is) in [(Figure::RateMissed, trial.rate_missed), (Figure::CutShort, trial.cut_short.is_some())]
+            {
                 is.then(|| trial.put(&Stream::all(), figure, 1.0));
             }
             for (probe, found) in [(Probe::Before, self.handover_ns.before), (Probe::After, self.handover_ns.after)] {

@@ -4,13 +4,13 @@
 //! every unchanged program slower. So of each run only its figures count, and a comparison is of one figure at one payload.
 //! All comparisons are judged together, see [`crate::change`].
 
+use crate::Figures;
 use crate::change::{Control, Judged, Verdict, judge_all};
 use crate::error::Error;
 use crate::median;
 use crate::power::{Design, Layout, sample_deviation};
 use crate::rounds::figure_over_rounds;
 use crate::shift::Shift;
-use crate::Figures;
 use tripmeter_model::magnitude::Magnitude;
 use tripmeter_model::summary::SummaryRow;
 

@@ -19,8 +19,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
-use tripmeter_model::file::append;
 use tripmeter_model::figure::Figure;
+use tripmeter_model::file::append;
 use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::Offers;
@@ -508,7 +508,8 @@ impl ProcessGroup {
         let ((begin_ns, end_ns), leader) = (self.logged, Stream::process(Process::Leader));
         let used = |figure| trial.value(&leader, figure).unwrap_or(0.0);
         let all = used(Figure::CpuTime) / used(Figure::Window).max(1.0);
-        let most = self.processor_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0));
+        let most =
+            self.processor_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0));
         if let Some(most) = most {
             trial.put(&leader, Figure::CpuPeak, most.unwrap_or(all).max(all));
         }

@@ -5,7 +5,7 @@ use super::attempts::Attempts;
 use super::controls::Controls;
 use super::follower::Follower;
 use super::leader::{Leader, Session};
-use super::output::{Output, is_one_way};
+use super::output::Output;
 use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
 use crate::audit;
 use crate::channel::{Channel, send};
@@ -175,29 +175,6 @@ impl Leader {
         }
         self.controls.set_phase(CLOSING);
         self.controls.send_all(&ToFollower::Bye)
-    }
-
-    /// All payloads, one after the other.
-    fn payloads(&mut self, session: &mut Session<'_>) -> Result<()> {
-        for payload_bytes in self.job.sub_experiment.payloads.clone() {
-            self.attempts.begin()?;
-            self.payload(session, payload_bytes)?;
-            while self.attempts.next() {
-                self.payload(session, payload_bytes)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// One attempt at one payload.
-    fn payload(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
-        self.check_stop()?;
-        let plan = &self.job.sub_experiment;
-        match plan.pattern {
-            _ if plan.offers().is_some() => self.measure_timed(session, payload_bytes),
-            pattern if is_one_way(pattern) => self.measure_load(session, payload_bytes),
-            _ => self.measure(session, payload_bytes),
-        }
     }
 
     /// The addresses of the leader and of the first follower, once all are connected.

@@ -1,6 +1,6 @@
 //! What a leader has, and what all its work needs.
 
-use super::attempts::{Attempts, Bounds};
+use super::attempts::Attempts;
 use super::controls::Controls;
 use super::output::Output;
 use super::{Error, Result};
@@ -10,12 +10,11 @@ use crate::measure::Shared;
 use crate::measure::callback::Inbox;
 use crate::measure::interrupter::Interrupter;
 use crate::os;
-use crate::wire::{FromLeader, Job, PROTOCOL, Setup, ToFollower};
+use crate::wire::{Job, PROTOCOL, Setup, ToFollower};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::{Description, NodeOptions, Role, Variant, Wait};
-use tripmeter_model::manifest::Cell;
 use tripmeter_model::manifest::Handover;
 
 /// A leader that has its job and its followers.
@@ -61,28 +60,6 @@ impl Leader {
         }
         self.controls.ask(0, &ToFollower::Handover)?;
         Ok(session.page.lead(&self.job.timebase))
-    }
-
-    /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
-    pub(super) fn make_room(&mut self) -> Result<()> {
-        if self.attempts.is_written() {
-            // Whoever is killed from here on leaves a payload that does not count, and not one that is half of each.
-            self.controls.report(&FromLeader::Replacing);
-            self.controls.await_noted()?;
-        }
-        self.attempts.make_room(&mut self.files)
-    }
-
-    /// Reports a cell that is measured and written, which may be measured again; an error if it is the last one, as `ending`
-    /// says why.
-    pub(super) fn finish_cell(&mut self, mut cell: Cell, ending: Option<Error>) -> Result<()> {
-        let time_cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
-        let bounds = Bounds { time_cap, attempts: self.job.attempts };
-        let again = self.attempts.judge(&mut cell, self.has_handover(), ending.as_ref(), bounds);
-        let cell = Box::new(cell);
-        self.controls.report(&if again { FromLeader::CellAgain(cell) } else { FromLeader::CellFinished(cell) });
-        self.controls.await_noted()?;
-        ending.map_or(Ok(()), Err)
     }
 
     /// Interrupts blocking calls that are overdue from now on.

@@ -1,10 +1,9 @@
 //! Pattern `log`, measured by the leader: for each payload the logger is opened, called, and closed, and the follower
 //! process checks the lines that came of it.
 
-use super::cell::MANY_SAMPLES;
 use super::leader::Leader;
 use super::outcome::put_process;
-use super::output::Output;
+use super::payload::{MANY_SAMPLES, Measured, Samples};
 use super::pool::Window;
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
@@ -24,7 +23,7 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{Path as Claim, Role};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::log::Lines;
-use tripmeter_model::manifest::{Cell, Counts, PathProof};
+use tripmeter_model::manifest::{Counts, Handovers, PathProof};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
@@ -117,8 +116,7 @@ impl Leader {
 
     /// Measures one payload, has its lines checked, writes the samples, and reports the cell.
     fn measure_log(&mut self, system: &dyn AnySystem, payload_bytes: u64, packet_bytes: u64) -> Result<()> {
-        self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
-        self.controls.report(&FromLeader::CellStarted { payload_bytes });
+        self.begin_payload(payload_bytes);
         let plan = &self.job.sub_experiment;
         let most = plan.warmup + plan.samples_of(payload_bytes);
         let file = self.begin_log(payload_bytes, most)?;
@@ -141,10 +139,6 @@ impl Leader {
         }
         let Called { recorder, warmup, calls: _, refused, end, begin_ns, duration_ns } = called;
         let mut recorded = recorder.finish();
-        if let Output::Samples(files) = &mut self.files {
-            let appended = files.append(payload_bytes, &recorded, &[], Duration::from_nanos(duration_ns));
-            appended.map_err(|error| Error::of("results cannot be written", error))?;
-        }
         let (mut trial, all) = (Trial::new(OfferedLoad::Closed), Stream::all());
         trial.cut_short = self.log_cut_short(end);
         recorded.times.put(&mut trial, &all, Figure::Call);
@@ -163,18 +157,18 @@ impl Leader {
         trial.put_series(&all, Figure::Call, recorded.series.take());
         // The supervisor adds the peak.
         put_process(&mut trial, Process::Leader, &used);
-        let cell = Cell {
-            payload_bytes,
+        let measured = Measured {
             samples: recorded.count,
             samples_planned: self.job.sub_experiment.samples_of(payload_bytes),
             warmup,
             cut_short: trial.cut_short.clone(),
-            packet_bytes,
-            from_histogram: self.job.raw == Raw::None,
             duration_ns,
             trials: vec![trial],
-            ..Cell::default()
+            unwritten: Some(Samples { recorded, others: Vec::new() }),
+            ..Measured::default()
         };
+        self.write(payload_bytes, &measured)?;
+        let cell = self.cell(payload_bytes, packet_bytes, Handovers::default(), measured);
         self.controls.report(&FromLeader::Logged { begin_ns, end_ns });
         self.controls.report(&FromLeader::CellFinished(Box::new(cell)));
         self.controls.await_noted()?;

@@ -2,26 +2,27 @@
 
 pub mod access;
 mod attempts;
-mod cell;
 mod controls;
 mod follower;
 mod lead;
 mod leader;
-mod load;
 pub(crate) mod logging;
 mod outcome;
 mod output;
 mod parallel;
 mod patience;
+mod payload;
 mod pool;
 mod probe;
 mod read_log;
 mod receive;
 mod replay;
 mod rpc;
+mod saturate;
 pub(crate) mod search;
 mod serve;
-mod trials;
+mod timed;
+mod trips;
 mod workload;
 
 use crate::audit;

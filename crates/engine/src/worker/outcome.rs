@@ -91,10 +91,8 @@ pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>) -> Trial {
     let mut over_topics = Kept { achieved_hz: 0.0, slowest_hz: f64::INFINITY, rate_missed: false };
     for PlayedTopic { recorded, offered_hz: hz, mut tally, late } in topics {
         let (stream, kept) = (Stream::topic(&recorded.name), tally.kept());
-        let bytes = [
-            (Statistic::Mean, recorded.mean_sent_bytes()),
-            (Statistic::Max, recorded.largest_sent_bytes() as f64),
-        ];
+        let bytes =
+            [(Statistic::Mean, recorded.mean_sent_bytes()), (Statistic::Max, recorded.largest_sent_bytes() as f64)];
         for (statistic, bytes) in bytes {
             trial.put_statistic(&stream, Figure::MessageBytes, statistic, bytes, None);
         }

@@ -2,17 +2,17 @@
 
 use super::leader::{Leader, Session};
 use super::outcome::{self, PlayedTopic, Tallied};
-use super::trials::{Trials, cut_short, damaged_of};
-use super::workload::{LinkPlan, Send, Sent, Workload};
+use super::payload::Measured;
+use super::timed::{cut_short, damaged_of};
+use super::workload::{LinkPlan, Sent, Workload};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Tally};
 use crate::measure::publish::{Schedule, Timetable};
 use crate::replay::{Replay, Times};
-use crate::wire::{FromLeader, WRITING};
+use crate::wire::WRITING;
 use std::slice::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tripmeter_model::manifest::Handovers;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::recording::RecordedTopic;
 
@@ -20,24 +20,21 @@ use tripmeter_model::recording::RecordedTopic;
 const WARMUP_HZ: f64 = 10.0;
 
 impl Leader {
-    /// Plays the recording once; `send` sends its messages. `payload_bytes` are those of its largest message.
-    pub(super) fn play(&mut self, session: &mut Session<'_>, payload_bytes: u64, send: Send) -> Result<Trials> {
-        let plan = &self.job.sub_experiment;
-        let (messages, time_cap_ns, base) = (plan.warmup, plan.time_cap_ns, self.job.timebase);
-        let Some(folder) = self.job.schedule.clone() else {
-            return Err(Error::Failed("the job has no schedule of the recording".to_owned()));
-        };
+    /// Reads when the messages of the recording are due, if one is sent.
+    pub(super) fn replay(&mut self) -> Result<Option<Replay>> {
+        let Some(folder) = self.job.schedule.clone() else { return Ok(None) };
         self.controls.set_phase("read the schedule of the recording");
-        let replay = Replay::load(&folder, &base).map_err(Error::Failed)?;
+        Replay::load(&folder, &self.job.timebase).map(Some).map_err(Error::Failed)
+    }
+
+    /// Plays the recording once; `payload_bytes` are those of its largest message.
+    pub(super) fn play(&mut self, session: &mut Session<'_>, replay: &Replay, payload_bytes: u64) -> Result<Measured> {
         if replay.recording.topics.len() != session.lanes.len() {
             return Err(Error::Failed("the schedule has other topics than the plan".to_owned()));
         }
-        let capped = self.attempts.left_of(time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
+        let (messages, base, capped) = (self.job.sub_experiment.warmup, self.job.timebase, self.capped());
+        let send = self.sends();
         self.controls.set_phase("play the recording");
-        self.controls.report(&FromLeader::CellStarted { payload_bytes });
-        // Rows are written while there is still a hand-over to come.
-        self.make_room()?;
-        let before = self.handover(session)?;
         let begun = Instant::now();
         let (recorded, count) = (&replay.recording.topics, replay.recording.topics.len());
         let link = |recorded: &RecordedTopic, messages| LinkPlan {
@@ -66,15 +63,14 @@ impl Leader {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             self.controls.set_phase(WRITING);
-            let (mut all, topics) = self.write_topics(&replay, sent, payload_bytes)?;
+            let (mut all, topics) = self.write_topics(replay, sent, payload_bytes)?;
             broken = all.broken.take();
             trials.push(outcome::recorded(all, topics));
             self.controls.set_phase("play the recording");
         }
-        let (after, ending) = self.after_trials(session, broken)?;
-        let duration_ns = begun.elapsed().as_nanos() as u64;
-        let handover_ns = Handovers { before, after };
-        Ok(Trials { trials, damaged, planned: 1, handover_ns, duration_ns, ending })
+        let samples_planned = recorded.iter().map(|topic| topic.messages).sum();
+        let measured = Measured::of(trials, 1, begun, broken);
+        Ok(Measured { samples_planned, warmup: messages, warmup_damaged: damaged, ..measured })
     }
 
     /// What came of its messages, topic by topic, which is written, too.

@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_looser_bound_finds_a_higher_rate() {
-        let [strict, loose] = [0.0, 0.1].map(|bound| found(1e6, 100_000.0, bound).trial.value(&Stream::all(), Figure::OfferedRate).unwrap());
+        let [strict, loose] = [0.0, 0.1]
+            .map(|bound| found(1e6, 100_000.0, bound).trial.value(&Stream::all(), Figure::OfferedRate).unwrap());
         assert!(loose > strict * 1.05 && loose < strict * 1.2, "{strict} {loose}");
     }
 

@@ -1,8 +1,8 @@
-//! One payload, measured by the leader.
+//! Round trips one after the other, of one payload, by the leader.
 
 use super::leader::{Leader, Session};
-use super::output::Output;
 use super::patience::Patience;
+use super::payload::{MANY_SAMPLES, Measured, Samples};
 use super::{Error, Result};
 use crate::lanes::RoundTrips;
 use crate::measure::End;
@@ -12,9 +12,8 @@ use crate::memory::reserved;
 use crate::record::{Distribution, Recorded, Recorder};
 use crate::wire::{Begin, FromLeader, Task, ToFollower, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts, Handover, Handovers};
+use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
@@ -24,9 +23,6 @@ use tripmeter_model::trial::Trial;
 const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
 /// Share of the time cap that the warm-up may take.
 const WARMUP_SHARE: f64 = 0.2;
-
-/// So many take seconds to sort and to write.
-pub(super) const MANY_SAMPLES: u64 = 1_000_000;
 
 /// What came of the trips of a cell.
 struct Outcome {
@@ -84,9 +80,9 @@ impl Latency {
 }
 
 impl Leader {
-    /// Measures one payload, writes it, and reports it.
-    pub(super) fn measure(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
-        let (before, memory) = self.begin(session, payload_bytes)?;
+    /// Warm-up and round trips of one payload.
+    pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<Measured> {
+        let memory = self.begin_trips(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
@@ -143,9 +139,6 @@ impl Leader {
             Ok(end) => (end, None),
             Err(failure) => (End::Stopped, Some(self.controls.diagnose(failure))),
         };
-        if end == End::Stopped {
-            self.shared.stop.store(false, Relaxed);
-        }
         if recorder.count() > MANY_SAMPLES || broken.is_some() {
             self.controls.set_phase(WRITING);
         }
@@ -160,18 +153,11 @@ impl Leader {
             counts.lost = sent.saturating_sub(counts.received + counts.damaged);
         }
         let outcome = Outcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, stamped };
-        self.finish(session, payload_bytes, before, outcome)
+        self.end_trips(payload_bytes, outcome)
     }
 
-    /// Makes the followers ready; returns the hand-over probe before the cell, and where arrivals are noted, if they are.
-    fn begin(
-        &mut self,
-        session: &Session<'_>,
-        payload_bytes: u64,
-    ) -> Result<(Option<Handover>, Option<ArrivalMemory>)> {
-        self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
-        self.controls.report(&FromLeader::CellStarted { payload_bytes });
-        let before = self.handover(session)?;
+    /// Makes the followers ready; returns where arrivals are noted, if they are.
+    fn begin_trips(&mut self, session: &Session<'_>, payload_bytes: u64) -> Result<Option<ArrivalMemory>> {
         let mut begin = Begin::new(Task::Answer, session.sequence + 1, payload_bytes);
         let plan = &self.job.sub_experiment;
         // Twice as many as planned, as some may be lost; more are not noted.
@@ -180,56 +166,36 @@ impl Leader {
         let memory = memory.transpose()?;
         begin.arrivals = memory.as_ref().map(ArrivalMemory::place);
         self.controls.ask_all(&ToFollower::Begin(begin))?;
-        Ok((before, memory))
+        Ok(memory)
     }
 
-    /// Stops the follower, probes the hand-over again, writes the samples, and reports the cell.
-    fn finish(
-        &mut self,
-        session: &Session<'_>,
-        payload_bytes: u64,
-        before: Option<Handover>,
-        mut outcome: Outcome,
-    ) -> Result<()> {
-        let mut after = None;
+    /// Stops the followers, and puts together what was measured.
+    fn end_trips(&mut self, payload_bytes: u64, mut outcome: Outcome) -> Result<Measured> {
         if outcome.broken.is_none() {
             self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
             for follower in 0..self.controls.followers() {
                 self.controls.recv_report(follower, Patience::ANSWER)?;
             }
-            after = self.handover(session)?;
         }
         let cut_short = self.cut_short(&outcome);
-        let ending = outcome.broken.take().or((outcome.end == End::Stopped).then_some(Error::Interrupted));
-        if outcome.recorded.count == 0
-            && let Some(ending) = ending
-        {
-            return Err(ending);
+        if outcome.recorded.count == 0 {
+            outcome.broken.take().map_or(Ok(()), Err)?;
+            self.check_stop()?;
         }
         let mut one_way = self.one_way(outcome.stamped.take());
-        self.make_room()?;
-        if let Output::Samples(files) = &mut self.files {
-            let duration = Duration::from_nanos(outcome.duration_ns);
-            let others: Vec<_> = one_way.iter().map(|one| (one.of.tag(payload_bytes), &one.times.histogram)).collect();
-            let appended = files.append(payload_bytes, &outcome.recorded, &others, duration);
-            appended.map_err(|error| Error::of("results cannot be written", error))?;
-        }
         let trial = trial(&mut outcome, &mut one_way, cut_short.clone());
-        let plan = &self.job.sub_experiment;
-        let cell = Cell {
-            payload_bytes,
+        let others = one_way.into_iter().map(|one| (one.of.tag(payload_bytes), one.times.histogram)).collect();
+        Ok(Measured {
+            trials: vec![trial],
             samples: outcome.recorded.count,
-            samples_planned: plan.samples_of(payload_bytes),
+            samples_planned: self.job.sub_experiment.samples_of(payload_bytes),
             warmup: outcome.warmup,
             cut_short,
-            packet_bytes: session.packet_bytes,
-            from_histogram: self.job.raw == Raw::None,
-            handover_ns: Handovers { before, after },
             duration_ns: outcome.duration_ns,
-            trials: vec![trial],
-            ..Cell::default()
-        };
-        self.finish_cell(cell, ending)
+            unwritten: Some(Samples { recorded: outcome.recorded, others }),
+            broken: outcome.broken,
+            ..Measured::default()
+        })
     }
 
     /// Latencies one way, from our stamps and the followers', of messages that were answered.

@@ -1,8 +1,8 @@
-//! One payload under pattern `throughput`, measured by the leader: trial after trial.
+//! Messages one way as fast as they go, or as they are offered, of one payload, by the leader: trial after trial.
 
 use super::leader::{Leader, Session};
-use super::output::Output;
 use super::patience::{Patience, SIGN_OF_LIFE};
+use super::payload::Measured;
 use super::search::search;
 use super::{Error, Result};
 use crate::clock::Timebase;
@@ -13,11 +13,10 @@ use crate::measure::stream::{Even, Extent, Spacing};
 use crate::measure::{End, Failure, Shared};
 use crate::record::Distribution;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tripmeter_abi::Wait;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts, Handovers};
+use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::Raw;
@@ -51,61 +50,26 @@ impl Bounds {
     }
 }
 
-/// A cell under way.
-struct Progress {
-    begun: Instant,
-    /// When its time cap is over, in ticks.
-    capped: u64,
-    trials: Vec<Trial>,
-}
-
 impl Leader {
-    /// Measures one payload: every offer, one after the other.
-    pub(super) fn measure_load(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
-        let plan = &self.job.sub_experiment;
-        let Some(load) = plan.throughput.clone() else {
+    /// Every offer at one payload, one after the other.
+    pub(super) fn saturate(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<Measured> {
+        let Some(load) = self.job.sub_experiment.throughput.clone() else {
             return Err(Error::Failed("the plan does not say what to offer".to_owned()));
         };
-        let (warmup, base) = (plan.warmup, self.job.timebase);
-        let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
-        self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
-        self.controls.report(&FromLeader::CellStarted { payload_bytes });
-        let before = self.handover(session)?;
-        let mut cell = Progress { begun: Instant::now(), capped, trials: Vec::new() };
-        let warm = self.warm_up(session, payload_bytes, &load, warmup)?;
-        let mut broken = None;
-        for offer in &load.offers {
-            if self.shared.stop.load(Relaxed) || base.now() >= capped || broken.is_some() {
-                break;
-            }
-            match self.offer(session, payload_bytes, &load, *offer, &cell) {
-                Ok(trial) => cell.trials.push(trial),
-                // The trials before are whole.
-                Err(error) if !cell.trials.is_empty() => broken = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        let (after, ending) = self.after_trials(session, broken)?;
-        self.make_room()?;
-        if let Output::Trials(file) = &mut self.files {
-            let appended = file.append(payload_bytes, &cell.trials);
-            appended.map_err(|error| Error::of("results cannot be written", error))?;
-        }
-        let handover_ns = Handovers { before, after };
-        let cell = self.load_cell(session, payload_bytes, &load, cell, warm, handover_ns, ending.as_ref());
-        self.finish_cell(cell, ending)
+        let (begun, capped) = (Instant::now(), self.capped());
+        let (warmup, warmup_damaged) = self.warm_up(session, payload_bytes, &load)?;
+        let (trials, broken) = self.each_load(&load.offers, capped, |leader, offer| {
+            Ok((leader.offer(session, payload_bytes, &load, offer, capped)?, None))
+        })?;
+        let measured = Measured::of(trials, load.offers.len(), begun, broken);
+        Ok(Measured { samples_planned: measured.samples, warmup, warmup_damaged, ..measured })
     }
 
     /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing,
     /// unless they come damaged.
     /// Returns how many were sent, and how many of them came damaged.
-    fn warm_up(
-        &mut self,
-        session: &mut Session<'_>,
-        payload_bytes: u64,
-        load: &Load,
-        messages: u64,
-    ) -> Result<(u64, u64)> {
+    fn warm_up(&mut self, session: &mut Session<'_>, payload_bytes: u64, load: &Load) -> Result<(u64, u64)> {
+        let messages = self.job.sub_experiment.warmup;
         if messages == 0 {
             return Ok((0, 0));
         }
@@ -123,17 +87,17 @@ impl Leader {
         payload_bytes: u64,
         load: &Load,
         offer: OfferedLoad,
-        cell: &Progress,
+        capped: u64,
     ) -> Result<Trial> {
         let bounds = Bounds { messages: load.messages, duration_ns: load.duration_ns };
         let OfferedLoad::Search { loss_bound } = offer else {
-            return self.trial(session, payload_bytes, offer, bounds, cell.capped);
+            return self.trial(session, payload_bytes, offer, bounds, capped);
         };
         let full_ns = load.duration_ns.unwrap_or(LONGEST_WARMUP_NS);
         let mut run = |rate_hz: Option<f64>, ns: u64| {
             let offer = rate_hz.map_or(OfferedLoad::Max, |hz| OfferedLoad::Rate { hz });
             let bounds = Bounds { duration_ns: Some(ns), ..bounds };
-            self.trial(session, payload_bytes, offer, bounds, cell.capped)
+            self.trial(session, payload_bytes, offer, bounds, capped)
         };
         let found = search(loss_bound, full_ns, &mut run)?;
         let mut trial = found.trial;
@@ -263,40 +227,6 @@ impl Leader {
         self.controls.send_all(&ToFollower::End { last: vec![last] })?;
         let report = self.controls.recv_report(0, Patience::taking(self.job.loss_timeout_ns))?;
         report.arrived.first().copied().ok_or_else(|| self.controls.failed("the follower has counted nothing"))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the parts of a cell")]
-    fn load_cell(
-        &self,
-        session: &Session<'_>,
-        payload_bytes: u64,
-        load: &Load,
-        cell: Progress,
-        (warmup, damaged): (u64, u64),
-        handover_ns: Handovers,
-        ending: Option<&Error>,
-    ) -> Cell {
-        let Progress { begun, trials, .. } = cell;
-        let samples = trials.iter().map(|trial| trial.count(&Stream::all(), Figure::Received)).sum();
-        let planned = load.offers.len();
-        let cut_short = match (ending, trials.len() < planned) {
-            (Some(error), _) => Some(error.to_string()),
-            (None, true) => Some(format!("time cap: {} of {planned} trials", trials.len())),
-            (None, false) => trials.iter().find_map(|trial| trial.cut_short.clone()),
-        };
-        Cell {
-            payload_bytes,
-            samples,
-            samples_planned: samples,
-            warmup,
-            warmup_damaged: damaged,
-            cut_short,
-            packet_bytes: session.packet_bytes,
-            handover_ns,
-            duration_ns: begun.elapsed().as_nanos() as u64,
-            trials,
-            ..Cell::default()
-        }
     }
 }
 

@@ -1,0 +1,194 @@
+//! One payload, whatever is sent: probes around its trials, its files, and what is reported of it.
+
+use super::attempts::Bounds;
+use super::leader::{Leader, Session};
+use super::output::{Output, is_one_way};
+use super::{Error, Result};
+use crate::record::Recorded;
+use crate::replay::Replay;
+use crate::wire::FromLeader;
+use hdrhistogram::Histogram;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::{Cell, Handovers};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::plan::Raw;
+use tripmeter_model::trial::Trial;
+
+/// So many take seconds to sort and to write.
+pub(super) const MANY_SAMPLES: u64 = 1_000_000;
+
+/// What was measured at a payload.
+#[derive(Default)]
+pub(super) struct Measured {
+    /// In the order of the plan.
+    pub trials: Vec<Trial>,
+    /// Of all trials.
+    pub samples: u64,
+    pub samples_planned: u64,
+    /// Messages before the first sample.
+    pub warmup: u64,
+    /// Of them, messages that came damaged and calls that failed, if they are in the counts of no trial.
+    pub warmup_damaged: u64,
+    /// Why there are fewer samples than planned, for people.
+    pub cut_short: Option<String>,
+    pub duration_ns: u64,
+    /// What is still to be written.
+    pub unwritten: Option<Samples>,
+    /// What ended it, if something failed.
+    pub broken: Option<Error>,
+}
+
+/// Samples, and histograms of other times with their tags.
+pub(super) struct Samples {
+    pub recorded: Recorded,
+    pub others: Vec<(String, Histogram<u64>)>,
+}
+
+impl Measured {
+    /// Trials of messages or calls, of so many planned, since `begun`; `broken` tells what ended them, if something failed.
+    pub(super) fn of(trials: Vec<Trial>, planned: usize, begun: Instant, broken: Option<Error>) -> Self {
+        let cut_short = match &broken {
+            Some(error) => Some(error.to_string()),
+            None if trials.len() < planned => Some(format!("time cap: {} of {planned} offered loads", trials.len())),
+            None => trials.iter().find_map(|trial| trial.cut_short.clone()),
+        };
+        let samples = trials.iter().map(|trial| trial.count(&Stream::all(), Figure::Received)).sum();
+        let duration_ns = begun.elapsed().as_nanos() as u64;
+        Self { trials, samples, cut_short, duration_ns, broken, ..Self::default() }
+    }
+}
+
+impl Leader {
+    /// All payloads, one after the other.
+    pub(super) fn payloads(&mut self, session: &mut Session<'_>) -> Result<()> {
+        let replay = self.replay()?;
+        for payload_bytes in self.job.sub_experiment.payloads.clone() {
+            self.attempts.begin()?;
+            self.payload(session, replay.as_ref(), payload_bytes)?;
+            while self.attempts.next() {
+                self.payload(session, replay.as_ref(), payload_bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One attempt at one payload: measures it, writes it, and reports it.
+    fn payload(&mut self, session: &mut Session<'_>, replay: Option<&Replay>, payload_bytes: u64) -> Result<()> {
+        self.check_stop()?;
+        self.begin_payload(payload_bytes);
+        let (pattern, is_timed) = (self.job.sub_experiment.pattern, self.job.sub_experiment.offers().is_some());
+        if is_timed {
+            // The rows of each trial are written at once.
+            self.make_room()?;
+        }
+        let before = self.handover(session)?;
+        let mut measured = match replay {
+            Some(replay) => self.play(session, replay, payload_bytes)?,
+            None if is_timed => self.timed(session, payload_bytes)?,
+            None if is_one_way(pattern) => self.saturate(session, payload_bytes)?,
+            None => self.trips(session, payload_bytes)?,
+        };
+        let after = if measured.broken.is_none() { self.handover(session)? } else { None };
+        let stopped = self.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted);
+        let ending = measured.broken.take().or(stopped);
+        self.make_room()?;
+        self.write(payload_bytes, &measured)?;
+        let cell = self.cell(payload_bytes, session.packet_bytes, Handovers { before, after }, measured);
+        self.finish_cell(cell, ending)
+    }
+
+    /// Says that a payload begins.
+    pub(super) fn begin_payload(&mut self, payload_bytes: u64) {
+        self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
+        self.controls.report(&FromLeader::CellStarted { payload_bytes });
+    }
+
+    /// A trial of each load, one after the other, until the time is over at the tick `capped`, the user has asked to stop,
+    /// or something has failed, which is returned with the trials before it.
+    pub(super) fn each_load(
+        &mut self,
+        loads: &[OfferedLoad],
+        capped: u64,
+        mut trial: impl FnMut(&mut Self, OfferedLoad) -> Result<(Trial, Option<Error>)>,
+    ) -> Result<(Vec<Trial>, Option<Error>)> {
+        let (mut trials, mut broken) = (Vec::new(), None);
+        for load in loads {
+            if self.shared.stop.load(Relaxed) || self.job.timebase.now() >= capped || broken.is_some() {
+                break;
+            }
+            match trial(self, *load) {
+                Ok((trial, ended)) => {
+                    broken = ended;
+                    trials.push(trial);
+                }
+                // The trials before are whole.
+                Err(error) if !trials.is_empty() => broken = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((trials, broken))
+    }
+
+    /// When the time of this attempt is over, in ticks.
+    pub(super) fn capped(&self) -> u64 {
+        let (base, cap_ns) = (self.job.timebase, self.job.sub_experiment.time_cap_ns);
+        self.attempts.left_of(cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap))
+    }
+
+    /// Writes what is not yet in a file.
+    pub(super) fn write(&mut self, payload_bytes: u64, measured: &Measured) -> Result<()> {
+        let duration = Duration::from_nanos(measured.duration_ns);
+        let written = match (&mut self.files, &measured.unwritten) {
+            (Output::Samples(files), Some(Samples { recorded, others })) => {
+                files.append(payload_bytes, recorded, others, duration)
+            }
+            (Output::Trials(file), _) => file.append(payload_bytes, &measured.trials),
+            (Output::Samples(_) | Output::Stamps(_), _) => Ok(()),
+        };
+        written.map_err(|error| Error::of("results cannot be written", error))
+    }
+
+    pub(super) fn cell(&self, payload_bytes: u64, packet_bytes: u64, handover_ns: Handovers, of: Measured) -> Cell {
+        let Measured { trials, samples, samples_planned, warmup, warmup_damaged, cut_short, duration_ns, .. } = of;
+        Cell {
+            payload_bytes,
+            samples,
+            samples_planned,
+            warmup,
+            warmup_damaged,
+            cut_short,
+            packet_bytes,
+            from_histogram: self.job.raw == Raw::None,
+            handover_ns,
+            handover_changed: None,
+            earlier_attempts: Vec::new(),
+            duration_ns,
+            trials,
+        }
+    }
+
+    /// Reports a cell that is measured and written, which may be measured again; an error if it is the last one, as `ending`
+    /// says why.
+    fn finish_cell(&mut self, mut cell: Cell, ending: Option<Error>) -> Result<()> {
+        let time_cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
+        let bounds = Bounds { time_cap, attempts: self.job.attempts };
+        let again = self.attempts.judge(&mut cell, self.has_handover(), ending.as_ref(), bounds);
+        let cell = Box::new(cell);
+        self.controls.report(&if again { FromLeader::CellAgain(cell) } else { FromLeader::CellFinished(cell) });
+        self.controls.await_noted()?;
+        ending.map_or(Ok(()), Err)
+    }
+
+    /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
+    fn make_room(&mut self) -> Result<()> {
+        if self.attempts.is_written() {
+            // Whoever is killed from here on leaves a payload that does not count, and not one that is half of each.
+            self.controls.report(&FromLeader::Replacing);
+            self.controls.await_noted()?;
+        }
+        self.attempts.make_room(&mut self.files)
+    }
+}

@@ -1,0 +1,170 @@
+//! Messages or calls at a rate or in bursts, of one payload, by the leader: trial after trial.
+
+use super::leader::{Leader, Session};
+use super::outcome::{self, Tallied};
+use super::output::Output;
+use super::payload::{MANY_SAMPLES, Measured};
+use super::workload::{LinkPlan, Send, Sent, Workload};
+use super::{Error, Result};
+use crate::delivery::Tally;
+use crate::files::StampFiles;
+use crate::measure::End;
+use crate::measure::publish::Timetable;
+use crate::replay::Times;
+use crate::wire::{Arrived, WRITING};
+use std::time::Instant;
+use tripmeter_model::channel::Used;
+use tripmeter_model::pace::{OfferedLoad, Offers};
+use tripmeter_model::plan::Raw;
+
+/// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
+const MOST_STAMPS: u64 = 1 << 22;
+
+/// What is sent in one batch.
+#[derive(Clone, Copy)]
+struct Batch {
+    payload_bytes: u64,
+    /// Over each link.
+    messages: u64,
+    /// Over each link.
+    load: OfferedLoad,
+    /// When the time of the payload is over, in ticks.
+    capped: u64,
+}
+
+/// Why a trial ended before its time, for people; `None` if it did not.
+pub(super) fn cut_short(end: End, broken: Option<&Error>) -> Option<String> {
+    match (broken, end) {
+        (Some(error), _) => Some(error.to_string()),
+        (None, End::Full) => None,
+        (None, End::Stopped) => Some("interrupted".to_owned()),
+        (None, End::Deadline) => Some("time cap".to_owned()),
+    }
+}
+
+/// How many messages of all streams came damaged.
+pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
+    arrived.iter().map(|arrived| arrived.damaged).sum()
+}
+
+impl Leader {
+    /// Every offered load at one payload, one after the other, each with its own warm-up.
+    pub(super) fn timed(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<Measured> {
+        let plan = &self.job.sub_experiment;
+        let loads = plan.offers().map_or_else(Vec::new, Offers::loads);
+        let (messages, links, warmup) = (plan.samples_of(payload_bytes), u64::from(plan.links()), plan.warmup);
+        let (begun, capped, mut warmup_damaged) = (Instant::now(), self.capped(), 0);
+        let (trials, broken) = self.each_load(&loads, capped, |leader, load| {
+            let batch = Batch { payload_bytes, messages, load, capped };
+            let mut tallied = leader.warmed_up_trial(session, batch, &mut warmup_damaged)?;
+            let broken = tallied.broken.take();
+            Ok((outcome::trial(tallied, load), broken))
+        })?;
+        let measured = Measured::of(trials, loads.len(), begun, broken);
+        let samples_planned = messages * links * loads.len() as u64;
+        Ok(Measured { samples_planned, warmup, warmup_damaged, ..measured })
+    }
+
+    /// What sends a batch: messages that are answered, or not.
+    pub(super) fn sends(&self) -> Send {
+        if self.job.sub_experiment.rpc.is_some() { Self::call_all } else { Self::publish_all }
+    }
+
+    fn warmed_up_trial(&mut self, session: &mut Session<'_>, batch: Batch, damaged: &mut u64) -> Result<Tallied> {
+        let warmup = self.job.sub_experiment.warmup;
+        if warmup > 0 {
+            let sent = self.send_batch(session, Batch { messages: warmup, ..batch })?;
+            *damaged += damaged_of(&sent.delivered.arrived);
+            sent.broken.map_or(Ok(()), Err)?;
+        }
+        self.trial_of(session, batch)
+    }
+
+    fn send_batch(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Sent<'static>> {
+        let (Batch { messages, load, capped, .. }, length) = (batch, batch.payload_bytes as usize);
+        let (base, count) = (self.job.timebase, session.lanes.len());
+        let has_publishers = self.job.sub_experiment.publishers() > 1;
+        let link = |index| LinkPlan { messages, length, publisher: if has_publishers { index } else { 0 } };
+        let times = move |begin, link| Times::of(load, &base, begin, link, count);
+        self.sends()(self, session, &Workload { links: (0..count as u32).map(link).collect(), times: &times, capped })
+    }
+
+    /// One trial: all messages in one batch, or in several where only histograms are kept.
+    fn trial_of(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Tallied> {
+        let links = session.lanes.len();
+        let streams = links as u64 * u64::from(self.job.sub_experiment.followers.max(1));
+        let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
+        let most = if raw == Raw::None { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
+        // A burst is sent in one batch, if one has room for it.
+        let burst = load.burst().map_or(1, |burst| burst.size);
+        let most = if most > burst { most - most % burst } else { most };
+        // A client's calls follow each other; of topics, the first stands for all.
+        let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
+        let (times, loss_timeout_ns) = (Times::of(load, &base, 0, 0, 1), self.job.loss_timeout_ns);
+        let new = |audited| {
+            let mut tally = Tally::new(base, raw, loss_timeout_ns, links, times.period(), audited);
+            tally.gap = times.gap();
+            tally
+        };
+        let (mut tally, mut followers) = (new(audited), Vec::new());
+        let (mut own, mut others) = (Used::default(), Used::default());
+        let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, End::Full);
+        let mut broken = None;
+        let lengths = self.stamp_files(|files| files.lengths())?;
+        while left > 0 && end == End::Full && broken.is_none() {
+            self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
+            let messages = left.min(most);
+            let mut sent = self.send_batch(session, Batch { messages, ..batch })?;
+            if sent.is_empty() && left == batch.messages {
+                sent.broken.take().map_or(Ok(()), Err)?;
+            }
+            left -= messages;
+            (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late.iter().sum::<u64>());
+            broken = sent.broken;
+            duration_ns += base.to_ns(sent.until.saturating_sub(sent.begin));
+            own += sent.own;
+            others += sent.others;
+            if messages * streams > MANY_SAMPLES || broken.is_some() {
+                self.controls.set_phase(WRITING);
+            }
+            self.stamp_files(|files| {
+                let mut rows = files.rows(base, payload_bytes, load, sent.begin);
+                tally.add(&sent.delivered.topics, &sent.delivered.arrived, |link, index, delivery| {
+                    rows.add(link, index, delivery)
+                });
+                rows.finish().inspect_err(|_| files.cut(lengths))
+            })?;
+            followers.resize_with(sent.followers.len(), || new(0));
+            let each = followers.iter_mut().zip(&sent.followers);
+            each.for_each(|(tally, to)| tally.add(&to.topics, &to.arrived, |_, _, _| ()));
+        }
+        self.stamp_files(|files| {
+            let appended = files.append(payload_bytes, load, &tally, duration_ns);
+            appended.inspect_err(|_| files.cut(lengths))
+        })?;
+        let cut_short = cut_short(end, broken.as_ref());
+        let others = (!self.is_same_process()).then_some(others);
+        let publishers = self.job.sub_experiment.publishers();
+        let are_calls = self.job.sub_experiment.rpc.is_some();
+        Ok(Tallied {
+            tally,
+            are_calls,
+            publishers,
+            followers,
+            late,
+            refused,
+            duration_ns,
+            cut_short,
+            own,
+            others,
+            broken,
+        })
+    }
+
+    pub(super) fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {
+        let Output::Stamps(files) = &mut self.files else {
+            return Err(Error::Failed("the files of another pattern were created".to_owned()));
+        };
+        work(files).map_err(|error| Error::of("results cannot be written", error))
+    }
+}
