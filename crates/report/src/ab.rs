@@ -174,7 +174,9 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{self, add, result};
+    use crate::fixture::{self, add, put, result};
+    use tripmeter_model::figure::Figure;
+    use tripmeter_model::metric::Stream;
     use tripmeter_stats::change::Control;
     use tripmeter_stats::power::Layout;
     use tripmeter_stats::runs::compare;
@@ -228,8 +230,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
 
 ";
         assert!(text.starts_with(begin), "{text}");
-        let rows: Vec<String> =
-            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let rows = fixture::squeezed(&text);
         assert!(
             rows.iter().any(|row| row.starts_with("1k median 8 1.180 1.4") && row.ends_with("REGRESSED")),
             "{text}"
@@ -252,8 +253,8 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         let failed = &mut manifest.sub_experiments[5];
         (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
         let (name, round) = (failed.name.clone(), failed.round);
-        manifest.sub_experiments[8].cells[0].rtt_half_ns = None;
-        manifest.sub_experiments[10].cells[1].counts.lost = 3;
+        fixture::trial_of(&mut manifest, 8).remove(&Stream::all(), Figure::RttHalf);
+        put(&mut manifest.sub_experiments[10].cells[1].trials[0], &[(Figure::Lost, 3.0)]);
         let found = Pairs::of(&manifest, ["a", "b"]);
         assert_eq!((found.pairs.len(), found.failures.len()), (16 - 2 - 1, 2));
         let text = text(&manifest);

@@ -290,8 +290,10 @@ mod tests {
             ));
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }
-        let trial = &mut manifest.sub_experiments[2].cells[0].channel[0];
-        (trial.rate_missed, trial.counts.lost, trial.subscriber) = (true, 5, None);
+        let trial = fixture::trial_of(&mut manifest, 2);
+        trial.rate_missed = true;
+        fixture::put(trial, &[(Figure::Lost, 5.0)]);
+        fixture::remove_followers_cost(trial);
         let result = &mut manifest.sub_experiments[2];
         result.path_proof.as_mut().unwrap().verdict = Verdict::Failed;
         (result.status, result.error) = (Status::Failed, Some("the follower ended".to_owned()));
@@ -317,9 +319,9 @@ mod tests {
         rpc::tests::add(&mut manifest, "grpc_4", "grpc/unary", Mode::FixedFreq, 4);
         rpc::tests::add(&mut manifest, "http_sizes", "http/http1", Mode::Bench, 1);
         rpc::tests::add(&mut manifest, "http_4", "http/http1", Mode::FixedFreq, 4);
-        let trial = &mut manifest.sub_experiments[4].cells[0].rpc[0];
-        (trial.counts.timed_out, trial.counts.failed) = (4, 1);
-        trial.pace.as_mut().unwrap().rate_missed = true;
+        let trial = fixture::trial_of(&mut manifest, 4);
+        fixture::put(trial, &[(Figure::TimedOut, 4.0), (Figure::Failed, 1.0)]);
+        trial.rate_missed = true;
         let expected = "\
 | 1 | grpc/unary | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 | poll | none | - | ok |
 | 2 | http/http1 | 1024 | 1 | 11.000 | 100.000 | 9876.543 | 0 (0..0.368) | 3.1/1.2 | poll | none | - | ok |

@@ -79,7 +79,7 @@ mod tests {
         let mut manifest = fixture::manifest();
         log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
         log::tests::add(&mut manifest, "s", "spdlog/sync-file", &[(32, 2000.0)]);
-        manifest.sub_experiments[1].cells[0].counts.lost = 4;
+        fixture::put(fixture::trial_of(&mut manifest, 1), &[(Figure::Lost, 4.0)]);
         let header = "\
 | epoch num | log data size (bytes) | total duration (ns) | avg latency (ns) | Avg CPU Usage (%) | Max CPU Usage (%) | lost lines | lost lines (%) |
 | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |

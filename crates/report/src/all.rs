@@ -72,6 +72,7 @@ fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &s
 #[cfg(test)]
 mod tests {
     use crate::fixture::{self, add, all, result, rows_of};
+    use tripmeter_model::figure::Figure;
     use tripmeter_model::manifest::{PathProof, RefusalTrial, Status, UnauthorizedPeer, Verdict};
 
     #[test]
@@ -161,9 +162,10 @@ NOT RUN: pipe, round 2
         let mut manifest = fixture::manifest();
         add(&mut manifest, "udp", "udp/loopback", &[1024]);
         let cell = &mut result(&mut manifest, "udp", 1, &[(1024, 1000.0)]).cells[0];
-        (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".to_owned()));
-        (cell.counts.lost, cell.counts.late, cell.counts.damaged) = (3, 1, 2);
-        cell.from_histogram = true;
+        fixture::set_trips(cell, 500);
+        (cell.cut_short, cell.from_histogram) = (Some("time cap of 2 s".to_owned()), true);
+        let figures = [(Figure::Lost, 3.0), (Figure::Late, 1.0), (Figure::Damaged, 2.0)];
+        fixture::put(&mut cell.trials[0], &figures);
         let text = all(&manifest);
         assert!(rows_of(&text, "udp/loopback")[0].contains(" 1k *500 1.000 "), "{text}");
         let expected = "\

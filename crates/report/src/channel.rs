@@ -204,17 +204,13 @@ pub fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
 pub mod tests {
     use super::*;
     use crate::document::Block;
-    use crate::fixture::{self, all};
+    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
     use crate::render;
     use serde_json::json;
     use tripmeter_model::Pattern;
-    use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, Used};
-    use tripmeter_model::manifest::{Bounds, Manifest};
-
-    fn latency(us: f64) -> Latency {
-        let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);
-        Latency { samples: 1000, min, mean, median, p90, p99, p999, max }
-    }
+    use tripmeter_model::figure::Statistic;
+    use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::pace::OfferedLoad;
 
     /// One sub-experiment at 1 kB on four topics.
     pub fn measured(transport: &str, rates_hz: &[f64]) -> Manifest {
@@ -223,49 +219,19 @@ pub mod tests {
         plan.pattern = Pattern::Channel;
         plan.channel =
             Some(tripmeter_model::channel::Flow::of_topics(tripmeter_model::pace::Offers::rates(rates_hz.to_vec()), 4));
-        let used = |cpu_time_ns, peak_memory_bytes| Used {
-            window_ns: 1_000_000_000,
-            cpu_time_ns,
-            voluntary_switches: 4000,
-            involuntary_switches: 2,
-            page_faults: 25,
-            peak_memory_bytes,
-        };
-        let trial = |offered_hz: &f64| ChannelTrial {
-            offered_hz: *offered_hz,
-            burst: None,
-            achieved_hz: *offered_hz,
-            slowest_hz: *offered_hz,
-            rate_missed: false,
-            behind: 0,
-            refused: 0,
-            counts: Counts { sent: 1000, received: 1000, ..Counts::default() },
-            before_sent: 0,
-            response_ns: Some(latency(60.0)),
-            service_ns: Some(latency(10.0)),
-            lateness_ns: Some(latency(50.0)),
-            response_within_run_ns: None,
-            service_within_run_ns: None,
-            lateness_within_run_ns: None,
-            response_series: None,
-            service_series: None,
-            duration_ns: 1_000_000_000,
-            cut_short: None,
-            publisher: used(31_000_000, 12_345_678),
-            subscriber: Some(used(12_000_000, 9_000_000)),
-            topics: Vec::new(),
-            publishers: Vec::new(),
-            followers: Vec::new(),
-        };
         let result = fixture::result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
-        let cell = &mut result.cells[0];
-        (cell.rtt_ns, cell.rtt_half_ns) = (None, None);
-        cell.channel = rates_hz.iter().map(trial).collect();
+        let trial = |&hz: &f64| {
+            let mut trial = fixture::trial(OfferedLoad::Rate { hz }, 1000);
+            let rates = [Figure::OfferedRate, Figure::AchievedRate, Figure::SlowestRate];
+            put(&mut trial, &rates.map(|figure| (figure, hz)));
+            for (figure, median) in [(Figure::Response, 60e3), (Figure::Service, 10e3), (Figure::Lateness, 50e3)] {
+                put_times(&mut trial, &Stream::all(), figure, (1000, median));
+            }
+            fixture::put_costs(&mut trial);
+            trial
+        };
+        result.cells[0].trials = rates_hz.iter().map(trial).collect();
         manifest
-    }
-
-    fn squeezed(text: &str) -> Vec<String> {
-        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
     #[test]
@@ -295,11 +261,10 @@ pub mod tests {
     #[test]
     fn machines_get_every_row_with_its_name_and_figures_in_their_units() {
         let mut manifest = measured("uds/stream", &[1000.0]);
-        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
-        let [median, p90, p99] = [55e3, 80e3, 110e3].map(|low| Bounds { low: Some(low), high: Some(2.0 * low) });
-        let p999 = Bounds { low: Some(150e3), high: None };
-        let within = tripmeter_model::channel::LatencyBounds { median, p90, p99, p999 };
-        (trial.response_within_run_ns, trial.rate_missed) = (Some(within), true);
+        let trial = trial_of(&mut manifest, 0);
+        let within = [(Statistic::P50, 55e3, 110e3), (Statistic::P999, 150e3, f64::INFINITY)];
+        fixture::put_within(trial, Figure::Response, &within);
+        trial.rate_missed = true;
         let document = crate::all(&manifest);
         let Some(Block::Table(table)) = document.blocks.first() else { panic!("{document:?}") };
         let document = render::json(&document);
@@ -328,15 +293,15 @@ pub mod tests {
     fn each_of_several_followers_has_a_line_up_to_the_sixteenth() {
         let mut manifest = measured("zenoh/tcp", &[1000.0]);
         manifest.plan.sub_experiments[0].followers = 20;
-        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
-        let counts = |follower| Counts { sent: 1000, received: 1000 - follower, lost: follower, ..Counts::default() };
-        let at = |follower: u32| FollowerTrial {
-            follower,
-            counts: counts(follower.into()),
-            response_ns: Some(latency(60.0)),
-            service_ns: Some(latency(f64::from(follower) + 1.0)),
-        };
-        (trial.counts, trial.followers) = (counts(19), (0..20).map(at).collect());
+        let trial = trial_of(&mut manifest, 0);
+        let counts = |lost| Counts { sent: 1000, received: 1000 - lost, lost, ..Counts::default() };
+        trial.put_counts(&Stream::all(), &counts(19), false);
+        for follower in 0..20 {
+            let stream = Stream::follower(follower);
+            trial.put_counts(&stream, &counts(follower.into()), false);
+            put_times(trial, &stream, Figure::Response, (1000, 60e3));
+            put_times(trial, &stream, Figure::Service, (1000, 1000.0 * f64::from(follower + 1)));
+        }
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [
@@ -360,10 +325,11 @@ pub mod tests {
     #[test]
     fn a_rate_that_was_missed_and_messages_gone_astray_are_said() {
         let mut manifest = measured("udp/loopback", &[1000.0]);
-        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
-        (trial.achieved_hz, trial.slowest_hz, trial.rate_missed, trial.behind) = (800.0, 700.0, true, 123);
-        (trial.counts.received, trial.counts.lost, trial.counts.duplicated) = (996, 4, 2);
-        (trial.cut_short, trial.subscriber) = (Some("time cap".to_owned()), None);
+        let trial = trial_of(&mut manifest, 0);
+        put(trial, &[(Figure::AchievedRate, 800.0), (Figure::SlowestRate, 700.0), (Figure::Behind, 123.0)]);
+        put(trial, &[(Figure::Received, 996.0), (Figure::Lost, 4.0), (Figure::Duplicated, 2.0)]);
+        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".to_owned()));
+        fixture::remove_followers_cost(trial);
         manifest.plan.sub_experiments[0].channel.as_mut().unwrap().offers.rates_hz.push(9.0);
         manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 rates".to_owned());
         let text = all(&manifest);

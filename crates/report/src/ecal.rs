@@ -282,17 +282,15 @@ mod tests {
         add(&mut first, "floor", "shm/ring", &[1024]).added_as_floor = true;
         add(&mut second, "iceoryx", "iceoryx/cpp", &[1024]).title = "Iceoryx SHM".to_owned();
         let cells = &mut result(&mut first, "shm", 1, &[(1024, 4000.0), (2 << 20, 400_000.0)]).cells;
-        for cell in cells.iter_mut() {
-            cell.one_way_ns = cell.rtt_half_ns.map(|figures| figures.scaled(0.5));
+        for (cell, one_way) in cells.iter_mut().zip([2000.0, 200_000.0]) {
+            fixture::put_times(&mut cell.trials[0], &Stream::all(), Figure::OneWay, (10_000, one_way));
         }
-        cells[1].counts.received -= 3;
-        cells[1].counts.lost += 1;
-        cells[1].counts.late += 2;
+        let figures = [(Figure::Received, 10_997.0), (Figure::Lost, 1.0), (Figure::Late, 2.0)];
+        fixture::put(&mut cells[1].trials[0], &figures);
         result(&mut second, "iceoryx", 1, &[(1024, 500.0)]);
         let text = written(&[("results/monday", &first), ("results/tuesday", &second)]);
         let rows = |start: &str| -> Vec<String> {
-            let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-            text.lines().filter(|line| line.trim_start().starts_with(start)).map(words).collect()
+            fixture::squeezed(&text).into_iter().filter(|line| line.starts_with(start)).collect()
         };
         assert_eq!(text.matches("Platform of [1], [2]\n").count(), 1, "{text}");
         assert_eq!(rows("[1] ")[..4], ["[1] [2]"; 4], "{text}");

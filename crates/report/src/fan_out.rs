@@ -104,25 +104,25 @@ impl Line {
 mod tests {
     use super::*;
     use crate::all::INTERVALS;
-    use crate::fixture::{self, add, result};
+    use crate::fixture::{self, add, put_times, result};
     use crate::notes::PROOF_HELP;
     use crate::render::json;
     use serde_json::json;
-    use tripmeter_model::manifest::{AtFollower, Counts};
+    use tripmeter_model::manifest::Counts;
 
     #[test]
     fn each_follower_has_a_line_and_so_have_the_last_and_the_round_trip() {
         let mut manifest = fixture::manifest();
         let sub = add(&mut manifest, "shm", "shm/ring", &[1024]);
         (sub.followers, sub.follower_cpus) = (2, vec![1, 1]);
-        let cell = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0];
-        let one_way = |factor: f64| cell.rtt_ns.map(|figures| figures.scaled(factor));
-        let lost = |lost| Counts { sent: 11_000, received: 11_000 - lost, lost, ..Counts::default() };
-        cell.followers = vec![
-            AtFollower { follower: 0, counts: lost(0), one_way_ns: one_way(0.4), one_way_within_run_ns: None },
-            AtFollower { follower: 1, counts: lost(2), one_way_ns: None, one_way_within_run_ns: None },
-        ];
-        (cell.one_way_last_ns, cell.counts.lost) = (one_way(0.6), 2);
+        let trial = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0].trials[0];
+        for (follower, lost) in [(0, 0), (1, 2)] {
+            let counts = Counts { sent: 11_000, received: 11_000 - lost, lost, ..Counts::default() };
+            trial.put_counts(&Stream::follower(follower), &counts, false);
+        }
+        put_times(trial, &Stream::follower(0), Figure::OneWay, (10_000, 400.0));
+        put_times(trial, &Stream::last(), Figure::OneWay, (10_000, 600.0));
+        fixture::put(trial, &[(Figure::Lost, 2.0)]);
         let expected = "\
 All transports, pattern pingpong, several followers
 

@@ -106,9 +106,9 @@ fn loss(rounds: &[Losses]) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{self, add, result};
+    use crate::fixture::{self, add, put, result};
     use crate::render::csv;
-    use tripmeter_model::manifest::{AtFollower, Counts};
+    use tripmeter_model::manifest::Counts;
 
     fn printed(experiments: &[(&str, &Manifest)]) -> String {
         let document = figures(experiments);
@@ -122,8 +122,8 @@ mod tests {
         manifest.plan.rounds = 6;
         add(&mut manifest, "udp", "udp/loopback", &[1024]);
         for (round, median) in (1..).zip([3000.0, 1000.0, 2000.0, 6000.0, 5000.0, 4000.0]) {
-            let cell = &mut result(&mut manifest, "udp", round, &[(1024, median)]).cells[0];
-            (cell.counts.sent, cell.counts.lost) = (100, u64::from(round));
+            let trial = &mut result(&mut manifest, "udp", round, &[(1024, median)]).cells[0].trials[0];
+            put(trial, &[(Figure::Sent, 100.0), (Figure::Lost, round.into())]);
         }
         let text = printed(&[("", &manifest)]);
         for row in [
@@ -138,10 +138,10 @@ mod tests {
     fn totals_of_several_followers_have_no_share_but_each_follower_has() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "shm", "shm/ring", &[1024]).followers = 2;
-        let cell = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0];
-        let counts = |lost| Counts { sent: 10, received: 10 - lost, lost, ..Counts::default() };
-        let at = |follower| AtFollower { follower, counts: counts(8), one_way_ns: None, one_way_within_run_ns: None };
-        (cell.counts, cell.followers) = (Counts { lost: 16, ..counts(8) }, vec![at(0), at(1)]);
+        let trial = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0].trials[0];
+        for (stream, lost) in [(Stream::all(), 16), (Stream::follower(0), 8), (Stream::follower(1), 8)] {
+            trial.put_counts(&stream, &Counts { sent: 10, received: 2, lost, ..Counts::default() }, false);
+        }
         let text = printed(&[("", &manifest)]);
         assert!(text.lines().any(|line| line.starts_with("shm,1024,closed,all,lost,value,1,16,")), "{text}");
         let shares: Vec<&str> = text.lines().filter(|line| line.contains("loss_share")).collect();
@@ -156,8 +156,8 @@ mod tests {
         manifest.plan.rounds = 2;
         add(&mut manifest, "udp", "udp/loopback", &[1024]);
         for round in [1, 2] {
-            let cell = &mut result(&mut manifest, "udp", round, &[(1024, 1000.0)]).cells[0];
-            cell.cut_short = (round == 2).then(|| "time cap".to_owned());
+            let trial = &mut result(&mut manifest, "udp", round, &[(1024, 1000.0)]).cells[0].trials[0];
+            trial.cut_short = (round == 2).then(|| "time cap".to_owned());
         }
         let text = printed(&[("", &manifest)]);
         assert!(text.lines().any(|line| line.starts_with("udp,1024,closed,all,cut_short,value,1,1,")), "{text}");

@@ -3,11 +3,16 @@
 use crate::document::Document;
 use crate::render::Text;
 use std::collections::BTreeMap;
+use tripmeter_model::channel::Used;
+use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{
-    Cell, Counts, Figures, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
+    Cell, Counts, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
 };
+use tripmeter_model::metric::{Interval, Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::{Daemons, Plan, Raw, SubExperiment};
 use tripmeter_model::transport::{Selector, Transport};
+use tripmeter_model::trial::Trial;
 use tripmeter_model::{Path, Pattern, Touch, Wait};
 
 /// A complete manifest of one round without a sub-experiment.
@@ -110,35 +115,105 @@ pub fn result<'a>(
     manifest.sub_experiments.last_mut().unwrap()
 }
 
-/// The complete cell of 10,000 samples whose figures follow from the median of `rtt_half`.
+/// The complete cell of 10,000 round trips whose figures follow from the median of `rtt_half`.
 fn cell(payload_bytes: u64, median: f64) -> Cell {
-    let rtt_half = Figures {
-        min: median * 0.9,
-        mean: median * 1.1,
-        stdev: 10.0,
-        median,
-        p90: median * 1.5,
-        p99: median * 2.0,
-        p9999: median * 5.0,
-        max: median * 10.0,
-    };
+    let mut trips = trial(OfferedLoad::Closed, 11_000);
+    put_times(&mut trips, &Stream::all(), Figure::RttHalf, (10_000, median));
+    put(&mut trips, &[(Figure::Duration, 1e6)]);
     Cell {
         payload_bytes,
         samples: 10_000,
         samples_planned: 10_000,
         warmup: 1000,
-        counts: Counts { sent: 11_000, received: 11_000, ..Counts::default() },
-        rtt_ns: Some(rtt_half.scaled(2.0)),
-        rtt_half_ns: Some(rtt_half),
         duration_ns: 1_000_000,
+        trials: vec![trips],
         ..Cell::default()
     }
 }
 
+/// A trial of so many messages, all of which came.
+pub fn trial(load: OfferedLoad, messages: u64) -> Trial {
+    let mut trial = Trial::new(load);
+    trial.put_counts(&Stream::all(), &Counts { sent: messages, received: messages, ..Counts::default() }, false);
+    trial
+}
+
+/// The only trial of the first payload of a sub-experiment that was measured.
+pub fn trial_of(manifest: &mut Manifest, sub_experiment: usize) -> &mut Trial {
+    &mut manifest.sub_experiments[sub_experiment].cells[0].trials[0]
+}
+
+/// Puts figures of one value of all messages.
+pub fn put(trial: &mut Trial, figures: &[(Figure, f64)]) {
+    figures.iter().for_each(|(figure, value)| trial.put(&Stream::all(), *figure, *value));
+}
+
+/// Puts a latency of so many samples whose figures follow from its median in nanoseconds.
+pub fn put_times(trial: &mut Trial, stream: &Stream, figure: Figure, (samples, median): (u64, f64)) {
+    trial.put_statistic(stream, figure, Statistic::N, samples as f64, None);
+    for (statistic, factor) in [
+        (Statistic::Min, 0.5),
+        (Statistic::Mean, 1.1),
+        (Statistic::Stdev, 0.1),
+        (Statistic::P50, 1.0),
+        (Statistic::P90, 1.5),
+        (Statistic::P99, 2.0),
+        (Statistic::P999, 3.0),
+        (Statistic::P9999, 5.0),
+        (Statistic::Max, 10.0),
+    ] {
+        trial.put_statistic(stream, figure, statistic, median * factor, None);
+    }
+}
+
+/// Gives statistics of a latency of all messages their intervals within the trial.
+pub fn put_within(trial: &mut Trial, figure: Figure, intervals: &[(Statistic, f64, f64)]) {
+    for &(statistic, low, high) in intervals {
+        let value = trial.of_all(figure, statistic).unwrap();
+        trial.put_statistic(&Stream::all(), figure, statistic, value, Some(Interval { low, high }));
+    }
+}
+
+/// Puts the cost of both processes.
+pub fn put_costs(trial: &mut Trial) {
+    for (process, cpu_time_ns, peak_memory_bytes) in
+        [(Process::Leader, 31_000_000, 12_345_678), (Process::Follower, 12_000_000, 9_000_000)]
+    {
+        let used = Used {
+            window_ns: 1_000_000_000,
+            cpu_time_ns,
+            voluntary_switches: 4000,
+            involuntary_switches: 2,
+            page_faults: 25,
+            peak_memory_bytes,
+        };
+        used.figures().for_each(|(figure, value)| trial.put(&Stream::process(process), figure, value));
+    }
+}
+
+/// Takes the cost of the followers away.
+pub fn remove_followers_cost(trial: &mut Trial) {
+    let nothing = Used::default();
+    nothing.figures().for_each(|(figure, _)| trial.remove(&Stream::process(Process::Follower), figure));
+}
+
+/// Sets the number of round trips of a cell; without any it has no latency.
+pub fn set_trips(cell: &mut Cell, samples: u64) {
+    cell.samples = samples;
+    match samples {
+        0 => cell.trials[0].remove(&Stream::all(), Figure::RttHalf),
+        _ => cell.trials[0].put_statistic(&Stream::all(), Figure::RttHalf, Statistic::N, samples as f64, None),
+    }
+}
+
+/// The lines of a text, single-spaced.
+pub fn squeezed(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
 /// The table's lines of `transport`, without header and legend, single-spaced.
 pub fn rows_of(text: &str, transport: &str) -> Vec<String> {
-    let rows = text.lines().filter(|line| line.starts_with(transport));
-    rows.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    squeezed(text).into_iter().filter(|line| line.starts_with(transport)).collect()
 }
 
 /// The table of everything as [`text()`] has it.

@@ -138,7 +138,7 @@ fn shortfalls(cells: &[MergedCell<'_>]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{self, add, result};
+    use crate::fixture::{self, add, put, result, set_trips};
     use crate::render::{Text, csv};
     use tripmeter_model::manifest::{Counts, Status, Verdict};
 
@@ -212,9 +212,9 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
         add(&mut manifest, "udp", "udp/loopback", &[1024]);
         let cell = &mut result(&mut manifest, "udp", 1, &[(1024, 1000.0)]).cells[0];
         let mut earlier = cell.clone();
-        earlier.counts.damaged = 1;
+        put(&mut earlier.trials[0], &[(Figure::Damaged, 1.0)]);
         cell.earlier_attempts.push(earlier);
-        assert!(cell.is_damaged() && cell.counts.damaged == 0);
+        assert!(cell.is_damaged() && cell.counts().damaged == 0);
         let text = written(&manifest);
         assert!(text.contains(" *1.1 |"), "{text}");
     }
@@ -228,10 +228,12 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
         sub.same_process = true;
         sub.path_proof.as_mut().unwrap().verdict = Verdict::Failed;
         for cell in &mut sub.cells {
-            (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".to_owned()));
+            set_trips(cell, 500);
+            cell.cut_short = Some("time cap of 2 s".to_owned());
         }
-        sub.cells[1].counts.lost = 2;
-        sub.cells[0].counts = Counts { sent: 500, lost: 499, damaged: 1, ..Counts::default() };
+        put(&mut sub.cells[1].trials[0], &[(Figure::Lost, 2.0)]);
+        let counts = Counts { sent: 500, lost: 499, damaged: 1, ..Counts::default() };
+        sub.cells[0].trials[0].put_counts(&Stream::all(), &counts, false);
         let expected = "
 Half of a round trip over udp/loopback, wait poll, touch none; path proof: FAILED.
 PATH PROOF FAILED: udp (udp/loopback): claimed unix-stream, seen: 20000 bytes went over unix-stream; \
@@ -252,8 +254,7 @@ udp at 2k: 2 lost
     fn machines_get_bytes_and_nanoseconds() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "udp", "udp/loopback", &[1500, 2048]);
-        let cell = &mut result(&mut manifest, "udp", 1, &[(1500, 1000.0), (2048, 1000.0)]).cells[1];
-        (cell.samples, cell.rtt_ns, cell.rtt_half_ns) = (0, None, None);
+        set_trips(&mut result(&mut manifest, "udp", 1, &[(1500, 1000.0), (2048, 1000.0)]).cells[1], 0);
         let Block::Table(table) = &iceperf(&manifest).blocks[0] else { panic!() };
         assert_eq!(csv(table), "payload_bytes,mean_ns,mean_ns_mark\n1500,1100,\n2048,,*\n");
         assert!(written(&manifest).contains("|                 2 |                   *- |\n"));

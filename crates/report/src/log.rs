@@ -138,10 +138,9 @@ fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::fixture::{self, all};
-    use tripmeter_model::channel::Used;
-    use tripmeter_model::log::{Lines, LogCalls};
-    use tripmeter_model::manifest::{Bounds, Counts, Manifest, WithinRun};
+    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
+    use tripmeter_model::manifest::{Counts, Manifest};
+    use tripmeter_model::pace::OfferedLoad;
 
     /// Adds a logger with these payloads; medians of calls in nanoseconds.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, payloads: &[(u64, f64)]) {
@@ -149,23 +148,15 @@ pub mod tests {
         let plan = fixture::add(manifest, name, transport, &sizes);
         (plan.pattern, plan.samples) = (Pattern::Log, 10_000);
         let result = fixture::result(manifest, name, 1, payloads);
-        for cell in &mut result.cells {
-            let used = Used { window_ns: 1_000_000_000, cpu_time_ns: 925_000_000, ..Used::default() };
-            cell.log = Some(LogCalls {
-                call_ns: cell.rtt_half_ns,
-                call_within_run_ns: None,
-                refused: 0,
-                lines: Lines { written: 11_000, ..Lines::default() },
-                flush_ns: 1_500_000,
-                used,
-                cpu_max_percent: Some(118.25),
-            });
-            (cell.rtt_ns, cell.rtt_half_ns) = (None, None);
+        for (cell, (_, median)) in result.cells.iter_mut().zip(payloads) {
+            let mut trial = fixture::trial(OfferedLoad::Closed, 11_000);
+            put_times(&mut trial, &Stream::all(), Figure::Call, (10_000, *median));
+            put(&mut trial, &[(Figure::LinesWritten, 11_000.0), (Figure::Flush, 1.5e6)]);
+            for (figure, value) in [(Figure::Window, 1e9), (Figure::CpuTime, 0.925e9), (Figure::CpuPeak, 1.1825)] {
+                trial.put(&Stream::process(Process::Leader), figure, value);
+            }
+            cell.trials = vec![trial];
         }
-    }
-
-    fn squeezed(text: &str) -> Vec<String> {
-        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
     #[test]
@@ -198,18 +189,16 @@ pub mod tests {
     fn calls_have_their_intervals_within_a_run_and_over_rounds() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "w", "write/file", &[(32, 1000.0)]);
-        let bounds = |low, high| Bounds { low: Some(low), high };
-        let (median, p99) = (bounds(990.0, Some(1010.0)), bounds(1900.0, None));
-        let within = WithinRun { median, p90: median, p99, p9999: p99 };
-        manifest.sub_experiments[0].cells[0].log.as_mut().unwrap().call_within_run_ns = Some(within);
+        let within = [(Statistic::P50, 990.0, 1010.0), (Statistic::P99, 1900.0, f64::INFINITY)];
+        fixture::put_within(trial_of(&mut manifest, 0), Figure::Call, &within);
         let text = all(&manifest);
         assert!(squeezed(&text).contains(&"990..1010 n too small 0..0.034 0..0.034".to_owned()), "{text}");
         manifest.plan.rounds = 6;
         for round in 2..=6 {
             let mut result = manifest.sub_experiments[0].clone();
             result.round = round;
-            let calls = result.cells[0].log.as_mut().unwrap().call_ns.as_mut().unwrap();
-            *calls = calls.scaled(f64::from(round));
+            let median = 1000.0 * f64::from(round);
+            put_times(&mut result.cells[0].trials[0], &Stream::all(), Figure::Call, (10_000, median));
             manifest.sub_experiments.push(result);
         }
         let text = all(&manifest);
@@ -221,9 +210,10 @@ pub mod tests {
     fn lines_that_are_missing_are_said() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "tracing", "tracing/non-blocking-file", &[(32, 1000.0)]);
-        let cell = &mut manifest.sub_experiments[0].cells[0];
-        cell.counts = Counts { sent: 11_000, received: 10_990, lost: 9, damaged: 1, ..Counts::default() };
-        cell.log.as_mut().unwrap().refused = 3;
+        let trial = trial_of(&mut manifest, 0);
+        let counts = Counts { sent: 11_000, received: 10_990, lost: 9, damaged: 1, ..Counts::default() };
+        trial.put_counts(&Stream::all(), &counts, false);
+        put(trial, &[(Figure::Refused, 3.0)]);
         let text = all(&manifest);
         let lines = squeezed(&text);
         assert!(lines.iter().any(|line| line.ends_with(" 11000 9 1 ok")), "{text}");

@@ -198,12 +198,30 @@ pub mod tests {
     use super::*;
     use crate::channel::tests::measured;
     use crate::document::Block;
-    use crate::fixture::{self, all};
+    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
     use crate::render;
     use crate::rpc;
-    use tripmeter_model::channel::TopicTrial;
     use tripmeter_model::manifest::{Counts, Manifest};
-    use tripmeter_model::pace::Recorded;
+    use tripmeter_model::pace::{OfferedLoad, Recorded};
+    use tripmeter_model::trial::Trial;
+
+    /// Makes a trial one of two topics at 400 Hz each, with response and service times of these kinds.
+    fn play(trial: &mut Trial, counts: &Counts, times: [Figure; 2], are_calls: bool) {
+        trial.load = OfferedLoad::Recorded;
+        for (name, mean_bytes) in [("/imu", 324.0), ("/switch", 16.0)] {
+            let stream = Stream::topic(name);
+            trial.put_counts(&stream, counts, are_calls);
+            for (statistic, bytes) in [(Statistic::Mean, mean_bytes), (Statistic::Max, 400.0)] {
+                trial.put_statistic(&stream, Figure::MessageBytes, statistic, bytes, None);
+            }
+            for figure in [Figure::OfferedRate, Figure::AchievedRate] {
+                trial.put(&stream, figure, 400.0);
+            }
+            for (figure, median) in times.into_iter().zip([60e3, 10e3]) {
+                put_times(trial, &stream, figure, (1000, median));
+            }
+        }
+    }
 
     /// Two topics, played over one transport.
     pub fn played() -> Manifest {
@@ -229,33 +247,11 @@ pub mod tests {
         let flow = manifest.plan.sub_experiments[0].channel.as_mut().unwrap();
         (flow.offers.rates_hz, flow.topics) = (Vec::new(), 2);
         flow.offers.recorded = Some(Recorded { messages: 2000, duration_ns: 750_000_000 });
-        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
-        let of = |name: &str, mean_bytes: f64| TopicTrial {
-            name: name.to_owned(),
-            mean_bytes,
-            largest_bytes: 400,
-            offered_hz: 400.0,
-            achieved_hz: 400.0,
-            rate_missed: false,
-            behind: 0,
-            counts: trial.counts,
-            before_sent: 0,
-            response_ns: trial.response_ns,
-            service_ns: trial.service_ns,
-            lateness_ns: trial.lateness_ns,
-            response_within_run_ns: None,
-            service_within_run_ns: None,
-            lateness_within_run_ns: None,
-            response_series: None,
-            service_series: None,
-        };
-        trial.topics = vec![of("/imu", 324.0), of("/switch", 16.0)];
-        trial.counts = Counts { sent: 2000, received: 2000, ..Counts::default() };
+        let trial = trial_of(&mut manifest, 0);
+        let counts = trial.counts(&Stream::all());
+        play(trial, &counts, [Figure::Response, Figure::Service], false);
+        put(trial, &[(Figure::Sent, 2000.0), (Figure::Received, 2000.0)]);
         manifest
-    }
-
-    fn squeezed(text: &str) -> Vec<String> {
-        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
     #[test]
@@ -302,10 +298,13 @@ pub mod tests {
     #[test]
     fn what_keeps_figures_from_being_good_is_said_by_topic() {
         let mut manifest = played();
-        let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
-        (trial.rate_missed, trial.refused, trial.cut_short) = (true, 3, Some("time cap".to_owned()));
-        let topic = &mut trial.topics[1];
-        (topic.rate_missed, topic.achieved_hz, topic.counts.lost, topic.counts.received) = (true, 100.0, 2, 998);
+        let (trial, topic) = (trial_of(&mut manifest, 0), Stream::topic("/switch"));
+        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".to_owned()));
+        put(trial, &[(Figure::Refused, 3.0)]);
+        for (figure, value) in [(Figure::AchievedRate, 100.0), (Figure::Lost, 2.0), (Figure::Received, 998.0)] {
+            trial.put(&topic, figure, value);
+        }
+        trial.missed.insert(topic);
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [
@@ -321,30 +320,16 @@ pub mod tests {
 
     #[test]
     fn calls_have_the_same_rows_and_their_times_are_round_trips() {
-        use tripmeter_model::rpc::{CallCounts, Mode, Pace, TopicCalls};
         let mut manifest = fixture::manifest();
-        rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::FixedFreq, 2);
+        rpc::tests::add(&mut manifest, "calls", "uds/stream", tripmeter_model::rpc::Mode::FixedFreq, 2);
         let published = played();
         manifest.plan.recording = published.plan.recording;
         let plan = &mut manifest.plan.sub_experiments[0];
         plan.rpc.as_mut().unwrap().offers = published.plan.sub_experiments[0].channel.clone().unwrap().offers;
-        let trial = &mut manifest.sub_experiments[0].cells[0].rpc[0];
-        let pace = Pace { offered_hz: 400.0, achieved_hz: 400.0, slowest_hz: 400.0, ..Pace::default() };
-        let counts = CallCounts { made: 500, succeeded: 498, timed_out: 2, ..CallCounts::default() };
-        let of = |name: &str, mean_bytes: f64| TopicCalls {
-            name: name.to_owned(),
-            mean_bytes,
-            largest_bytes: 400,
-            pace,
-            counts,
-            response_rtt_ns: trial.response_rtt_ns,
-            service_rtt_ns: trial.service_rtt_ns,
-            lateness_ns: None,
-            response_rtt_within_run_ns: None,
-            service_rtt_within_run_ns: None,
-            lateness_within_run_ns: None,
-        };
-        (trial.topics, trial.pace) = (vec![of("/imu", 324.0), of("/switch", 16.0)], Some(pace));
+        let trial = trial_of(&mut manifest, 0);
+        let counts = Counts { sent: 500, received: 498, lost: 2, ..Counts::default() };
+        play(trial, &counts, [Figure::ResponseRtt, Figure::ServiceRtt], true);
+        put(trial, &[Figure::OfferedRate, Figure::AchievedRate, Figure::SlowestRate].map(|figure| (figure, 400.0)));
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [

@@ -199,18 +199,13 @@ fn of_load(row: &TableRow<'_>) -> Vec<Note> {
 pub mod tests {
     use super::*;
     use crate::document::Block;
-    use crate::fixture::{self, all};
+    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
     use crate::render::{csv, json};
     use serde_json::json;
-    use tripmeter_model::channel::{Latency, LatencyBounds, Used};
-    use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::manifest::{Counts, Manifest};
     use tripmeter_model::pace::{Burst, Offers};
-    use tripmeter_model::rpc::{CallCounts, Calls, Pace, RpcTrial};
-
-    fn latency(us: f64) -> Latency {
-        let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);
-        Latency { samples: 1000, min, mean, median, p90, p99, p999, max }
-    }
+    use tripmeter_model::rpc::Calls;
+    use tripmeter_model::trial::Trial;
 
     /// Adds a sub-experiment at 1 kB.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
@@ -218,44 +213,26 @@ pub mod tests {
         let plan = fixture::add(manifest, name, transport, &[1024]);
         plan.pattern = Pattern::Rpc;
         plan.rpc = Some(Calls { mode, clients, offers, timeout_ns: 3_000_000_000 });
-        let used = |cpu_time_ns, peak_memory_bytes| Used {
-            window_ns: 1_000_000_000,
-            cpu_time_ns,
-            voluntary_switches: 4000,
-            involuntary_switches: 2,
-            page_faults: 25,
-            peak_memory_bytes,
-        };
         let is_paced = mode == Mode::FixedFreq;
-        let (achieved_hz, slowest_hz, rate_missed, behind) = (1000.0, 990.0, false, 0);
-        let pace =
-            is_paced.then_some(Pace { offered_hz: 1000.0, burst: None, achieved_hz, slowest_hz, rate_missed, behind });
-        let trial = RpcTrial {
-            pace,
-            counts: CallCounts { made: 1000, succeeded: 1000, ..CallCounts::default() },
-            qps: 9876.5432,
-            response_rtt_ns: is_paced.then(|| latency(60.0)),
-            service_rtt_ns: Some(latency(10.0)),
-            lateness_ns: is_paced.then(|| latency(50.0)),
-            response_rtt_within_run_ns: None,
-            service_rtt_within_run_ns: None,
-            lateness_within_run_ns: None,
-            one_way_ns: None,
-            one_way_within_run_ns: None,
-            one_way_missing: 0,
-            clients: Vec::new(),
-            topics: Vec::new(),
-            duration_ns: 1_000_000_000,
-            cut_short: None,
-            client: used(31_000_000, 12_345_678),
-            server: Some(used(12_000_000, 9_000_000)),
-        };
-        let cell = &mut fixture::result(manifest, name, 1, &[(1024, 1000.0)]).cells[0];
-        (cell.rtt_ns, cell.rtt_half_ns, cell.rpc) = (None, None, vec![trial]);
+        let mut trial = Trial::new(if is_paced { OfferedLoad::Rate { hz: 1000.0 } } else { OfferedLoad::Closed });
+        let counts = Counts { sent: 1000, received: 1000, ..Counts::default() };
+        trial.put_counts(&Stream::all(), &counts, true);
+        put(&mut trial, &[(Figure::Completed, 9876.5432)]);
+        put_times(&mut trial, &Stream::all(), Figure::ServiceRtt, (1000, 10e3));
+        if is_paced {
+            let rates = [(Figure::OfferedRate, 1000.0), (Figure::AchievedRate, 1000.0), (Figure::SlowestRate, 990.0)];
+            put(&mut trial, &rates);
+            put_times(&mut trial, &Stream::all(), Figure::ResponseRtt, (1000, 60e3));
+            put_times(&mut trial, &Stream::all(), Figure::Lateness, (1000, 50e3));
+        }
+        fixture::put_costs(&mut trial);
+        fixture::result(manifest, name, 1, &[(1024, 1000.0)]).cells[0].trials = vec![trial];
     }
 
-    fn squeezed(text: &str) -> Vec<String> {
-        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    /// Makes so many calls late.
+    fn miss_rate(trial: &mut Trial, behind: f64) {
+        put(trial, &[(Figure::AchievedRate, 800.0), (Figure::SlowestRate, 700.0), (Figure::Behind, behind)]);
+        trial.rate_missed = true;
     }
 
     #[test]
@@ -287,8 +264,9 @@ pub mod tests {
         add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
         add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
         for result in &mut manifest.sub_experiments {
-            let trial = &mut result.cells[0].rpc[0];
-            (trial.one_way_ns, trial.one_way_missing) = (Some(latency(4.0)), 3);
+            let trial = &mut result.cells[0].trials[0];
+            put_times(trial, &Stream::all(), Figure::OneWay, (1000, 4000.0));
+            put(trial, &[(Figure::OneWayMissing, 3.0)]);
         }
         let text = all(&manifest);
         let lines = squeezed(&text);
@@ -322,20 +300,20 @@ pub mod tests {
 
     #[test]
     fn round_trips_have_their_intervals_within_a_run_and_over_rounds() {
-        use tripmeter_model::manifest::Bounds;
         let mut manifest = fixture::manifest();
         add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
-        let bounds = |low, high| Bounds { low: Some(low), high };
-        let (near, none) = (bounds(9_900.0, Some(10_100.0)), bounds(19_000.0, None));
-        let within = LatencyBounds { median: near, p90: near, p99: near, p999: none };
-        manifest.sub_experiments[0].cells[0].rpc[0].service_rtt_within_run_ns = Some(within);
+        let near = |statistic| (statistic, 9_900.0, 10_100.0);
+        let [p50, p90, p99] = [Statistic::P50, Statistic::P90, Statistic::P99].map(near);
+        let within = [p50, p90, p99, (Statistic::P999, 19_000.0, f64::INFINITY)];
+        fixture::put_within(trial_of(&mut manifest, 0), Figure::ServiceRtt, &within);
         let text = all(&manifest);
         let below = "9.900..10.100 9.900..10.100 9.900..10.100 n too small 0..0.368 0..0.368";
         assert!(squeezed(&text).contains(&below.to_owned()), "{text}");
         manifest.plan.rounds = 6;
         for round in 2..=6 {
             let mut result = manifest.sub_experiments[0].clone();
-            (result.round, result.cells[0].rpc[0].qps) = (round, 1000.0 * f64::from(round));
+            result.round = round;
+            put(&mut result.cells[0].trials[0], &[(Figure::Completed, 1000.0 * f64::from(round))]);
             manifest.sub_experiments.push(result);
         }
         let text = all(&manifest);
@@ -345,12 +323,12 @@ pub mod tests {
     #[test]
     fn calls_that_failed_or_were_all_lost_are_marked() {
         for (counts, is_lost) in [
-            (CallCounts { made: 1000, succeeded: 999, failed: 1, ..CallCounts::default() }, false),
-            (CallCounts { made: 1000, timed_out: 1000, ..CallCounts::default() }, true),
+            (Counts { sent: 1000, received: 999, damaged: 1, ..Counts::default() }, false),
+            (Counts { sent: 1000, lost: 1000, ..Counts::default() }, true),
         ] {
             let mut manifest = fixture::manifest();
             add(&mut manifest, "bench", "udp/loopback", Mode::Bench, 4);
-            manifest.sub_experiments[0].cells[0].rpc[0].counts = counts;
+            trial_of(&mut manifest, 0).put_counts(&Stream::all(), &counts, true);
             let lines = squeezed(&all(&manifest));
             assert!(lines.iter().any(|line| line.contains(" 4 *bench ")), "{lines:?}");
             assert_eq!(lines.iter().any(|line| line.starts_with("* bench at 1k: nothing came")), is_lost, "{lines:?}");
@@ -361,10 +339,11 @@ pub mod tests {
     fn a_rate_that_was_missed_and_calls_that_did_not_succeed_are_said() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "fixed", "udp/loopback", Mode::FixedFreq, 4);
-        let trial = &mut manifest.sub_experiments[0].cells[0].rpc[0];
-        trial.counts = CallCounts { made: 1000, succeeded: 990, timed_out: 7, failed: 3, late: 2, duplicated: 1 };
-        let pace = trial.pace.as_mut().unwrap();
-        (pace.achieved_hz, pace.slowest_hz, pace.rate_missed, pace.behind) = (800.0, 700.0, true, 123);
+        let trial = trial_of(&mut manifest, 0);
+        let counts =
+            Counts { sent: 1000, received: 990, lost: 7, damaged: 3, late: 2, duplicated: 1, ..Counts::default() };
+        trial.put_counts(&Stream::all(), &counts, true);
+        miss_rate(trial, 123.0);
         trial.cut_short = Some("time cap".to_owned());
         let text = all(&manifest);
         let lines = squeezed(&text);
@@ -386,9 +365,9 @@ pub mod tests {
     fn bursts_are_named_where_rates_are() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
-        let pace = manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap();
-        (pace.burst, pace.offered_hz) = (Some(Burst { size: 4, gap_ns: 4_000_000 }), 1000.0);
-        (pace.achieved_hz, pace.slowest_hz, pace.rate_missed, pace.behind) = (800.0, 700.0, true, 12);
+        let trial = trial_of(&mut manifest, 0);
+        trial.load = OfferedLoad::Burst(Burst { size: 4, gap_ns: 4_000_000 });
+        miss_rate(trial, 12.0);
         let text = all(&manifest);
         let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
@@ -399,7 +378,7 @@ pub mod tests {
         ] {
             assert!(one_line.contains(part), "{part}\n{text}");
         }
-        manifest.sub_experiments[0].cells[0].rpc[0].pace.as_mut().unwrap().burst = None;
+        trial_of(&mut manifest, 0).load = OfferedLoad::Rate { hz: 1000.0 };
         assert!(!all(&manifest).contains("bursts of n"));
     }
 }

@@ -79,7 +79,7 @@ pub fn runs_comparison(made: &RunsComparison, strict: bool) -> Document {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tripmeter_model::manifest::Figures;
+    use tripmeter_stats::Figures;
     use tripmeter_stats::change::Control;
     use tripmeter_stats::power::Layout;
     use tripmeter_stats::runs::{Runs, compare};
@@ -88,7 +88,7 @@ mod tests {
         let figures = |index: u32, factor: f64| {
             let median = 1000.0 * factor * (1.0 + 0.002 * f64::from(index));
             let (p99, max) = (2.0 * median, 3.0 * median);
-            Figures { min: median, mean: median, stdev: 0.0, median, p90: p99, p99, p9999: max, max }
+            Figures { min: median, mean: median, stdev: 0.0, median, p90: p99, p99, p999: max, p9999: max, max }
         };
         let side = |factor: f64| (0..8).map(|index| figures(index, factor)).collect();
         Runs::of(name, 1024, &[side(1.0), side(ratio)])
@@ -107,8 +107,7 @@ mod tests {
             new: Vec::new(),
         };
         let text = crate::fixture::text(&runs_comparison(&made, false));
-        let rows: Vec<String> =
-            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let rows = crate::fixture::squeezed(&text);
         let titles: Vec<&String> = rows.iter().filter(|row| ["uds", "tcp"].contains(&row.as_str())).collect();
         assert_eq!(titles, ["uds", "tcp"], "{text}");
         let medians: Vec<&String> = rows.iter().filter(|row| row.starts_with("1k median")).collect();

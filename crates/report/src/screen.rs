@@ -406,7 +406,7 @@ fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{self, add, result};
+    use crate::fixture::{self, add, put, result};
     use crate::render::Text;
     use tripmeter_model::Wait;
     use tripmeter_model::rpc::Mode;
@@ -423,7 +423,8 @@ mod tests {
         add(&mut manifest, "uds", "uds/stream", &sizes);
         add(&mut manifest, "shm", "shm/ring", &sizes).added_as_floor = true;
         result(&mut manifest, "iox2", 1, &sizes.map(|size| (size, 516.0)));
-        result(&mut manifest, "uds", 1, &[(1024, 5157.0), (65536, 20_000.0)]).cells[1].counts.lost = 2;
+        let uds = result(&mut manifest, "uds", 1, &[(1024, 5157.0), (65536, 20_000.0)]);
+        put(&mut uds.cells[1].trials[0], &[(Figure::Lost, 2.0)]);
         result(&mut manifest, "shm", 1, &[(1024, 65.0), (65536, 35.0), (1 << 20, 40.0)]);
         let expected = "\
 pingpong
@@ -461,7 +462,8 @@ uds at 64k: 2 lost
         let mut manifest = fixture::manifest();
         for name in ["a", "b", "c"] {
             add(&mut manifest, name, "udp/loopback", &[1024]);
-            result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells[0].counts.lost = 1;
+            let trial = &mut result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells[0].trials[0];
+            put(trial, &[(Figure::Lost, 1.0)]);
         }
         let failed = manifest.sub_experiments.last_mut().unwrap();
         (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
@@ -486,8 +488,8 @@ uds at 64k: 2 lost
         result(&mut manifest, "plain", 1, &[(1024, 1000.0)]);
         crate::rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
-        let trial = &mut manifest.sub_experiments[1].cells[0].rpc[0];
-        trial.one_way_ns = trial.service_rtt_ns;
+        let trial = fixture::trial_of(&mut manifest, 1);
+        fixture::put_times(trial, &Stream::all(), Figure::OneWay, (1000, 10e3));
         let text = text(&manifest);
         let titles: Vec<&str> = text.lines().filter(|line| line.starts_with("pingpong")).collect();
         assert_eq!(titles, ["pingpong", "pingpong, 1000 /s", "pingpong, 1000 /s", "pingpong, 1000 /s"], "{text}");

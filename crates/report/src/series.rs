@@ -181,10 +181,12 @@ fn correlation(series: &Series) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::all;
-    use crate::fixture::{self, add, result};
+    use crate::fixture::{self, add, result, trial_of};
     use crate::render::Text;
     use crate::{iceperf, log, recording, rpc};
-    use tripmeter_model::rpc::{ClientSeries, Mode};
+    use tripmeter_model::figure::Figure;
+    use tripmeter_model::metric::Stream;
+    use tripmeter_model::rpc::Mode;
     use tripmeter_model::series::{Correlation, Modes, Series, Trend, WarmUp};
 
     fn series() -> Series {
@@ -208,7 +210,8 @@ mod tests {
     fn each_finding_names_its_figure() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "mq", "mq/queue", &[1024]);
-        result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0].series = Some(series());
+        result(&mut manifest, "mq", 1, &[(1024, 1000.0)]);
+        trial_of(&mut manifest, 0).put_series(&Stream::all(), Figure::RttHalf, Some(series()));
         let line = "mq at 1k: two modes, 0.900 and 1.800 µs, 30 % of the samples in the upper one: the median is of either; \
                     the median drifted by -12 % from begin to end; without its first 300 samples (warm-up by MSER-5) mean \
                     1.200 -> 1.000 µs, p99 9.000 -> 2.000 µs; autocorrelated: 10000 samples are worth 400, so intervals \
@@ -218,7 +221,8 @@ mod tests {
         assert!(text.contains(line), "{text}");
         manifest.plan.rounds = 2;
         let steady = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
-        result(&mut manifest, "mq", 2, &[(1024, 1000.0)]).cells[0].series = Some(steady);
+        result(&mut manifest, "mq", 2, &[(1024, 1000.0)]);
+        trial_of(&mut manifest, 1).put_series(&Stream::all(), Figure::RttHalf, Some(steady));
         let text = all(&manifest);
         assert!(text.contains("begin to end (in 2 of 2 rounds); without its first 300"), "{text}");
     }
@@ -246,11 +250,10 @@ mod tests {
         let mut manifest = fixture::manifest();
         rpc::tests::add(&mut manifest, "grpc", "grpc/unary", Mode::FixedFreq, 4);
         let drifting = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
-        let client = |client: u32, service_series| ClientSeries { client, response_series: None, service_series };
         let steady = Series { drift: None, ..drifting.clone() };
-        let of = [Some(steady.clone()), Some(drifting.clone()), Some(steady), Some(drifting)];
-        let clients = of.into_iter().zip(0..).map(|(series, number)| client(number, series));
-        manifest.sub_experiments[0].cells[0].rpc[0].clients = clients.collect();
+        for (client, series) in (0..).zip([steady.clone(), drifting.clone(), steady, drifting]) {
+            trial_of(&mut manifest, 0).put_series(&Stream::client(client), Figure::ServiceRtt, Some(series));
+        }
         let line = "grpc at 1k, 1000 /s, service time: the median drifted by -12 % from begin to end (client 1, 2 of 4 \
                     clients)\n";
         assert!(all(&manifest).contains(line), "{}", all(&manifest));
@@ -259,8 +262,8 @@ mod tests {
     #[test]
     fn topics_of_a_recording_are_audited_one_by_one() {
         let mut manifest = recording::tests::played();
-        let topic = &mut manifest.sub_experiments[0].cells[0].channel[0].topics[1];
-        topic.service_series = Some(Series { warm_up: None, autocorrelation: None, modes: None, ..series() });
+        let drifting = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
+        trial_of(&mut manifest, 0).put_series(&Stream::topic("/switch"), Figure::Service, Some(drifting));
         let line = "uds_channel, topic '/switch', service time: the median drifted by -12 % from begin to end\n";
         assert!(all(&manifest).contains(line), "{}", all(&manifest));
     }
@@ -269,7 +272,7 @@ mod tests {
     fn calls_of_a_logger_are_audited() {
         let mut manifest = fixture::manifest();
         log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0)]);
-        manifest.sub_experiments[0].cells[0].series = Some(series());
+        trial_of(&mut manifest, 0).put_series(&Stream::all(), Figure::Call, Some(series()));
         assert!(all(&manifest).contains("w at 32: two modes, 0.900 and 1.800 µs"), "{}", all(&manifest));
     }
 }

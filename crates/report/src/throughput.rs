@@ -211,48 +211,28 @@ pub fn offered(load: OfferedLoad) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{self, all};
+    use crate::fixture::{self, all, put, trial_of};
     use crate::render::json;
-    use tripmeter_model::channel::Latency;
     use tripmeter_model::manifest::Manifest;
-    use tripmeter_model::throughput::{Arrival, OneWaySamples, Trial};
 
-    fn arrival(follower: u32, received: u64) -> Arrival {
-        let received_hz = received as f64 * 100.0;
-        Arrival {
-            follower,
-            received,
-            lost: 1000 - received,
-            duplicated: 0,
-            reordered: 0,
-            damaged: 0,
-            subscription_ns: 10_000_000,
-            received_hz,
-            received_bytes_per_s: received_hz * 1024.0,
-            one_way_ns: None,
-        }
-    }
-
-    fn measured(offers: &[OfferedLoad], followers: Vec<Arrival>) -> Manifest {
+    /// A trial of each load; so many of 1000 messages come to each follower.
+    fn measured(offers: &[OfferedLoad], received: &[u64]) -> Manifest {
         let mut manifest = fixture::manifest();
         fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]).pattern = Pattern::Throughput;
         let result = fixture::result(&mut manifest, "udp_throughput", 1, &[(1024, 1000.0)]);
-        let trial = |offer: &OfferedLoad| Trial {
-            offer: *offer,
-            offered_hz: None,
-            sent: 1000,
-            publication_ns: 9_000_000,
-            published_hz: 111_111.1,
-            refused: 3,
-            behind: 0,
-            cut_short: None,
-            followers: followers.clone(),
-            one_way_samples: None,
-            searched: Vec::new(),
+        let trial = |offer: &OfferedLoad| {
+            let mut trial = Trial::new(*offer);
+            put(&mut trial, &[(Figure::PublishedRate, 111_111.1), (Figure::Refused, 3.0)]);
+            for (follower, came) in (0..).zip(received.iter().copied()) {
+                let stream = if received.len() == 1 { Stream::all() } else { Stream::follower(follower) };
+                let counts = Counts { sent: 1000, received: came, lost: 1000 - came, ..Counts::default() };
+                trial.put_counts(&stream, &counts, false);
+                trial.put(&stream, Figure::ReceivedRate, came as f64 * 100.0);
+                trial.put(&stream, Figure::ReceivedBytes, came as f64 * 102_400.0);
+            }
+            trial
         };
-        let cell = &mut result.cells[0];
-        (cell.rtt_ns, cell.rtt_half_ns) = (None, None);
-        cell.trials = offers.iter().map(trial).collect();
+        result.cells[0].trials = offers.iter().map(trial).collect();
         manifest
     }
 
@@ -264,13 +244,9 @@ mod tests {
             OfferedLoad::Search { loss_bound: 0.005 },
             OfferedLoad::Burst(Burst { size: 10, gap_ns: 2_500_000 }),
         ];
-        let manifest = measured(&offers, vec![arrival(0, 1000), arrival(1, 999)]);
+        let manifest = measured(&offers, &[1000, 999]);
         let text = all(&manifest);
-        let rows: Vec<String> = text
-            .lines()
-            .filter(|line| line.starts_with("udp/loopback"))
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-            .collect();
+        let rows = fixture::rows_of(&text, "udp/loopback");
         assert_eq!(rows.len(), 8, "{text}");
         assert_eq!(rows[0], "udp/loopback poll none 1k max 0 100000 102 0 111111 3 ok");
         assert_eq!(rows[1], "udp/loopback poll none 1k max 1 99900 102 0.1 111111 3 ok");
@@ -291,15 +267,13 @@ mod tests {
 
     #[test]
     fn one_way_has_columns_and_a_note_where_it_was_measured() {
-        let [min, median, mean, p90, p99, p999, max] = [1.0, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0].map(|us| us * 1000.0);
-        let latency = Latency { samples: 498, min, median, mean, p90, p99, p999, max };
-        let timed = Arrival { one_way_ns: Some(latency), damaged: 2, ..arrival(0, 998) };
-        let mut manifest = measured(&[OfferedLoad::Max], vec![timed]);
-        let samples = OneWaySamples { every: 2, messages: 500 };
-        manifest.sub_experiments[0].cells[0].trials[0].one_way_samples = Some(samples);
+        let mut manifest = measured(&[OfferedLoad::Max], &[998]);
+        let trial = trial_of(&mut manifest, 0);
+        put(trial, &[(Figure::Damaged, 2.0), (Figure::OneWayTimed, 500.0)]);
+        fixture::put_times(trial, &Stream::all(), Figure::OneWay, (498, 2000.0));
+        trial.put_statistic(&Stream::all(), Figure::OneWay, Statistic::Max, 6000.0, None);
         let text = all(&manifest);
-        let rows: Vec<String> =
-            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let rows = fixture::squeezed(&text);
         assert!(rows.iter().any(|row| row.contains(" 2.000 4.000 6.000 111111 3 2 ok")), "{text}");
         let note = "udp_throughput at 1k, max: timed one way, which costs a clock reading per message at both sides: rates \
                     include it; one_way has 498 samples of 500 timed messages";
@@ -307,16 +281,16 @@ mod tests {
         let first = crate::render::Text::default().render(&crate::screen::screen(&manifest, false));
         assert!(first.contains("µs, one way, since sent") && first.contains("2.00 4.00"), "{first}");
         assert!(first.contains("timed one way, which costs"), "{first}");
-        let without = all(&measured(&[OfferedLoad::Max], vec![arrival(0, 1000)]));
+        let without = all(&measured(&[OfferedLoad::Max], &[1000]));
         assert!(!without.contains("one_way p50") && !without.contains("timed one way"), "{without}");
     }
 
     #[test]
     fn what_went_wrong_is_noted() {
-        let mut manifest = measured(&[OfferedLoad::Max], vec![arrival(0, 900)]);
-        let trial = &mut manifest.sub_experiments[0].cells[0].trials[0];
-        (trial.cut_short, trial.behind) = (Some("interrupted".to_owned()), 17);
-        (trial.followers[0].duplicated, trial.followers[0].reordered) = (2, 1);
+        let mut manifest = measured(&[OfferedLoad::Max], &[900]);
+        let trial = trial_of(&mut manifest, 0);
+        trial.cut_short = Some("interrupted".to_owned());
+        put(trial, &[(Figure::Behind, 17.0), (Figure::Duplicated, 2.0), (Figure::Reordered, 1.0)]);
         let text = all(&manifest);
         let row = &fixture::rows_of(&text, "udp/loopback")[0];
         assert!(row.starts_with("udp/loopback poll none 1k *max 0 90000 "), "{text}");

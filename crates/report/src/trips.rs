@@ -251,7 +251,7 @@ mod tests {
     use crate::all::INTERVALS;
     use crate::document::{Block, Document};
     use crate::fixture::all;
-    use crate::fixture::{self, add, result, rows_of};
+    use crate::fixture::{self, add, put, result, rows_of, set_trips};
     use crate::notes::PROOF_HELP;
     use crate::number::TOO_SMALL;
     use crate::render::{csv, json, markdown};
@@ -293,8 +293,8 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         for name in ["mq", "pipe"] {
             add(&mut manifest, name, &format!("{name}/one"), &[1024]).one_way = true;
         }
-        let cell = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0];
-        cell.one_way_ns = cell.rtt_half_ns.map(|figures| figures.scaled(0.5));
+        let trial = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0].trials[0];
+        fixture::put_times(trial, &Stream::all(), Figure::OneWay, (10_000, 500.0));
         result(&mut manifest, "pipe", 1, &[(1024, 1000.0)]);
         let text = all(&manifest);
         assert_eq!(rows_of(&text, "mq"), ["mq/one poll none 1k 10000 1.000 2.000 10.000 2.000 0.500 - 0 ok"], "{text}");
@@ -310,7 +310,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         let cells = &mut result(&mut manifest, "mq", 1, &[(1024, 1000.0), (2048, 1000.0)]).cells;
         cells[0].handover_ns = Handovers { before: probe(60.0), after: probe(60.0) };
         let mut earlier = cells[1].clone();
-        earlier.counts.lost = 3;
+        put(&mut earlier.trials[0], &[(Figure::Lost, 3.0)]);
         cells[1].handover_ns = Handovers { before: probe(60.0), after: probe(200.0) };
         cells[1].earlier_attempts = vec![earlier.clone(), earlier];
         let text = all(&manifest);
@@ -356,7 +356,8 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         manifest.plan.rounds = 3;
         add(&mut manifest, "uds_stream", "uds/stream", &[1024]);
         for (round, median) in [(1, 1000.0), (2, 9000.0), (3, 2000.0)] {
-            result(&mut manifest, "uds_stream", round, &[(1024, median)]).cells[0].counts.lost = 2;
+            let trial = &mut result(&mut manifest, "uds_stream", round, &[(1024, median)]).cells[0].trials[0];
+            put(trial, &[(Figure::Lost, 2.0)]);
         }
         let text = all(&manifest);
         assert!(text.contains("; 3 rounds: median over rounds, max of all, n and lost are totals\n"), "{text}");
@@ -378,11 +379,11 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
     fn a_quantile_without_a_bound_is_none() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "mq", "mq/queue", &[1024]);
-        result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0].samples = 298;
+        set_trips(&mut result(&mut manifest, "mq", 1, &[(1024, 1000.0)]).cells[0], 298);
         let text = all(&manifest);
         assert_eq!(rows_of(&text, "mq"), ["mq/queue poll none 1k *298 1.000 n too small 10.000 2.000 - 0 ok"]);
         assert!(text.contains(INTERVALS), "{text}");
-        manifest.sub_experiments[0].cells[0].samples = 299;
+        set_trips(&mut manifest.sub_experiments[0].cells[0], 299);
         assert!(!all(&manifest).contains(TOO_SMALL));
     }
 
@@ -406,8 +407,8 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         add(&mut manifest, "udp", "udp/loopback", &[1024]);
         let sub = result(&mut manifest, "udp", 1, &[(1024, 1000.0)]);
         sub.path_proof = None;
-        let cell = &mut sub.cells[0];
-        (cell.samples, cell.counts.lost, cell.rtt_ns, cell.rtt_half_ns) = (0, 11_000, None, None);
+        set_trips(&mut sub.cells[0], 0);
+        put(&mut sub.cells[0].trials[0], &[(Figure::Lost, 11_000.0)]);
         assert_eq!(rows_of(&all(&manifest), "udp"), ["udp/loopback poll none 1k *0 - - - - - 11000 -"]);
     }
 
@@ -418,8 +419,8 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         add(&mut manifest, "udp", "udp/loopback?packet=4096", &[1024]);
         add(&mut manifest, "shm", "shm/chunks", &[1024]);
         for round in 1..=6 {
-            let cell = &mut result(&mut manifest, "udp", round, &[(1024, 1000.0 * f64::from(round))]).cells[0];
-            cell.counts.lost = round.into();
+            let cells = &mut result(&mut manifest, "udp", round, &[(1024, 1000.0 * f64::from(round))]).cells;
+            put(&mut cells[0].trials[0], &[(Figure::Lost, round.into())]);
             result(&mut manifest, "shm", round, &[(1024, 500.0)]);
         }
         let table = table("Trips".to_owned(), &Merged::of(&manifest), &MetricTable::of(&manifest));

@@ -2,6 +2,7 @@ use super::*;
 use crate::fixture;
 use tripmeter_model::Pattern;
 use tripmeter_model::channel::Flow;
+use tripmeter_model::figure;
 use tripmeter_model::manifest::Cell;
 use tripmeter_model::rpc::Mode;
 
@@ -35,8 +36,8 @@ fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloa
     plan.channel = Some(Flow::of_topics(tripmeter_model::pace::Offers::rates(vec![1000.0]), topics));
     let cell = |(bytes, us): &(u64, f64)| {
         let mut cell = Cell { payload_bytes: *bytes, ..template.clone() };
-        let latency = cell.channel[0].service_ns.as_mut().unwrap();
-        latency.mean = us * 1000.0;
+        let trial = &mut cell.trials[0];
+        trial.put_statistic(&Stream::all(), figure::Figure::Service, Statistic::Mean, us * 1000.0, None);
         cell
     };
     fixture::result(manifest, name, 1, &[]).cells = payloads.iter().map(cell).collect();
@@ -88,11 +89,13 @@ fn rounds_have_intervals_and_a_missed_rate_a_ring() {
         let mut result = first.clone();
         result.round = round;
         for cell in &mut result.cells {
-            cell.channel[0].service_ns.as_mut().unwrap().mean += f64::from(round) * 1000.0;
+            let trial = &mut cell.trials[0];
+            let mean = trial.of_all(figure::Figure::Service, Statistic::Mean).unwrap() + f64::from(round) * 1000.0;
+            trial.put_statistic(&Stream::all(), figure::Figure::Service, Statistic::Mean, mean, None);
         }
         manifest.sub_experiments.push(result);
     }
-    manifest.sub_experiments[1].cells[0].channel[0].rate_missed = true;
+    fixture::trial_of(&mut manifest, 1).rate_missed = true;
     let made = kept(&manifest, "rounds");
     let chart = &made[0].chart;
     assert_eq!(chart.lines[0].intervals[0], (0.0, 30.0, 36.0));
