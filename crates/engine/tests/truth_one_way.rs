@@ -79,8 +79,7 @@ fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
     let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
     let places = sampling::places(count);
     let mut times = SampledTimes::new(1, places).expect("there is memory");
-    let mut links = [Tap::off(&mut *link)];
-    let mut stream = Stream::new(&mut links, clock.clone(), &shared, LENGTH, 0);
+    let mut stream = Stream::new(Tap::off(&mut *link), clock.clone(), &shared, LENGTH, 0);
     let extent = Extent { burst: 1, last: count, deadline: u64::MAX };
     let end = stream.run_timed::<TouchFull, _, _>(&mut Unspaced, extent, &mut times);
     assert!(matches!(end, Ok(End::Full)));
@@ -105,8 +104,7 @@ struct Sent {
 
 fn send<S: Spacing>(link: &mut Slow, spacing: &mut S, burst: u64, last: u64, deadline: u64) -> Sent {
     let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
-    let mut links = [Tap::off(link)];
-    let mut stream = Stream::new(&mut links, clock, &shared, LENGTH, 0);
+    let mut stream = Stream::new(Tap::off(link), clock, &shared, LENGTH, 0);
     let end = stream.run::<TouchFull, S>(spacing, Extent { burst, last, deadline });
     Sent { count: stream.sequence, ended: stream.ended, refused: stream.refused, end }
 }

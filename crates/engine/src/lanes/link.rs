@@ -290,7 +290,7 @@ impl<L: Link> Lane for L {
         observer: Option<&mut Observer>,
     ) -> Result<End, Failure> {
         fn spaced<L: Link, C: Clock, T: TouchKind, M: SendTimes, const ON: bool>(
-            stream: &mut Stream<'_, '_, L, C, ON>,
+            stream: &mut Stream<'_, L, C, ON>,
             spaced: &mut Spaced,
             extent: Extent,
             times: &mut M,
@@ -308,8 +308,7 @@ impl<L: Link> Lane for L {
             flow: &mut Flow,
             extent: Extent,
         ) -> Result<End, Failure> {
-            let mut links = [link];
-            let mut stream = Stream::new(&mut links, clock, setting.shared, flow.length, flow.sequence);
+            let mut stream = Stream::new(link, clock, setting.shared, flow.length, flow.sequence);
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
             (stream.nap, stream.due, stream.ended, stream.refused) = (flow.nap, flow.due, flow.ended, flow.refused);
             let end = match &mut flow.times {

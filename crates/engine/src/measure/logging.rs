@@ -1,6 +1,6 @@
 //! The loop of pattern `log`: one call of the logger after the other, each between two clock readings.
 
-use super::{End, Failure, MOST_SILENT, Shared};
+use super::{End, Failure, Shared};
 use crate::clock::Clock;
 use crate::log_check::Text;
 use crate::message;
@@ -65,15 +65,9 @@ impl<L: Link, C: Clock> Calls<'_, L, C> {
     /// The line was refused: tries it again. False if the user has asked to stop.
     #[cold]
     fn again(&mut self) -> Result<bool, Failure> {
-        for count in 1..=MOST_SILENT {
+        for count in 1.. {
             self.refused += 1;
-            if self.shared.peer_gone.load(Relaxed) {
-                return Err(Failure::PeerGone);
-            }
-            if self.shared.stop.load(Relaxed) {
-                return Ok(false);
-            }
-            if count == MOST_SILENT {
+            if !self.shared.after_refusal(count, self.timeout_ns)? {
                 break;
             }
             let loan = self.link.loan(self.length, None)?;
@@ -82,6 +76,6 @@ impl<L: Link, C: Clock> Calls<'_, L, C> {
                 return Ok(true);
             }
         }
-        Err(Failure::Full { count: MOST_SILENT, timeout_ms: self.timeout_ns / 1_000_000 })
+        Ok(false)
     }
 }

@@ -22,6 +22,7 @@ mod tap;
 mod tracker;
 pub mod trips;
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 pub use tap::Tap;
 use thiserror::Error;
@@ -48,6 +49,24 @@ pub struct Shared {
     pub interrupt: AtomicBool,
     /// Sequence number of the message in flight; written once per trip, read only to see whether it moves.
     pub sequence: AtomicU64,
+}
+
+impl Shared {
+    /// The transport was full, `count` times in a row and for so long each time: whether to try again. False if the user has
+    /// asked to stop.
+    ///
+    /// # Errors
+    /// If the other side has gone, or [`MOST_SILENT`] is reached.
+    #[cold]
+    pub fn after_refusal(&self, count: u32, timeout_ns: u64) -> Result<bool, Failure> {
+        if self.peer_gone.load(Relaxed) {
+            return Err(Failure::PeerGone);
+        }
+        if count >= MOST_SILENT {
+            return Err(Failure::Full { count, timeout_ms: timeout_ns / 1_000_000 });
+        }
+        Ok(!self.stop.load(Relaxed))
+    }
 }
 
 /// Why a loop returned before its buffer was full.

@@ -1,7 +1,7 @@
 //! The leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
 //! When messages are due, and how long they are, is a type of the loop, so that it asks nothing per message.
 
-use super::{End, Failure, MOST_SILENT, Shared, Tap};
+use super::{End, Failure, Shared, Tap};
 use crate::clock::{Clock, monotonic_ns};
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::AtomicU64;
@@ -289,13 +289,7 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
         self.refused += 1;
         // The transport has come back: a sign of life.
         self.shared.sequence.fetch_add(1, Relaxed);
-        if self.shared.peer_gone.load(Relaxed) {
-            return Err(Failure::PeerGone);
-        }
-        if silent >= MOST_SILENT {
-            return Err(Failure::Full { count: silent, timeout_ms: self.timeout_ns / 1_000_000 });
-        }
-        Ok(!self.shared.stop.load(Relaxed))
+        self.shared.after_refusal(silent, self.timeout_ns)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The leader's loop under one-way patterns: bursts of messages, at due times.
 
 use super::sampling::{NoTimes, SendTimes};
-use super::{End, Failure, MOST_SILENT, Shared, Tap};
+use super::{End, Failure, Shared, Tap};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -86,10 +86,10 @@ pub struct Extent {
     pub deadline: u64,
 }
 
-/// The leader's side of all links of a topic, over all trials of a sub-experiment.
-pub struct Stream<'a, 'w, L, C, const ON: bool> {
-    /// One for each follower, or one for all of them.
-    pub links: &'a mut [Tap<'w, L, ON>],
+/// The leader's side of a link.
+pub struct Stream<'a, L, C, const ON: bool> {
+    /// The link.
+    pub link: Tap<'a, L, ON>,
     /// Where stamps come from.
     pub clock: C,
     /// Bytes of every message.
@@ -116,12 +116,12 @@ pub struct Stream<'a, 'w, L, C, const ON: bool> {
 /// Before the end of a nap, which takes longer than asked for.
 const WAKING_NS: f64 = 100_000.0;
 
-impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
+impl<'a, L: Link, C: Clock, const ON: bool> Stream<'a, L, C, ON> {
     /// Messages of `length` bytes, numbered from `sequence + 1` on.
-    pub fn new(links: &'a mut [Tap<'w, L, ON>], clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
+    pub fn new(link: Tap<'a, L, ON>, clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
         let (timeout_ns, nap, ticks_per_ns) = (1_000_000_000, u64::MAX, 1.0);
         let (refused, due, ended, silent) = (0, 0, 0, 0);
-        Self { links, clock, length, sequence, shared, timeout_ns, nap, ticks_per_ns, refused, due, ended, silent }
+        Self { link, clock, length, sequence, shared, timeout_ns, nap, ticks_per_ns, refused, due, ended, silent }
     }
 
     /// Sends bursts until message `extent.last` is out, the deadline has passed, or the user has asked to stop.
@@ -129,7 +129,7 @@ impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
     /// May be called again to go on.
     ///
     /// # Errors
-    /// If the transport fails, a follower has gone, or it has taken no message for [`MOST_SILENT`] time-outs.
+    /// If the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
     pub fn run<T: TouchKind, S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<End, Failure> {
         self.run_timed::<T, S, NoTimes>(spacing, extent, &mut NoTimes)
     }
@@ -177,21 +177,18 @@ impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
         }
     }
 
-    /// Sends the next message to every follower; false if the user has asked to stop.
+    /// Sends the next message; false if the user has asked to stop.
     #[inline(always)]
     fn send<T: TouchKind>(&mut self) -> Result<bool, Failure> {
         let header = Header::new(self.sequence + 1, Kind::Ping, self.length);
-        for index in 0..self.links.len() {
-            loop {
-                let link = &mut self.links[index];
-                let loan = link.loan(self.length, None)?;
-                message::write::<T>(&loan, header);
-                if link.publish(loan, self.timeout_ns)? {
-                    break;
-                }
-                if !self.refused()? {
-                    return Ok(false);
-                }
+        loop {
+            let loan = self.link.loan(self.length, None)?;
+            message::write::<T>(&loan, header);
+            if self.link.publish(loan, self.timeout_ns)? {
+                break;
+            }
+            if !self.refused()? {
+                return Ok(false);
             }
         }
         self.sequence += 1;
@@ -204,14 +201,7 @@ impl<'a, 'w, L: Link, C: Clock, const ON: bool> Stream<'a, 'w, L, C, ON> {
     fn refused(&mut self) -> Result<bool, Failure> {
         self.refused += 1;
         self.silent += 1;
-        if self.shared.peer_gone.load(Relaxed) {
-            return Err(Failure::PeerGone);
-        }
-        if self.silent >= MOST_SILENT {
-            let (count, timeout_ms) = (self.silent, self.timeout_ns / 1_000_000);
-            return Err(Failure::Full { count, timeout_ms });
-        }
-        Ok(!self.shared.stop.load(Relaxed))
+        self.shared.after_refusal(self.silent, self.timeout_ns)
     }
 
     #[inline(always)]

@@ -78,7 +78,8 @@ pub enum Problem {
     )]
     FollowersWithoutRaw(u32),
     #[error(
-        "it reaches 1 follower with a message, {0} were asked for; choose one that `tripmeter transports` shows with          'fan-out', or ask for 1 (--followers)"
+        "it reaches 1 follower with a message, {0} were asked for; choose one that `tripmeter transports` shows with \
+         'fan-out', or ask for 1 (--followers)"
     )]
     NoFanOut(u32),
     #[error("latency one way needs all samples in memory; leave out `--raw none` or `one_way`")]
