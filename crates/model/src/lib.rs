@@ -6,6 +6,7 @@
 //! | [`transport`] | `system/variant?key=value` |
 //! | [`experiment`] | an experiment as written in TOML, a preset or flags |
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
+//! | [`workload`] | what is sent at each payload, and what comes back |
 //! | [`manifest`] | `manifest.json`: plan, environment and states; results in memory |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
@@ -57,6 +58,7 @@ pub mod throughput;
 mod touch;
 pub mod transport;
 pub mod trial;
+pub mod workload;
 
 pub use touch::Touch;
 pub use tripmeter_abi::{Path, Pattern, Wait};
