@@ -1,6 +1,5 @@
 //! Trials of a manifest: every figure of a cell, by its address.
 
-use tripmeter_model::Pattern;
 use tripmeter_model::channel::{ChannelTrial, Latency, LatencyBounds, Used};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::log::LogCalls;
@@ -11,12 +10,13 @@ use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::rpc::{CallCounts, Pace, RpcTrial};
 use tripmeter_model::throughput::{self, Arrival};
 use tripmeter_model::trial::Trial;
+use tripmeter_model::workload::Reply;
 
 /// Trials of a cell, one for each offered load. Each has the figures of the payload too, such as its probes.
 pub fn trials(plan: &SubExperiment, cell: &Cell) -> Vec<Trial> {
-    let mut trials: Vec<Trial> = match plan.measured_as() {
-        Pattern::PingPong => vec![of_trips(cell)],
-        Pattern::Log => cell.log.iter().map(|log| of_log(cell, log)).collect(),
+    let mut trials: Vec<Trial> = match plan.workload.reply {
+        Reply::Answer => vec![of_trips(cell)],
+        Reply::Lines => cell.log.iter().map(|log| of_log(cell, log)).collect(),
         _ => Vec::new(),
     };
     trials.extend(cell.trials.iter().map(of_throughput));

@@ -236,7 +236,8 @@ mod tests {
         let published = json(&Workload::publications(vec![rate], 8, 1));
         assert_eq!(published, r#"{"loads":[{"kind":"rate","rate_hz":10.0}],"reply":"nothing","topics":8}"#);
         let played = Workload::publications(vec![rate], 1, 1).playing(Recorded { messages: 3, duration_ns: 5 }, 2);
-        let written = r#"{"loads":[{"kind":"recorded"}],"reply":"nothing","topics":2,"recorded":{"messages":3,"duration_ns":5}}"#;
+        let written =
+            r#"{"loads":[{"kind":"recorded"}],"reply":"nothing","topics":2,"recorded":{"messages":3,"duration_ns":5}}"#;
         assert_eq!(json(&played), written);
     }
 

@@ -36,7 +36,7 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
         subs.map(move |(index, sub)| Measured { sub, index, metrics, mark: mark(place) })
     });
     let (columns, one_way): (Vec<Measured>, Vec<Measured>) =
-        all.partition(|column| column.sub.planned.measured_as() == Pattern::PingPong);
+        all.partition(|column| column.sub.planned.workload.is_round_trips());
     let mut blocks: Vec<Block> = platforms(experiments, mark).into_iter().map(Block::Lines).collect();
     if columns.is_empty() {
         blocks.push(Block::Text("Nothing of this table was to be measured.".to_owned()));
@@ -240,7 +240,7 @@ fn drops(column: &Measured<'_>) -> Note {
 /// What must be said of a column besides.
 fn remarks(column: &Measured<'_>) -> Vec<Note> {
     let sub = &column.sub;
-    let (name, followers, cells) = (&sub.planned.name, sub.planned.followers, sub.payloads());
+    let (name, followers, cells) = (&sub.planned.name, sub.planned.workload.followers(), sub.payloads());
     let to_all = format!(
         "{name}: every message went to {followers} followers; rtt_half is until the last answer, and one_way to each is in \
          the table `all`"
@@ -254,7 +254,7 @@ fn remarks(column: &Measured<'_>) -> Vec<Note> {
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
     let kinds: [(Severity, &'static str, Vec<String>); 5] = [
         (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
-        (Severity::Info, "several followers", if sub.planned.is_fan_out() { vec![to_all] } else { vec![] }),
+        (Severity::Info, "several followers", if sub.planned.workload.is_fan_out() { vec![to_all] } else { vec![] }),
         (Severity::Error, "failed or not run", notes::unfinished(sub)),
         (Severity::Warning, "fewer samples than planned", short.collect()),
         (Severity::Warning, "lost or out of order", with_mishaps.map(|cell| notes::mishap_line(sub, cell)).collect()),

@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn totals_of_several_followers_have_no_share_but_each_follower_has() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "shm", "shm/ring", &[1024]).followers = 2;
+        add(&mut manifest, "shm", "shm/ring", &[1024]).workload.topology.followers = 2;
         let cell = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0];
         let counts = |lost| Counts { sent: 10, received: 10 - lost, lost, ..Counts::default() };
         let at = |follower| AtFollower { follower, counts: counts(8), one_way_ns: None, one_way_within_run_ns: None };

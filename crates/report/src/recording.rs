@@ -30,7 +30,7 @@ trips to an answer of the same size, each topic a client";
 
 /// Every transport that has played it.
 fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, |plan| plan.offers().is_some_and(|offers| offers.recorded.is_some()))
+    TableRow::rows(subs, metrics, |plan| plan.workload.is_recorded())
 }
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
@@ -226,9 +226,8 @@ pub mod tests {
             topics: vec![topic("/imu", 0), topic("/switch", 7)],
             schedule: Default::default(),
         });
-        let flow = manifest.plan.sub_experiments[0].channel.as_mut().unwrap();
-        (flow.offers.rates_hz, flow.topics) = (Vec::new(), 2);
-        flow.offers.recorded = Some(Recorded { messages: 2000, duration_ns: 750_000_000 });
+        let workload = &mut manifest.plan.sub_experiments[0].workload;
+        *workload = workload.clone().playing(Recorded { messages: 2000, duration_ns: 750_000_000 }, 2);
         let trial = &mut manifest.sub_experiments[0].cells[0].channel[0];
         let of = |name: &str, mean_bytes: f64| TopicTrial {
             name: name.to_owned(),
@@ -321,13 +320,14 @@ pub mod tests {
 
     #[test]
     fn calls_have_the_same_rows_and_their_times_are_round_trips() {
-        use tripmeter_model::rpc::{CallCounts, Mode, Pace, TopicCalls};
+        use tripmeter_model::experiment::Mode;
+        use tripmeter_model::rpc::{CallCounts, Pace, TopicCalls};
         let mut manifest = fixture::manifest();
         rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::FixedFreq, 2);
         let published = played();
         manifest.plan.recording = published.plan.recording;
         let plan = &mut manifest.plan.sub_experiments[0];
-        plan.rpc.as_mut().unwrap().offers = published.plan.sub_experiments[0].channel.clone().unwrap().offers;
+        plan.workload = plan.workload.clone().playing(published.plan.sub_experiments[0].workload.recorded.unwrap(), 2);
         let trial = &mut manifest.sub_experiments[0].cells[0].rpc[0];
         let pace = Pace { offered_hz: 400.0, achieved_hz: 400.0, slowest_hz: 400.0, ..Pace::default() };
         let counts = CallCounts { made: 500, succeeded: 498, timed_out: 2, ..CallCounts::default() };

@@ -14,7 +14,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
-use tripmeter_model::rpc::Mode;
+use tripmeter_model::experiment::Mode;
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or nothing came";
@@ -36,7 +36,7 @@ const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 /// Every load, by payload.
 fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<TableRow<'a>> {
     TableRow::rows(subs, metrics, |plan| {
-        plan.rpc.as_ref().is_some_and(|calls| calls.offers.recorded.is_none()) && is_of(plan.pattern)
+        plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan.pattern)
     })
 }
 
@@ -127,7 +127,7 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
     let mut cells = row.naming();
     cells.extend([
         Cell::number(row.row.payload_bytes as f64),
-        Cell::number(planned.links().into()),
+        Cell::number(planned.workload.links().into()),
         if is_bad { Cell::Marked("*", mode) } else { Cell::Text(mode) },
         row.offered(),
         row.of(row.value(Figure::AchievedRate)).marked(missed),
@@ -141,7 +141,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let of_payload = |rows: &[TableRow<'_>]| {
         let first = rows[0];
         let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
-        let loads = planned.rpc.as_ref().map_or(0, |calls| calls.offers.loads().len());
+        let loads = planned.workload.loads.len();
         let short = TableRow::shortfalls(rows, loads).into_iter();
         let mut notes: Vec<Note> =
             short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
@@ -204,8 +204,9 @@ pub mod tests {
     use serde_json::json;
     use tripmeter_model::channel::{Latency, LatencyBounds, Used};
     use tripmeter_model::manifest::Manifest;
-    use tripmeter_model::pace::{Burst, Offers};
-    use tripmeter_model::rpc::{CallCounts, Calls, Pace, RpcTrial};
+    use tripmeter_model::pace::Burst;
+    use tripmeter_model::rpc::{CallCounts, Pace, RpcTrial};
+    use tripmeter_model::workload::Workload;
 
     fn latency(us: f64) -> Latency {
         let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);
@@ -214,10 +215,10 @@ pub mod tests {
 
     /// Adds a sub-experiment at 1 kB.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
-        let offers = Offers::rates(if mode == Mode::Bench { Vec::new() } else { vec![1000.0] });
+        let load = if mode == Mode::Bench { OfferedLoad::Closed } else { OfferedLoad::Rate { hz: 1000.0 } };
         let plan = fixture::add(manifest, name, transport, &[1024]);
         plan.pattern = Pattern::Rpc;
-        plan.rpc = Some(Calls { mode, clients, offers, timeout_ns: 3_000_000_000 });
+        plan.workload = Workload::calls(vec![load], clients, 3_000_000_000);
         let used = |cpu_time_ns, peak_memory_bytes| Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,

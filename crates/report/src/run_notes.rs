@@ -30,7 +30,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
         }));
     }
     all.extend(series::notes(subs, metrics));
-    let shared = subs.iter().map(|sub| sub.planned).filter(|planned| planned.is_fan_out()).filter_map(|planned| {
+    let shared = subs.iter().map(|sub| sub.planned).filter(|planned| planned.workload.is_fan_out()).filter_map(|planned| {
         let shared = plan.shared_processors(planned)?;
         Some(format!("{}: {shared}", planned.name))
     });

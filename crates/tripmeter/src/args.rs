@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::plan::{Daemons, Raw};
-use tripmeter_model::rpc::Mode;
+use tripmeter_model::experiment::Mode;
 use tripmeter_model::{Pattern, Touch, Wait};
 
 /// Measures message paths: how long a message takes from one program to another, over every way there is here.

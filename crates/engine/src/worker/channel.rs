@@ -4,7 +4,7 @@
 use super::leader::{Leader, Session};
 use super::replay::{PlayedTopic, pace_of};
 use super::trials::Tallied;
-use super::{Error, Result};
+use super::Result;
 use crate::delivery::Kept;
 use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::pace::OfferedLoad;
@@ -13,13 +13,11 @@ use tripmeter_model::rpc::Pace;
 impl Leader {
     /// Measures one payload: every offered load, one after the other, or a recording.
     pub(super) fn measure_channel(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
-        let Some(flow) = &self.job.sub_experiment.channel else {
-            return Err(Error::Failed("the plan does not say what to publish".to_owned()));
-        };
-        let measured = if flow.offers.recorded.is_some() {
+        let planned = &self.job.sub_experiment.workload;
+        let measured = if planned.is_recorded() {
             self.play(session, payload_bytes, Self::publish_all, published)?
         } else {
-            let loads = flow.offers.loads();
+            let loads = planned.loads.clone();
             self.trials(session, payload_bytes, &loads, Self::publish_all, trial)?
         };
         let of = |trial: &ChannelTrial| (trial.counts, trial.cut_short.clone());

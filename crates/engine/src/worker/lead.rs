@@ -144,10 +144,10 @@ impl Leader {
             self.controls.send(follower, &ToFollower::Setup(Box::new(setup)))?;
         }
         let baseline = Observer::baseline();
-        if self.job.sub_experiment.links() > MANY_LINKS {
+        if self.job.sub_experiment.workload.links() > MANY_LINKS {
             os::raise_file_limit();
         }
-        let inboxes: Vec<Box<Inbox>> = (0..self.job.sub_experiment.links()).map(|_| Box::default()).collect();
+        let inboxes: Vec<Box<Inbox>> = (0..self.job.sub_experiment.workload.links()).map(|_| Box::default()).collect();
         self.pin(!self.variant.own_threads)?;
         let options = self.node_options(Role::Leader, 0);
         let limits = system.probe(&options).map_err(|error| self.controls.transport_failed(&error))?;
@@ -194,8 +194,8 @@ impl Leader {
         self.check_stop()?;
         let plan = &self.job.sub_experiment;
         match plan.pattern {
-            _ if plan.channel.is_some() => self.measure_channel(session, payload_bytes),
-            _ if plan.rpc.is_some() => self.measure_rpc(session, payload_bytes),
+            _ if plan.workload.is_publication() => self.measure_channel(session, payload_bytes),
+            _ if plan.workload.is_call() => self.measure_rpc(session, payload_bytes),
             pattern if is_one_way(pattern) => self.measure_load(session, payload_bytes),
             _ => self.measure(session, payload_bytes),
         }
@@ -213,7 +213,7 @@ impl Leader {
             peers.push(peer);
         }
         self.controls.set_phase("connect");
-        let links_of_follower = self.job.sub_experiment.follower_links() as usize;
+        let links_of_follower = self.job.sub_experiment.workload.follower_links() as usize;
         if peers.iter().any(|peer| peer.len() != links_of_follower) {
             return Err(out_of_order(self));
         }

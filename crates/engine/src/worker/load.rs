@@ -19,7 +19,8 @@ use tripmeter_abi::Wait;
 use tripmeter_model::manifest::{Cell, Counts, Handovers};
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::Raw;
-use tripmeter_model::throughput::{Arrival, Load, OneWaySamples, Trial, per_second};
+use tripmeter_model::throughput::{Arrival, OneWaySamples, Trial, per_second};
+use tripmeter_model::workload::Workload;
 
 /// As fast as it goes, messages between two looks at the clock, if they are small.
 const BURST: u64 = 32;
@@ -60,9 +61,7 @@ impl Leader {
     /// Measures one payload: every offer, one after the other.
     pub(super) fn measure_load(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
         let plan = &self.job.sub_experiment;
-        let Some(load) = plan.throughput.clone() else {
-            return Err(Error::Failed("the plan does not say what to offer".to_owned()));
-        };
+        let load = plan.workload.clone();
         let (warmup, base) = (plan.warmup, self.job.timebase);
         let capped = self.attempts.left_of(plan.time_cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
@@ -71,7 +70,7 @@ impl Leader {
         let mut cell = Progress { begun: Instant::now(), capped, trials: Vec::new() };
         let warm = self.warm_up(session, payload_bytes, &load, warmup)?;
         let mut broken = None;
-        for offer in &load.offers {
+        for offer in &load.loads {
             if self.shared.stop.load(Relaxed) || base.now() >= capped || broken.is_some() {
                 break;
             }
@@ -100,7 +99,7 @@ impl Leader {
         &mut self,
         session: &mut Session<'_>,
         payload_bytes: u64,
-        load: &Load,
+        load: &Workload,
         messages: u64,
     ) -> Result<(u64, u64)> {
         if messages == 0 {
@@ -117,11 +116,11 @@ impl Leader {
         &mut self,
         session: &mut Session<'_>,
         payload_bytes: u64,
-        load: &Load,
+        load: &Workload,
         offer: OfferedLoad,
         cell: &Progress,
     ) -> Result<Trial> {
-        let bounds = Bounds { messages: load.messages, duration_ns: load.duration_ns };
+        let bounds = Bounds { messages: load.most_messages, duration_ns: load.duration_ns };
         let OfferedLoad::Search { loss_bound } = offer else {
             return self.trial(session, payload_bytes, offer, bounds, cell.capped);
         };
@@ -258,7 +257,7 @@ impl Leader {
         &self,
         session: &Session<'_>,
         payload_bytes: u64,
-        load: &Load,
+        load: &Workload,
         cell: Progress,
         (warmup, damaged): (u64, u64),
         handover_ns: Handovers,
@@ -267,7 +266,7 @@ impl Leader {
         let Progress { begun, trials, .. } = cell;
         let counts_of_warmup = Counts { sent: damaged, damaged, ..Counts::default() };
         let counts = trials.iter().map(counts).fold(counts_of_warmup, |sum, counts| sum + counts);
-        let planned = load.offers.len();
+        let planned = load.loads.len();
         let cut_short = match (ending, trials.len() < planned) {
             (Some(error), _) => Some(error.to_string()),
             (None, true) => Some(format!("time cap: {} of {planned} trials", trials.len())),

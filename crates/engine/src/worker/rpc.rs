@@ -27,13 +27,11 @@ use tripmeter_model::rpc::{ClientSeries, Pace, RpcTrial, TopicCalls};
 impl Leader {
     /// Measures one payload: as fast as answers come, every offered load, one after the other, or a recording.
     pub(super) fn measure_rpc(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<()> {
-        let Some(calls) = &self.job.sub_experiment.rpc else {
-            return Err(Error::Failed("the plan does not say what to call".to_owned()));
-        };
-        let measured = if calls.offers.recorded.is_some() {
+        let planned = &self.job.sub_experiment.workload;
+        let measured = if planned.is_recorded() {
             self.play(session, payload_bytes, Self::call_all, called)?
         } else {
-            let loads = calls.offers.loads();
+            let loads = planned.loads.clone();
             self.trials(session, payload_bytes, &loads, Self::call_all, trial)?
         };
         let of = |trial: &RpcTrial| (trial.counts.into(), trial.cut_short.clone());

@@ -151,7 +151,7 @@ impl Leader {
     fn send_batch(&mut self, session: &mut Session<'_>, batch: Batch, send: Send) -> Result<Sent<'static>> {
         let (Batch { messages, load, capped, .. }, length) = (batch, batch.payload_bytes as usize);
         let (base, count) = (self.job.timebase, session.lanes.len());
-        let has_publishers = self.job.sub_experiment.publishers() > 1;
+        let has_publishers = self.job.sub_experiment.workload.publishers() > 1;
         let link = |index| LinkPlan { messages, length, publisher: if has_publishers { index } else { 0 } };
         let times = move |begin, link| Times::of(load, &base, begin, link, count);
         send(self, session, &Workload { links: (0..count as u32).map(link).collect(), times: &times, capped })
@@ -160,14 +160,14 @@ impl Leader {
     /// One trial: all messages in one batch, or in several where only histograms are kept.
     fn trial_of(&mut self, session: &mut Session<'_>, batch: Batch, send: Send) -> Result<Tallied> {
         let links = session.lanes.len();
-        let streams = links as u64 * u64::from(self.job.sub_experiment.followers.max(1));
+        let streams = links as u64 * u64::from(self.job.sub_experiment.workload.followers().max(1));
         let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
         let most = if raw == Raw::None { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
         // A burst is sent in one batch, if one has room for it.
         let burst = load.burst().map_or(1, |burst| burst.size);
         let most = if most > burst { most - most % burst } else { most };
         // A client's calls follow each other; of topics, the first stands for all.
-        let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
+        let audited = if self.job.sub_experiment.workload.is_call() { links } else { 1 };
         let (times, loss_timeout_ns) = (Times::of(load, &base, 0, 0, 1), self.job.loss_timeout_ns);
         let new = |audited| {
             let mut tally = Tally::new(base, raw, loss_timeout_ns, links, times.period(), audited);
@@ -212,7 +212,7 @@ impl Leader {
         })?;
         let cut_short = cut_short(end, broken.as_ref());
         let others = (!self.is_same_process()).then_some(others);
-        let publishers = self.job.sub_experiment.publishers();
+        let publishers = self.job.sub_experiment.workload.publishers();
         let at = |(follower, tally): (usize, &mut Tally)| tally.at_follower(follower);
         let followers = followers.iter_mut().enumerate().map(at).collect();
         Ok(Tallied { tally, publishers, followers, late, refused, duration_ns, cut_short, own, others, broken })
@@ -237,7 +237,7 @@ impl Leader {
     ) -> Result<()> {
         let Trials { trials, damaged, planned, handover_ns, duration_ns, ending } = measured;
         let plan = &self.job.sub_experiment;
-        let (recorded, each) = (plan.offers().and_then(|offers| offers.recorded), plan.samples_of(payload_bytes));
+        let (recorded, each) = (plan.workload.recorded, plan.samples_of(payload_bytes));
         let warmup = Counts { sent: damaged, damaged, ..Counts::default() };
         let counts = trials.iter().map(|trial| of(trial).0).fold(warmup, |sum, counts| sum + counts);
         let cut_short = match (&ending, trials.len() < planned) {
@@ -248,7 +248,7 @@ impl Leader {
         let mut cell = Cell {
             payload_bytes,
             samples: counts.received,
-            samples_planned: recorded.map_or(each * u64::from(plan.links()) * planned as u64, |all| all.messages),
+            samples_planned: recorded.map_or(each * u64::from(plan.workload.links()) * planned as u64, |all| all.messages),
             warmup: plan.warmup,
             cut_short,
             packet_bytes: session.packet_bytes,
