@@ -14,7 +14,6 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::experiment::Mode;
 
 const CHANNEL_LEGEND: &str = "\
 AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Latency: one way,
@@ -262,6 +261,8 @@ mod tests {
     use crate::channel::tests::measured;
     use crate::render::markdown;
     use crate::{fixture, rpc};
+    use tripmeter_model::experiment::Mode;
+    use tripmeter_model::workload::Workload;
 
     const CHANNEL_HEADER: &str = "\
 | ID | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) | wait | touch | offered (/s) | path proof |

@@ -92,7 +92,8 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
         || damaged(row) > 0
         || is_all_lost(row.metrics, row.row);
     let achieved = row.of(row.value(Figure::AchievedRate));
-    let numbers = [row.row.payload_bytes as f64, planned.workload.follower_links().into(), planned.workload.publishers().into()];
+    let numbers =
+        [row.row.payload_bytes as f64, planned.workload.follower_links().into(), planned.workload.publishers().into()];
     let mut cells = row.naming();
     cells.extend(numbers.map(Cell::number));
     cells.push(match row.offered() {
@@ -210,6 +211,8 @@ pub mod tests {
     use tripmeter_model::Pattern;
     use tripmeter_model::channel::{ChannelTrial, FollowerTrial, Latency, Used};
     use tripmeter_model::manifest::{Bounds, Manifest};
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::workload::Workload;
 
     fn latency(us: f64) -> Latency {
         let [min, median, mean, p90, p99, p999, max] = [0.5, 1.0, 1.1, 1.5, 2.0, 3.0, 10.0].map(|f| f * us * 1000.0);

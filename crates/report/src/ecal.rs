@@ -5,7 +5,6 @@ use crate::merged::Merged;
 use crate::notes;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Rounds};
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Environment, Manifest};
 use tripmeter_model::metric::Stream;
@@ -269,6 +268,9 @@ mod tests {
     use crate::fixture::{self, add, result};
     use crate::render::{Text, json};
     use serde_json::json;
+    use tripmeter_model::Pattern;
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::workload::Workload;
 
     fn written(experiments: &[(&str, &Manifest)]) -> String {
         Text { has_intervals: true, is_unwrapped: true, ..Text::default() }.render(&ecal(experiments))
@@ -333,7 +335,9 @@ mod tests {
     #[test]
     fn what_nobody_answers_is_left_out() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "load", "ecal/shm", &[1024]).pattern = Pattern::Throughput;
+        let load = add(&mut manifest, "load", "ecal/shm", &[1024]);
+        load.pattern = Pattern::Throughput;
+        load.workload = Workload::saturating(vec![OfferedLoad::Max], None, Some(1_000_000_000));
         result(&mut manifest, "load", 1, &[(1024, 1.0)]);
         let text = written(&[("a", &manifest)]);
         assert!(text.contains("load: pattern throughput, left out here") && !text.contains("drops"), "{text}");

@@ -8,6 +8,7 @@ use tripmeter_model::manifest::{
 };
 use tripmeter_model::plan::{Daemons, Plan, Raw, SubExperiment};
 use tripmeter_model::transport::{Selector, Transport};
+use tripmeter_model::workload::Workload;
 use tripmeter_model::{Path, Pattern, Touch, Wait};
 
 /// A complete manifest of one round without a sub-experiment.

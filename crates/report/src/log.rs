@@ -142,12 +142,13 @@ pub mod tests {
     use tripmeter_model::channel::Used;
     use tripmeter_model::log::{Lines, LogCalls};
     use tripmeter_model::manifest::{Bounds, Counts, Manifest, WithinRun};
+    use tripmeter_model::workload::Workload;
 
     /// Adds a logger with these payloads; medians of calls in nanoseconds.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, payloads: &[(u64, f64)]) {
         let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
         let plan = fixture::add(manifest, name, transport, &sizes);
-        (plan.pattern, plan.samples) = (Pattern::Log, 10_000);
+        (plan.pattern, plan.workload, plan.samples) = (Pattern::Log, Workload::lines(), 10_000);
         let result = fixture::result(manifest, name, 1, payloads);
         for cell in &mut result.cells {
             let used = Used { window_ns: 1_000_000_000, cpu_time_ns: 925_000_000, ..Used::default() };

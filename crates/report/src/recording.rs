@@ -203,7 +203,7 @@ pub mod tests {
     use crate::rpc;
     use tripmeter_model::channel::TopicTrial;
     use tripmeter_model::manifest::{Counts, Manifest};
-    use tripmeter_model::pace::Recorded;
+    use tripmeter_model::workload::Recorded;
 
     /// Two topics, played over one transport.
     pub fn played() -> Manifest {

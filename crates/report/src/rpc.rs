@@ -10,11 +10,11 @@ use crate::throughput::offered;
 use tripmeter_analysis::derived::{is_all_lost, losses};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
+use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
-use tripmeter_model::experiment::Mode;
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or nothing came";
@@ -35,9 +35,7 @@ const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 
 /// Every load, by payload.
 fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, |plan| {
-        plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan.pattern)
-    })
+    TableRow::rows(subs, metrics, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan.pattern))
 }
 
 /// The table of a pattern; without a row if nothing was measured under it.

@@ -305,8 +305,7 @@ impl<'a> Page<'a> {
         }
         let like = |other: &&Line| {
             let other = self.planned(**other);
-            let one =
-                |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology);
+            let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology);
             other.name != own.name && one(other) == one(own)
         };
         if lines.iter().any(|other| like(&other)) {

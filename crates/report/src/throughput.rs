@@ -216,6 +216,7 @@ mod tests {
     use tripmeter_model::channel::Latency;
     use tripmeter_model::manifest::Manifest;
     use tripmeter_model::throughput::{Arrival, OneWaySamples, Trial};
+    use tripmeter_model::workload::Workload;
 
     fn arrival(follower: u32, received: u64) -> Arrival {
         let received_hz = received as f64 * 100.0;
@@ -235,7 +236,9 @@ mod tests {
 
     fn measured(offers: &[OfferedLoad], followers: Vec<Arrival>) -> Manifest {
         let mut manifest = fixture::manifest();
-        fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]).pattern = Pattern::Throughput;
+        let plan = fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]);
+        plan.pattern = Pattern::Throughput;
+        plan.workload = Workload::saturating(offers.to_vec(), None, Some(1_000_000_000));
         let result = fixture::result(&mut manifest, "udp_throughput", 1, &[(1024, 1000.0)]);
         let trial = |offer: &OfferedLoad| Trial {
             offer: *offer,

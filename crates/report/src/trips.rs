@@ -6,7 +6,6 @@ use crate::notes::{self, proof};
 use crate::{FLOOR, columns, fan_out};
 use tripmeter_analysis::derived::{Each, losses, over_handover, ratio};
 use tripmeter_analysis::{MetricTable, Row};
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;

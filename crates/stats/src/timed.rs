@@ -61,8 +61,8 @@ fn parts(plan: &SubExperiment) -> Vec<Part> {
         };
         // In a closed loop a call is to be made when it is.
         let response = (suffix != "_rtt").then_some((Time::Response, "response", suffix.as_str()));
-        let one_way =
-            (plan.workload.is_call() && plan.one_way).then(|| (Time::OneWay, "one_way", suffix.trim_start_matches("_rtt")));
+        let one_way = (plan.workload.is_call() && plan.one_way)
+            .then(|| (Time::OneWay, "one_way", suffix.trim_start_matches("_rtt")));
         let times = response.into_iter().chain([(Time::Service, "service", suffix.as_str())]).chain(one_way);
         times.map(part).collect::<Vec<_>>()
     };

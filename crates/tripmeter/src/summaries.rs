@@ -13,6 +13,7 @@ use tripmeter_model::metrics_file::METRICS;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
+use tripmeter_model::workload::Reply;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::latency::LatencyKind;
 use tripmeter_stats::timed;

@@ -659,7 +659,9 @@ fn longest_pause(plan: &SubExperiment) -> Duration {
 /// The processor of each follower; `None` if the kernel chooses.
 fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
     match plan.workload.is_fan_out() {
-        true => (0..plan.workload.followers() as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect(),
+        true => {
+            (0..plan.workload.followers() as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect()
+        }
         false => vec![run.plan.follower_cpu],
     }
 }
@@ -681,7 +683,9 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         run_id: part.run_id.clone(),
         scratch_dir: part.folder.clone(),
         results_dir: run.results.round(round),
-        controls: (0..plan.workload.followers()).map(|follower| part.folder.join(format!("control-{follower}"))).collect(),
+        controls: (0..plan.workload.followers())
+            .map(|follower| part.folder.join(format!("control-{follower}")))
+            .collect(),
         schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,

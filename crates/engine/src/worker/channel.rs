@@ -1,10 +1,10 @@
 //! One payload under pattern `channel`, measured by the leader: load after load, with a publishing thread for each topic,
 //! or for each publisher of the one topic.
 
+use super::Result;
 use super::leader::{Leader, Session};
 use super::replay::{PlayedTopic, pace_of};
 use super::trials::Tallied;
-use super::Result;
 use crate::delivery::Kept;
 use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::pace::OfferedLoad;

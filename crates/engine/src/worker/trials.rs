@@ -248,7 +248,8 @@ impl Leader {
         let mut cell = Cell {
             payload_bytes,
             samples: counts.received,
-            samples_planned: recorded.map_or(each * u64::from(plan.workload.links()) * planned as u64, |all| all.messages),
+            samples_planned: recorded
+                .map_or(each * u64::from(plan.workload.links()) * planned as u64, |all| all.messages),
             warmup: plan.warmup,
             cut_short,
             packet_bytes: session.packet_bytes,

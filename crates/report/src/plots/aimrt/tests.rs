@@ -1,8 +1,9 @@
 use super::*;
 use crate::fixture;
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::Cell;
 use tripmeter_model::experiment::Mode;
+use tripmeter_model::manifest::Cell;
+use tripmeter_model::workload::Workload;
 
 fn named<'a>(name: &'a str, manifest: &'a Manifest) -> Results<'a> {
     Results { name, manifest }
