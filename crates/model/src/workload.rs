@@ -21,7 +21,7 @@ pub struct Workload {
     /// How long the answer to a call is waited for, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ns: Option<u64>,
-    /// Most messages of a saturating trial, which is one that sends as many as it can or is to.
+    /// Most messages of a saturating trial, which has no number of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_messages: Option<u64>,
     /// Longest time of a saturating trial, in nanoseconds.
@@ -198,12 +198,12 @@ impl Workload {
 
     /// Links of the leader, each a topic, a publisher or a client.
     pub fn links(&self) -> u32 {
-        self.follower_links() * self.publishers()
+        self.follower_links().saturating_mul(self.publishers())
     }
 
     /// Links of a follower: one, if several publishers have one topic.
     pub fn follower_links(&self) -> u32 {
-        self.topology.topics * self.topology.clients
+        self.topology.topics.saturating_mul(self.topology.clients)
     }
 
     /// Publishers of the one topic.
