@@ -8,6 +8,7 @@ mod log;
 mod machine;
 mod rpc;
 mod transport;
+mod workload;
 
 pub use channel::fits_recording;
 pub use error::{PlanError, Problem};
@@ -22,13 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Description, Pattern, Variant};
-use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
 use tripmeter_model::name::{self, is_name, is_name_byte};
 use tripmeter_model::plan::{MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
-use tripmeter_model::rpc::{Calls, Mode};
-use tripmeter_model::throughput::Load;
 use tripmeter_model::transport::Selector;
+use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, Wait, experiment, payload};
 
 /// Payloads if none are asked for.
@@ -167,19 +166,16 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
 }
 
 /// What is asked of a sub-experiment, whatever its transport.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Task {
     pattern: Pattern,
+    workload: Workload,
     payloads: Vec<u64>,
     samples: u64,
     samples_above: Vec<SamplesAbove>,
     warmup: u64,
     one_way: bool,
-    followers: u32,
     time_cap_ns: Option<u64>,
-    throughput: Option<Load>,
-    channel: Option<Flow>,
-    rpc: Option<Calls>,
     wait: Option<Wait>,
     touch: Touch,
 }
@@ -191,27 +187,12 @@ impl Task {
         above.map_or(self.samples, |above| above.samples)
     }
 
-    /// Links of the leader, each a topic, a publisher or a client.
-    fn links(&self) -> u32 {
-        let clients = self.rpc.as_ref().map_or(1, |calls| calls.clients);
-        self.channel.as_ref().map_or(clients, Flow::links)
-    }
-
-    /// Publishers of the one topic; else 1.
-    fn publishers(&self) -> u32 {
-        self.channel.as_ref().map_or(1, |flow| flow.publishers)
-    }
-
     /// One for each number of clients, if calls are asked for; else one. `timeout_ns` is what was asked for. If the plan has
     /// a recording, it is what is sent.
     fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         if let Some(recording) = &plan.recording {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
-            let (offers, topics) = channel::of_recording(recording);
-            let rpc =
-                task.rpc.map(|calls| Calls { mode: Mode::FixedFreq, clients: topics, offers: offers.clone(), ..calls });
-            let channel = task.channel.map(|_| Flow::of_topics(offers, topics));
-            return Ok(vec![Self { channel, rpc, ..task }]);
+            return Ok(vec![Self { workload: channel::playing(task.workload, recording), ..task }]);
         }
         rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect()
     }
@@ -226,19 +207,14 @@ impl Task {
             _ => (DEFAULT_PAYLOADS, DEFAULT_SAMPLES),
         };
         let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(default_payloads))?;
-        let throughput = load::of(common, pattern)?;
-        let channel = channel::of(common, pattern)?;
-        let rpc = rpc::of(common, pattern, timeout_ns)?;
+        let mut workload = workload::of(common, pattern, timeout_ns)?;
         let samples = common.samples.unwrap_or(default_samples);
-        let warmup = match throughput {
-            Some(_) => common.warmup.unwrap_or(load::DEFAULT_WARMUP),
-            None => common.warmup.unwrap_or_else(|| rpc::default_warmup(rpc.as_ref(), pattern, samples)),
-        };
+        let usual = || workload::default_warmup(&workload, pattern, samples);
+        let warmup = common.warmup.unwrap_or_else(usual);
         let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
-        let followers = followers(common, pattern, raw)?;
-        let clients = rpc.as_ref().map_or(1, |calls| calls.clients);
+        workload.topology.followers = followers(common, pattern, raw)?;
         // Each link and follower keeps samples of its own.
-        let each = clients.max(channel.as_ref().map_or(1, Flow::links)).saturating_mul(followers);
+        let each = workload.links().saturating_mul(workload.followers());
         for samples in samples_above.iter().map(|above| above.samples).chain([samples]) {
             match samples {
                 0 => return Err(Problem::NoSamples),
@@ -247,7 +223,7 @@ impl Task {
                 }
                 _ if samples.saturating_mul(each.into()) > MOST_RAW_SAMPLES
                     && raw == Raw::Csv
-                    && throughput.is_none() =>
+                    && !workload.is_saturating() =>
                 {
                     return Err(Problem::TooManyRawSamples { samples, most: MOST_RAW_SAMPLES / u64::from(each) });
                 }
@@ -255,14 +231,14 @@ impl Task {
             }
         }
         let one_way = common.one_way.unwrap_or(false);
-        if throughput.is_some() && !samples_above.is_empty() {
+        if workload.is_saturating() && !samples_above.is_empty() {
             return Err(Problem::NoSamplesAbove);
         }
-        if channel.is_some() && one_way {
+        if workload.is_publication() && one_way {
             return Err(Problem::OneWayAlready);
         }
         // Calls are joined batch by batch, and of a stream some messages are sampled.
-        if one_way && pattern == Pattern::PingPong && rpc.is_none() && raw == Raw::None {
+        if one_way && workload.is_round_trips() && raw == Raw::None {
             return Err(Problem::OneWayWithoutRaw);
         }
         if let Some(cap) = common.time_cap_s.filter(|cap| !(*cap > 0.0 && *cap <= 1e6)) {
@@ -271,14 +247,11 @@ impl Task {
         Ok(Self {
             pattern,
             payloads,
-            samples: if throughput.is_some() { 0 } else { samples },
+            samples: if workload.is_saturating() { 0 } else { samples },
             samples_above,
             warmup,
-            one_way: one_way || (followers > 1 && pattern == Pattern::PingPong),
-            followers,
-            throughput,
-            channel,
-            rpc,
+            one_way: one_way || (workload.is_fan_out() && workload.is_round_trips()),
+            workload,
             time_cap_ns: common.time_cap_s.map(|cap| (cap * 1e9).ceil() as u64),
             wait: common.wait,
             touch: common.touch.unwrap_or_default(),
@@ -377,7 +350,8 @@ impl<'a> Planner<'a> {
         for mut sub_experiment in made.into_iter().flatten() {
             if let Some(name) = &entry.name {
                 let several = tasks.len() > 1;
-                let clients = if several { format!("_clients-{}", sub_experiment.links()) } else { String::new() };
+                let clients =
+                    if several { format!("_clients-{}", sub_experiment.workload.links()) } else { String::new() };
                 sub_experiment.name = format!("{name}{clients}");
                 check_name(&sub_experiment.name).at(written)?;
             }
@@ -473,11 +447,9 @@ fn is_logger(description: &Description) -> bool {
 }
 
 fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
-    let parts =
-        |s: &SubExperiment| (s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.followers, s.time_cap_ns);
-    let same_work = a.payloads == b.payloads && a.samples_above == b.samples_above && parts(a) == parts(b);
-    let same_load = a.throughput == b.throughput && a.channel == b.channel && a.rpc == b.rpc;
-    a.transport == b.transport && same_load && same_work
+    let parts = |s: &SubExperiment| (s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.time_cap_ns);
+    let same_samples = a.payloads == b.payloads && a.samples_above == b.samples_above && parts(a) == parts(b);
+    a.transport == b.transport && a.workload == b.workload && same_samples
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {
@@ -498,24 +470,24 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if sub_experiment.pattern != Pattern::PingPong {
         name += &format!("_{}", sub_experiment.pattern);
     }
-    let is_recorded = sub_experiment.offers().is_some_and(|offers| offers.recorded.is_some());
-    if sub_experiment.offers().is_some_and(|offers| !offers.bursts.is_empty()) {
+    let workload = &sub_experiment.workload;
+    if workload.is_timed() && workload.has_bursts() {
         name += "_bursts";
-    } else if let Some(calls) = sub_experiment.rpc.as_ref().filter(|calls| calls.mode != Mode::Bench && !is_recorded) {
-        name += &format!("_{}", calls.mode);
+    } else if workload.is_call() && !workload.is_closed() && !workload.is_recorded() {
+        name += &format!("_{}", workload.mode());
     }
-    if is_recorded {
+    if workload.is_recorded() {
         name += "_recording";
-    } else if sub_experiment.links() > 1 {
-        let what = match (&sub_experiment.rpc, sub_experiment.publishers()) {
-            (Some(_), _) => "clients",
-            (None, 1) => "topics",
-            (None, _) => "publishers",
+    } else if workload.links() > 1 {
+        let what = match (workload.is_call(), workload.publishers()) {
+            (true, _) => "clients",
+            (false, 1) => "topics",
+            (false, _) => "publishers",
         };
-        name += &format!("_{what}-{}", sub_experiment.links());
+        name += &format!("_{what}-{}", workload.links());
     }
-    if sub_experiment.is_fan_out() {
-        name += &format!("_followers-{}", sub_experiment.followers);
+    if workload.is_fan_out() {
+        name += &format!("_followers-{}", workload.followers());
     }
     name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(name::MOST_BYTES).collect()
 }

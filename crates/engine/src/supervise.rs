@@ -283,7 +283,7 @@ fn processors(plan: &Plan) -> Vec<usize> {
         return plan.cpus.clone();
     }
     let subs = &plan.sub_experiments;
-    let is_unbound = |sub: &SubExperiment| sub.is_fan_out() && sub.follower_cpus.is_empty();
+    let is_unbound = |sub: &SubExperiment| sub.workload.is_fan_out() && sub.follower_cpus.is_empty();
     let (Some(leader), Some(follower)) = (plan.leader_cpu, plan.follower_cpu) else { return os::allowed_cpus() };
     if subs.iter().any(is_unbound) {
         return os::allowed_cpus();

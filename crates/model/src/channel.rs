@@ -1,42 +1,8 @@
 //! Pattern `channel`: messages published at a fixed rate, in bursts, or as they were recorded, and when they arrived.
 
 use crate::figure::Figure;
-use crate::pace::Offers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// What is published at each payload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Flow {
-    /// What each publisher offers on each topic.
-    #[serde(flatten)]
-    pub offers: Offers,
-    /// Topics, each with a link and a publishing thread of its own.
-    pub topics: u32,
-    /// Publishers of the one topic, each with a link and a thread of its own; 1 where there are several topics.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub publishers: u32,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn is_one(count: &u32) -> bool {
-    *count == 1
-}
-
-impl Flow {
-    /// These on each of so many topics, by one publisher.
-    pub fn of_topics(offers: Offers, topics: u32) -> Self {
-        Self { offers, topics, publishers: 1 }
-    }
-
-    /// Links of the leader: publishers of all topics.
-    pub fn links(&self) -> u32 {
-        self.topics * self.publishers
-    }
-}
 
 /// How many followers are shown one by one: in tables, in figures over rounds and in the evidence of the path.
 pub const SHOWN_FOLLOWERS: usize = 16;

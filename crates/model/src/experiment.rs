@@ -2,10 +2,10 @@
 
 use crate::plan::{Daemons, Raw};
 use crate::recording::Recording;
-use crate::rpc::Mode;
 use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Which tables are printed at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,32 @@ pub struct SamplesAbove {
     pub payload: String,
     /// Round trips per payload.
     pub samples: u64,
+}
+
+/// When a client makes its next call; the plan has it as the loads of its workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// As soon as the one before has ended: a closed loop.
+    Bench,
+    /// When it is due, at a fixed rate or in bursts, but never before the one before has ended.
+    FixedFreq,
+}
+
+impl Mode {
+    /// The word in files and flags.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Bench => "bench",
+            Mode::FixedFreq => "fixed-freq",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
 }
 
 /// Declares what can be said for the whole experiment and again for one sub-experiment, once for all types that have it:

@@ -6,6 +6,7 @@
 //! | [`transport`] | `system/variant?key=value` |
 //! | [`experiment`] | an experiment as written in TOML, a preset or flags |
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
+//! | [`workload`] | what is sent at each payload, and what comes back |
 //! | [`manifest`] | `manifest.json`: plan, environment and states; results in memory |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
@@ -18,7 +19,6 @@
 //! | [`bytes`] | a payload size as a CSV file has it |
 //! | [`channel`] | messages at a fixed rate, and when they arrived |
 //! | [`log`] | calls of a logger, and the lines that came of them |
-//! | [`rpc`] | calls, and when they were answered |
 //! | [`throughput`] | how messages are offered one way, and what arrived of them |
 //! | [`table`], [`mod@file`] | CSV files, and files, whatever they hold |
 //! | [`exit`] | exit codes |
@@ -48,7 +48,6 @@ pub mod printable;
 pub mod raw;
 pub mod recording;
 pub mod requirements;
-pub mod rpc;
 pub mod series;
 pub mod sidecar;
 pub mod summary;
@@ -57,6 +56,7 @@ pub mod throughput;
 mod touch;
 pub mod transport;
 pub mod trial;
+pub mod workload;
 
 pub use touch::Touch;
 pub use tripmeter_abi::{Path, Pattern, Wait};

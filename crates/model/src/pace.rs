@@ -43,45 +43,6 @@ pub struct Burst {
     pub gap_ns: u64,
 }
 
-/// What the streams of a timed pattern are offered at each payload, one trial each: rates, then bursts; or a recording. None
-/// of it: a closed loop.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Offers {
-    /// Messages per second of each publisher on each topic, or calls per second of each client.
-    #[serde(default)]
-    pub rates_hz: Vec<f64>,
-    /// Bursts of each publisher on each topic, or of each client.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub bursts: Vec<Burst>,
-    /// If the plan's recording is what is sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recorded: Option<Recorded>,
-}
-
-/// The extent of a recording as it is played.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Recorded {
-    /// Messages of all topics.
-    pub messages: u64,
-    /// From when the first is due until the last is, in nanoseconds.
-    pub duration_ns: u64,
-}
-
-impl Offers {
-    /// These rates.
-    pub fn rates(rates_hz: Vec<f64>) -> Self {
-        Self { rates_hz, ..Self::default() }
-    }
-
-    /// The load of each trial, in their order.
-    pub fn loads(&self) -> Vec<OfferedLoad> {
-        let rates = self.rates_hz.iter().map(|hz| OfferedLoad::Rate { hz: *hz });
-        let bursts = self.bursts.iter().copied().map(OfferedLoad::Burst);
-        let loads: Vec<_> = rates.chain(bursts).chain(self.recorded.map(|_| OfferedLoad::Recorded)).collect();
-        if loads.is_empty() { vec![OfferedLoad::Closed] } else { loads }
-    }
-}
-
 impl OfferedLoad {
     /// Messages per second of each stream, of bursts the mean; `None` if they follow from something else.
     pub fn hz(&self) -> Option<f64> {

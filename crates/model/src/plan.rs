@@ -1,12 +1,9 @@
 //! An experiment resolved: what will be run, exactly. Nothing starts before a whole plan stands.
 
-use crate::channel::Flow;
 use crate::experiment::TableKind;
-use crate::pace::Offers;
 use crate::recording::Recording;
-use crate::rpc::Calls;
-use crate::throughput::Load;
 use crate::transport::Transport;
+use crate::workload::Workload;
 use crate::{Pattern, Touch, Wait};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,8 +52,11 @@ pub struct SubExperiment {
     pub title: String,
     /// What is measured.
     pub transport: Transport,
-    /// What is done.
+    /// What is done: the name of its workload.
     pub pattern: Pattern,
+    /// What is sent at each payload, and what comes back.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub workload: Workload,
     /// How both sides wait.
     pub wait: Wait,
     /// What is done with the payload.
@@ -74,23 +74,11 @@ pub struct SubExperiment {
     /// Whether arrivals at the follower are noted, for latency one way.
     #[serde(default)]
     pub one_way: bool,
-    /// Followers that every message is sent to.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub followers: u32,
     /// With several followers: the processor of each; empty leaves them to the kernel. One follower's is the plan's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follower_cpus: Vec<usize>,
     /// Most time that one payload may take, in nanoseconds.
     pub time_cap_ns: Option<u64>,
-    /// Under pattern `throughput`: what is offered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub throughput: Option<Load>,
-    /// Under pattern `channel`: what is published.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub channel: Option<Flow>,
-    /// Under pattern `rpc`: what is called. Under `pingpong` at a rate: its round trips, as the calls of one client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rpc: Option<Calls>,
     /// What its processes have in their environment besides tripmeter's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -110,43 +98,11 @@ fn is_zero(ns: &u64) -> bool {
     *ns == 0
 }
 
-fn is_one(count: &u32) -> bool {
-    *count == 1
+fn is_default(workload: &Workload) -> bool {
+    *workload == Workload::default()
 }
 
 impl SubExperiment {
-    /// Links of the leader, each a topic, a publisher or a client.
-    pub fn links(&self) -> u32 {
-        let clients = self.rpc.as_ref().map_or(1, |calls| calls.clients);
-        self.channel.as_ref().map_or(clients, Flow::links)
-    }
-
-    /// What its streams are offered, under a timed pattern.
-    pub fn offers(&self) -> Option<&Offers> {
-        let channel = self.channel.as_ref().map(|flow| &flow.offers);
-        channel.or_else(|| self.rpc.as_ref().map(|calls| &calls.offers))
-    }
-
-    /// Publishers of the one topic under `channel`; else 1.
-    pub fn publishers(&self) -> u32 {
-        self.channel.as_ref().map_or(1, |flow| flow.publishers)
-    }
-
-    /// Links of a follower: one, if several publishers have one topic.
-    pub fn follower_links(&self) -> u32 {
-        self.links() / self.publishers()
-    }
-
-    /// The pattern whose figures its cells hold: round trips at a rate are calls of one client.
-    pub fn measured_as(&self) -> Pattern {
-        if self.rpc.is_some() { Pattern::Rpc } else { self.pattern }
-    }
-
-    /// Every message goes to several followers.
-    pub fn is_fan_out(&self) -> bool {
-        self.followers > 1
-    }
-
     /// Round trips for a payload of this size.
     pub fn samples_of(&self, payload_bytes: u64) -> u64 {
         let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
@@ -203,13 +159,13 @@ impl Plan {
         cpus.sort_unstable();
         cpus.dedup();
         let with_leader = self.leader_cpu.is_some_and(|leader| cpus.contains(&leader));
-        if !with_leader && (cpus.is_empty() || cpus.len() == plan.followers as usize) {
+        if !with_leader && (cpus.is_empty() || cpus.len() == plan.workload.followers() as usize) {
             return None;
         }
         let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
         let (plural, leader) =
             (if cpus.len() > 1 { "s" } else { "" }, if with_leader { ", one with the leader" } else { "" });
-        let (count, numbers) = (plan.followers, numbers.join(", "));
+        let (count, numbers) = (plan.workload.followers(), numbers.join(", "));
         Some(format!(
             "its {count} followers share processor{plural} {numbers}{leader}: they take turns, and their latencies show it"
         ))
@@ -217,7 +173,7 @@ impl Plan {
 
     /// After how many nanoseconds without an answer a message of this sub-experiment counts as lost.
     pub fn loss_timeout_ns_of(&self, plan: &SubExperiment) -> u64 {
-        plan.rpc.as_ref().map_or(self.loss_timeout_ns, |calls| calls.timeout_ns)
+        plan.workload.timeout_ns.unwrap_or(self.loss_timeout_ns)
     }
 
     /// Warm-up if none is asked for: 1,000 or a tenth of the samples, whichever is less.

@@ -1,19 +1,7 @@
 //! Pattern `throughput`: how messages are offered, and what arrived of them.
 
-use crate::pace::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// What is offered at each payload: one trial after the other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Load {
-    /// How messages are spaced, one trial each.
-    pub offers: Vec<OfferedLoad>,
-    /// Most messages of a trial.
-    pub messages: Option<u64>,
-    /// Longest time of a trial, in nanoseconds.
-    pub duration_ns: Option<u64>,
-}
 
 /// One rate that a search tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

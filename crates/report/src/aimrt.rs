@@ -9,13 +9,11 @@ use crate::{log, notes};
 use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
-use tripmeter_model::channel::Flow;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::rpc::Mode;
 
 const CHANNEL_LEGEND: &str = "\
 AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Latency: one way,
@@ -130,13 +128,14 @@ fn logging_cores(manifest: &Manifest) -> String {
 
 /// There, every topic has one publisher and one follower, and nothing is recorded.
 fn is_topic(plan: &SubExperiment) -> bool {
-    let is_plain = |flow: &Flow| flow.offers.recorded.is_none() && flow.publishers == 1;
-    plan.channel.as_ref().is_some_and(is_plain) && !plan.is_fan_out()
+    let workload = &plan.workload;
+    let is_plain = !workload.is_recorded() && workload.publishers() == 1 && !workload.is_fan_out();
+    workload.is_publication() && is_plain
 }
 
 /// There, only calls have a rate, not round trips, and nothing is recorded.
 fn is_call(plan: &SubExperiment) -> bool {
-    plan.pattern == Pattern::Rpc && plan.offers().is_some_and(|offers| offers.recorded.is_none())
+    plan.pattern == Pattern::Rpc && !plan.workload.is_recorded()
 }
 
 struct Page<'a> {
@@ -153,16 +152,16 @@ impl Page<'_> {
     /// The rows of a figure, by mode, number of topics or clients, and size, as they come in the plan: systems stand side by
     /// side in each.
     fn rows(&self, is_of: fn(&SubExperiment) -> bool) -> Vec<Row> {
-        let mode = |sub: &SubExperiment| sub.rpc.as_ref().map(|calls| calls.mode);
-        let mut groups: Vec<(Option<Mode>, u32, u64)> = Vec::new();
+        let way = |sub: &SubExperiment| (sub.workload.is_closed(), sub.workload.links());
+        let mut groups: Vec<((bool, u32), u64)> = Vec::new();
         for sub in self.manifest.plan.sub_experiments.iter().filter(|sub| is_of(sub)) {
-            for group in sub.payloads.iter().map(|payload| (mode(sub), sub.links(), *payload)) {
+            for group in sub.payloads.iter().map(|payload| (way(sub), *payload)) {
                 if !groups.contains(&group) {
                     groups.push(group);
                 }
             }
         }
-        let group = |row: &Row| (mode(self.sub(*row).planned), self.sub(*row).planned.links(), row.payload_bytes);
+        let group = |row: &Row| (way(self.sub(*row).planned), row.payload_bytes);
         let mut rows = self.metrics.rows(|key| is_of(self.sub(key.row).planned));
         rows.sort_by_key(|row| groups.iter().position(|known| *known == group(row)));
         rows
@@ -198,7 +197,7 @@ impl Page<'_> {
         vec![
             Cell::text(planned.transport.to_string()),
             Cell::text(row.payload_bytes.to_string()),
-            Cell::text(planned.links().to_string()),
+            Cell::text(planned.workload.links().to_string()),
             Cell::over(get(Statistic::Mean).map_or(&[], |rounds| rounds.values)).marked(if missed { "!" } else { "" }),
             max.map_or(Cell::Missing(Missing::NotMeasured), |max| Cell::over(&[max])),
         ]
@@ -262,6 +261,8 @@ mod tests {
     use crate::channel::tests::measured;
     use crate::render::markdown;
     use crate::{fixture, rpc};
+    use tripmeter_model::experiment::Mode;
+    use tripmeter_model::workload::Workload;
 
     const CHANNEL_HEADER: &str = "\
 | ID | Backend Type | Pkg Size (bytes) | Topic num | Avg Latency (us) | Max Latency (us) | Loss Rate (%) | Avg CPU Usage (%) | wait | touch | offered (/s) | path proof |
@@ -284,10 +285,7 @@ mod tests {
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);
             plan.pattern = tripmeter_model::Pattern::Channel;
-            plan.channel = Some(tripmeter_model::channel::Flow::of_topics(
-                tripmeter_model::pace::Offers::rates(vec![1000.0]),
-                topics,
-            ));
+            plan.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 1000.0 }], topics, 1);
             fixture::result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells = vec![cell.clone()];
         }
         let trial = fixture::trial_of(&mut manifest, 2);

@@ -21,7 +21,7 @@ those sent; of one round, or without a loss, Clopper-Pearson as if messages were
 pub fn all(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
     let of_pattern = |pattern| caption(manifest, |sub| sub.pattern == pattern, "");
-    let paced = caption(manifest, |sub| sub.pattern == Pattern::PingPong && sub.rpc.is_some(), ", at a rate");
+    let paced = caption(manifest, |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(), ", at a rate");
     let tables = [
         trips::table(caption(manifest, trips::is_of, ""), &subs, &metrics),
         fan_out::table(caption(manifest, fan_out::is_of, ", several followers"), &subs, &metrics),

@@ -32,7 +32,7 @@ pub fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRo
 }
 
 fn is_of(plan: &SubExperiment) -> bool {
-    plan.channel.as_ref().is_some_and(|flow| flow.offers.recorded.is_none())
+    plan.workload.is_publication() && !plan.workload.is_recorded()
 }
 
 /// The table; without a row if nothing was measured under this pattern.
@@ -92,7 +92,8 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
         || damaged(row) > 0
         || is_all_lost(row.metrics, row.row);
     let achieved = row.of(row.value(Figure::AchievedRate));
-    let numbers = [row.row.payload_bytes as f64, planned.follower_links().into(), planned.publishers().into()];
+    let numbers =
+        [row.row.payload_bytes as f64, planned.workload.follower_links().into(), planned.workload.publishers().into()];
     let mut cells = row.naming();
     cells.extend(numbers.map(Cell::number));
     cells.push(match row.offered() {
@@ -113,7 +114,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let of_payload = |rows: &[TableRow<'_>]| {
         let first = rows[0];
         let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
-        let rates = planned.channel.as_ref().map_or(0, |flow| flow.offers.loads().len());
+        let rates = planned.workload.loads.len();
         let short = TableRow::shortfalls(rows, rates).into_iter();
         let mut notes: Vec<Note> =
             short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
@@ -130,7 +131,7 @@ fn of_rate(row: &TableRow<'_>) -> Vec<Note> {
     for (round, trial) in row.trials() {
         notes.extend(trial.cut_short.iter().map(|why| row.warning(format!("* {place}: {why}"))));
         if trial.rate_missed {
-            let what = if planned.publishers() > 1 { "publisher" } else { "topic" };
+            let what = if planned.workload.publishers() > 1 { "publisher" } else { "topic" };
             let [behind, sent, slowest] =
                 [Figure::Behind, Figure::Sent, Figure::SlowestRate].map(|figure| row.at(*round, figure));
             let slowest = count(slowest);
@@ -211,14 +212,14 @@ pub mod tests {
     use tripmeter_model::figure::Statistic;
     use tripmeter_model::manifest::Manifest;
     use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::workload::Workload;
 
     /// One sub-experiment at 1 kB on four topics.
     pub fn measured(transport: &str, rates_hz: &[f64]) -> Manifest {
         let mut manifest = fixture::manifest();
         let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
         plan.pattern = Pattern::Channel;
-        plan.channel =
-            Some(tripmeter_model::channel::Flow::of_topics(tripmeter_model::pace::Offers::rates(rates_hz.to_vec()), 4));
+        plan.workload = Workload::publications(rates_hz.iter().map(|hz| OfferedLoad::Rate { hz: *hz }).collect(), 4, 1);
         let result = fixture::result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
         let trial = |&hz: &f64| {
             let mut trial = fixture::trial(OfferedLoad::Rate { hz }, 1000);
@@ -292,7 +293,7 @@ pub mod tests {
     #[test]
     fn each_of_several_followers_has_a_line_up_to_the_sixteenth() {
         let mut manifest = measured("zenoh/tcp", &[1000.0]);
-        manifest.plan.sub_experiments[0].followers = 20;
+        manifest.plan.sub_experiments[0].workload.topology.followers = 20;
         let trial = trial_of(&mut manifest, 0);
         let counts = |lost| Counts { sent: 1000, received: 1000 - lost, lost, ..Counts::default() };
         trial.put_counts(&Stream::all(), &counts(19), false);
@@ -330,7 +331,7 @@ pub mod tests {
         put(trial, &[(Figure::Received, 996.0), (Figure::Lost, 4.0), (Figure::Duplicated, 2.0)]);
         (trial.rate_missed, trial.cut_short) = (true, Some("time cap".to_owned()));
         fixture::remove_followers_cost(trial);
-        manifest.plan.sub_experiments[0].channel.as_mut().unwrap().offers.rates_hz.push(9.0);
+        manifest.plan.sub_experiments[0].workload.loads.push(OfferedLoad::Rate { hz: 9.0 });
         manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 rates".to_owned());
         let text = all(&manifest);
         let lines = squeezed(&text);

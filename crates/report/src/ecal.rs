@@ -5,7 +5,6 @@ use crate::merged::Merged;
 use crate::notes;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Rounds};
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Environment, Manifest};
 use tripmeter_model::metric::Stream;
@@ -36,7 +35,7 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
         subs.map(move |(index, sub)| Measured { sub, index, metrics, mark: mark(place) })
     });
     let (columns, one_way): (Vec<Measured>, Vec<Measured>) =
-        all.partition(|column| column.sub.planned.measured_as() == Pattern::PingPong);
+        all.partition(|column| column.sub.planned.workload.is_round_trips());
     let mut blocks: Vec<Block> = platforms(experiments, mark).into_iter().map(Block::Lines).collect();
     if columns.is_empty() {
         blocks.push(Block::Text("Nothing of this table was to be measured.".to_owned()));
@@ -240,7 +239,7 @@ fn drops(column: &Measured<'_>) -> Note {
 /// What must be said of a column besides.
 fn remarks(column: &Measured<'_>) -> Vec<Note> {
     let sub = &column.sub;
-    let (name, followers, cells) = (&sub.planned.name, sub.planned.followers, sub.payloads());
+    let (name, followers, cells) = (&sub.planned.name, sub.planned.workload.followers(), sub.payloads());
     let to_all = format!(
         "{name}: every message went to {followers} followers; rtt_half is until the last answer, and one_way to each is in \
          the table `all`"
@@ -254,7 +253,7 @@ fn remarks(column: &Measured<'_>) -> Vec<Note> {
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
     let kinds: [(Severity, &'static str, Vec<String>); 5] = [
         (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
-        (Severity::Info, "several followers", if sub.planned.is_fan_out() { vec![to_all] } else { vec![] }),
+        (Severity::Info, "several followers", if sub.planned.workload.is_fan_out() { vec![to_all] } else { vec![] }),
         (Severity::Error, "failed or not run", notes::unfinished(sub)),
         (Severity::Warning, "fewer samples than planned", short.collect()),
         (Severity::Warning, "lost or out of order", with_mishaps.map(|cell| notes::mishap_line(sub, cell)).collect()),
@@ -269,6 +268,9 @@ mod tests {
     use crate::fixture::{self, add, result};
     use crate::render::{Text, json};
     use serde_json::json;
+    use tripmeter_model::Pattern;
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::workload::Workload;
 
     fn written(experiments: &[(&str, &Manifest)]) -> String {
         Text { has_intervals: true, is_unwrapped: true, ..Text::default() }.render(&ecal(experiments))
@@ -331,7 +333,9 @@ mod tests {
     #[test]
     fn what_nobody_answers_is_left_out() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "load", "ecal/shm", &[1024]).pattern = Pattern::Throughput;
+        let load = add(&mut manifest, "load", "ecal/shm", &[1024]);
+        load.pattern = Pattern::Throughput;
+        load.workload = Workload::saturating(vec![OfferedLoad::Max], None, Some(1_000_000_000));
         result(&mut manifest, "load", 1, &[(1024, 1.0)]);
         let text = written(&[("a", &manifest)]);
         assert!(text.contains("load: pattern throughput, left out here") && !text.contains("drops"), "{text}");

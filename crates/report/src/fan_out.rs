@@ -20,7 +20,7 @@ const LOST_HELP: &str = "messages that this follower never answered; in the line
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &SubExperiment) -> bool {
-    sub.pattern == Pattern::PingPong && sub.is_fan_out()
+    sub.pattern == Pattern::PingPong && sub.workload.is_fan_out()
 }
 
 /// The table, with a row for each latency; without a row if nothing was measured.
@@ -57,7 +57,7 @@ struct Line {
 fn lines<'a>(sub: &'a Merged<'a>, metrics: &'a MetricTable, row: Row) -> impl Iterator<Item = Vec<Cell>> + use<'a> {
     let has_intervals = has_intervals(metrics, row, sub.rounds);
     let lost = move |stream: &Stream| losses(metrics, row, stream, &[Figure::Lost]);
-    let each = (0..sub.planned.followers).map(move |follower| {
+    let each = (0..sub.planned.workload.followers()).map(move |follower| {
         let stream = Stream::follower(follower);
         let lost = Cell::events(&lost(&stream), has_intervals);
         Line { what: format!("one_way to {follower}"), stream, figure: Figure::OneWay, factor: 1.0, lost }
@@ -114,7 +114,7 @@ mod tests {
     fn each_follower_has_a_line_and_so_have_the_last_and_the_round_trip() {
         let mut manifest = fixture::manifest();
         let sub = add(&mut manifest, "shm", "shm/ring", &[1024]);
-        (sub.followers, sub.follower_cpus) = (2, vec![1, 1]);
+        (sub.workload.topology.followers, sub.follower_cpus) = (2, vec![1, 1]);
         let trial = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0].trials[0];
         for (follower, lost) in [(0, 0), (1, 2)] {
             let counts = Counts { sent: 11_000, received: 11_000 - lost, lost, ..Counts::default() };

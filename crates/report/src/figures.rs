@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn totals_of_several_followers_have_no_share_but_each_follower_has() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "shm", "shm/ring", &[1024]).followers = 2;
+        add(&mut manifest, "shm", "shm/ring", &[1024]).workload.topology.followers = 2;
         let trial = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0].trials[0];
         for (stream, lost) in [(Stream::all(), 16), (Stream::follower(0), 8), (Stream::follower(1), 8)] {
             trial.put_counts(&stream, &Counts { sent: 10, received: 2, lost, ..Counts::default() }, false);

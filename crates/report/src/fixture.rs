@@ -13,6 +13,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::{Daemons, Plan, Raw, SubExperiment};
 use tripmeter_model::transport::{Selector, Transport};
 use tripmeter_model::trial::Trial;
+use tripmeter_model::workload::Workload;
 use tripmeter_model::{Path, Pattern, Touch, Wait};
 
 /// A complete manifest of one round without a sub-experiment.
@@ -67,19 +68,16 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         title: transport.to_string(),
         transport,
         pattern: Pattern::PingPong,
+        workload: Workload::default(),
         wait: Wait::Poll,
         touch: Touch::None,
         payloads: payloads.to_vec(),
         samples: 10_000,
         samples_above: Vec::new(),
         one_way: false,
-        followers: 1,
         follower_cpus: Vec::new(),
         warmup: 1000,
         time_cap_ns: None,
-        throughput: None,
-        channel: None,
-        rpc: None,
         environment: BTreeMap::new(),
         answer_delay_ns: 0,
         added_as_floor: false,

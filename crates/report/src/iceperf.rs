@@ -96,17 +96,18 @@ fn round_trips(sub: &Merged<'_>) -> String {
 }
 
 fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
-    let SubExperiment { transport, wait, touch, followers, .. } = sub.planned;
+    let SubExperiment { transport, wait, touch, workload, .. } = sub.planned;
     let proven = notes::proof(sub);
     let path = format!("Half of a round trip over {transport}, wait {wait}, touch {touch}; path proof: {proven}.");
     let threads = "Leader and follower were threads of one process.".to_owned();
+    let followers = workload.followers();
     let to_all = format!("Every message went to {followers} followers: half of the round trip until the last answer.");
     let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
     let kinds: [(Severity, &'static str, Vec<String>); 9] = [
         (Severity::Info, "path", if cells.is_empty() { vec![] } else { vec![path] }),
         (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
         (Severity::Info, "one process", if sub.same_process() { vec![threads] } else { vec![] }),
-        (Severity::Info, "several followers", if sub.planned.is_fan_out() { vec![to_all] } else { vec![] }),
+        (Severity::Info, "several followers", if workload.is_fan_out() { vec![to_all] } else { vec![] }),
         (Severity::Error, "failed or not run", notes::unfinished(sub)),
         (Severity::Warning, "fewer samples than planned", shortfalls(cells)),
         (Severity::Warning, "lost or out of order", with_mishaps.map(|cell| notes::mishap_line(sub, cell)).collect()),

@@ -141,12 +141,13 @@ pub mod tests {
     use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
     use tripmeter_model::manifest::{Counts, Manifest};
     use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::workload::Workload;
 
     /// Adds a logger with these payloads; medians of calls in nanoseconds.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, payloads: &[(u64, f64)]) {
         let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
         let plan = fixture::add(manifest, name, transport, &sizes);
-        (plan.pattern, plan.samples) = (Pattern::Log, 10_000);
+        (plan.pattern, plan.workload, plan.samples) = (Pattern::Log, Workload::lines(), 10_000);
         let result = fixture::result(manifest, name, 1, payloads);
         for (cell, (_, median)) in result.cells.iter_mut().zip(payloads) {
             let mut trial = fixture::trial(OfferedLoad::Closed, 11_000);

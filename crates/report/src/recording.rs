@@ -30,7 +30,7 @@ trips to an answer of the same size, each topic a client";
 
 /// Every transport that has played it.
 fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, |plan| plan.offers().is_some_and(|offers| offers.recorded.is_some()))
+    TableRow::rows(subs, metrics, |plan| plan.workload.is_recorded())
 }
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
@@ -201,9 +201,11 @@ pub mod tests {
     use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
     use crate::render;
     use crate::rpc;
+    use tripmeter_model::experiment::Mode;
     use tripmeter_model::manifest::{Counts, Manifest};
-    use tripmeter_model::pace::{OfferedLoad, Recorded};
+    use tripmeter_model::pace::OfferedLoad;
     use tripmeter_model::trial::Trial;
+    use tripmeter_model::workload::Recorded;
 
     /// Makes a trial one of two topics at 400 Hz each, with response and service times of these kinds.
     fn play(trial: &mut Trial, counts: &Counts, times: [Figure; 2], are_calls: bool) {
@@ -244,9 +246,8 @@ pub mod tests {
             topics: vec![topic("/imu", 0), topic("/switch", 7)],
             schedule: Default::default(),
         });
-        let flow = manifest.plan.sub_experiments[0].channel.as_mut().unwrap();
-        (flow.offers.rates_hz, flow.topics) = (Vec::new(), 2);
-        flow.offers.recorded = Some(Recorded { messages: 2000, duration_ns: 750_000_000 });
+        let workload = &mut manifest.plan.sub_experiments[0].workload;
+        *workload = workload.clone().playing(Recorded { messages: 2000, duration_ns: 750_000_000 }, 2);
         let trial = trial_of(&mut manifest, 0);
         let counts = trial.counts(&Stream::all());
         play(trial, &counts, [Figure::Response, Figure::Service], false);
@@ -321,11 +322,11 @@ pub mod tests {
     #[test]
     fn calls_have_the_same_rows_and_their_times_are_round_trips() {
         let mut manifest = fixture::manifest();
-        rpc::tests::add(&mut manifest, "calls", "uds/stream", tripmeter_model::rpc::Mode::FixedFreq, 2);
+        rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::FixedFreq, 2);
         let published = played();
         manifest.plan.recording = published.plan.recording;
         let plan = &mut manifest.plan.sub_experiments[0];
-        plan.rpc.as_mut().unwrap().offers = published.plan.sub_experiments[0].channel.clone().unwrap().offers;
+        plan.workload = plan.workload.clone().playing(published.plan.sub_experiments[0].workload.recorded.unwrap(), 2);
         let trial = trial_of(&mut manifest, 0);
         let counts = Counts { sent: 500, received: 498, lost: 2, ..Counts::default() };
         play(trial, &counts, [Figure::ResponseRtt, Figure::ServiceRtt], true);

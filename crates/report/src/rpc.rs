@@ -10,11 +10,11 @@ use crate::throughput::offered;
 use tripmeter_analysis::derived::{is_all_lost, losses};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
+use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
-use tripmeter_model::rpc::Mode;
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or nothing came";
@@ -35,9 +35,7 @@ const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 
 /// Every load, by payload.
 fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, |plan| {
-        plan.rpc.as_ref().is_some_and(|calls| calls.offers.recorded.is_none()) && is_of(plan.pattern)
-    })
+    TableRow::rows(subs, metrics, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan.pattern))
 }
 
 /// The table of a pattern; without a row if nothing was measured under it.
@@ -127,7 +125,7 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
     let mut cells = row.naming();
     cells.extend([
         Cell::number(row.row.payload_bytes as f64),
-        Cell::number(planned.links().into()),
+        Cell::number(planned.workload.links().into()),
         if is_bad { Cell::Marked("*", mode) } else { Cell::Text(mode) },
         row.offered(),
         row.of(row.value(Figure::AchievedRate)).marked(missed),
@@ -141,7 +139,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let of_payload = |rows: &[TableRow<'_>]| {
         let first = rows[0];
         let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
-        let loads = planned.rpc.as_ref().map_or(0, |calls| calls.offers.loads().len());
+        let loads = planned.workload.loads.len();
         let short = TableRow::shortfalls(rows, loads).into_iter();
         let mut notes: Vec<Note> =
             short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
@@ -203,18 +201,18 @@ pub mod tests {
     use crate::render::{csv, json};
     use serde_json::json;
     use tripmeter_model::manifest::{Counts, Manifest};
-    use tripmeter_model::pace::{Burst, Offers};
-    use tripmeter_model::rpc::Calls;
+    use tripmeter_model::pace::Burst;
     use tripmeter_model::trial::Trial;
+    use tripmeter_model::workload::Workload;
 
     /// Adds a sub-experiment at 1 kB.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
-        let offers = Offers::rates(if mode == Mode::Bench { Vec::new() } else { vec![1000.0] });
+        let load = if mode == Mode::Bench { OfferedLoad::Closed } else { OfferedLoad::Rate { hz: 1000.0 } };
         let plan = fixture::add(manifest, name, transport, &[1024]);
         plan.pattern = Pattern::Rpc;
-        plan.rpc = Some(Calls { mode, clients, offers, timeout_ns: 3_000_000_000 });
+        plan.workload = Workload::calls(vec![load], clients, 3_000_000_000);
         let is_paced = mode == Mode::FixedFreq;
-        let mut trial = Trial::new(if is_paced { OfferedLoad::Rate { hz: 1000.0 } } else { OfferedLoad::Closed });
+        let mut trial = Trial::new(load);
         let counts = Counts { sent: 1000, received: 1000, ..Counts::default() };
         trial.put_counts(&Stream::all(), &counts, true);
         put(&mut trial, &[(Figure::Completed, 9876.5432)]);

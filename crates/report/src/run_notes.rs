@@ -30,10 +30,11 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
         }));
     }
     all.extend(series::notes(subs, metrics));
-    let shared = subs.iter().map(|sub| sub.planned).filter(|planned| planned.is_fan_out()).filter_map(|planned| {
-        let shared = plan.shared_processors(planned)?;
-        Some(format!("{}: {shared}", planned.name))
-    });
+    let shared =
+        subs.iter().map(|sub| sub.planned).filter(|planned| planned.workload.is_fan_out()).filter_map(|planned| {
+            let shared = plan.shared_processors(planned)?;
+            Some(format!("{}: {shared}", planned.name))
+        });
     all.extend(shared.map(info("shared CPUs")));
     all.extend(of_trials(manifest, subs, metrics));
     let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);

@@ -241,9 +241,9 @@ impl<'a> Page<'a> {
         let fits = |sub: &Merged<'_>| {
             let planned = sub.planned;
             planned.transport.system == FLOOR
-                && (planned.pattern, &planned.rpc) == (own.pattern, &own.rpc)
+                && (planned.pattern, &planned.workload.loads) == (own.pattern, &own.workload.loads)
                 && (planned.wait, planned.touch) == (own.wait, own.touch)
-                && !planned.is_fan_out()
+                && !planned.workload.is_fan_out()
                 && !sub.same_process()
                 && notes::failed_proof(sub).is_none()
                 && sub.results.iter().any(|result| !result.cells.is_empty())
@@ -289,10 +289,11 @@ impl<'a> Page<'a> {
         for of in [
             |sub: &SubExperiment| sub.wait.to_string(),
             |sub: &SubExperiment| format!("touch {}", sub.touch),
-            |sub: &SubExperiment| counted(sub.followers, "follower"),
-            |sub: &SubExperiment| counted(sub.publishers(), "publisher"),
+            |sub: &SubExperiment| counted(sub.workload.followers(), "follower"),
+            |sub: &SubExperiment| counted(sub.workload.publishers(), "publisher"),
             |sub: &SubExperiment| {
-                counted(sub.links() / sub.publishers(), if sub.rpc.is_some() { "client" } else { "topic" })
+                let what = if sub.workload.is_call() { "client" } else { "topic" };
+                counted(sub.workload.follower_links(), what)
             },
         ] {
             if differs(of) {
@@ -304,8 +305,7 @@ impl<'a> Page<'a> {
         }
         let like = |other: &&Line| {
             let other = self.planned(**other);
-            let one =
-                |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.followers, sub.links());
+            let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology);
             other.name != own.name && one(other) == one(own)
         };
         if lines.iter().any(|other| like(&other)) {
@@ -409,7 +409,7 @@ mod tests {
     use crate::fixture::{self, add, put, result};
     use crate::render::Text;
     use tripmeter_model::Wait;
-    use tripmeter_model::rpc::Mode;
+    use tripmeter_model::experiment::Mode;
 
     fn text(manifest: &Manifest) -> String {
         Text::default().render(&screen(manifest, false))

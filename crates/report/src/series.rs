@@ -124,7 +124,7 @@ fn of_rounds(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
 
 /// Everything about one row; of several rounds or clients the first that something is said of, and how many there are.
 fn line(sub: &Merged<'_>, place: &str, audited: Vec<Audited<'_>>) -> Option<String> {
-    let clients = sub.planned.rpc.as_ref().map_or(1, |calls| calls.clients);
+    let clients = sub.planned.workload.topology.clients;
     let parts = [modes, drift, warm_up, correlation].iter().filter_map(|say| {
         let said: Vec<(&Audited<'_>, String)> =
             audited.iter().filter_map(|one| Some((one, say(one.series)?))).collect();
@@ -184,9 +184,9 @@ mod tests {
     use crate::fixture::{self, add, result, trial_of};
     use crate::render::Text;
     use crate::{iceperf, log, recording, rpc};
+    use tripmeter_model::experiment::Mode;
     use tripmeter_model::figure::Figure;
     use tripmeter_model::metric::Stream;
-    use tripmeter_model::rpc::Mode;
     use tripmeter_model::series::{Correlation, Modes, Series, Trend, WarmUp};
 
     fn series() -> Series {

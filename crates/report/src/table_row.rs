@@ -12,7 +12,7 @@ use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, Process, Stream};
-use tripmeter_model::pace::{OfferedLoad, Offers};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::Trial;
 
@@ -52,10 +52,7 @@ impl<'a> TableRow<'a> {
 
     /// The place of its load in the plan.
     fn place(&self) -> Option<usize> {
-        let plan = self.sub.planned;
-        let loads = plan.offers().map_or_else(Vec::new, Offers::loads).into_iter();
-        let loads = loads.chain(plan.throughput.iter().flat_map(|load| load.offers.iter().copied()));
-        loads.into_iter().position(|load| load == self.load())
+        self.sub.planned.workload.loads.iter().position(|load| *load == self.load())
     }
 
     /// How messages were offered.
@@ -159,8 +156,10 @@ impl<'a> TableRow<'a> {
     pub fn naming(&self) -> Vec<Cell> {
         let planned = self.sub.planned;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let followers =
-            if planned.is_fan_out() { format!(" to {} followers", planned.followers) } else { String::new() };
+        let followers = match planned.workload.is_fan_out() {
+            true => format!(" to {} followers", planned.workload.followers()),
+            false => String::new(),
+        };
         let transport = format!("{}{same_process}{followers}", planned.transport);
         [transport, planned.wait.to_string(), planned.touch.to_string()].map(Cell::text).to_vec()
     }
@@ -198,7 +197,7 @@ impl<'a> TableRow<'a> {
 
     /// Its messages were answered.
     pub fn is_of_calls(&self) -> bool {
-        self.sub.planned.rpc.is_some()
+        self.sub.planned.workload.is_call()
     }
 
     /// Messages that did not come in time and intact, or calls that did not succeed, of those sent.
@@ -226,7 +225,7 @@ impl<'a> TableRow<'a> {
 /// Transport, wait and touch.
 pub fn naming_columns(rows: &[TableRow<'_>]) -> Vec<Column> {
     let to_several = "with several followers, response and service end when the last of them has the message; service to i ends at follower i (the first 16)";
-    let help = if rows.iter().any(|row| row.sub.planned.is_fan_out()) { to_several } else { "" };
+    let help = if rows.iter().any(|row| row.sub.planned.workload.is_fan_out()) { to_several } else { "" };
     [("transport", help), ("wait", ""), ("touch", "")].map(|(id, help)| Column::words(id, id, help).merged()).to_vec()
 }
 

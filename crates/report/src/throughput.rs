@@ -214,11 +214,14 @@ mod tests {
     use crate::fixture::{self, all, put, trial_of};
     use crate::render::json;
     use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::workload::Workload;
 
     /// A trial of each load; so many of 1000 messages come to each follower.
     fn measured(offers: &[OfferedLoad], received: &[u64]) -> Manifest {
         let mut manifest = fixture::manifest();
-        fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]).pattern = Pattern::Throughput;
+        let plan = fixture::add(&mut manifest, "udp_throughput", "udp/loopback", &[1024]);
+        plan.pattern = Pattern::Throughput;
+        plan.workload = Workload::saturating(offers.to_vec(), None, Some(1_000_000_000));
         let result = fixture::result(&mut manifest, "udp_throughput", 1, &[(1024, 1000.0)]);
         let trial = |offer: &OfferedLoad| {
             let mut trial = Trial::new(*offer);

@@ -6,7 +6,6 @@ use crate::notes::{self, proof};
 use crate::{FLOOR, columns, fan_out};
 use tripmeter_analysis::derived::{Each, losses, over_handover, ratio};
 use tripmeter_analysis::{MetricTable, Row};
-use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
@@ -33,7 +32,7 @@ const LOST_HELP: &str = "messages never answered, which are not among the sample
 
 /// True if a sub-experiment is of this table.
 pub fn is_of(sub: &SubExperiment) -> bool {
-    sub.measured_as() == Pattern::PingPong && !sub.is_fan_out()
+    sub.workload.is_round_trips() && !sub.workload.is_fan_out()
 }
 
 /// The rows of some sub-experiments: by payload, in the order of the plan within one.
@@ -200,7 +199,7 @@ impl<'a> Page<'a> {
     fn label(&self, sub: &Merged<'_>) -> String {
         let mut text = sub.planned.transport.to_string();
         let like = |other: &SubExperiment| {
-            let is_like = other.measured_as() == sub.planned.measured_as() && has_same_factors(other, sub.planned);
+            let is_like = other.workload.reply == sub.planned.workload.reply && has_same_factors(other, sub.planned);
             other.transport == sub.planned.transport && is_like
         };
         if self.subs.iter().filter(|other| like(other.planned)).count() > 1 {
@@ -228,7 +227,7 @@ impl<'a> Page<'a> {
         let own = self.sub(row).planned;
         let fits = |sub: &Merged<'_>| {
             sub.planned.transport.system == FLOOR
-                && sub.planned.measured_as() == own.measured_as()
+                && sub.planned.workload.reply == own.workload.reply
                 && has_same_factors(sub.planned, own)
                 && !fan_out::is_of(sub.planned)
                 && !sub.same_process()

@@ -10,7 +10,6 @@ use tripmeter_model::bytes::Bytes;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Cell, Counts, SubExperimentResult};
 use tripmeter_model::metric::Stream;
-use tripmeter_model::pace::Offers;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
 use tripmeter_model::trial::Trial;
@@ -52,8 +51,8 @@ struct Part {
 
 /// The names that the plan makes, whatever was measured; none for other patterns.
 fn parts(plan: &SubExperiment) -> Vec<Part> {
-    let way = if plan.rpc.is_some() { "_rtt" } else { "" };
-    let loads = plan.offers().map_or(Vec::new(), Offers::loads);
+    let way = if plan.workload.is_call() { "_rtt" } else { "" };
+    let loads = if is_of(plan) { &plan.workload.loads[..] } else { &[] };
     let trials: Vec<String> = loads.iter().map(|load| format!("{way}{}", load.suffix())).collect();
     let times = |(trial, suffix): (usize, &String)| {
         let part = |(time, word, suffix): (Time, &str, &str)| Part {
@@ -63,8 +62,8 @@ fn parts(plan: &SubExperiment) -> Vec<Part> {
         };
         // In a closed loop a call is to be made when it is.
         let response = (suffix != "_rtt").then_some((Time::Response, "response", suffix.as_str()));
-        let one_way =
-            (plan.rpc.is_some() && plan.one_way).then(|| (Time::OneWay, "one_way", suffix.trim_start_matches("_rtt")));
+        let one_way = (plan.workload.is_call() && plan.one_way)
+            .then(|| (Time::OneWay, "one_way", suffix.trim_start_matches("_rtt")));
         let times = response.into_iter().chain([(Time::Service, "service", suffix.as_str())]).chain(one_way);
         times.map(part).collect::<Vec<_>>()
     };
@@ -73,7 +72,7 @@ fn parts(plan: &SubExperiment) -> Vec<Part> {
 
 /// True if a sub-experiment has summaries of this module.
 pub fn is_of(plan: &SubExperiment) -> bool {
-    plan.channel.is_some() || plan.rpc.is_some()
+    plan.workload.is_timed()
 }
 
 /// The summary of each rate and time in microseconds, in the order of the plan; without rows where nothing was measured.

@@ -17,9 +17,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::str::FromStr;
+use tripmeter_model::experiment::Mode;
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::plan::{Daemons, Raw};
-use tripmeter_model::rpc::Mode;
 use tripmeter_model::{Pattern, Touch, Wait};
 
 /// Measures message paths: how long a message takes from one program to another, over every way there is here.

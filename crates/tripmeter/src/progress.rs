@@ -170,16 +170,16 @@ fn load_ns(sub_experiment: &SubExperiment, payload_bytes: u64) -> Option<u64> {
     /// A search needs so many times the length of a trial, by and large: most of its trials are short.
     const SEARCH: u64 = 5;
     let most_ns = sub_experiment.time_cap_ns.unwrap_or(u64::MAX);
-    if let Some(offers) = sub_experiment.offers() {
+    let workload = &sub_experiment.workload;
+    if workload.is_timed() {
         let each = (sub_experiment.samples_of(payload_bytes) + sub_experiment.warmup) as f64;
         // In a closed loop the time follows from nothing that is known; clients take turns, by and large.
-        let closed = 1e-4 * f64::from(sub_experiment.links());
-        let seconds = offers.loads().iter().map(|load| load.hz().map_or(each * closed, |hz| each / hz)).sum::<f64>();
-        return Some(offers.recorded.map_or((seconds * 1e9) as u64, |recorded| recorded.duration_ns).min(most_ns));
+        let closed = 1e-4 * f64::from(workload.links());
+        let seconds = workload.loads.iter().map(|load| load.hz().map_or(each * closed, |hz| each / hz)).sum::<f64>();
+        return Some(workload.recorded.map_or((seconds * 1e9) as u64, |recorded| recorded.duration_ns).min(most_ns));
     }
-    let load = sub_experiment.throughput.as_ref()?;
-    let trials = load.offers.iter().map(|offer| if matches!(offer, OfferedLoad::Search { .. }) { SEARCH } else { 1 });
-    Some(load.duration_ns?.saturating_mul(trials.sum()).min(most_ns))
+    let trials = workload.loads.iter().map(|load| if matches!(load, OfferedLoad::Search { .. }) { SEARCH } else { 1 });
+    Some(workload.duration_ns?.saturating_mul(trials.sum()).min(most_ns))
 }
 
 /// A guess of how long a payload takes, in microseconds; only its proportions matter.
@@ -190,11 +190,7 @@ fn weight(sub_experiment: &SubExperiment, payload_bytes: u64) -> u64 {
     if let Some(load_ns) = load_ns(sub_experiment, payload_bytes) {
         return START_NS.saturating_add(load_ns) / 1000;
     }
-    let samples = sub_experiment
-        .throughput
-        .as_ref()
-        .and_then(|load| load.messages)
-        .unwrap_or(sub_experiment.samples_of(payload_bytes));
+    let samples = sub_experiment.workload.most_messages.unwrap_or(sub_experiment.samples_of(payload_bytes));
     let trips = samples.saturating_add(sub_experiment.warmup);
     let cap_ns = sub_experiment.time_cap_ns.unwrap_or(u64::MAX);
     START_NS.saturating_add(trip_ns.saturating_mul(trips).min(cap_ns)) / 1000

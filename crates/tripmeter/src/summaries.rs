@@ -14,6 +14,7 @@ use tripmeter_model::metrics_file::METRICS;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
+use tripmeter_model::workload::Reply;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::latency::LatencyKind;
 use tripmeter_stats::pairs::{figures_of, half_trips};
@@ -345,14 +346,12 @@ pub fn other_kind<'a, 'b, I: Iterator<Item = &'b str>>(
 
 /// What latencies of that pattern are the duration of.
 pub fn kind_of(plan: &SubExperiment) -> Option<LatencyKind> {
-    use tripmeter_model::Pattern;
-    match plan.measured_as() {
-        Pattern::PingPong if plan.is_fan_out() => Some(LatencyKind::RttHalfOfLast),
-        Pattern::PingPong => Some(LatencyKind::RttHalf),
-        Pattern::Rpc => Some(LatencyKind::Rtt),
-        Pattern::Channel => Some(LatencyKind::OneWay),
-        Pattern::Log => Some(LatencyKind::Call),
-        _ => None,
+    match plan.workload.reply {
+        Reply::Answer if plan.workload.is_fan_out() => Some(LatencyKind::RttHalfOfLast),
+        Reply::Answer => Some(LatencyKind::RttHalf),
+        Reply::Call => Some(LatencyKind::Rtt),
+        Reply::Nothing => plan.workload.is_publication().then_some(LatencyKind::OneWay),
+        Reply::Lines => Some(LatencyKind::Call),
     }
 }
 

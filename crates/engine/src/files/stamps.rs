@@ -28,9 +28,9 @@ pub enum Kind {
 impl Kind {
     /// Of a sub-experiment that has such files.
     pub fn of(plan: &SubExperiment) -> Option<Self> {
-        let kind = if plan.publishers() > 1 { Kind::Publishers } else { Kind::Channel };
-        let channel = plan.channel.as_ref().map(|_| kind);
-        channel.or_else(|| plan.rpc.as_ref().map(|_| Kind::Rpc { one_way: plan.one_way }))
+        let kind = if plan.workload.publishers() > 1 { Kind::Publishers } else { Kind::Channel };
+        let channel = plan.workload.is_publication().then_some(kind);
+        channel.or_else(|| plan.workload.is_call().then_some(Kind::Rpc { one_way: plan.one_way }))
     }
 
     /// The first word of the files' names, what a link is called, and what the histograms are of.

@@ -3,21 +3,15 @@
 use super::rpc::MOST_CLIENTS;
 use super::{Problem, load};
 use tripmeter_abi::Pattern;
-use tripmeter_model::channel::Flow;
 use tripmeter_model::experiment::Common;
-use tripmeter_model::pace::{Offers, Recorded};
 use tripmeter_model::recording::Recording;
+use tripmeter_model::workload::{Recorded, Workload};
 
 /// Each topic has a thread on both sides, and each publisher of one topic has one.
 const MOST_TOPICS: u32 = 4096;
 
-/// What is asked for; `None` under other patterns, where nothing of it may be asked for.
-pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Flow>, Problem> {
-    if pattern != Pattern::Channel {
-        let given = [("--topics", common.topics), ("--publishers", common.publishers)];
-        let flag = given.into_iter().find(|(_, given)| given.is_some());
-        return flag.map_or(Ok(None), |(flag, _)| Err(Problem::NotChannel { flag, pattern }));
-    }
+/// Messages on topics, or of several publishers on one.
+pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     let (topics, publishers) = (common.topics.unwrap_or(1), common.publishers.unwrap_or(1));
     if !(1..=MOST_TOPICS).contains(&topics) {
         return Err(Problem::Topics { topics, most: MOST_TOPICS });
@@ -28,7 +22,7 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Flow>, Prob
     if topics > 1 && publishers > 1 {
         return Err(Problem::PublishersAndTopics { publishers, topics });
     }
-    Ok(Some(Flow { offers: load::timed(common)?, topics, publishers }))
+    Ok(Workload::publications(load::timed(common)?, topics, publishers))
 }
 
 /// Messages of each topic before a recording, if no number is asked for.
@@ -80,26 +74,28 @@ pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<C
     })
 }
 
-/// What is offered of a recording, on so many topics.
-pub(super) fn of_recording(recording: &Recording) -> (Offers, u32) {
+/// The workload with a recording as what is sent.
+pub(super) fn playing(workload: Workload, recording: &Recording) -> Workload {
     let recorded = Recorded { messages: recording.messages, duration_ns: recording.played_ns() };
-    (Offers { recorded: Some(recorded), ..Offers::default() }, recording.topics.len() as u32)
+    workload.playing(recorded, recording.topics.len() as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::pace::OfferedLoad;
 
-    fn flow(rate: Option<&str>, topics: Option<u32>) -> Result<Option<Flow>, String> {
+    fn published(rate: Option<&str>, topics: Option<u32>) -> Result<Workload, String> {
         let common = Common { rate: rate.map(str::to_owned), topics, ..Common::default() };
-        of(&common, Pattern::Channel).map_err(|problem| problem.to_string())
+        of(&common).map_err(|problem| problem.to_string())
     }
 
     #[test]
     fn one_topic_at_1_khz_is_the_default_and_lists_sweep() {
-        assert_eq!(flow(None, None), Ok(Some(Flow::of_topics(Offers::rates(vec![1000.0]), 1))));
-        let sweep = Offers::rates(vec![10.0, 2500.0]);
-        assert_eq!(flow(Some("10, 2.5e3"), Some(8)), Ok(Some(Flow::of_topics(sweep, 8))));
+        let rate = |hz| OfferedLoad::Rate { hz };
+        assert_eq!(published(None, None), Ok(Workload::publications(vec![rate(1000.0)], 1, 1)));
+        let sweep = vec![rate(10.0), rate(2500.0)];
+        assert_eq!(published(Some("10, 2.5e3"), Some(8)), Ok(Workload::publications(sweep, 8, 1)));
     }
 
     #[test]
@@ -124,22 +120,19 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_with_the_flag() {
         for rate in ["0", "max", "", "1,,2", "nan", "2e6", "10,10"] {
-            assert!(flow(Some(rate), None).unwrap_err().contains("--rate"), "{rate}");
+            assert!(published(Some(rate), None).unwrap_err().contains("--rate"), "{rate}");
         }
         for topics in [0, MOST_TOPICS + 1] {
-            let error = flow(None, Some(topics)).unwrap_err();
+            let error = published(None, Some(topics)).unwrap_err();
             assert!(error.contains(&topics.to_string()) && error.contains("--topics"), "{error}");
         }
         for (publishers, topics) in [(0, None), (MOST_TOPICS + 1, None), (2, Some(2))] {
             let common = Common { publishers: Some(publishers), topics, ..Common::default() };
-            let error = of(&common, Pattern::Channel).unwrap_err().to_string();
+            let error = of(&common).unwrap_err().to_string();
             assert!(error.contains(&publishers.to_string()) && error.contains("--publishers"), "{error}");
         }
         let common = Common { publishers: Some(2), topics: Some(1), ..Common::default() };
-        assert_eq!(of(&common, Pattern::Channel).unwrap().map(|flow| (flow.publishers, flow.links())), Some((2, 2)));
-        let common = Common { topics: Some(2), ..Common::default() };
-        let error = of(&common, Pattern::Throughput).unwrap_err().to_string();
-        assert!(error.contains("--topics") && error.contains("--pattern channel"), "{error}");
-        assert_eq!(of(&Common::default(), Pattern::PingPong).unwrap(), None);
+        let workload = of(&common).unwrap();
+        assert_eq!((workload.publishers(), workload.links()), (2, 2));
     }
 }

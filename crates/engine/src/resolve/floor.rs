@@ -22,16 +22,14 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
         let has_floor = |payload: &u64| {
             let others = made.iter().map(|made| &made.sub_experiment).chain(&floors);
             others.filter(|other| other.transport.system == FLOOR).any(|other| {
-                let same_load = other.pattern == task.pattern && other.throughput == task.throughput;
-                let same_load = same_load && other.channel == task.channel && other.rpc == task.rpc;
+                let same_work = other.pattern == task.pattern && other.workload == task.workload;
                 let same_way = Some(other.wait) == task.wait && other.touch == task.touch;
-                let same_way = same_way && other.followers == task.followers;
-                same_load && same_way && other.payloads.contains(payload)
+                same_work && same_way && other.payloads.contains(payload)
             })
         };
         let payloads: Vec<u64> = task.payloads.iter().copied().filter(|payload| !has_floor(payload)).collect();
         let can_wait = task.wait.is_some_and(|wait| variant.waits.contains(&wait));
-        let can_publish = task.publishers() == 1 || variant.publishers;
+        let can_publish = task.workload.publishers() == 1 || variant.publishers;
         if payloads.is_empty() || !can_wait || !can_publish || !variant.patterns.contains(&task.pattern) {
             continue;
         }
@@ -55,21 +53,6 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
 fn tasks(made: &[Made]) -> Vec<Task> {
     let mut tasks: Vec<Task> = Vec::new();
     for Made { sub_experiment: one, .. } in made {
-        let key = |task: &Task| {
-            let Task { pattern, wait, touch, samples, warmup, one_way, followers, time_cap_ns, .. } = *task;
-            (
-                pattern,
-                wait,
-                touch,
-                samples,
-                warmup,
-                one_way,
-                followers,
-                time_cap_ns,
-                task.throughput.clone(),
-                (task.channel.clone(), task.rpc.clone()),
-            )
-        };
         let new = Task {
             pattern: one.pattern,
             payloads: one.payloads.clone(),
@@ -77,17 +60,12 @@ fn tasks(made: &[Made]) -> Vec<Task> {
             samples_above: one.samples_above.clone(),
             warmup: one.warmup,
             one_way: one.one_way,
-            followers: one.followers,
             time_cap_ns: one.time_cap_ns,
-            throughput: one.throughput.clone(),
-            channel: one.channel.clone(),
-            rpc: one.rpc.clone(),
+            workload: one.workload.clone(),
             wait: Some(one.wait),
             touch: one.touch,
         };
-        let is_same = |task: &&mut Task| {
-            key(task) == key(&new) && task.time_cap_ns == new.time_cap_ns && task.samples_above == new.samples_above
-        };
+        let is_same = |task: &&mut Task| Task { payloads: new.payloads.clone(), ..(**task).clone() } == new;
         match tasks.iter_mut().find(is_same) {
             Some(task) => {
                 let more = new.payloads.into_iter().filter(|payload| !task.payloads.contains(payload));

@@ -1,10 +1,9 @@
 //! What is offered: under pattern `throughput`, and to the streams of timed patterns.
 
 use super::Problem;
-use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
-use tripmeter_model::pace::{Burst, OfferedLoad, Offers};
-use tripmeter_model::throughput::Load;
+use tripmeter_model::pace::{Burst, OfferedLoad};
+use tripmeter_model::workload::Workload;
 
 /// Messages of a warm-up if none are asked for.
 pub(super) const DEFAULT_WARMUP: u64 = 100;
@@ -31,27 +30,11 @@ const SHORTEST_RECOVERY_MS: f64 = 0.001;
 /// Trials of one payload.
 pub(super) const MOST_OFFERS: usize = 100;
 
-/// The load that is asked for; `None` under other patterns, where nothing of it may be asked for.
-pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Load>, Problem> {
+/// Messages as fast as they go, at rates, in bursts, or at the highest rate without more loss.
+pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     let Common { rate, loss_bound, demand, recovery_ms, duration_s, .. } = common;
-    let duration = duration_s.map(|seconds| seconds.to_string());
-    let given = [
-        ("--rate", rate),
-        ("--loss-bound", loss_bound),
-        ("--demand", demand),
-        ("--recovery", recovery_ms),
-        ("--duration", &duration),
-    ];
-    let given: Vec<&'static str> = given.iter().filter(|(_, value)| value.is_some()).map(|(flag, _)| *flag).collect();
-    if pattern != Pattern::Throughput {
-        let has = |flag: &&&str| pattern != Pattern::Log && ["--rate", "--demand", "--recovery"].contains(*flag);
-        return given.iter().find(|flag| !has(flag)).map_or(Ok(None), |flag| {
-            let is_timed = ["--rate", "--demand", "--recovery"].contains(flag);
-            Err(if is_timed { Problem::PaceOf { flag, pattern } } else { Problem::NotThroughput { flag, pattern } })
-        });
-    }
-    let exclusive: Vec<&str> =
-        given.iter().copied().filter(|flag| !["--recovery", "--duration"].contains(flag)).collect();
+    let given = [("--rate", rate), ("--loss-bound", loss_bound), ("--demand", demand)];
+    let exclusive: Vec<&str> = given.iter().filter(|(_, value)| value.is_some()).map(|(flag, _)| *flag).collect();
     if exclusive.len() > 1 {
         return Err(Problem::OffersExclude(exclusive.join(", ")));
     }
@@ -60,33 +43,30 @@ pub(super) fn of(common: &Common, pattern: Pattern) -> Result<Option<Load>, Prob
         return Err(Problem::Duration(seconds));
     }
     let duration_s = duration_s.or_else(|| common.samples.is_none().then_some(DEFAULT_DURATION_S));
-    let offers = match (rate, loss_bound, demand) {
+    let loads = match (rate, loss_bound, demand) {
         (_, Some(bound), _) => vec![OfferedLoad::Search { loss_bound: share(bound)? }],
-        (_, _, Some(demand)) => {
-            bursts(demand, recovery_ms.as_deref(), 0.0)?.into_iter().map(OfferedLoad::Burst).collect()
-        }
+        (_, _, Some(demand)) => bursts(demand, recovery_ms.as_deref(), 0.0)?,
         (rate, ..) => list(rate.as_deref().unwrap_or("max"), self::rate)?,
     };
-    check(&offers)?;
+    check(&loads)?;
     let duration_ns = duration_s.map(|seconds| (seconds * 1e9).ceil() as u64);
-    Ok(Some(Load { offers, messages: common.samples, duration_ns }))
+    Ok(Workload::saturating(loads, common.samples, duration_ns))
 }
 
 /// What is asked for of each topic, publisher or client: rates, then bursts, or the usual rate.
-pub(super) fn timed(common: &Common) -> Result<Offers, Problem> {
+pub(super) fn timed(common: &Common) -> Result<Vec<OfferedLoad>, Problem> {
     recovery_fits(common)?;
     let rate = |text: &str| {
-        number(text, 0.001, HIGHEST_TIMED_RATE_HZ, "messages per second (calls under rpc), 0.001 to 1e6 (--rate)")
+        let what = "messages per second (calls under rpc), 0.001 to 1e6 (--rate)";
+        Ok(OfferedLoad::Rate { hz: number(text, 0.001, HIGHEST_TIMED_RATE_HZ, what)? })
     };
     let usual = common.demand.is_none().then_some(DEFAULT_RATE_HZ);
-    let rates_hz = common.rate.as_deref().or(usual).map_or(Ok(Vec::new()), |rates| list(rates, rate))?;
-    let bursts = common
-        .demand
-        .as_deref()
-        .map_or(Ok(Vec::new()), |demand| bursts(demand, common.recovery_ms.as_deref(), SHORTEST_RECOVERY_MS))?;
-    let offers = Offers { rates_hz, bursts, recorded: None };
-    check(&offers.loads())?;
-    Ok(offers)
+    let mut loads = common.rate.as_deref().or(usual).map_or(Ok(Vec::new()), |rates| list(rates, rate))?;
+    if let Some(demand) = &common.demand {
+        loads.extend(bursts(demand, common.recovery_ms.as_deref(), SHORTEST_RECOVERY_MS)?);
+    }
+    check(&loads)?;
+    Ok(loads)
 }
 
 fn recovery_fits(common: &Common) -> Result<(), Problem> {
@@ -133,7 +113,7 @@ fn share(text: &str) -> Result<f64, Problem> {
     share.map_err(|_| Problem::NotALoad { text: text.to_owned(), what })
 }
 
-fn bursts(demand: &str, recovery_ms: Option<&str>, shortest_ms: f64) -> Result<Vec<Burst>, Problem> {
+fn bursts(demand: &str, recovery_ms: Option<&str>, shortest_ms: f64) -> Result<Vec<OfferedLoad>, Problem> {
     let whole = |text: &str| {
         let what = "a number of messages per burst, 1 to 1e9 (--demand)";
         let wrong = Problem::NotALoad { text: text.to_owned(), what };
@@ -147,7 +127,8 @@ fn bursts(demand: &str, recovery_ms: Option<&str>, shortest_ms: f64) -> Result<V
     let milliseconds = |text: &str| number(text, shortest_ms, LONGEST_RECOVERY_MS, what);
     let recoveries = list(recovery_ms.unwrap_or(DEFAULT_RECOVERY_MS), milliseconds)?;
     let pairs = list(demand, whole)?.into_iter().flat_map(|size| recoveries.iter().map(move |ms| (size, *ms)));
-    Ok(pairs.map(|(size, ms)| Burst { size, gap_ns: (ms * 1e6).round() as u64 }).collect())
+    let burst = |(size, ms): (u64, f64)| OfferedLoad::Burst(Burst { size, gap_ns: (ms * 1e6).round() as u64 });
+    Ok(pairs.map(burst).collect())
 }
 
 #[cfg(test)]
@@ -161,19 +142,19 @@ mod tests {
     }
 
     fn offers(set: impl FnOnce(&mut Common)) -> Vec<OfferedLoad> {
-        of(&common(set), Pattern::Throughput).unwrap().unwrap().offers
+        of(&common(set)).unwrap().loads
     }
 
     fn refused(set: impl FnOnce(&mut Common)) -> String {
-        of(&common(set), Pattern::Throughput).unwrap_err().to_string()
+        of(&common(set)).unwrap_err().to_string()
     }
 
     #[test]
     fn as_fast_as_it_goes_for_a_second_is_the_default() {
-        let load = of(&Common::default(), Pattern::Throughput).unwrap().unwrap();
-        assert_eq!(load, Load { offers: vec![OfferedLoad::Max], messages: None, duration_ns: Some(1_000_000_000) });
-        let load = of(&common(|common| common.samples = Some(7)), Pattern::Throughput).unwrap().unwrap();
-        assert_eq!((load.messages, load.duration_ns), (Some(7), None));
+        let usual = of(&Common::default()).unwrap();
+        assert_eq!(usual, Workload::saturating(vec![OfferedLoad::Max], None, Some(1_000_000_000)));
+        let counted = of(&common(|common| common.samples = Some(7))).unwrap();
+        assert_eq!((counted.most_messages, counted.duration_ns), (Some(7), None));
     }
 
     #[test]
@@ -218,27 +199,19 @@ mod tests {
     }
 
     #[test]
-    fn under_other_patterns_there_is_no_load() {
-        assert_eq!(of(&Common::default(), Pattern::PingPong).unwrap(), None);
-        let error = of(&common(|common| common.duration_s = Some(1.0)), Pattern::PingPong).unwrap_err().to_string();
-        assert!(error.contains("--duration") && error.contains("--pattern throughput"), "{error}");
-    }
-
-    #[test]
     fn streams_are_offered_rates_then_bursts_and_the_usual_rate_only_without_either() {
         let of = |rate: Option<&str>, demand: Option<&str>, recovery: Option<&str>| {
             let own = |text: Option<&str>| text.map(str::to_owned);
             let (rate, demand, recovery_ms) = (own(rate), own(demand), own(recovery));
             timed(&Common { rate, demand, recovery_ms, ..Common::default() }).map_err(|problem| problem.to_string())
         };
-        let burst = |size, gap_ns| Burst { size, gap_ns };
-        assert_eq!(of(None, None, None).unwrap(), Offers::rates(vec![1000.0]));
-        let bursts = of(None, Some("4"), None).unwrap();
-        assert_eq!(bursts, Offers { bursts: vec![burst(4, 5_000_000)], ..Offers::default() });
+        let burst = |size, gap_ns| OfferedLoad::Burst(Burst { size, gap_ns });
+        let rate = |hz| OfferedLoad::Rate { hz };
+        assert_eq!(of(None, None, None).unwrap(), [rate(1000.0)]);
+        assert_eq!(of(None, Some("4"), None).unwrap(), [burst(4, 5_000_000)]);
         let mixed = of(Some("10,20"), Some("1,4"), Some("0.5,2")).unwrap();
         let each = [(1, 500_000), (1, 2_000_000), (4, 500_000), (4, 2_000_000)].map(|(size, gap)| burst(size, gap));
-        assert_eq!((mixed.rates_hz.as_slice(), mixed.bursts.as_slice()), (&[10.0, 20.0][..], &each[..]));
-        assert_eq!(mixed.loads().len(), 6);
+        assert_eq!(mixed, [&[rate(10.0), rate(20.0)][..], &each].concat());
         for (rate, demand, recovery, part) in [
             (None, None, Some("5"), "--demand"),
             (None, Some("4"), Some("0"), "0.001 to 60000"),
@@ -249,21 +222,6 @@ mod tests {
         ] {
             let error = of(rate, demand, recovery).unwrap_err();
             assert!(error.contains(part), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_pace_names_all_patterns_that_have_one() {
-        let rate = common(|common| common.rate = Some("1000".to_owned()));
-        let error = of(&rate, Pattern::Log).unwrap_err().to_string();
-        for part in ["'log'", "--pattern throughput", "pingpong", "channel", "--pattern rpc"] {
-            assert!(error.contains(part), "no {part} in {error}");
-        }
-        let bursts = common(|common| common.demand = Some("4".to_owned()));
-        let error = of(&bursts, Pattern::Log).unwrap_err().to_string();
-        assert!(error.contains("'--demand'") && error.contains("--pattern rpc"), "{error}");
-        for pattern in [Pattern::PingPong, Pattern::Channel, Pattern::Rpc] {
-            assert_eq!((of(&rate, pattern).unwrap(), of(&bursts, pattern).unwrap()), (None, None), "{pattern}");
         }
     }
 }

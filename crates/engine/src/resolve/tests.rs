@@ -402,7 +402,7 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     let plan = several("").unwrap();
     assert_eq!(names(&plan), ["shm_ring_block_followers-3"], "who shares a processor does not poll by itself");
     let one = &plan.sub_experiments[0];
-    assert_eq!((one.followers, one.follower_cpus.as_slice(), one.one_way), (3, [1, 1, 1].as_slice(), true));
+    assert_eq!((one.workload.followers(), one.follower_cpus.as_slice(), one.one_way), (3, [1, 1, 1].as_slice(), true));
     assert!(plan.shared_processors(one).unwrap().contains("3 followers share processor 1:"));
     let polling = several("wait = 'poll'\nfollower_cpu = 0\nleader_cpu = 0\n").unwrap();
     let one = &polling.sub_experiments[0];
@@ -470,11 +470,15 @@ fn a_recording_is_published_by_topics_or_called_by_clients() {
         });
         let plan = resolve_on(&machine(), &experiment, "flags", Unavailable::Refuse, &registry_of(systems)).unwrap();
         let [planned] = &plan.sub_experiments[..] else { panic!("one was asked for") };
-        assert_eq!((planned.name.as_str(), planned.links(), planned.payloads.as_slice()), (name, 2, &[300][..]));
-        assert_eq!((planned.channel.is_some(), planned.rpc.is_some()), (pattern == "channel", pattern == "rpc"));
-        let offers = planned.offers().unwrap();
-        assert_eq!(offers.loads(), [OfferedLoad::Recorded], "{pattern}");
-        assert_eq!(offers.recorded.map(|all| (all.messages, all.duration_ns)), Some((3, 2_000_000)), "{pattern}");
+        assert_eq!(
+            (planned.name.as_str(), planned.workload.links(), planned.payloads.as_slice()),
+            (name, 2, &[300][..])
+        );
+        let workload = &planned.workload;
+        let kinds = (workload.is_publication(), workload.is_call());
+        assert_eq!(kinds, (pattern == "channel", pattern == "rpc"));
+        assert_eq!(workload.loads, [OfferedLoad::Recorded], "{pattern}");
+        assert_eq!(workload.recorded.map(|all| (all.messages, all.duration_ns)), Some((3, 2_000_000)), "{pattern}");
         assert_eq!((planned.samples, planned.warmup), (3, 3));
     }
 }
@@ -487,8 +491,7 @@ fn bursts_and_rates_are_trials_of_one_plan() {
     for pattern in ["pingpong", "channel"] {
         let text = format!("{}floor = false\n{}", text(pattern), of(&["uds"]));
         let plan = plan_of(&text, Unavailable::Refuse, systems.clone()).unwrap();
-        let loads: Vec<String> =
-            plan.sub_experiments[0].offers().unwrap().loads().iter().map(|load| load.to_string()).collect();
+        let loads: Vec<String> = plan.sub_experiments[0].workload.loads.iter().map(|load| load.to_string()).collect();
         assert_eq!(loads, ["10hz", "burst:4/2500000ns"], "{pattern}");
         assert!(plan.sub_experiments[0].name.ends_with("_bursts"), "{}", plan.sub_experiments[0].name);
     }
@@ -507,7 +510,7 @@ fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own
     let one = "uds_datagram_block_rpc_fixed-freq";
     let floor = "floor_shm_ring_block_rpc_fixed-freq";
     assert_eq!(names(&plan), [one, &format!("{one}_clients-4"), floor, &format!("{floor}_clients-4")]);
-    let links: Vec<u32> = plan.sub_experiments.iter().map(SubExperiment::links).collect();
+    let links: Vec<u32> = plan.sub_experiments.iter().map(|planned| planned.workload.links()).collect();
     assert_eq!(links, [1, 4, 1, 4]);
     let timeouts = |plan: &Plan| -> Vec<u64> {
         plan.sub_experiments.iter().map(|sub_experiment| plan.loss_timeout_ns_of(sub_experiment)).collect()

@@ -39,17 +39,18 @@ impl Planner<'_> {
         if !variant.patterns.contains(&task.pattern) {
             return Err(Problem::Pattern { pattern: task.pattern, can: listed(&variant.patterns) });
         }
-        if task.followers > 1 && !variant.fan_out {
-            return Err(Problem::NoFanOut(task.followers));
+        let workload = &task.workload;
+        if workload.is_fan_out() && !variant.fan_out {
+            return Err(Problem::NoFanOut(workload.followers()));
         }
-        if task.publishers() > 1 && !variant.publishers {
+        if workload.publishers() > 1 && !variant.publishers {
             let can = self.registry.variants_with(|variant| variant.publishers);
-            return Err(Problem::OnePublisher { publishers: task.publishers(), can: listed(can) });
+            return Err(Problem::OnePublisher { publishers: workload.publishers(), can: listed(can) });
         }
         if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc | Pattern::Log) {
             return Err(Problem::CpusOf(task.pattern));
         }
-        let follower_cpus = self.processors(task.followers);
+        let follower_cpus = self.processors(workload.followers());
         let takes_turns = follower_cpus.iter().enumerate().any(|(at, cpu)| follower_cpus[..at].contains(cpu));
         // At a fixed rate, little is there to be waited for busily; clients share processors.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
@@ -62,6 +63,7 @@ impl Planner<'_> {
             title: transport.to_string().to_uppercase(),
             transport,
             pattern: task.pattern,
+            workload: workload.clone(),
             wait,
             touch: task.touch,
             payloads: task.payloads.clone(),
@@ -69,12 +71,8 @@ impl Planner<'_> {
             samples_above: task.samples_above.clone(),
             warmup: task.warmup,
             one_way: task.one_way,
-            followers: task.followers,
             follower_cpus,
             time_cap_ns: task.time_cap_ns,
-            throughput: task.throughput.clone(),
-            channel: task.channel.clone(),
-            rpc: task.rpc.clone(),
             environment: BTreeMap::new(),
             answer_delay_ns: 0,
             added_as_floor: false,
@@ -100,9 +98,9 @@ impl Planner<'_> {
             run_id: self.run_id.clone(),
             scratch_dir: self.scratch.to_path_buf(),
             max_payload_bytes: largest,
-            link_count: task.links(),
-            publisher_count: task.publishers(),
-            follower_count: task.followers,
+            link_count: task.workload.links(),
+            publisher_count: task.workload.publishers(),
+            follower_count: task.workload.followers(),
             follower_index: 0,
             unauthorized_peer: None,
         };

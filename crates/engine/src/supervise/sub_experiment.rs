@@ -23,7 +23,6 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::file::append;
 use tripmeter_model::manifest::{Cell, Status};
 use tripmeter_model::metric::{Process, Stream};
-use tripmeter_model::pace::Offers;
 use tripmeter_model::plan::SubExperiment;
 
 /// How long processes may take to end after their last word.
@@ -99,11 +98,11 @@ fn ensure_daemon(
         run_id: String::new(),
         scratch_dir: run.scratch.folder().to_path_buf(),
         max_payload_bytes: most_with_daemon(run, name, largest).max(largest(plan)),
-        link_count: most_with_daemon(run, name, SubExperiment::links).max(plan.links()),
-        follower_count: most_with_daemon(run, name, |plan| plan.followers).max(plan.followers),
+        link_count: most_with_daemon(run, name, |plan| plan.workload.links()).max(plan.workload.links()),
+        follower_count: most_with_daemon(run, name, |plan| plan.workload.followers()).max(plan.workload.followers()),
         follower_index: 0,
         unauthorized_peer: None,
-        publisher_count: most_with_daemon(run, name, SubExperiment::publishers).max(plan.publishers()),
+        publisher_count: most_with_daemon(run, name, |plan| plan.workload.publishers()).max(plan.workload.publishers()),
     };
     let stop = &run.options.stop;
     let ensured = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs, stop);
@@ -252,7 +251,7 @@ impl ProcessGroup {
 
     /// A follower, for people.
     fn who(&self, follower: usize) -> String {
-        if self.plan.is_fan_out() { format!("follower {follower}") } else { "the follower".to_owned() }
+        if self.plan.workload.is_fan_out() { format!("follower {follower}") } else { "the follower".to_owned() }
     }
 
     /// Hears the leader out.
@@ -372,7 +371,7 @@ impl ProcessGroup {
             FromFollower::Failed(why) => return Some(why),
             FromFollower::Used(mut activity) => {
                 activity.planned_cpus = planned_cpus(run, &self.plan, Some(index));
-                if self.plan.is_fan_out() {
+                if self.plan.workload.is_fan_out() {
                     activity.who = self.who(index);
                 }
                 run.add_process(activity);
@@ -584,7 +583,7 @@ impl ProcessGroup {
     fn crash_of_follower(&self, killed_by_us: &[bool]) -> Option<String> {
         let ended = self.followers.iter().zip(killed_by_us).enumerate().filter(|(_, (_, killed))| !**killed);
         let (index, how) = ended.filter_map(|(index, (follower, _))| Some((index, follower.crash()?))).next()?;
-        let is_one = !self.plan.is_fan_out();
+        let is_one = !self.plan.workload.is_fan_out();
         Some(if is_one {
             format!("the follower process {how}")
         } else {
@@ -608,23 +607,23 @@ impl ProcessGroup {
 
 /// Most samples of a trial, of one sender and one receiver.
 fn most_samples(plan: &SubExperiment) -> u64 {
-    if let Some(load) = &plan.throughput {
-        return load.messages.unwrap_or(SAMPLES_OF_A_DURATION);
+    if plan.workload.is_saturating() {
+        return plan.workload.most_messages.unwrap_or(SAMPLES_OF_A_DURATION);
     }
     plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0)
 }
 
-/// Trials of a payload of any pattern but `throughput`.
+/// Trials of a payload, unless they saturate.
 fn trials(plan: &SubExperiment) -> u64 {
-    plan.offers().map_or(1, |offers| offers.loads().len() as u64)
+    if plan.workload.is_saturating() { 1 } else { plan.workload.loads.len() as u64 }
 }
 
 /// How long a payload may be probed, sorted and written.
 fn writing_time(plan: &SubExperiment) -> Duration {
-    let streams = u64::from(plan.followers.max(1)).saturating_mul(u64::from(plan.links().max(1)));
-    let recorded = plan.offers().and_then(|offers| offers.recorded.as_ref());
-    let samples = match recorded {
-        Some(recorded) => recorded.messages.saturating_mul(plan.followers.max(1).into()),
+    let (followers, links) = (u64::from(plan.workload.followers().max(1)), u64::from(plan.workload.links().max(1)));
+    let streams = followers.saturating_mul(links);
+    let samples = match plan.workload.recorded {
+        Some(recorded) => recorded.messages.saturating_mul(followers),
         None => most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams),
     };
     let each = SAMPLE_WRITING_TIME.saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));
@@ -637,12 +636,13 @@ fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Duration {
     if let Some(cap_ns) = plan.time_cap_ns {
         return Duration::from_nanos(cap_ns);
     }
-    if let Some(load) = &plan.throughput {
-        let trials = u32::try_from(load.offers.len() * MOST_TRIALS).unwrap_or(u32::MAX);
+    let workload = &plan.workload;
+    if workload.is_saturating() {
+        let trials = u32::try_from(workload.loads.len() * MOST_TRIALS).unwrap_or(u32::MAX);
         // Each message may be kept waiting until the transport counts as one that takes no more.
         let each = Duration::from_nanos(run.plan.loss_timeout_ns_of(plan)).saturating_mul(crate::measure::MOST_SILENT);
         let each = each.saturating_add(longest_pause(plan)).as_secs_f64();
-        let trial = match (load.duration_ns, load.messages) {
+        let trial = match (workload.duration_ns, workload.most_messages) {
             (Some(ns), _) => Duration::from_nanos(ns),
             (None, messages) => {
                 let seconds = messages.unwrap_or(u64::MAX) as f64 * each;
@@ -659,17 +659,17 @@ fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Duration {
 
 /// The longest time between two messages that the plan asks for.
 fn longest_pause(plan: &SubExperiment) -> Duration {
-    let loads = plan.throughput.iter().flat_map(|load| load.offers.clone());
-    let loads = loads.chain(plan.offers().into_iter().flat_map(Offers::loads));
-    let recorded = plan.offers().and_then(|offers| offers.recorded).map(|recorded| recorded.duration_ns as f64);
-    let longest = loads.map(|load| load.gap_ns()).chain(recorded).fold(0.0, f64::max) / 1e9;
+    let recorded = plan.workload.recorded.map(|recorded| recorded.duration_ns as f64);
+    let longest = plan.workload.loads.iter().map(|load| load.gap_ns()).chain(recorded).fold(0.0, f64::max) / 1e9;
     Duration::try_from_secs_f64(longest).unwrap_or(Duration::MAX / 4)
 }
 
 /// The processor of each follower; `None` if the kernel chooses.
 fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
-    match plan.is_fan_out() {
-        true => (0..plan.followers as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect(),
+    match plan.workload.is_fan_out() {
+        true => {
+            (0..plan.workload.followers() as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect()
+        }
         false => vec![run.plan.follower_cpu],
     }
 }
@@ -691,7 +691,9 @@ fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u
         run_id: part.run_id.clone(),
         scratch_dir: part.folder.clone(),
         results_dir: run.results.round(round),
-        controls: (0..plan.followers).map(|follower| part.folder.join(format!("control-{follower}"))).collect(),
+        controls: (0..plan.workload.followers())
+            .map(|follower| part.folder.join(format!("control-{follower}")))
+            .collect(),
         schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,

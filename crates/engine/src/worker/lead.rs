@@ -144,10 +144,10 @@ impl Leader {
             self.controls.send(follower, &ToFollower::Setup(Box::new(setup)))?;
         }
         let baseline = Observer::baseline();
-        if self.job.sub_experiment.links() > MANY_LINKS {
+        if self.job.sub_experiment.workload.links() > MANY_LINKS {
             os::raise_file_limit();
         }
-        let inboxes: Vec<Box<Inbox>> = (0..self.job.sub_experiment.links()).map(|_| Box::default()).collect();
+        let inboxes: Vec<Box<Inbox>> = (0..self.job.sub_experiment.workload.links()).map(|_| Box::default()).collect();
         self.pin(!self.variant.own_threads)?;
         let options = self.node_options(Role::Leader, 0);
         let limits = system.probe(&options).map_err(|error| self.controls.transport_failed(&error))?;
@@ -189,7 +189,7 @@ impl Leader {
             peers.push(peer);
         }
         self.controls.set_phase("connect");
-        let links_of_follower = self.job.sub_experiment.follower_links() as usize;
+        let links_of_follower = self.job.sub_experiment.workload.follower_links() as usize;
         if peers.iter().any(|peer| peer.len() != links_of_follower) {
             return Err(out_of_order(self));
         }

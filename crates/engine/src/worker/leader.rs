@@ -97,9 +97,9 @@ impl Leader {
             run_id: self.job.run_id.clone(),
             scratch_dir: self.job.scratch_dir.clone(),
             max_payload_bytes: largest_message(&plan.payloads),
-            link_count: if role == Role::Leader { plan.links() } else { plan.follower_links() },
-            publisher_count: plan.publishers(),
-            follower_count: plan.followers,
+            link_count: if role == Role::Leader { plan.workload.links() } else { plan.workload.follower_links() },
+            publisher_count: plan.workload.publishers(),
+            follower_count: plan.workload.followers(),
             follower_index: follower,
             unauthorized_peer: None,
         }

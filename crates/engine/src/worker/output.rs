@@ -19,7 +19,7 @@ impl Output {
     pub(super) fn create(job: &Job) -> std::io::Result<Self> {
         let name = &job.sub_experiment.name;
         if let Some(kind) = Kind::of(&job.sub_experiment) {
-            let has_bursts = job.sub_experiment.offers().is_some_and(|offers| !offers.bursts.is_empty());
+            let has_bursts = job.sub_experiment.workload.has_bursts();
             let files = StampFiles::create(&job.results_dir, name, kind, job.raw == Raw::Csv, has_bursts);
             return files.map(Output::Stamps);
         }

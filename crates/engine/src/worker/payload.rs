@@ -2,7 +2,7 @@
 
 use super::attempts::Bounds;
 use super::leader::{Leader, Session};
-use super::output::{Output, is_one_way};
+use super::output::Output;
 use super::{Error, Result};
 use crate::record::Recorded;
 use crate::replay::Replay;
@@ -79,7 +79,8 @@ impl Leader {
     fn payload(&mut self, session: &mut Session<'_>, replay: Option<&Replay>, payload_bytes: u64) -> Result<()> {
         self.check_stop()?;
         self.begin_payload(payload_bytes);
-        let (pattern, is_timed) = (self.job.sub_experiment.pattern, self.job.sub_experiment.offers().is_some());
+        let workload = &self.job.sub_experiment.workload;
+        let (is_timed, is_saturating) = (workload.is_timed(), workload.is_saturating());
         if is_timed {
             // The rows of each trial are written at once.
             self.make_room()?;
@@ -88,7 +89,7 @@ impl Leader {
         let mut measured = match replay {
             Some(replay) => self.play(session, replay, payload_bytes)?,
             None if is_timed => self.timed(session, payload_bytes)?,
-            None if is_one_way(pattern) => self.saturate(session, payload_bytes)?,
+            None if is_saturating => self.saturate(session, payload_bytes)?,
             None => self.trips(session, payload_bytes)?,
         };
         let after = if measured.broken.is_none() { self.handover(session)? } else { None };

@@ -116,7 +116,7 @@ impl Leader {
         })?;
         let all = Tallied {
             tally: all,
-            are_calls: self.job.sub_experiment.rpc.is_some(),
+            are_calls: self.job.sub_experiment.workload.is_call(),
             publishers: 1,
             followers,
             late: sent.late.iter().sum(),

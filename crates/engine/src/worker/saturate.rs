@@ -1,10 +1,10 @@
 //! Messages one way as fast as they go, or as they are offered, of one payload, by the leader: trial after trial.
 
+use super::Result;
 use super::leader::{Leader, Session};
 use super::patience::{Patience, SIGN_OF_LIFE};
 use super::payload::Measured;
 use super::search::search;
-use super::{Error, Result};
 use crate::clock::Timebase;
 use crate::lanes::{Flow, Spaced};
 use crate::measure::notes::ArrivalMemory;
@@ -20,8 +20,9 @@ use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::Raw;
-use tripmeter_model::throughput::{Load, per_second};
+use tripmeter_model::throughput::per_second;
 use tripmeter_model::trial::Trial;
+use tripmeter_model::workload::Workload;
 
 /// As fast as it goes, messages between two looks at the clock, if they are small.
 const BURST: u64 = 32;
@@ -53,22 +54,20 @@ impl Bounds {
 impl Leader {
     /// Every offer at one payload, one after the other.
     pub(super) fn saturate(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<Measured> {
-        let Some(load) = self.job.sub_experiment.throughput.clone() else {
-            return Err(Error::Failed("the plan does not say what to offer".to_owned()));
-        };
+        let load = self.job.sub_experiment.workload.clone();
         let (begun, capped) = (Instant::now(), self.capped());
         let (warmup, warmup_damaged) = self.warm_up(session, payload_bytes, &load)?;
-        let (trials, broken) = self.each_load(&load.offers, capped, |leader, offer| {
+        let (trials, broken) = self.each_load(&load.loads, capped, |leader, offer| {
             Ok((leader.offer(session, payload_bytes, &load, offer, capped)?, None))
         })?;
-        let measured = Measured::of(trials, load.offers.len(), begun, broken);
+        let measured = Measured::of(trials, load.loads.len(), begun, broken);
         Ok(Measured { samples_planned: measured.samples, warmup, warmup_damaged, ..measured })
     }
 
     /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing,
     /// unless they come damaged.
     /// Returns how many were sent, and how many of them came damaged.
-    fn warm_up(&mut self, session: &mut Session<'_>, payload_bytes: u64, load: &Load) -> Result<(u64, u64)> {
+    fn warm_up(&mut self, session: &mut Session<'_>, payload_bytes: u64, load: &Workload) -> Result<(u64, u64)> {
         let messages = self.job.sub_experiment.warmup;
         if messages == 0 {
             return Ok((0, 0));
@@ -85,11 +84,11 @@ impl Leader {
         &mut self,
         session: &mut Session<'_>,
         payload_bytes: u64,
-        load: &Load,
+        load: &Workload,
         offer: OfferedLoad,
         capped: u64,
     ) -> Result<Trial> {
-        let bounds = Bounds { messages: load.messages, duration_ns: load.duration_ns };
+        let bounds = Bounds { messages: load.most_messages, duration_ns: load.duration_ns };
         let OfferedLoad::Search { loss_bound } = offer else {
             return self.trial(session, payload_bytes, offer, bounds, capped);
         };

@@ -14,7 +14,7 @@ use crate::replay::Times;
 use crate::wire::{Arrived, WRITING};
 use std::time::Instant;
 use tripmeter_model::channel::Used;
-use tripmeter_model::pace::{OfferedLoad, Offers};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
 
 /// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
@@ -51,8 +51,8 @@ impl Leader {
     /// Every offered load at one payload, one after the other, each with its own warm-up.
     pub(super) fn timed(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<Measured> {
         let plan = &self.job.sub_experiment;
-        let loads = plan.offers().map_or_else(Vec::new, Offers::loads);
-        let (messages, links, warmup) = (plan.samples_of(payload_bytes), u64::from(plan.links()), plan.warmup);
+        let loads = plan.workload.loads.clone();
+        let (messages, links, warmup) = (plan.samples_of(payload_bytes), u64::from(plan.workload.links()), plan.warmup);
         let (begun, capped, mut warmup_damaged) = (Instant::now(), self.capped(), 0);
         let (trials, broken) = self.each_load(&loads, capped, |leader, load| {
             let batch = Batch { payload_bytes, messages, load, capped };
@@ -67,7 +67,7 @@ impl Leader {
 
     /// What sends a batch: messages that are answered, or not.
     pub(super) fn sends(&self) -> Send {
-        if self.job.sub_experiment.rpc.is_some() { Self::call_all } else { Self::publish_all }
+        if self.job.sub_experiment.workload.is_call() { Self::call_all } else { Self::publish_all }
     }
 
     fn warmed_up_trial(&mut self, session: &mut Session<'_>, batch: Batch, damaged: &mut u64) -> Result<Tallied> {
@@ -83,7 +83,7 @@ impl Leader {
     fn send_batch(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Sent<'static>> {
         let (Batch { messages, load, capped, .. }, length) = (batch, batch.payload_bytes as usize);
         let (base, count) = (self.job.timebase, session.lanes.len());
-        let has_publishers = self.job.sub_experiment.publishers() > 1;
+        let has_publishers = self.job.sub_experiment.workload.publishers() > 1;
         let link = |index| LinkPlan { messages, length, publisher: if has_publishers { index } else { 0 } };
         let times = move |begin, link| Times::of(load, &base, begin, link, count);
         self.sends()(self, session, &Workload { links: (0..count as u32).map(link).collect(), times: &times, capped })
@@ -92,14 +92,14 @@ impl Leader {
     /// One trial: all messages in one batch, or in several where only histograms are kept.
     fn trial_of(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Tallied> {
         let links = session.lanes.len();
-        let streams = links as u64 * u64::from(self.job.sub_experiment.followers.max(1));
+        let streams = links as u64 * u64::from(self.job.sub_experiment.workload.followers());
         let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
         let most = if raw == Raw::None { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
         // A burst is sent in one batch, if one has room for it.
         let burst = load.burst().map_or(1, |burst| burst.size);
         let most = if most > burst { most - most % burst } else { most };
         // A client's calls follow each other; of topics, the first stands for all.
-        let audited = if self.job.sub_experiment.rpc.is_some() { links } else { 1 };
+        let audited = if self.job.sub_experiment.workload.is_call() { links } else { 1 };
         let (times, loss_timeout_ns) = (Times::of(load, &base, 0, 0, 1), self.job.loss_timeout_ns);
         let new = |audited| {
             let mut tally = Tally::new(base, raw, loss_timeout_ns, links, times.period(), audited);
@@ -144,8 +144,8 @@ impl Leader {
         })?;
         let cut_short = cut_short(end, broken.as_ref());
         let others = (!self.is_same_process()).then_some(others);
-        let publishers = self.job.sub_experiment.publishers();
-        let are_calls = self.job.sub_experiment.rpc.is_some();
+        let publishers = self.job.sub_experiment.workload.publishers();
+        let are_calls = self.job.sub_experiment.workload.is_call();
         Ok(Tallied {
             tally,
             are_calls,

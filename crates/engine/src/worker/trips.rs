@@ -90,7 +90,7 @@ impl Leader {
         let mut warm = Recorder::new(base, Raw::None, warmup)?;
         if plan.one_way {
             // What latencies one way are made in at the end: found to be too little now, and not then.
-            let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.followers));
+            let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.workload.followers()));
             drop(reserved::<u64>(values, "values of latencies one way")?);
         }
         let (setting, first) = (self.setting(&session.inboxes[0], &shared), session.sequence);

@@ -117,7 +117,7 @@ impl Figure {
             transport: planned.transport.to_string(),
             factors: format!("wait {}, touch {}", planned.wait, planned.touch),
             payload_bytes: row.row.payload_bytes,
-            links: planned.links(),
+            links: planned.workload.links(),
             way: Default::default(),
             values: Vec::new(),
             samples: Vec::new(),
@@ -149,12 +149,12 @@ fn of_channel(folder: usize, row: &TableRow<'_>) -> Figure {
         load @ OfferedLoad::Burst(_) => [crate::throughput::offered(load), load.suffix()],
         _ => [format!("at {offered} /s"), format!("_rate-{offered}")],
     };
-    let [words, file] = match planned.publishers() {
+    let [words, file] = match planned.workload.publishers() {
         1 => Default::default(),
         number => [format!("{number} publishers of each topic, "), format!("_publishers-{number}")],
     };
     Figure {
-        links: planned.channel.as_ref().map_or(1, |flow| flow.topics),
+        links: planned.workload.topology.topics,
         way: [words + &at, file + &load],
         ..Figure::new(folder, row).with_average(row, figure::Figure::Service, 1000.0)
     }

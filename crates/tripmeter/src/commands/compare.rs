@@ -161,16 +161,15 @@ fn same_kinds(sides: &[Side; 2], args: &CompareArgs) -> Result<(), CliError> {
 pub fn same_kind([reference, result]: [&SubExperiment; 2], args: &CompareArgs) -> Result<(), CliError> {
     same_pattern([reference, result], args)?;
     let name = &reference.name;
-    let topics = |plan: &SubExperiment| plan.channel.as_ref().map_or(1, |flow| flow.topics).to_string();
-    let clients = |plan: &SubExperiment| plan.rpc.as_ref().map_or(1, |calls| calls.clients).to_string();
+    let [one, other] = [reference, result].map(|plan| plan.workload.topology);
     let factors = [
         ("transport", reference.transport.to_string(), result.transport.to_string()),
         ("wait", reference.wait.to_string(), result.wait.to_string()),
         ("touch", reference.touch.to_string(), result.touch.to_string()),
-        ("followers", reference.followers.to_string(), result.followers.to_string()),
-        ("topics", topics(reference), topics(result)),
-        ("publishers", reference.publishers().to_string(), result.publishers().to_string()),
-        ("clients", clients(reference), clients(result)),
+        ("followers", one.followers.to_string(), other.followers.to_string()),
+        ("topics", one.topics.to_string(), other.topics.to_string()),
+        ("publishers", one.publishers.to_string(), other.publishers.to_string()),
+        ("clients", one.clients.to_string(), other.clients.to_string()),
     ];
     for (factor, reference, result) in factors.iter().filter(|(_, reference, result)| reference != result) {
         output::say(&format!(
@@ -196,14 +195,13 @@ fn same_pattern([reference, result]: [&SubExperiment; 2], args: &CompareArgs) ->
         );
         return Err(CliError::new(exit::DATA, text));
     }
-    if let (Some(one), Some(other)) = (&reference.rpc, &result.rpc)
-        && one.mode != other.mode
-    {
+    let (one, other) = (&reference.workload, &result.workload);
+    if one.is_call() && other.is_call() && one.mode() != other.mode() {
         let text = format!(
             "'{name}' cannot be compared: its calls were made by mode {} in '{}', {} in '{}'; measure the same (--mode)",
-            one.mode,
+            one.mode(),
             args.reference.display(),
-            other.mode,
+            other.mode(),
             args.results.display()
         );
         return Err(CliError::new(exit::DATA, text));

@@ -61,9 +61,9 @@ fn measure(
 ) -> Result<u8, CliError> {
     let prepared = Prepared { strict, ..Prepared::new(args, plugins, output.quiet)? };
     if matches!(followers, Followers::ByHand { .. })
-        && let Some(several) = prepared.plan.sub_experiments.iter().find(|one| one.is_fan_out())
+        && let Some(several) = prepared.plan.sub_experiments.iter().find(|one| one.workload.is_fan_out())
     {
-        let (transport, count) = (&several.transport, several.followers);
+        let (transport, count) = (&several.transport, several.workload.followers());
         let text = format!(
             "transport '{transport}': {count} followers were asked for, but only 1 can be started by hand; ask for 1 \
              (--followers), or let `tripmeter run` start them"

@@ -1,7 +1,8 @@
 //! Two sides measured in pairs, and two experiments compared run by run.
 
 use crate::common::{
-    Finished, LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, manifest_so_far, repository, traces,
+    CHANNEL, Finished, LONGEST, PINGPONG, Running, Tripmeter, alone, aloud, folder, manifest, manifest_so_far,
+    repository, traces,
 };
 use serde_json::Value;
 use std::fs;
@@ -498,6 +499,6 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     fs::write(&manifest, text.replacen("\"verdict\": \"proven\"", "\"verdict\": \"failed\"", 1)).unwrap();
     let done = compare("fast", "slow", &[]).with(75);
     assert!(done.unwrapped().contains("FAILED: it, round 1 of the results: its path proof failed"), "{}", done.stdout);
-    fs::write(&manifest, text.replace("\"pattern\": \"pingpong\"", "\"pattern\": \"channel\"")).unwrap();
+    fs::write(&manifest, text.replace(PINGPONG, CHANNEL)).unwrap();
     compare("fast", "slow", &[]).with(65).one_line(&["rtt_half (pattern pingpong)", "one_way (pattern channel)"]);
 }

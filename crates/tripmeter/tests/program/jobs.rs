@@ -1,6 +1,6 @@
 //! Commands that measure and then judge: `job` and `requirements --runs`; and what manifests say to those that judge.
 
-use crate::common::{LONGEST, Tripmeter, alone, folder, manifest};
+use crate::common::{CHANNEL, LONGEST, PINGPONG, Tripmeter, alone, folder, manifest};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -199,9 +199,9 @@ fn what_a_manifest_says_counts() {
     compare("a", "b").with(0);
 
     let manifest = place.path().join("b/manifest.json");
-    replace(&manifest, "\"pattern\": \"pingpong\"", "\"pattern\": \"channel\"");
+    replace(&manifest, PINGPONG, CHANNEL);
     compare("a", "b").with(65).one_line(&["rtt_half (pattern pingpong)", "one_way (pattern channel)"]);
-    replace(&manifest, "\"pattern\": \"channel\"", "\"pattern\": \"pingpong\"");
+    replace(&manifest, CHANNEL, PINGPONG);
     replace(&manifest, "\"wait\": \"poll\"", "\"wait\": \"block\"");
     compare("a", "b").with(0).says(&["note: ", "wait poll in the reference, block in the results"]);
 

@@ -1,10 +1,10 @@
 use super::*;
 use crate::fixture;
 use tripmeter_model::Pattern;
-use tripmeter_model::channel::Flow;
+use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure;
 use tripmeter_model::manifest::Cell;
-use tripmeter_model::rpc::Mode;
+use tripmeter_model::workload::Workload;
 
 fn named<'a>(name: &'a str, manifest: &'a Manifest) -> Results<'a> {
     Results { name, manifest }
@@ -33,7 +33,7 @@ fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloa
     let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
     let plan = fixture::add(manifest, name, transport, &sizes);
     plan.pattern = Pattern::Channel;
-    plan.channel = Some(Flow::of_topics(tripmeter_model::pace::Offers::rates(vec![1000.0]), topics));
+    plan.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 1000.0 }], topics, 1);
     let cell = |(bytes, us): &(u64, f64)| {
         let mut cell = Cell { payload_bytes: *bytes, ..template.clone() };
         let trial = &mut cell.trials[0];
@@ -109,7 +109,7 @@ fn rounds_have_intervals_and_a_missed_rate_a_ring() {
 fn several_publishers_are_pictures_of_their_own() {
     let mut manifest = channels();
     for plan in &mut manifest.plan.sub_experiments[..2] {
-        plan.channel.as_mut().unwrap().publishers = 4;
+        plan.workload.topology.publishers = 4;
     }
     let made = of(&manifest);
     assert_eq!(

@@ -3,7 +3,7 @@
 use crate::conformance::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::Pattern;
 use tripmeter_model::manifest::Cell;
-use tripmeter_model::rpc::{CallCounts, Mode, RpcTrial};
+use tripmeter_model::rpc::{CallCounts, RpcTrial};
 
 /// Clients.
 const CLIENTS: u64 = 3;
@@ -33,8 +33,8 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
     let rows = outcome.file("rpc").lines().count() as u64;
-    let trials = plan.offers().map_or(0, |offers| offers.loads().len());
-    let expected = 1 + (plan.payloads.len() * trials) as u64 * u64::from(plan.links()) * CALLS;
+    let trials = plan.workload.loads.len();
+    let expected = 1 + (plan.payloads.len() * trials) as u64 * u64::from(plan.workload.links()) * CALLS;
     faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
     for cell in &outcome.result.cells {
         let made = cell.rpc.len();
@@ -45,13 +45,13 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
 
 fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &RpcTrial) {
     let place = format!("{}, {}", outcome.place(cell), trial.load());
-    let clients = u64::from(outcome.plan.links());
+    let clients = u64::from(outcome.plan.workload.links());
     let all = clients * CALLS;
     let timed_out = if outcome.loses_when_starved() { trial.counts.timed_out } else { 0 };
     let succeeded = all - timed_out;
     let good = CallCounts { made: all, succeeded, timed_out, ..CallCounts::default() };
     faults.check(trial.counts == good, || format!("{place}: {trial:?}"));
-    let is_paced = outcome.plan.rpc.as_ref().is_some_and(|calls| calls.mode == Mode::FixedFreq);
+    let is_paced = !outcome.plan.workload.is_closed();
     let paced = [trial.pace.is_some(), trial.response_rtt_ns.is_some(), trial.lateness_ns.is_some()];
     faults.check(paced == [is_paced; 3], || format!("{place}: {trial:?}"));
     let Some(service) = trial.service_rtt_ns else { return faults.check(false, || format!("{place}: no figures")) };

@@ -45,9 +45,9 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 /// Checks every trial of every payload.
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
-    let rates = plan.channel.as_ref().map_or(0, |flow| flow.offers.rates_hz.len());
+    let rates = plan.workload.loads.len();
     let rows = outcome.file("channel").lines().count() as u64;
-    let expected = 1 + plan.payloads.len() as u64 * rates as u64 * u64::from(plan.links()) * PUBLISHED;
+    let expected = 1 + plan.payloads.len() as u64 * rates as u64 * u64::from(plan.workload.links()) * PUBLISHED;
     faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
     for cell in &outcome.result.cells {
         let trials = cell.channel.len();
@@ -74,7 +74,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
 fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &ChannelTrial) {
     let (place, may_lose) = (outcome.place(cell), outcome.may_lose);
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = trial.counts;
-    let published = u64::from(outcome.plan.links()) * PUBLISHED;
+    let published = u64::from(outcome.plan.workload.links()) * PUBLISHED;
     let whole = sent == published && received + lost + late + damaged == sent;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
     // The loopback may reorder what a thread sends from several CPUs.

@@ -1,0 +1,107 @@
+//! The workload that is asked for: each pattern is a constructor, with flags of its own.
+
+use super::{Problem, channel, load, rpc};
+use tripmeter_abi::Pattern::{self, Channel, Log, PingPong, Rpc, Throughput};
+use tripmeter_model::experiment::Common;
+use tripmeter_model::plan::Plan;
+use tripmeter_model::workload::Workload;
+
+/// Patterns that have a flag, and the refusal under others.
+type Having = (&'static [Pattern], fn(&'static str, Pattern) -> Problem);
+
+const PACED: Having = (&[PingPong, Throughput, Channel, Rpc], |flag, pattern| Problem::PaceOf { flag, pattern });
+const SATURATING: Having = (&[Throughput], |flag, pattern| Problem::NotThroughput { flag, pattern });
+const PUBLISHED: Having = (&[Channel], |flag, pattern| Problem::NotChannel { flag, pattern });
+const CALLED: Having = (&[Rpc], |flag, pattern| Problem::NotRpc { flag, pattern });
+
+/// The workload of one number of clients, with one follower. `timeout_ns` is what was asked for.
+///
+/// # Errors
+/// A flag of other patterns, or what is wrong with a flag of this one.
+pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
+    let given = [
+        ("--rate", common.rate.is_some(), PACED),
+        ("--loss-bound", common.loss_bound.is_some(), SATURATING),
+        ("--demand", common.demand.is_some(), PACED),
+        ("--recovery", common.recovery_ms.is_some(), PACED),
+        ("--duration", common.duration_s.is_some(), SATURATING),
+        ("--topics", common.topics.is_some(), PUBLISHED),
+        ("--publishers", common.publishers.is_some(), PUBLISHED),
+        ("--mode", common.mode.is_some(), CALLED),
+        ("--clients", common.clients.is_some(), CALLED),
+    ];
+    let foreign = given.into_iter().find(|(_, is_given, (patterns, _))| *is_given && !patterns.contains(&pattern));
+    if let Some((flag, _, (_, problem))) = foreign {
+        return Err(problem(flag, pattern));
+    }
+    match pattern {
+        PingPong if rpc::pace(common).is_some() => rpc::round_trips(common, timeout_ns),
+        PingPong => Ok(Workload::default()),
+        Throughput => load::of(common),
+        Channel => channel::of(common),
+        Rpc => rpc::of(common, timeout_ns),
+        Log => Ok(Workload::lines()),
+    }
+}
+
+/// The warm-up if none is asked for; of timed round trips no more than a second has at the slowest, but one.
+pub(super) fn default_warmup(workload: &Workload, pattern: Pattern, samples: u64) -> u64 {
+    let usual = Plan::default_warmup(samples);
+    match pattern {
+        Throughput => load::DEFAULT_WARMUP,
+        PingPong => {
+            let slowest_hz = workload.loads.iter().filter_map(|load| load.hz()).fold(f64::INFINITY, f64::min);
+            usual.min((slowest_hz as u64).max(1))
+        }
+        _ => usual,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(set: impl FnOnce(&mut Common), pattern: Pattern) -> String {
+        let mut common = Common::default();
+        set(&mut common);
+        of(&common, pattern, None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_flag_of_other_patterns_is_refused_with_those_that_have_it() {
+        let error = refused(|common| common.duration_s = Some(1.0), PingPong);
+        assert!(error.contains("--duration") && error.contains("--pattern throughput"), "{error}");
+        let error = refused(|common| common.topics = Some(2), Throughput);
+        assert!(error.contains("--topics") && error.contains("--pattern channel"), "{error}");
+        let error = refused(|common| common.mode = Some(tripmeter_model::experiment::Mode::Bench), Channel);
+        assert!(error.contains("--mode") && error.contains("--pattern rpc"), "{error}");
+        let error = refused(|common| common.clients = Some("2".to_owned()), Channel);
+        assert!(error.contains("--clients") && error.contains("--pattern rpc"), "{error}");
+        let error = refused(|common| common.rate = Some("1000".to_owned()), Log);
+        for part in ["'log'", "--pattern throughput", "pingpong", "channel", "--pattern rpc"] {
+            assert!(error.contains(part), "no {part} in {error}");
+        }
+        let error = refused(|common| common.demand = Some("4".to_owned()), Log);
+        assert!(error.contains("'--demand'") && error.contains("--pattern rpc"), "{error}");
+    }
+
+    #[test]
+    fn round_trips_and_lines_follow_each_other() {
+        let of = |pattern| of(&Common::default(), pattern, None).unwrap();
+        assert_eq!((of(PingPong), of(Log)), (Workload::default(), Workload::lines()));
+    }
+
+    #[test]
+    fn rates_and_bursts_of_every_pattern_that_has_a_pace_are_loads() {
+        let common = |rate: Option<&str>, demand: Option<&str>| {
+            let (rate, demand) = (rate.map(str::to_owned), demand.map(str::to_owned));
+            Common { rate, demand, ..Common::default() }
+        };
+        for pattern in [PingPong, Throughput, Channel, Rpc] {
+            for (common, is_burst) in [(common(Some("1000"), None), false), (common(None, Some("4")), true)] {
+                let workload = of(&common, pattern, None).unwrap();
+                assert_eq!((workload.loads.len(), workload.has_bursts()), (1, is_burst), "{pattern}");
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The workload of a sub-experiment: what is sent at each payload, and what comes back. A pattern is a named workload.
+
+use crate::experiment::Mode;
+use crate::pace::OfferedLoad;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is sent at each payload, and what comes back. Without any field: round trips that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Workload {
+    /// What each stream is offered: a trial each, in this order. One closed loop under `pingpong`, under `log` and of calls
+    /// that follow each other.
+    #[serde(default = "closed", skip_serializing_if = "is_closed")]
+    pub loads: Vec<OfferedLoad>,
+    /// What comes back.
+    #[serde(default, skip_serializing_if = "Reply::is_answer")]
+    pub reply: Reply,
+    /// Who sends to whom.
+    #[serde(flatten)]
+    pub topology: Topology,
+    /// How long the answer to a call is waited for, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ns: Option<u64>,
+    /// Most messages of a saturating trial, which has no number of samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_messages: Option<u64>,
+    /// Longest time of a saturating trial, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
+    /// Extent of the plan's recording, if it is what is sent: the load is `recorded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
+}
+
+/// What comes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Reply {
+    /// An answer to each message: a round trip.
+    #[default]
+    Answer,
+    /// An answer, or none in time, or a failure: a call. Round trips at a rate are calls, too.
+    Call,
+    /// Nothing: followers note or count what comes.
+    Nothing,
+    /// Lines in a file or pipe.
+    Lines,
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Topology {
+    /// Topics, each with a link and a publishing thread of its own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub topics: u32,
+    /// Publishers of the one topic, each with a link and a thread of its own; 1 where there are several topics.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub publishers: u32,
+    /// Clients, each with a link and a thread of its own at both ends.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub clients: u32,
+    /// Followers that every message is sent to.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub followers: u32,
+}
+
+/// The extent of a recording as it is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recorded {
+    /// Messages of all topics.
+    pub messages: u64,
+    /// From when the first is due until the last is, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+fn closed() -> Vec<OfferedLoad> {
+    vec![OfferedLoad::Closed]
+}
+
+fn is_closed(loads: &[OfferedLoad]) -> bool {
+    loads == [OfferedLoad::Closed]
+}
+
+impl Default for Topology {
+    fn default() -> Self {
+        Self { topics: 1, publishers: 1, clients: 1, followers: 1 }
+    }
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self::of(Reply::Answer, closed(), Topology::default())
+    }
+}
+
+impl Reply {
+    fn is_answer(&self) -> bool {
+        *self == Reply::Answer
+    }
+}
+
+impl Workload {
+    fn of(reply: Reply, loads: Vec<OfferedLoad>, topology: Topology) -> Self {
+        Self { loads, reply, topology, timeout_ns: None, most_messages: None, duration_ns: None, recorded: None }
+    }
+
+    /// Calls of so many clients, each offered these loads.
+    pub fn calls(loads: Vec<OfferedLoad>, clients: u32, timeout_ns: u64) -> Self {
+        let topology = Topology { clients, ..Topology::default() };
+        Self { timeout_ns: Some(timeout_ns), ..Self::of(Reply::Call, loads, topology) }
+    }
+
+    /// Calls that follow each other.
+    pub fn closed_calls(clients: u32, timeout_ns: u64) -> Self {
+        Self::calls(closed(), clients, timeout_ns)
+    }
+
+    /// Messages of so many publishers on each of so many topics; what arrives is noted.
+    pub fn publications(loads: Vec<OfferedLoad>, topics: u32, publishers: u32) -> Self {
+        Self::of(Reply::Nothing, loads, Topology { topics, publishers, ..Topology::default() })
+    }
+
+    /// Messages until there are so many or the time is over, one of which is given; what arrives is counted.
+    pub fn saturating(loads: Vec<OfferedLoad>, most_messages: Option<u64>, duration_ns: Option<u64>) -> Self {
+        Self { most_messages, duration_ns, ..Self::of(Reply::Nothing, loads, Topology::default()) }
+    }
+
+    /// Lines of a logger.
+    pub fn lines() -> Self {
+        Self::of(Reply::Lines, closed(), Topology::default())
+    }
+
+    /// The same with a recording as what is sent, each of whose topics is a topic or a client.
+    #[must_use]
+    pub fn playing(self, recorded: Recorded, topics: u32) -> Self {
+        let (topics, clients) = if self.is_call() { (1, topics) } else { (topics, 1) };
+        let topology = Topology { topics, clients, publishers: 1, ..self.topology };
+        Self { loads: vec![OfferedLoad::Recorded], recorded: Some(recorded), topology, ..self }
+    }
+
+    /// Round trips that follow each other.
+    pub fn is_round_trips(&self) -> bool {
+        self.reply == Reply::Answer
+    }
+
+    /// Calls, among them round trips at a rate.
+    pub fn is_call(&self) -> bool {
+        self.reply == Reply::Call
+    }
+
+    /// Messages whose arrivals are noted, each with the time it was due.
+    pub fn is_publication(&self) -> bool {
+        self.reply == Reply::Nothing && !self.is_saturating()
+    }
+
+    /// Publications and calls: every message has times of its own, and each load has latencies.
+    pub fn is_timed(&self) -> bool {
+        self.is_publication() || self.is_call()
+    }
+
+    /// Trials that end by their bounds, and not by a number of samples.
+    pub fn is_saturating(&self) -> bool {
+        self.most_messages.is_some() || self.duration_ns.is_some()
+    }
+
+    /// One closed loop.
+    pub fn is_closed(&self) -> bool {
+        is_closed(&self.loads)
+    }
+
+    /// A recording is what is sent.
+    pub fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
+    }
+
+    /// Some loads are bursts.
+    pub fn has_bursts(&self) -> bool {
+        self.loads.iter().any(|load| load.burst().is_some())
+    }
+
+    /// Every message goes to several followers.
+    pub fn is_fan_out(&self) -> bool {
+        self.topology.followers > 1
+    }
+
+    /// When a client makes its next call.
+    pub fn mode(&self) -> Mode {
+        if self.is_closed() { Mode::Bench } else { Mode::FixedFreq }
+    }
+
+    /// Links of the leader, each a topic, a publisher or a client.
+    pub fn links(&self) -> u32 {
+        self.follower_links().saturating_mul(self.publishers())
+    }
+
+    /// Links of a follower: one, if several publishers have one topic.
+    pub fn follower_links(&self) -> u32 {
+        self.topology.topics.saturating_mul(self.topology.clients)
+    }
+
+    /// Publishers of the one topic.
+    pub fn publishers(&self) -> u32 {
+        self.topology.publishers
+    }
+
+    /// Followers that every message is sent to.
+    pub fn followers(&self) -> u32 {
+        self.topology.followers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(workload: &Workload) -> String {
+        let text = serde_json::to_string(workload).unwrap();
+        assert_eq!(serde_json::from_str::<Workload>(&text).unwrap(), *workload);
+        text
+    }
+
+    #[test]
+    fn a_workload_is_written_without_what_is_usual() {
+        let rate = OfferedLoad::Rate { hz: 10.0 };
+        assert_eq!(json(&Workload::default()), "{}");
+        assert_eq!(json(&Workload::lines()), r#"{"reply":"lines"}"#);
+        assert_eq!(json(&Workload::closed_calls(4, 7)), r#"{"reply":"call","clients":4,"timeout_ns":7}"#);
+        let published = json(&Workload::publications(vec![rate], 8, 1));
+        assert_eq!(published, r#"{"loads":[{"kind":"rate","rate_hz":10.0}],"reply":"nothing","topics":8}"#);
+        let played = Workload::publications(vec![rate], 1, 1).playing(Recorded { messages: 3, duration_ns: 5 }, 2);
+        let written =
+            r#"{"loads":[{"kind":"recorded"}],"reply":"nothing","topics":2,"recorded":{"messages":3,"duration_ns":5}}"#;
+        assert_eq!(json(&played), written);
+    }
+
+    #[test]
+    fn a_workload_is_of_one_kind() {
+        let rates = || vec![OfferedLoad::Rate { hz: 10.0 }];
+        let kinds = |workload: Workload| {
+            let timed = [workload.is_call(), workload.is_publication()];
+            assert_eq!(workload.is_timed(), timed.contains(&true));
+            [workload.is_round_trips(), timed[0], timed[1], workload.is_saturating()]
+        };
+        assert_eq!(kinds(Workload::default()), [true, false, false, false]);
+        assert_eq!(kinds(Workload::calls(rates(), 1, 7)), [false, true, false, false]);
+        assert_eq!(kinds(Workload::publications(rates(), 1, 1)), [false, false, true, false]);
+        assert_eq!(kinds(Workload::saturating(rates(), Some(1), None)), [false, false, false, true]);
+        assert_eq!(kinds(Workload::saturating(rates(), None, Some(1))), [false, false, false, true]);
+        assert_eq!(kinds(Workload::lines()), [false; 4]);
+    }
+
+    #[test]
+    fn several_publishers_share_the_link_of_a_follower() {
+        let links = |workload: Workload| (workload.links(), workload.follower_links());
+        assert_eq!(links(Workload::default()), (1, 1));
+        assert_eq!(links(Workload::publications(Vec::new(), 1, 4)), (4, 1));
+        assert_eq!(links(Workload::publications(Vec::new(), 4, 1)), (4, 4));
+        assert_eq!(links(Workload::closed_calls(4, 7)), (4, 4));
+        let called = Workload::closed_calls(1, 7).playing(Recorded { messages: 3, duration_ns: 5 }, 3);
+        assert_eq!((links(called.clone()), called.topology.clients), ((3, 3), 3));
+    }
+}
