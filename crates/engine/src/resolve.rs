@@ -259,19 +259,18 @@ impl Task {
     }
 }
 
-/// Most followers under pattern `channel`, where none answers; each is a process.
+/// Most followers where none answers; each is a process.
 const MOST_SUBSCRIBERS: u32 = 512;
 
 /// How many followers; latencies to each of several that answer need arrivals, which need samples.
 fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem> {
-    let most = if pattern == Pattern::Channel { MOST_SUBSCRIBERS } else { MOST_FOLLOWERS };
+    let none_answers = matches!(pattern, Pattern::Channel | Pattern::Throughput);
+    let most = if none_answers { MOST_SUBSCRIBERS } else { MOST_FOLLOWERS };
     match common.followers.unwrap_or(1) {
         1 => Ok(1),
         followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
-        followers if matches!(pattern, Pattern::Throughput | Pattern::Rpc) => {
-            Err(Problem::FollowersOneWay { pattern, followers })
-        }
-        followers if pattern == Pattern::Channel => match common.publishers.unwrap_or(1) {
+        followers if pattern == Pattern::Rpc => Err(Problem::FollowersOfCalls(followers)),
+        followers if none_answers => match common.publishers.unwrap_or(1) {
             1 => Ok(followers),
             publishers => Err(Problem::FollowersAndPublishers { followers, publishers }),
         },

@@ -6,7 +6,7 @@ use crate::merged::Merged;
 use crate::notes;
 use crate::number::{count, percent};
 use crate::table_row::TableRow;
-use tripmeter_analysis::MetricTable;
+use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
@@ -26,10 +26,20 @@ struct Line<'a> {
 fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Line<'a>> {
     let rows = TableRow::rows(subs, metrics, |plan| plan.pattern == Pattern::Throughput).into_iter();
     let of_row = |row: TableRow<'a>| {
-        let streams = metrics.streams(row.row, Figure::ReceivedRate).into_iter().enumerate();
+        let streams = followers(metrics, row.row).into_iter().enumerate();
         streams.map(move |(place, stream)| Line { row, stream, is_first_stream: place == 0 })
     };
     rows.flat_map(of_row).collect()
+}
+
+/// Each of several followers, or the only one.
+fn followers(metrics: &MetricTable, row: Row) -> Vec<&Stream> {
+    let mut streams = metrics.streams(row, Figure::ReceivedRate);
+    if streams.len() > 1 {
+        // One of them stands for all.
+        streams.retain(|stream| stream.at.is_some());
+    }
+    streams
 }
 
 impl Line<'_> {
@@ -88,7 +98,7 @@ impl Line<'_> {
     /// A note that messages were timed one way, if they were.
     fn timed(&self) -> Option<Note> {
         let timed = self.row.value(Figure::OneWayTimed)?.folded();
-        let streams = self.row.metrics.streams(self.row.row, Figure::ReceivedRate);
+        let streams = followers(self.row.metrics, self.row.row);
         let samples = |stream| self.row.get(stream, Figure::OneWay, Statistic::N);
         let samples: f64 = streams.iter().filter_map(|stream| samples(stream)).flat_map(|rounds| rounds.values).sum();
         let of_each =

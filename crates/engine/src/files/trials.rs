@@ -31,12 +31,17 @@ impl TrialFile {
         Ok(Self(file))
     }
 
-    /// Appends the trials of a payload, a row for each.
+    /// Appends the trials of a payload: a row for each follower of each.
     ///
     /// # Errors
     /// If it cannot be written, e.g. on a full disk; nothing of the payload is in it then.
     pub fn append(&mut self, payload_bytes: u64, trials: &[Trial]) -> io::Result<()> {
-        let rows: String = trials.iter().map(|trial| row(payload_bytes, trial)).collect();
+        let of_trial = |trial: &Trial| {
+            let followers = trial.streams().filter(|stream| stream.at.is_some());
+            let rows: String = followers.map(|stream| row(payload_bytes, trial, stream)).collect();
+            if rows.is_empty() { row(payload_bytes, trial, &Stream::all()) } else { rows }
+        };
+        let rows: String = trials.iter().map(of_trial).collect();
         let length = self.0.metadata()?.len();
         self.0.write_all(rows.as_bytes()).inspect_err(|_| {
             // That it cannot be cut off is the lesser error.
@@ -45,22 +50,23 @@ impl TrialFile {
     }
 }
 
-fn row(payload_bytes: u64, trial: &Trial) -> String {
+/// What came to a follower, or to the only one.
+fn row(payload_bytes: u64, trial: &Trial, stream: &Stream) -> String {
     let all = Stream::all();
     let (demand, recovery_ms) = match trial.load {
         OfferedLoad::Burst(Burst { size, gap_ns }) => (size, gap_ns as f64 / 1e6),
         _ => (1, trial.value(&all, Figure::OfferedRate).map_or(0.0, |rate_hz| 1e3 / rate_hz)),
     };
-    let (counts, ns) = (trial.counts(&all), |figure| trial.count(&all, figure));
+    let counts = trial.counts(stream);
     // Lost is all that did not arrive intact, as in the original, which knows no damage.
     let lost = counts.lost + counts.damaged;
     format!(
         "{payload_bytes},{demand},{},{},{},{},{lost},{}\n",
         milliseconds(recovery_ms),
         counts.sent,
-        rates(payload_bytes, counts.sent, ns(Figure::Publication)),
+        rates(payload_bytes, counts.sent, trial.count(&all, Figure::Publication)),
         counts.received,
-        rates(payload_bytes, counts.received, ns(Figure::Subscription))
+        rates(payload_bytes, counts.received, trial.count(stream, Figure::Subscription))
     )
 }
 
@@ -116,6 +122,6 @@ mod tests {
     #[test]
     fn nothing_received_is_zeros() {
         let nothing = trial(OfferedLoad::Max, 0, 0);
-        assert!(row(16, &nothing).ends_with(",0,1000,0.000,0.000,0.000\n"));
+        assert!(row(16, &nothing, &Stream::all()).ends_with(",0,1000,0.000,0.000,0.000\n"));
     }
 }

@@ -68,11 +68,8 @@ pub enum Problem {
          --followers or --publishers out"
     )]
     FollowersAndPublishers { followers: u32, publishers: u32 },
-    #[error(
-        "pattern '{pattern}' has 1 follower, {followers} were asked for; leave --followers out, or measure pingpong or \
-         channel"
-    )]
-    FollowersOneWay { pattern: Pattern, followers: u32 },
+    #[error("pattern 'rpc' has 1 follower, {0} were asked for; leave --followers out, or measure another pattern")]
+    FollowersOfCalls(u32),
     #[error(
         "{0} followers need the arrivals of all samples in memory; leave out `--raw none`, or ask for 1 (--followers)"
     )]

@@ -13,6 +13,7 @@ use crate::measure::stream::{Even, Extent, Spacing};
 use crate::measure::{End, Failure, Shared};
 use crate::record::Distribution;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
+use std::cmp::Reverse;
 use std::time::Instant;
 use tripmeter_abi::Wait;
 use tripmeter_model::figure::Figure;
@@ -109,7 +110,7 @@ impl Leader {
         Ok(trial)
     }
 
-    /// One trial: the follower counts what comes of what is sent.
+    /// One trial: each follower counts what comes of what is sent.
     fn trial(
         &mut self,
         session: &mut Session<'_>,
@@ -124,7 +125,7 @@ impl Leader {
         let mut arrivals = None;
         if self.job.sub_experiment.one_way {
             let places = sampling::places(bounds.most_messages());
-            let memory = ArrivalMemory::create(vec![places], 1)?;
+            let memory = ArrivalMemory::create(vec![places], self.controls.followers())?;
             (begin.most, begin.arrivals) = (vec![places], Some(memory.place()));
             (flow.times, arrivals) = (Some(SampledTimes::new(first, places)?), Some(memory));
         }
@@ -153,7 +154,6 @@ impl Leader {
         let arrived = self.count(sequence)?;
         let sent = sequence + 1 - first;
         let publication_ns = base.to_ns(end.saturating_sub(begin));
-        let subscription_ns = base.to_ns(arrived.latest.unwrap_or(0).max(end).saturating_sub(begin));
         let cut_short = match ended {
             End::Stopped => Some("interrupted".to_owned()),
             End::Deadline if capped < timed => Some("time cap".to_owned()),
@@ -161,26 +161,31 @@ impl Leader {
         };
         let (mut trial, all) = (Trial::new(offer), Stream::all());
         trial.cut_short = cut_short;
-        let Arrived { received, duplicated, reordered, damaged, .. } = arrived;
-        let lost = sent.saturating_sub(received + damaged);
-        trial.put_counts(&all, &Counts { sent, received, lost, late: 0, duplicated, reordered, damaged }, false);
-        let received_hz = per_second(received, subscription_ns);
         for (figure, value) in [
             (Figure::PublishedRate, per_second(sent, publication_ns)),
             (Figure::Publication, publication_ns as f64),
             (Figure::Refused, refused as f64),
             (Figure::Behind, behind as f64),
-            (Figure::ReceivedRate, received_hz),
-            (Figure::ReceivedBytes, received_hz * payload_bytes as f64),
-            (Figure::Subscription, subscription_ns as f64),
         ] {
             trial.put(&all, figure, value);
+        }
+        let subscription_ns =
+            |arrived: &Arrived| base.to_ns(arrived.latest.unwrap_or(0).max(end).saturating_sub(begin));
+        let each: Vec<_> = arrived.iter().map(|arrived| (arrived, subscription_ns(arrived))).collect();
+        // Of several, the one that least came to, or the slowest of those, stands for all.
+        if let Some((worst, ns)) = each.iter().copied().min_by_key(|(arrived, ns)| (arrived.received, Reverse(*ns))) {
+            put_arrived(&mut trial, &all, sent, payload_bytes, worst, ns);
+        }
+        if each.len() > 1 {
+            for (follower, (arrived, ns)) in (0..).zip(each) {
+                put_arrived(&mut trial, &Stream::follower(follower), sent, payload_bytes, arrived, ns);
+            }
         }
         if let OfferedLoad::Rate { hz } = offer {
             trial.put(&all, Figure::OfferedRate, hz);
         }
         if let (Some(times), Some(memory)) = (flow.times, arrivals) {
-            put_one_way(&mut trial, base, &times, memory);
+            put_one_way(&mut trial, base, &times, memory, self.controls.followers());
         }
         Ok(trial)
     }
@@ -221,21 +226,50 @@ impl Leader {
         }
     }
 
-    /// Tells the follower how many messages there are, and hears what has come of them.
-    fn count(&mut self, last: u64) -> Result<Arrived> {
+    /// Tells the followers how many messages there are, and hears what has come of them to each.
+    fn count(&mut self, last: u64) -> Result<Vec<Arrived>> {
         self.controls.send_all(&ToFollower::End { last: vec![last] })?;
-        let report = self.controls.recv_report(0, Patience::taking(self.job.loss_timeout_ns))?;
-        report.arrived.first().copied().ok_or_else(|| self.controls.failed("the follower has counted nothing"))
+        let patience = || Patience::taking(self.job.loss_timeout_ns);
+        let counted = |follower| {
+            let report = self.controls.recv_report(follower, patience())?;
+            report.arrived.first().copied().ok_or_else(|| self.controls.failed("a follower has counted nothing"))
+        };
+        (0..self.job.sub_experiment.workload.followers()).map(counted).collect()
     }
 }
 
-/// Puts latencies one way into a trial, by what both sides have noted. Messages that wait in one queue are not independent.
-fn put_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory) {
-    let (all, mut latencies) = (Stream::all(), Distribution::new(Raw::Csv));
-    let sent = trial.count(&all, Figure::Sent);
-    trial.put(&all, Figure::OneWayTimed, sampling::samples(sent).count() as f64);
-    for log in memory.logs(0) {
-        times.one_way(log.ticks, sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
+/// Puts what came to a follower within that time into a trial.
+fn put_arrived(trial: &mut Trial, stream: &Stream, sent: u64, payload_bytes: u64, arrived: &Arrived, ns: u64) {
+    let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
+    let lost = sent.saturating_sub(received + damaged);
+    trial.put_counts(stream, &Counts { sent, received, lost, late: 0, duplicated, reordered, damaged }, false);
+    let received_hz = per_second(received, ns);
+    for (figure, value) in [
+        (Figure::ReceivedRate, received_hz),
+        (Figure::ReceivedBytes, received_hz * payload_bytes as f64),
+        (Figure::Subscription, ns as f64),
+    ] {
+        trial.put(stream, figure, value);
     }
-    latencies.put_without_intervals(trial, &all, Figure::OneWay);
+}
+
+/// Puts latencies one way into a trial, by what both sides have noted: to each of several followers, and of all their
+/// messages. Messages that wait in one queue are not independent.
+fn put_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory, followers: u32) {
+    let (stream, mut all) = (Stream::all(), Distribution::new(Raw::Csv));
+    let sent = trial.count(&stream, Figure::Sent);
+    trial.put(&stream, Figure::OneWayTimed, sampling::samples(sent).count() as f64);
+    for follower in 0..followers {
+        let mut one = Distribution::new(Raw::Csv);
+        for log in memory.logs(follower) {
+            for ns in times.one_way(log.ticks, sent).map(|ticks| base.to_ns(ticks)) {
+                one.record(ns);
+                all.record(ns);
+            }
+        }
+        if followers > 1 {
+            one.put_without_intervals(trial, &Stream::follower(follower), Figure::OneWay);
+        }
+    }
+    all.put_without_intervals(trial, &stream, Figure::OneWay);
 }
