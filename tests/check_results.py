@@ -33,9 +33,9 @@ def figures_of_histogram(histogram):
 
 
 def figures_of_cell(cell):
-    """The same of a cell of the manifest."""
-    rtt_ns = cell["rtt_ns"] or {"min": 0, "median": 0, "max": 0}
-    return cell["samples"], rtt_ns["min"], rtt_ns["median"], rtt_ns["max"]
+    """The same of a cell of round trips, which has half of each."""
+    half_ns = cell["trials"][0]["streams"]["all"]["rtt_half_ns"]
+    return half_ns["n"], *(2 * half_ns[statistic] for statistic in ("min", "p50", "max"))
 
 
 def histograms(path):

@@ -28,11 +28,11 @@ def measure(arguments, transport, topics):
         command += ["-n", str(max(1, round(rate * arguments.seconds))), "--warmup", "1", "--raw", "none"]
         command += ["-o", str(Path(folder) / "results")]
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)["sub_experiments"][0]["cells"][0]["channel"][0]
+    return json.loads(done.stdout)["sub_experiments"][0]["cells"][0]["trials"][0]
 
 
 def percent(used):
-    return 100 * used["cpu_time_ns"] / used["window_ns"]
+    return 100 * used["cpu_time_ns"] / used["cost_window_ns"]
 
 
 def main():
@@ -49,13 +49,16 @@ def main():
     for transport in arguments.transports.split(","):
         for topics in TOPICS:
             trial = measure(arguments, transport, topics)
-            late, lost = trial["lateness_ns"], trial["counts"]["sent"] - trial["counts"]["received"]
-            bad |= trial["rate_missed"] or lost > 0
-            missed = " RATE MISSED" if trial["rate_missed"] else ""
+            streams, rate_missed = trial["streams"], trial.get("rate_missed", False)
+            all_topics, late = streams["all"], streams["all"]["lateness_ns"]
+            lost = all_topics["sent"] - all_topics["received"]
+            bad |= rate_missed or lost > 0
+            missed = " RATE MISSED" if rate_missed else ""
             print(
-                f"| {transport} | {topics} | {trial['offered_hz']:.1f} | {trial['achieved_hz']:.3f}{missed}"
-                f" | {trial['slowest_hz']:.3f} | {late['median'] / 1000:.1f} | {late['p99'] / 1000:.1f} | {lost}"
-                f" | {percent(trial['publisher']):.1f} | {percent(trial['subscriber']):.1f} |",
+                f"| {transport} | {topics} | {all_topics['offered_rate_hz']:.1f}"
+                f" | {all_topics['achieved_rate_hz']:.3f}{missed}"
+                f" | {all_topics['slowest_rate_hz']:.3f} | {late['p50'] / 1000:.1f} | {late['p99'] / 1000:.1f} | {lost}"
+                f" | {percent(streams['process=leader']):.1f} | {percent(streams['process=follower']):.1f} |",
                 flush=True,
             )
     return 1 if bad else 0

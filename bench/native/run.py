@@ -90,9 +90,9 @@ def run_tripmeter(options, cell, payload_bytes):
     document = json.loads(output)
     try:
         [result] = document.get("manifest", document)["sub_experiments"]
-        [figures] = result["cells"]
-        return figures["rtt_half_ns"]["median"]
-    except (KeyError, TypeError, ValueError) as error:
+        [measured] = result["cells"]
+        return measured["trials"][0]["streams"]["all"]["rtt_half_ns"]["p50"]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
         raise RunFailed(f"tripmeter's JSON has no such cell ({error!r})") from None
 
 

@@ -113,12 +113,13 @@ def figures_of(options, cell, samples):
     """Figures of one cell of Tripmeter's manifest with its samples."""
     try:
         handovers = [cell["handover_ns"][when]["median_ns"] for when in ("before", "after")]
-        lost, rtt = cell["counts"]["lost"], cell["rtt_ns"]
-    except (KeyError, TypeError) as error:
+        figures = cell["trials"][0]["streams"]["all"]
+        lost, half = figures["lost"], figures["rtt_half_ns"]
+    except (KeyError, IndexError, TypeError) as error:
         raise RunFailed(f"tripmeter's JSON has no finished cell ({error!r})") from None
     if lost or len(samples) != options.samples:
         raise RunFailed(f"tripmeter recorded {len(samples)} of {options.samples} samples, {lost} messages lost")
-    return {"median_ns": median_within_step(samples), "raw_median_ns": rtt["median"], "min_ns": rtt["min"],
+    return {"median_ns": median_within_step(samples), "raw_median_ns": 2 * half["p50"], "min_ns": 2 * half["min"],
             "handover_ns": handovers}
 
 

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
+use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, Status};
 
 /// Small: a run takes little more than its start.
@@ -134,8 +135,11 @@ fn rounds_are_made_until_the_effect_would_be_seen_or_the_budget_is_spent() {
         (1..=10).flat_map(|round| first.iter().enumerate().map(move |(index, run)| (round, index, run.clone())));
     let rounds = rounds.map(|(round, index, mut run)| {
         run["round"] = round.into();
-        for (_, figure) in run["cells"][0]["rtt_half_ns"].as_object_mut().unwrap() {
-            *figure = (1000.0 + f64::from(round * (index as u32 + 3) % 5)).into();
+        let statistics = &mut run["cells"][0]["trials"][0]["streams"]["all"]["rtt_half_ns"];
+        for (_, value) in
+            statistics.as_object_mut().unwrap().iter_mut().filter(|(name, _)| !["n", "within"].contains(&name.as_str()))
+        {
+            *value = (1000.0 + f64::from(round * (index as u32 + 3) % 5)).into();
         }
         run
     });
@@ -239,7 +243,7 @@ fn what_was_measured_before_a_kill_is_judged() {
 fn measured(results: &Path) -> Vec<(u32, String, Vec<f64>)> {
     let manifest = manifest(results);
     let medians = |cells: &[tripmeter_model::manifest::Cell]| {
-        cells.iter().filter_map(|cell| cell.rtt_half_ns).map(|figures| figures.median).collect()
+        cells.iter().filter_map(|cell| cell.trials[0].of_all(Figure::RttHalf, Statistic::P50)).collect()
     };
     let of =
         |result: tripmeter_model::manifest::SubExperimentResult| (result.round, result.name, medians(&result.cells));

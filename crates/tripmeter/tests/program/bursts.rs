@@ -56,14 +56,13 @@ fn measured(pattern: &str, links: &[&str], name: &str) -> (Vec<OfferedLoad>, Vec
     let manifest = manifest(output.path());
     let result = &manifest.sub_experiments[0];
     assert_eq!(result.name, name);
-    let cell = &result.cells[0];
-    let loads = cell.channel.iter().map(|trial| trial.load()).chain(cell.rpc.iter().map(|trial| trial.load()));
+    let loads = result.cells[0].trials.iter().map(|trial| trial.load).collect();
     let kind = if pattern == "channel" { "channel" } else { "rpc" };
     let histograms = std::fs::read_to_string(output.path().join(format!("{kind}_{name}.hlog"))).unwrap();
     for tag in ["response_64_500,", "service_64_burst-4-5ms,", "response_64_burst-7-5ms,"] {
         assert!(histograms.contains(tag), "{tag} {histograms}");
     }
-    (loads.collect(), rows(&output.path().join(format!("{kind}_{name}.csv"))))
+    (loads, rows(&output.path().join(format!("{kind}_{name}.csv"))))
 }
 
 /// Checks that all messages came, each due with its burst, and that `kept` holds for the rows of a link in each trial.

@@ -35,7 +35,11 @@ fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
     assert!(!results.is_empty());
     for result in results {
         assert_eq!((result.status, result.cells.len()), (Status::Complete, 3), "{:?}", result.error);
-        assert!(result.cells.iter().all(|cell| cell.samples == 200 && cell.counts.damaged == 0), "{:?}", result.cells);
+        assert!(
+            result.cells.iter().all(|cell| cell.samples == 200 && cell.counts().damaged == 0),
+            "{:?}",
+            result.cells
+        );
         let proof = result.path_proof.as_ref().unwrap();
         assert_eq!(proof.verdict, Verdict::Proven, "{}", proof.evidence);
     }

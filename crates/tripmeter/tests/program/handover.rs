@@ -60,8 +60,8 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
     let manifest = manifest(&results);
     let cell = &manifest.sub_experiments[0].cells[1];
     assert!(matches!(cell.handover_changed, Some(ModeChange::TakenAway | ModeChange::NoAnswer)), "{cell:?}");
-    assert_eq!((cell.earlier_attempts.len(), cell.counts.sent), (2, MESSAGES as u64));
-    assert!(cell.earlier_attempts.iter().all(|cell| cell.handover_changed.is_some() && cell.channel.len() == 1));
+    assert_eq!((cell.earlier_attempts.len(), cell.counts().sent), (2, MESSAGES as u64));
+    assert!(cell.earlier_attempts.iter().all(|cell| cell.handover_changed.is_some() && cell.trials.len() == 1));
     let name = "channel_uds_stream_block_channel";
     assert_eq!(rows(&results.join(format!("{name}.csv")), "1024,"), MESSAGES);
     assert_eq!(rows(&results.join(format!("{name}.csv")), "16,"), MESSAGES);

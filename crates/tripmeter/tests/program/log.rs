@@ -1,10 +1,12 @@
 //! Pattern `log` by the running program: what is injected comes out in exactly the right number, lies are found out, and
 //! what cannot be done is refused.
 
+use crate::common::figures::{count, times};
 use crate::common::{Finished, Tripmeter, alone, aloud, at_once, built, folder, manifest, plugin};
 use std::path::Path;
 use std::process::Command;
 use tripmeter_model::exit;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Cell, Counts, Manifest, Status, SubExperimentResult, Verdict};
 use tripmeter_model::plan::SubExperiment;
 
@@ -52,10 +54,10 @@ fn a_stall_shows_in_the_maximum_and_in_exactly_one_call() {
     let stalled: Vec<usize> = (0..calls.len()).filter(|index| calls[*index] >= 5_000_000.0).collect();
     // Call 180 is the 150th after the warm-up.
     assert_eq!((calls.len(), &stalled[..]), (SAMPLES as usize, &[149][..]));
-    let call = cell.log.unwrap().call_ns.unwrap();
+    let call = times(&cell.trials[0], Figure::Call).unwrap();
     assert!(call.max >= 5e9 && call.p99 < 5e9, "{call:?}");
     assert!((call.max / 1000.0 - calls[149]).abs() < 0.001, "{call:?}");
-    assert_eq!(cell.counts, ALL);
+    assert_eq!(cell.counts(), ALL);
 }
 
 #[test]
@@ -72,8 +74,8 @@ fn lines_that_go_astray_are_counted_exactly() {
     at_once(&cases, |(fault, counts, written)| {
         // The proof logs other lines before.
         let (cell, calls) = cell(&format!("inmem/log?{fault}"));
-        assert_eq!(cell.counts, *counts, "{fault}");
-        assert_eq!((cell.log.unwrap().lines.written, calls.len()), (*written, 300), "{fault}");
+        assert_eq!(cell.counts(), *counts, "{fault}");
+        assert_eq!((count(&cell.trials[0], Figure::LinesWritten), calls.len()), (*written, 300), "{fault}");
     });
 }
 
@@ -86,7 +88,7 @@ fn the_floor_writes_to_a_file_and_a_pipe_and_its_table_is_aimrt_s() {
     for (result, path) in manifest.sub_experiments.iter().zip(["file", "pipe"]) {
         let proof = result.path_proof.as_ref().unwrap();
         assert_eq!((proof.verdict, proof.claim.as_str()), (Verdict::Proven, path), "{}", proof.evidence);
-        assert!(result.cells.iter().all(|cell| cell.counts == ALL), "{result:?}");
+        assert!(result.cells.iter().all(|cell| cell.counts() == ALL), "{result:?}");
         let figures = std::fs::read_to_string(folder.path().join(format!("log_{}.csv", result.name))).unwrap();
         let [header, first, second] = figures.lines().collect::<Vec<_>>()[..] else { panic!("{figures}") };
         assert!(header.starts_with("payload_bytes,calls,total_ns,average_ns,"), "{figures}");
@@ -191,7 +193,7 @@ fn an_asynchronous_logger_that_drops_lines_shows_them() {
             let transport = format!("{system}/{settings}");
             let words = ["run", "-q", "--wide", "--pattern", "log", "-t", &transport, "-o", &results];
             let finished = Tripmeter::new(words.iter().chain(&more)).run().with(exit::GOOD);
-            let counts = manifest(folder.path()).sub_experiments[0].cells[0].counts;
+            let counts = manifest(folder.path()).sub_experiments[0].cells[0].counts();
             assert_eq!(counts.received + counts.lost, counts.sent, "{counts:?}");
             assert!(finished.unwrapped().contains("missing"), "{}", finished.stdout);
             finished.clean();

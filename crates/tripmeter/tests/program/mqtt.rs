@@ -1,6 +1,7 @@
 //! What is special about MQTT: the broker between, and what goes wrong with it; quality of service; who is refused
 //! because of TLS. Skipped aloud where its plugin or a broker is missing.
 
+use crate::common::figures::counts;
 use crate::common::traces::{marked, signal};
 use crate::common::{
     LONGEST, Running, Tripmeter, alone, aloud, at_once, folder, has_cell, is_nightly, is_required, manifest, result,
@@ -81,12 +82,13 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         let (cell, error) = (&result.cells[0], result.error.clone().unwrap());
         let why = cell.cut_short.clone().unwrap();
         assert!(why.contains("the broker has gone") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
-        let Counts { sent, received, lost, .. } = cell.counts;
+        let counts = cell.counts();
+        let Counts { sent, received, lost, .. } = counts;
         // A call that was under way has failed: nobody waited until its time was over.
-        assert!(pattern != "rpc" || lost == 0, "{transport}: {:?}", cell.rpc[0].counts);
+        assert!(pattern != "rpc" || lost == 0, "{transport}: {counts:?}");
         // One message may be under way; of those at a fixed rate as many as the broker keeps for a follower that is late.
         let is_whole = pattern == "channel" || received + 1 >= sent;
-        assert!(cell.samples >= 100 && is_whole, "{transport} {pattern}: {:?}", cell.counts);
+        assert!(cell.samples >= 100 && is_whole, "{transport} {pattern}: {counts:?}");
         let kind = if pattern == "pingpong" { "measurements" } else { pattern };
         let text = std::fs::read_to_string(results.join(format!("{kind}_{}.csv", result.name))).unwrap();
         let rows = text.lines().filter(|line| line.split(',').any(|word| word == "2048")).count() as u64;
@@ -124,7 +126,7 @@ fn every_quality_of_service_carries_large_messages_whole() {
             for cell in &result.cells {
                 let all = 4 + cell.warmup;
                 let whole = Counts { sent: all, received: all, ..Counts::default() };
-                assert_eq!(cell.counts, whole, "{transport}: {} bytes", cell.payload_bytes);
+                assert_eq!(cell.counts(), whole, "{transport}: {} bytes", cell.payload_bytes);
             }
             assert_eq!(result.cells.len(), 3);
             assert_eq!(result.path_proof.clone().unwrap().verdict, Verdict::Proven);
@@ -145,8 +147,8 @@ fn one_way_messages_arrive_under_every_quality_of_service() {
             let manifest = manifest(folder.path());
             let trial = &manifest.sub_experiments[0].cells[0].trials[0];
             // A broker may drop messages of any quality of service.
-            let (received, lost) = (trial.followers[0].received, trial.followers[0].lost);
-            assert!(trial.sent == 300 && received > 0 && received + lost == 300, "{transport}: {trial:?}");
+            let Counts { sent, received, lost, .. } = counts(trial);
+            assert!(sent == 300 && received > 0 && received + lost == 300, "{transport}: {trial:?}");
         }
     }
 }

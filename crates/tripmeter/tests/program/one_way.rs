@@ -1,11 +1,13 @@
 //! Latency one way where it is asked for: of calls, of round trips at a rate, and under pattern `throughput`.
 
+use crate::common::figures::{Times, count, counts, times, value};
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use tempfile::TempDir;
 use tripmeter_model::exit;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::{Burst, OfferedLoad};
-use tripmeter_model::rpc::RpcTrial;
-use tripmeter_model::throughput::Trial;
+use tripmeter_model::trial::Trial;
 
 const SAMPLES: u64 = 60;
 const WARMUP: u64 = 5;
@@ -16,6 +18,8 @@ const PROOF: u64 = 256 * 1024 / PAYLOAD;
 /// Number of a message in the middle of a trial.
 const HIT: u64 = PROOF + WARMUP + 30;
 const STALL_NS: u64 = 50_000_000;
+/// Most messages of a stream that are timed.
+const MOST_TIMED: u64 = 1 << 18;
 
 /// By callback within one process; between two, the conformance suite has it.
 const WAYS: [(&str, &str); 7] = [
@@ -65,7 +69,7 @@ impl Row {
 }
 
 /// The one trial of calls and its rows.
-fn called(transport: &str, wait: &str, words: &[&str]) -> (RpcTrial, Vec<Row>, String) {
+fn called(transport: &str, wait: &str, words: &[&str]) -> (Trial, Vec<Row>, String) {
     let (folder, finished) = run(transport, wait, words);
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
@@ -83,23 +87,32 @@ fn called(transport: &str, wait: &str, words: &[&str]) -> (RpcTrial, Vec<Row>, S
     let histograms = std::fs::read_to_string(folder.path().join(format!("rpc_{}.hlog", result.name))).unwrap();
     assert_eq!(histograms.contains("\nTag=one_way_1024"), is_timed, "{histograms}");
     assert_eq!(finished.stdout.contains(" one_way "), is_timed, "{}", finished.stdout);
-    (result.cells[0].rpc[0].clone(), rows.collect(), finished.stdout)
+    (result.cells[0].trials[0].clone(), rows.collect(), finished.stdout)
+}
+
+/// Latency one way, and of whole calls.
+fn both_times(trial: &Trial) -> [Times; 2] {
+    [Figure::OneWay, Figure::ServiceRtt].map(|of| times(trial, of).unwrap())
+}
+
+/// Whether the latencies one way have intervals within the trial.
+fn has_intervals(trial: &Trial) -> bool {
+    trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).unwrap().within.is_some()
 }
 
 /// Whether figures are those of the rows that succeeded, rounded to nanoseconds; each request comes before its answer.
 #[track_caller]
-fn check_calls(trial: &RpcTrial, rows: &[Row], place: &str) {
-    let (one_way, service) = (trial.one_way_ns.unwrap(), trial.service_rtt_ns.unwrap());
+fn check_calls(trial: &Trial, rows: &[Row], place: &str) {
+    let ([one_way, service], succeeded) = (both_times(trial), counts(trial).received);
     let good: Vec<&Row> = rows.iter().filter(|row| row.status == "ok").collect();
-    assert_eq!((one_way.samples, trial.one_way_missing), (trial.counts.succeeded, 0), "{place}");
-    assert_eq!(good.len() as u64, trial.counts.succeeded, "{place}");
+    assert_eq!((one_way.samples, count(trial, Figure::OneWayMissing)), (succeeded, 0), "{place}");
+    assert_eq!(good.len() as u64, succeeded, "{place}");
     for row in &good {
         assert!(Some(row.sent_ns) <= row.request_ns && row.request_ns <= row.answered_ns, "{place}: {row:?}");
     }
     let mean = good.iter().map(|row| row.one_way_ns()).sum::<u64>() as f64 / good.len() as f64;
     assert!((one_way.mean - mean).abs() <= 2.0, "{place}: {one_way:?}, {mean}");
-    let rises = 0.0 < one_way.min && one_way.min <= one_way.median && one_way.median <= one_way.p99;
-    assert!(rises && one_way.p99 <= one_way.max, "{place}: {one_way:?}");
+    assert!(one_way.is_rising(), "{place}: {one_way:?}");
     let within = one_way.min <= service.min && one_way.mean < service.mean && one_way.max <= service.max;
     assert!(within, "{place}: {one_way:?} is not within {service:?}");
 }
@@ -113,9 +126,9 @@ fn requests_of_calls_are_timed_one_way_by_every_wait() {
         let place = format!("{transport}, {wait}, {kind:?}");
         let (trial, rows, _) = called(transport, wait, &[kind, &["--one-way"]].concat());
         let made = if kind == TRIPS { SAMPLES } else { SAMPLES * CLIENTS };
-        assert_eq!((trial.counts.succeeded, rows.len() as u64), (made, made), "{place}");
+        assert_eq!((counts(&trial).received, rows.len() as u64), (made, made), "{place}");
         check_calls(&trial, &rows, &place);
-        assert!(trial.one_way_within_run_ns.is_some(), "{place}");
+        assert!(has_intervals(&trial), "{place}");
     }
 }
 
@@ -124,8 +137,8 @@ fn requests_of_calls_in_bursts_are_timed_one_way() {
     let _alone = alone();
     let (trial, rows, _) = called("uds", "block", &[&BURSTS[..], &["--one-way"]].concat());
     let burst = OfferedLoad::Burst(Burst { size: 4, gap_ns: 8_000_000 });
-    assert_eq!((trial.load(), trial.counts.succeeded), (burst, SAMPLES * CLIENTS));
-    assert_eq!(rows.len() as u64, trial.counts.made);
+    assert_eq!((trial.load, counts(&trial).received), (burst, SAMPLES * CLIENTS));
+    assert_eq!(rows.len() as u64, counts(&trial).sent);
     check_calls(&trial, &rows, "bursts");
 }
 
@@ -133,13 +146,13 @@ fn requests_of_calls_in_bursts_are_timed_one_way() {
 fn calls_have_no_latency_one_way_unless_it_is_asked_for_and_need_no_samples_for_it() {
     let _alone = alone();
     let (trial, rows, _) = called("uds", "block", &CLOSED);
-    assert!(
-        trial.one_way_ns.is_none() && trial.one_way_missing == 0 && rows.iter().all(|row| row.request_ns.is_none())
-    );
+    let one_way = (times(&trial, Figure::OneWay).is_some(), value(&trial, Figure::OneWayMissing));
+    assert_eq!(one_way, (false, None));
+    assert!(rows.iter().all(|row| row.request_ns.is_none()));
     let (folder, _) = run("uds", "block", &[&CLOSED[..], &["--one-way", "--raw", "none"]].concat());
-    let trial = manifest(folder.path()).sub_experiments[0].cells[0].rpc[0].clone();
-    let (one_way, service) = (trial.one_way_ns.unwrap(), trial.service_rtt_ns.unwrap());
-    assert_eq!((one_way.samples, trial.one_way_within_run_ns), (SAMPLES * CLIENTS, None));
+    let trial = manifest(folder.path()).sub_experiments[0].cells[0].trials[0].clone();
+    let [one_way, service] = both_times(&trial);
+    assert_eq!((one_way.samples, has_intervals(&trial)), (SAMPLES * CLIENTS, false));
     assert!(one_way.min <= service.min && one_way.mean < service.mean && one_way.max <= service.max, "{trial:?}");
 }
 
@@ -157,7 +170,7 @@ fn what_happens_to_one_call_leaves_the_latencies_one_way_of_all_others_right() {
         let words = [&CLOSED[..], &["--one-way", "--loss-timeout", "6"]].concat();
         let (trial, rows, _) = called(&format!("inmem?{settings}"), wait, &words);
         let place = format!("{wait}, {settings}");
-        assert_eq!(trial.counts.made - trial.counts.succeeded, *unanswered, "{place}");
+        assert_eq!(counts(&trial).sent - counts(&trial).received, *unanswered, "{place}");
         check_calls(&trial, &rows, &place);
         // Of a request whose answer did not come, the arrival is known all the same.
         let bad: Vec<&Row> = rows.iter().filter(|row| row.status != "ok").collect();
@@ -179,9 +192,9 @@ fn a_stall_shows_in_the_direction_that_has_it() {
         check_calls(&trial, &rows, &format!("{wait}, {side}"));
         let row = &rows[stalled];
         let way_ns = if *is_request { row.one_way_ns() } else { row.back_ns() };
-        assert!(way_ns >= STALL_NS && (trial.one_way_ns.unwrap().max >= STALL_NS as f64 || !is_request), "{row:?}");
+        let [one_way, service] = both_times(&trial);
+        assert!(way_ns >= STALL_NS && (one_way.max >= STALL_NS as f64 || !is_request), "{row:?}");
         // Every other call is as long as its two ways, which no stall belongs to.
-        let service = trial.service_rtt_ns.unwrap();
         let sum = rows.iter().map(|row| row.one_way_ns() + row.back_ns()).sum::<u64>() as f64;
         assert!((service.mean * rows.len() as f64 - sum).abs() <= 2.0 * rows.len() as f64, "{wait}: {service:?}");
     });
@@ -197,14 +210,12 @@ fn a_delay_of_every_request_is_in_every_latency_one_way_and_one_of_every_answer_
     };
     let (trial, rows, _) = delayed("leader");
     check_calls(&trial, &rows, "requests");
-    assert!(trial.one_way_ns.unwrap().min >= DELAY_NS as f64, "{trial:?}");
+    assert!(both_times(&trial)[0].min >= DELAY_NS as f64, "{trial:?}");
     let (trial, rows, _) = delayed("follower");
     check_calls(&trial, &rows, "answers");
     assert!(rows.iter().all(|row| row.back_ns() >= DELAY_NS), "{rows:?}");
-    assert!(
-        trial.one_way_ns.unwrap().median < trial.service_rtt_ns.unwrap().median - DELAY_NS as f64 / 2.0,
-        "{trial:?}"
-    );
+    let [one_way, service] = both_times(&trial);
+    assert!(one_way.median < service.median - DELAY_NS as f64 / 2.0, "{trial:?}");
 }
 
 /// The one trial of a stream.
@@ -216,16 +227,17 @@ fn streamed(transport: &str, wait: &str, words: &[&str]) -> (Trial, String) {
 /// Whether every message that counts and came has a latency.
 #[track_caller]
 fn check_stream(trial: &Trial, place: &str) {
-    let (arrival, samples) = (&trial.followers[0], trial.one_way_samples.unwrap());
-    let one_way = arrival.one_way_ns.unwrap();
-    // The last block may end before its sample.
-    let whole = trial.sent / samples.every..=trial.sent.div_ceil(samples.every);
-    assert!(whole.contains(&samples.messages), "{place}: {samples:?}");
-    let all = if samples.every == 1 { arrival.received } else { one_way.samples.min(samples.messages) };
+    let (counts, timed) = (counts(trial), count(trial, Figure::OneWayTimed));
+    let one_way = times(trial, Figure::OneWay).unwrap();
+    // One of each block is timed; the last block may end before its sample.
+    let every = counts.sent.div_ceil(MOST_TIMED).next_power_of_two();
+    let whole = counts.sent / every..=counts.sent.div_ceil(every);
+    assert!(whole.contains(&timed), "{place}: {timed} of {}", counts.sent);
+    let all = if every == 1 { counts.received } else { one_way.samples.min(timed) };
     assert_eq!(one_way.samples, all, "{place}");
-    assert!(arrival.lost + arrival.damaged > 0 || one_way.samples == samples.messages, "{place}: {one_way:?}");
-    let rises = 0.0 < one_way.min && one_way.min <= one_way.median && one_way.median <= one_way.max;
-    assert!(rises && one_way.max <= arrival.subscription_ns as f64, "{place}: {one_way:?}");
+    assert!(counts.lost + counts.damaged > 0 || one_way.samples == timed, "{place}: {one_way:?}");
+    let receiving_ns = value(trial, Figure::Subscription).unwrap();
+    assert!(one_way.is_rising() && one_way.max <= receiving_ns, "{place}: {one_way:?}");
 }
 
 #[test]
@@ -234,14 +246,14 @@ fn messages_of_a_stream_are_timed_one_way_by_every_wait() {
     for (transport, wait) in WAYS {
         let place = format!("{transport}, {wait}");
         let (trial, table) = streamed(transport, wait, &["--one-way"]);
-        assert_eq!((trial.sent, trial.followers[0].received), (SAMPLES, SAMPLES), "{place}");
-        assert_eq!(trial.one_way_samples.unwrap().every, 1, "{place}");
+        let found = [Figure::Sent, Figure::Received, Figure::OneWayTimed].map(|of| count(&trial, of));
+        assert_eq!(found, [SAMPLES; 3], "{place}");
         check_stream(&trial, &place);
         let is_noted =
             |table: &str| table.split_whitespace().collect::<Vec<_>>().join(" ").contains("rates include it");
         assert!(table.contains("one_way") && is_noted(&table), "{table}");
         let (trial, table) = streamed(transport, wait, &["--rate", "2000"]);
-        let none = trial.one_way_samples.is_none() && trial.followers[0].one_way_ns.is_none();
+        let none = value(&trial, Figure::OneWayTimed).is_none() && times(&trial, Figure::OneWay).is_none();
         assert!(none && !is_noted(&table), "{place}: {trial:?}");
     }
 }
@@ -256,7 +268,7 @@ fn a_stream_whose_end_is_a_time_is_timed_too_and_the_trial_that_a_search_finds()
     Tripmeter::new(fixed.iter().chain(&words)).run().with(exit::GOOD).clean();
     let trial = &manifest(folder.path()).sub_experiments[0].cells[0].trials[0];
     check_stream(trial, "search");
-    assert!(!trial.searched.is_empty());
+    assert!(!trial.steps.is_empty());
 }
 
 #[test]
@@ -271,14 +283,14 @@ fn what_happens_to_one_message_of_a_stream_leaves_the_latencies_of_all_others_ri
     at_once(&cases, |(wait, settings, gone)| {
         let (trial, _) = streamed(&format!("inmem?{settings}"), wait, &["--one-way", "--loss-timeout", "6"]);
         let place = format!("{wait}, {settings}");
-        assert_eq!(trial.followers[0].received, SAMPLES - gone, "{place}");
+        assert_eq!(counts(&trial).received, SAMPLES - gone, "{place}");
         check_stream(&trial, &place);
     });
     at_once(&["poll", "block", "callback"], |wait| {
         let stall = format!("inmem?stall={}:300ms", last - 3);
         let (trial, _) = streamed(&stall, wait, &["--one-way", "--loss-timeout", "20", "--rate", "2000"]);
         check_stream(&trial, wait);
-        let one_way = trial.followers[0].one_way_ns.unwrap();
+        let one_way = times(&trial, Figure::OneWay).unwrap();
         assert!(one_way.max >= 300e6 && one_way.min < one_way.max, "{wait}: {one_way:?}");
     });
 }

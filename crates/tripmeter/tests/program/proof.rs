@@ -76,7 +76,7 @@ fn unauthorized_peers(variant: &str, wait: &str, code: u8) -> (PathProof, crate:
     let finished = run(&format!("liar/{variant}"), wait, folder.path()).with(code);
     let result = &manifest(folder.path()).sub_experiments[0];
     assert_eq!((result.status, &result.error), (Status::Complete, &None), "the true pair is not disturbed");
-    let counts = result.cells[0].counts;
+    let counts = result.cells[0].counts();
     assert_eq!((counts.sent, counts.received), (55, 55), "{counts:?}");
     let proof = result.path_proof.clone().unwrap();
     (proof, finished.clean())

@@ -1,10 +1,13 @@
 //! Several publishers of one topic, end to end: each has numbers of its own, and what goes wrong with the messages of one is
 //! counted with it, and in the sum.
 
+use crate::common::figures::{counts, publishers, times, value};
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
-use tripmeter_model::channel::ChannelTrial;
 use tripmeter_model::exit;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, SubExperimentResult, Verdict};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::trial::Trial;
 
 const SAMPLES: u64 = 100;
 const WARMUP: u64 = 10;
@@ -37,7 +40,7 @@ fn rows(results: &std::path::Path, name: &str) -> (Vec<(u64, u64, String)>, Stri
 }
 
 /// The trial of a good run over `inmem` with three publishers, and its rows.
-fn published(settings: &str, wait: &str) -> (ChannelTrial, Vec<(u64, u64, String)>) {
+fn published(settings: &str, wait: &str) -> (Trial, Vec<(u64, u64, String)>) {
     let (finished, folder) = run(&format!("inmem?{settings}"), 3, &["--wait", wait]);
     let finished = finished.with(exit::GOOD).clean();
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
@@ -46,8 +49,9 @@ fn published(settings: &str, wait: &str) -> (ChannelTrial, Vec<(u64, u64, String
     assert!(result.name.contains("_full_channel_publisher"), "{}", result.name);
     let (rows, text) = rows(folder.path(), &result.name);
     assert!(text.starts_with("payload_bytes,rate_hz,publisher,sequence,status,"), "{text}");
-    let trial = result.cells[0].channel[0].clone();
-    assert_eq!((rows.len() as u64, trial.publishers.len()), (3 * SAMPLES, 3), "{text}");
+    let trial = result.cells[0].trials[0].clone();
+    assert_eq!(rows.len() as u64, 3 * SAMPLES, "{text}");
+    assert_eq!(publishers(&trial), [0, 1, 2].map(Stream::publisher));
     (trial, rows)
 }
 
@@ -62,14 +66,12 @@ fn what_goes_wrong_with_one_publisher_is_counted_with_it_and_disturbs_no_other()
         let (trial, rows) = published(&settings, wait);
         let whole = Counts { sent: SAMPLES, received: SAMPLES, ..Counts::default() };
         let hit = Counts { received: SAMPLES - 3, lost: 2, duplicated: 1, reordered: 1, damaged: 1, ..whole };
-        for one in &trial.publishers {
-            let expected = if u64::from(one.publisher) == at { hit } else { whole };
-            assert_eq!(one.counts, expected, "{wait}: publisher {}", one.publisher);
+        for publisher in 0..3 {
+            let expected = if u64::from(publisher) == at { hit } else { whole };
+            assert_eq!(trial.counts(&Stream::publisher(publisher)), expected, "{wait}: publisher {publisher}");
         }
         let sum = Counts { sent: 3 * SAMPLES, received: 3 * SAMPLES - 3, ..hit };
-        assert_eq!(trial.counts, sum, "{wait}");
-        let of = trial.publishers.iter().map(|one| one.publisher).collect::<Vec<_>>();
-        assert_eq!(of, [0, 1, 2]);
+        assert_eq!(counts(&trial), sum, "{wait}");
         for number in 1..=SAMPLES {
             let status = match number {
                 20 | SAMPLES => "lost",
@@ -87,8 +89,8 @@ fn what_goes_wrong_with_one_publisher_is_counted_with_it_and_disturbs_no_other()
             let expected: Vec<&str> = (0..3).map(|publisher| if publisher == at { status } else { "ok" }).collect();
             assert_eq!(found, expected, "{wait}: message {number}");
         }
-        let (response, service) = (trial.response_ns.unwrap(), trial.service_ns.unwrap());
-        assert_eq!((response.samples, service.samples), (sum.received, sum.received), "{wait}");
+        let samples = [Figure::Response, Figure::Service].map(|of| times(&trial, of).unwrap().samples);
+        assert_eq!(samples, [sum.received; 2], "{wait}");
     };
     at_once(&cases, |(wait, at, before)| check(wait, *at, *before));
 }
@@ -98,9 +100,12 @@ fn a_header_that_nobody_can_read_is_damaged_in_the_sum_and_lost_with_its_publish
     let _alone = alone();
     let (trial, _) = published(&format!("at=1&damage={}", WARMUP + 9), "block");
     let whole = Counts { sent: SAMPLES, received: SAMPLES, ..Counts::default() };
-    let each: Vec<Counts> = trial.publishers.iter().map(|one| one.counts).collect();
+    let each = [0, 1, 2].map(|publisher| trial.counts(&Stream::publisher(publisher)));
     assert_eq!(each, [whole, Counts { received: SAMPLES - 1, lost: 1, ..whole }, whole]);
-    assert_eq!(trial.counts, Counts { sent: 3 * SAMPLES, received: 3 * SAMPLES - 1, damaged: 1, ..Counts::default() });
+    assert_eq!(
+        counts(&trial),
+        Counts { sent: 3 * SAMPLES, received: 3 * SAMPLES - 1, damaged: 1, ..Counts::default() }
+    );
 }
 
 #[test]
@@ -112,20 +117,14 @@ fn sockets_have_a_sender_for_each_publisher_and_the_table_says_how_many_there_we
         let manifest = manifest(folder.path());
         let result = &manifest.sub_experiments[0];
         assert_ne!(result.path_proof.as_ref().unwrap().verdict, Verdict::Failed, "{transport}");
-        let trial = &result.cells[0].channel[0];
-        assert_eq!(
-            (trial.counts.sent, trial.offered_hz, trial.publishers.len()),
-            (4 * SAMPLES, 500.0, 4),
-            "{transport}"
-        );
+        let trial = &result.cells[0].trials[0];
+        let (counts, offered_hz) = (counts(trial), value(trial, Figure::OfferedRate));
+        let found = (counts.sent, offered_hz, publishers(trial).len());
+        assert_eq!(found, (4 * SAMPLES, Some(500.0), 4), "{transport}");
         // The loopback may reorder what a thread sends from several CPUs.
-        let reordered = if transport == "uds/datagram" { trial.counts.reordered } else { 0 };
-        let odd = trial.counts.duplicated + reordered + trial.counts.damaged;
-        assert_eq!(
-            (trial.counts.received + trial.counts.lost + trial.counts.late, odd),
-            (4 * SAMPLES, 0),
-            "{transport}"
-        );
+        let reordered = if transport == "uds/datagram" { counts.reordered } else { 0 };
+        let odd = counts.duplicated + reordered + counts.damaged;
+        assert_eq!((counts.received + counts.lost + counts.late, odd), (4 * SAMPLES, 0), "{transport}");
         let row = finished.stdout.lines().find(|line| line.starts_with(transport)).unwrap();
         let words: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(words[3..7], ["1k", "1", "4", "500"], "{row}");

@@ -1,15 +1,17 @@
 //! `tripmeter run --from-recording`: every message of a recording, once, with its size and at its time.
 
+use crate::common::figures::{count, counts, followers, times, times_at};
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, is_nightly, manifest};
 use mcap::records::MessageHeader;
 use mcap::{Compression, WriteOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tripmeter_model::channel::{ChannelTrial, TopicTrial};
 use tripmeter_model::exit;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, Manifest, Status};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::rpc::CallCounts;
+use tripmeter_model::trial::Trial;
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
 /// Bytes of the largest message of [`drive`].
@@ -114,15 +116,31 @@ fn play(recording: &Path, output: &Path, flags: &[&str]) -> Finished {
     Tripmeter::new(words.iter().chain(flags)).run()
 }
 
-fn trial<'a>(manifest: &'a Manifest, name: &str) -> &'a ChannelTrial {
+fn trial<'a>(manifest: &'a Manifest, name: &str) -> &'a Trial {
     let result = crate::common::result(manifest, name);
     assert_eq!((result.status, result.cells.len()), (Status::Complete, 1), "{name}: {:?}", result.error);
-    let [trial] = &result.cells[0].channel[..] else { panic!("{name}: not one trial") };
+    let [trial] = &result.cells[0].trials[..] else { panic!("{name}: not one trial") };
     trial
 }
 
-fn topic<'a>(trial: &'a ChannelTrial, name: &str) -> &'a TopicTrial {
-    trial.topics.iter().find(|topic| topic.name == name).unwrap()
+/// Messages of each topic of [`drive`], in the order of the first.
+const TOPICS: [(&str, u64); 4] = [("/imu", 100), ("/switch", 24), ("/camera", 8), ("/map", 1)];
+
+/// Checks figures and audit of each topic of [`drive`], all of whose messages came.
+fn check_topics(trial: &Trial, [response, service]: [Figure; 2]) {
+    assert_eq!(trial.streams().filter(|stream| stream.topic.is_some()).count(), TOPICS.len());
+    for (name, sent) in TOPICS {
+        let topic = Stream::topic(name);
+        assert_eq!(trial.counts(&topic), Counts { sent, received: sent, ..Counts::default() }, "{name}");
+        let [responses, services] = [response, service].map(|of| times_at(trial, &topic, of).unwrap());
+        assert_eq!(responses.samples, sent, "{name}");
+        assert!(responses.mean >= services.mean && services.min > 0.0, "{name}: {responses:?}, {services:?}");
+        let of_topic = trial.series().filter(|(stream, ..)| **stream == topic);
+        let audited: Vec<(Figure, u64)> = of_topic.map(|(_, figure, series)| (figure, series.samples)).collect();
+        // Below 100 messages nothing is said.
+        let expected = [(response, sent), (service, sent)];
+        assert_eq!(audited, if sent >= 100 { &expected[..] } else { &[] }, "{name}");
+    }
 }
 
 #[test]
@@ -147,19 +165,11 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         }
         let trial = trial(&manifest, &name);
         let all = messages.len() as u64;
-        assert_eq!(trial.counts, Counts { sent: all, received: all, ..Counts::default() });
-        let sent: Vec<(&str, u64)> = trial.topics.iter().map(|one| (one.name.as_str(), one.counts.sent)).collect();
-        assert_eq!(sent, [("/imu", 100), ("/switch", 24), ("/camera", 8), ("/map", 1)]);
-        for one in &trial.topics {
-            let (response, service) = (one.response_ns.unwrap(), one.service_ns.unwrap());
-            assert_eq!((response.samples, one.counts.received), (one.counts.sent, one.counts.sent));
-            assert!(response.mean >= service.mean && service.min > 0.0, "{one:?}");
-            // Below 100 messages nothing is said.
-            let audited =
-                [&one.response_series, &one.service_series].map(|series| series.as_ref().map(|it| it.samples));
-            assert_eq!(audited, [(one.counts.sent >= 100).then_some(one.counts.sent); 2], "{}", one.name);
-        }
+        assert_eq!(counts(trial), Counts { sent: all, received: all, ..Counts::default() });
+        check_topics(trial, [Figure::Response, Figure::Service]);
         let recording = manifest.plan.recording.as_ref().unwrap();
+        let planned: Vec<_> = recording.topics.iter().map(|topic| (topic.name.as_str(), topic.messages)).collect();
+        assert_eq!(planned, TOPICS);
         assert_eq!((recording.file.as_str(), recording.messages, recording.sha256.len()), ("drive.mcap", all, 64));
         assert_eq!((recording.speed, recording.topics[1].padded), (speed.parse().unwrap(), 16));
     };
@@ -185,11 +195,12 @@ fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
         for pair in rows.windows(2).filter(|pair| pair[0].topic == pair[1].topic) {
             assert!(pair[0].received_ns.unwrap() <= pair[1].actual_ns, "one call at a time: {pair:?}");
         }
-        let [trial] = &result.cells[0].rpc[..] else { panic!("not one trial") };
+        let [trial] = &result.cells[0].trials[..] else { panic!("not one trial") };
         let all = messages.len() as u64;
-        assert_eq!((result.cells[0].samples_planned, trial.load()), (all, OfferedLoad::Recorded));
-        assert_eq!(trial.counts, CallCounts { made: all, succeeded: all, ..CallCounts::default() });
-        assert_eq!((trial.one_way_ns.unwrap().samples, trial.one_way_missing), (all, 0), "{transport} {wait}");
+        assert_eq!((result.cells[0].samples_planned, trial.load), (all, OfferedLoad::Recorded));
+        assert_eq!(counts(trial), Counts { sent: all, received: all, ..Counts::default() });
+        let one_way = times(trial, Figure::OneWay).unwrap();
+        assert_eq!((one_way.samples, count(trial, Figure::OneWayMissing)), (all, 0), "{transport} {wait}");
         for row in &rows {
             let requested_ns = row.requested_ns.unwrap();
             assert!(row.actual_ns <= requested_ns && Some(requested_ns) <= row.received_ns, "{row:?}");
@@ -198,14 +209,7 @@ fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
         for figure in ["all,one_way_ns,n,133", "topic=/imu,service_rtt_ns,n,100", "topic=/map,received,value,1"] {
             assert!(figures.contains(&format!(",recorded,{figure},")), "{figure} {figures}");
         }
-        let made: Vec<(&str, u64)> = trial.topics.iter().map(|one| (one.name.as_str(), one.counts.made)).collect();
-        assert_eq!(made, [("/imu", 100), ("/switch", 24), ("/camera", 8), ("/map", 1)]);
-        for (one, client) in trial.topics.iter().zip(&trial.clients) {
-            let (response, service) = (one.response_rtt_ns.unwrap(), one.service_rtt_ns.unwrap());
-            assert_eq!((response.samples, one.counts.succeeded), (one.counts.made, one.counts.made));
-            assert!(response.mean >= service.mean && service.min > 0.0, "{one:?}");
-            assert_eq!(client.service_series.is_some(), one.counts.made >= 100, "{}", one.name);
-        }
+        check_topics(trial, [Figure::ResponseRtt, Figure::ServiceRtt]);
     };
     at_once(&[("inmem", "poll"), ("inmem", "callback"), ("uds", "block")], |(transport, wait)| check(transport, wait));
 }
@@ -227,8 +231,9 @@ fn what_is_lost_of_a_topic_is_lost_there() {
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
     let imu = Counts { sent: 100, received: 98, lost: 2, duplicated: 1, ..Counts::default() };
-    assert_eq!((topic(trial, "/imu").counts, topic(trial, "/switch").counts.lost), (imu, 0));
-    assert_eq!((trial.counts.sent, trial.counts.lost), (messages.len() as u64, 2));
+    let of = |name| trial.counts(&Stream::topic(name));
+    assert_eq!((of("/imu"), of("/switch").lost), (imu, 0));
+    assert_eq!((counts(trial).sent, counts(trial).lost), (messages.len() as u64, 2));
 }
 
 /// One way, the same messages prove the path to all followers.
@@ -247,14 +252,16 @@ fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all()
     let name = &manifest.sub_experiments[0].name;
     let trial = trial(&manifest, name);
     let all = messages.len() as u64;
-    let counts = |lost| Counts { sent: all, received: all - lost, lost, ..Counts::default() };
-    let found: Vec<_> = trial.followers.iter().map(|at| (at.follower, at.counts)).collect();
-    assert_eq!(found, [(0, counts(0)), (1, counts(2)), (2, counts(0))]);
-    for at in &trial.followers {
-        assert_eq!(at.service_ns.unwrap().samples, at.counts.received, "{at:?}");
+    let without = |lost| Counts { sent: all, received: all - lost, lost, ..Counts::default() };
+    let followers = followers(trial);
+    assert_eq!(followers, [0, 1, 2].map(Stream::follower));
+    for (at, lost) in followers.iter().zip([0, 2, 0]) {
+        let service = times_at(trial, at, Figure::Service).unwrap();
+        assert_eq!((trial.counts(at), service.samples), (without(lost), all - lost), "{at}");
     }
-    assert_eq!((trial.counts, trial.service_ns.unwrap().samples), (counts(2), all - 2));
-    assert_eq!((topic(trial, "/imu").counts.lost, topic(trial, "/switch").counts.lost), (2, 0));
+    assert_eq!((counts(trial), times(trial, Figure::Service).unwrap().samples), (without(2), all - 2));
+    let lost_of = |name| trial.count(&Stream::topic(name), Figure::Lost);
+    assert_eq!((lost_of("/imu"), lost_of("/switch")), (2, 0));
     let lost = rows(output.path(), "channel", name).into_iter().filter(|row| row.status == "lost");
     assert_eq!(lost.map(|row| (row.topic, row.sequence)).collect::<Vec<_>>(), [(0, 7), (0, 100)]);
     for of in ["service to 0", "service to 2", "to follower 1: 2 lost"] {
@@ -300,8 +307,10 @@ fn a_thousand_topics_with_few_messages() {
     let manifest = manifest(output.path());
     for result in &manifest.sub_experiments {
         let trial = trial(&manifest, &result.name);
-        assert_eq!((trial.topics.len() as u64, trial.counts.received), (TOPICS, 3 * TOPICS), "{}", result.name);
-        assert!(trial.topics.iter().all(|topic| topic.counts.received == 3), "{}", result.name);
+        let received =
+            trial.streams().filter(|stream| stream.topic.is_some()).map(|topic| trial.counts(topic).received);
+        assert_eq!(received.collect::<Vec<_>>(), [3; TOPICS as usize], "{}", result.name);
+        assert_eq!(counts(trial).received, 3 * TOPICS, "{}", result.name);
     }
 }
 
@@ -316,8 +325,11 @@ fn a_recording_that_cannot_be_kept_up_with_is_said_to_be_missed() {
     assert!(finished.unwrapped().contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
-    assert!(trial.rate_missed && trial.topics[0].behind > 0, "{trial:?}");
-    assert!(trial.topics[0].achieved_hz < trial.topics[0].offered_hz / 2.0, "{trial:?}");
+    let lidar = Stream::topic("/lidar");
+    assert!(trial.rate_missed && trial.count(&lidar, Figure::Behind) > 0, "{trial:?}");
+    let [achieved_hz, offered_hz] =
+        [Figure::AchievedRate, Figure::OfferedRate].map(|of| trial.value(&lidar, of).unwrap());
+    assert!(achieved_hz < offered_hz / 2.0, "{trial:?}");
 }
 
 #[test]
@@ -331,7 +343,8 @@ fn a_time_cap_ends_it_and_a_stop_keeps_what_was_played() {
     assert!(finished.unwrapped().contains(": time cap"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
-    assert!((1..1000).contains(&trial.counts.sent) && trial.counts.sent == trial.counts.received, "{trial:?}");
+    let Counts { sent, received, .. } = counts(trial);
+    assert!((1..1000).contains(&sent) && sent == received, "{trial:?}");
 }
 
 #[test]

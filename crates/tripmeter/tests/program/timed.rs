@@ -49,20 +49,25 @@ fn renamed(manifest: &Value) -> Value {
 /// The figures of a latency that is `us` on average.
 fn latency(us: f64) -> Value {
     let ns = us * 1000.0;
-    json!({ "samples": 20, "min": ns * 0.5, "mean": ns, "median": ns * 0.9, "p90": ns * 1.5, "p99": ns * 2.0,
-        "p999": ns * 3.0, "max": ns * 4.0 })
+    json!({ "n": 20, "min": ns * 0.5, "mean": ns, "p50": ns * 0.9, "p90": ns * 1.5, "p99": ns * 2.0, "p999": ns * 3.0,
+        "max": ns * 4.0 })
+}
+
+/// Figures of all messages in the only trial of a cell.
+fn figures(cell: &mut Value) -> &mut Value {
+    &mut cell["trials"][0]["streams"]["all"]
 }
 
 /// A channel's manifest with these figures at all payloads: average service time, messages lost of 20, and rate.
 fn with(service_us: f64, lost: u64, rate: f64) -> Value {
     let mut manifest = channel();
     for cell in manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap() {
-        let trial = &mut cell["channel"][0];
-        trial["service_ns"] = latency(service_us);
-        trial["response_ns"] = latency(service_us + 50.0);
-        trial["achieved_hz"] = json!(rate);
-        trial["counts"]["sent"] = json!(20);
-        trial["counts"]["lost"] = json!(lost);
+        let figures = figures(cell);
+        figures["service_ns"] = latency(service_us);
+        figures["response_ns"] = latency(service_us + 50.0);
+        figures["achieved_rate_hz"] = json!(rate);
+        figures["sent"] = json!(20);
+        figures["lost"] = json!(lost);
     }
     manifest
 }
@@ -70,9 +75,9 @@ fn with(service_us: f64, lost: u64, rate: f64) -> Value {
 fn calls_with(service_us: f64, qps: f64) -> Value {
     let mut manifest = rpc();
     for cell in manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap() {
-        let trial = &mut cell["rpc"][0];
-        trial["service_rtt_ns"] = latency(service_us);
-        trial["qps"] = json!(qps);
+        let figures = figures(cell);
+        figures["service_rtt_ns"] = latency(service_us);
+        figures["completed_rate_hz"] = json!(qps);
     }
     manifest
 }
@@ -86,11 +91,10 @@ fn in_rounds(manifest: &Value, rounds: u32) -> Value {
         let mut result = first.clone();
         result["round"] = json!(round);
         for cell in result["cells"].as_array_mut().unwrap() {
-            let times = [("channel", "service_ns"), ("channel", "response_ns"), ("rpc", "service_rtt_ns")];
-            for (pattern, time) in times {
-                let Some(figures) = cell.pointer_mut(&format!("/{pattern}/0/{time}")) else { continue };
-                for (_, figure) in figures.as_object_mut().unwrap().iter_mut().filter(|(name, _)| *name != "samples") {
-                    *figure = json!(figure.as_f64().unwrap() * (1.0 + 0.001 * f64::from(round)));
+            for time in ["service_ns", "response_ns", "service_rtt_ns"] {
+                let Some(statistics) = figures(cell).get_mut(time).and_then(Value::as_object_mut) else { continue };
+                for (_, value) in statistics.iter_mut().filter(|(name, _)| *name != "n") {
+                    *value = json!(value.as_f64().unwrap() * (1.0 + 0.001 * f64::from(round)));
                 }
             }
         }
@@ -204,11 +208,11 @@ fn calls_and_loggers_are_compared_too() {
     let done = compare(&[], &rounds[0], &rounds[1]).with(1);
     assert!(lines(&done.stdout).iter().any(|line| line.starts_with("512 QPS 10+10 9000.000 /s 8000.000 /s 0.889 ")));
     let mut lossy = log();
-    lossy["sub_experiments"][0]["cells"][0]["counts"]["lost"] = json!(5);
+    figures(&mut lossy["sub_experiments"][0]["cells"][0])["lost"] = json!(5);
     let reference = write(&place.path().join("log_a"), &log());
     let lossy = write(&place.path().join("log_b"), &lossy);
     let done = compare(&["--debug"], &reference, &lossy).with(1);
-    let sent = log()["sub_experiments"][0]["cells"][0]["counts"]["sent"].as_f64().unwrap();
+    let sent = figures(&mut log()["sub_experiments"][0]["cells"][0])["sent"].as_f64().unwrap();
     has(&done.stdout, &format!("Loss [%] 32 0.000 % {:.3} % +inf % FAILED", 500.0 / sent));
     has(&compare(&[], &reference, &reference).with(0).stdout, "x 12/12 Mean of 64 bytes +0.0 % passed");
 }
@@ -351,10 +355,9 @@ fn a_payload_that_was_not_answered_is_named_by_compare() {
         let mut manifest = in_rounds(&trips(), 10);
         for result in manifest["sub_experiments"].as_array_mut().unwrap().iter_mut().filter(|_| name == "b") {
             let cell = &mut result["cells"][1];
-            for figures in ["rtt_ns", "rtt_half_ns", "over_handover_ns", "series", "rtt_half_within_run_ns"] {
-                cell[figures] = Value::Null;
-            }
-            (cell["samples"], cell["counts"]["received"]) = (json!(0), json!(0));
+            (cell["samples"], cell["trials"][0]["series"]) = (json!(0), json!({}));
+            figures(cell).as_object_mut().unwrap().remove("rtt_half_ns");
+            figures(cell)["received"] = json!(0);
         }
         write(&place.path().join(name), &manifest)
     });
@@ -371,9 +374,9 @@ fn rounds_of_a_channel_in_which_nothing_arrived_are_named_by_compare_and_not_ave
         let results = manifest["sub_experiments"].as_array_mut().unwrap();
         for result in results.iter_mut().take(3).filter(|_| name == "b") {
             for cell in result["cells"].as_array_mut().unwrap() {
-                let trial = &mut cell["channel"][0];
-                (trial["service_ns"], trial["response_ns"]) = (Value::Null, Value::Null);
-                trial["counts"]["lost"] = json!(20);
+                let figures = figures(cell).as_object_mut().unwrap();
+                figures.retain(|name, _| !["service_ns", "response_ns"].contains(&name.as_str()));
+                figures["lost"] = json!(20);
             }
         }
         results.truncate(if name == "c" { 8 } else { 10 });
@@ -448,8 +451,9 @@ fn latency_one_way_of_calls_has_verdicts_of_its_own() {
     let with = |name: &str, one_way_us: f64| {
         let mut manifest = measured.clone();
         for cell in manifest["sub_experiments"][0]["cells"].as_array_mut().unwrap() {
-            cell["rpc"][0]["service_rtt_ns"] = latency(100.0);
-            cell["rpc"][0]["one_way_ns"] = latency(one_way_us);
+            let figures = figures(cell);
+            figures["service_rtt_ns"] = latency(100.0);
+            figures["one_way_ns"] = latency(one_way_us);
         }
         write(&place.path().join(name), &manifest)
     };

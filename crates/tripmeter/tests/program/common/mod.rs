@@ -1,5 +1,6 @@
 //! What the tests of the running program share: starting it, watching it, and looking for what it left.
 
+pub mod figures;
 pub mod traces;
 
 use serde::Deserialize;

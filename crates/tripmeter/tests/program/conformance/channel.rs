@@ -1,9 +1,12 @@
 //! Messages at a fixed rate, on several topics, of several publishers and to several followers, and the same nearly at once.
 
+use crate::common::figures::{Times, count, counts, followers, publishers, times, times_at};
 use crate::conformance::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::{Pattern, Wait};
-use tripmeter_model::channel::{ChannelTrial, Latency};
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::trial::Trial;
 
 /// Topics in the part for messages at a fixed rate.
 const TOPICS: u64 = 3;
@@ -12,7 +15,7 @@ const PUBLISHED: u64 = 40;
 /// Publishers in the part for several of one topic.
 const PUBLISHERS: u64 = 2;
 /// Followers in the part for several.
-const FOLLOWERS: u64 = 3;
+const FOLLOWERS: u32 = 3;
 /// A slow rate, and bursts: 40 messages within 2 ms.
 const RATES: &str = "500,20000,21000,22000";
 /// How long a receive sleeps at the most before it looks around. A message that is there must not wait for that.
@@ -50,18 +53,18 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let expected = 1 + plan.payloads.len() as u64 * rates as u64 * u64::from(plan.workload.links()) * PUBLISHED;
     faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
     for cell in &outcome.result.cells {
-        let trials = cell.channel.len();
+        let trials = cell.trials.len();
         faults.check(trials == rates, || format!("{}: {trials} trials", outcome.place(cell)));
-        cell.channel.iter().for_each(|trial| check_flow(faults, outcome, cell, trial));
+        cell.trials.iter().for_each(|trial| check_flow(faults, outcome, cell, trial));
     }
-    let least = |is_burst: bool, of: fn(Latency) -> f64| {
-        let trials = outcome.result.cells.iter().flat_map(|cell| &cell.channel);
-        let of_kind = trials.filter(move |trial| (trial.offered_hz > 500.0) == is_burst);
-        of_kind.filter_map(|trial| trial.service_ns.map(of)).reduce(f64::min)
+    let least = |is_burst: bool, of: fn(Times) -> f64| {
+        let trials = outcome.result.cells.iter().flat_map(|cell| &cell.trials);
+        let of_kind = trials.filter(move |trial| (trial.load.hz() > Some(500.0)) == is_burst);
+        of_kind.filter_map(|trial| times(trial, Figure::Service).map(of)).reduce(f64::min)
     };
     // A machine that is too busy for bursts is too busy for a slow rate, too, or not for all six of them. Where only the
     // last message of a burst waits, the longest time shows it.
-    let median: fn(Latency) -> f64 = |time| time.median;
+    let median: fn(Times) -> f64 = |time| time.median;
     for (figure, of) in [("median", median), ("max", |time| time.max)] {
         if let (Some(slow), Some(burst)) = (least(false, of), least(true, of)) {
             let waits = slow < LOOKING_NS / 10.0 && burst >= LOOKING_NS * 0.9;
@@ -71,57 +74,58 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     }
 }
 
-fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &ChannelTrial) {
+fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &Trial) {
     let (place, may_lose) = (outcome.place(cell), outcome.may_lose);
-    let Counts { sent, received, lost, late, duplicated, reordered, damaged } = trial.counts;
+    let Counts { sent, received, lost, late, duplicated, reordered, damaged } = counts(trial);
     let published = u64::from(outcome.plan.workload.links()) * PUBLISHED;
     let whole = sent == published && received + lost + late + damaged == sent;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
     // The loopback may reorder what a thread sends from several CPUs.
-    let odd = duplicated + damaged + trial.before_sent + if may_lose { 0 } else { reordered };
+    let before_sent = count(trial, Figure::BeforeSent);
+    let odd = duplicated + damaged + before_sent + if may_lose { 0 } else { reordered };
     faults.check(odd == 0 || outcome.repeats(lost), || format!("{place}: {trial:?}"));
     faults.check(lost + late == 0 || may_lose, || format!("{place}: {trial:?}"));
-    let (Some(response), Some(service), Some(lateness)) = (trial.response_ns, trial.service_ns, trial.lateness_ns)
+    let [Some(response), Some(service), Some(lateness)] =
+        [Figure::Response, Figure::Service, Figure::Lateness].map(|of| times(trial, of))
     else {
         return faults.check(may_lose, || format!("{place}: no figures"));
     };
     // What came before it was sent, as a repetition may, has no latency.
-    let timed = received - trial.before_sent;
+    let timed = received - before_sent;
     let counted = (response.samples, service.samples, lateness.samples) == (timed, timed, sent);
     faults.check(counted, || format!("{place}: samples of {trial:?}"));
     for one in [response, service] {
-        let rising = 0.0 < one.min && one.min <= one.median && one.median <= one.p90 && one.p90 <= one.p99;
-        let rising = rising && one.p99 <= one.p999 && one.p999 <= one.max && one.min <= one.mean && one.mean <= one.max;
-        faults.check(rising, || format!("{place}: {one:?}"));
+        faults.check(one.is_rising(), || format!("{place}: {one:?}"));
     }
     faults.check(response.mean >= service.mean, || format!("{place}: {response:?}, {service:?}"));
-    let used = trial.publisher.cpu_time_ns > 0 && trial.publisher.peak_memory_bytes > 0;
-    let is_followed = trial.subscriber.is_none() == outcome.result.same_process;
-    faults.check(used && is_followed, || format!("{place}: {trial:?}"));
+    faults.check(outcome.has_cost(trial), || format!("{place}: {trial:?}"));
 }
 
 /// As [`check`], and the counts of the publishers add up to those of all.
 fn check_publishers(faults: &mut Faults, outcome: &Outcome<'_>) {
-    for trial in outcome.result.cells.iter().flat_map(|cell| &cell.channel) {
-        let sum = trial.publishers.iter().map(|one| one.counts).fold(Counts::default(), |sum, one| sum + one);
-        let each = trial.publishers.iter().all(|one| one.counts.sent == PUBLISHED && one.achieved_hz > 0.0);
-        let whole = trial.publishers.len() as u64 == PUBLISHERS && each && sum == trial.counts;
-        faults.check(whole, || format!("{}: {:?} of {:?}", outcome.result.name, trial.publishers, trial.counts));
+    for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
+        let publishers = publishers(trial);
+        let sum = publishers.iter().map(|one| trial.counts(one)).fold(Counts::default(), |sum, one| sum + one);
+        let rate_hz = |one| trial.value(one, Figure::AchievedRate);
+        let each = publishers.iter().all(|one| trial.counts(one).sent == PUBLISHED && rate_hz(one) > Some(0.0));
+        let whole = publishers.len() as u64 == PUBLISHERS && each && sum == counts(trial);
+        faults.check(whole, || format!("{}: {trial:?}", outcome.result.name));
     }
     check(faults, outcome);
 }
 
 /// As [`check`], and no message is received that a follower lacks, or earlier than each has it.
 fn check_followers(faults: &mut Faults, outcome: &Outcome<'_>) {
-    for trial in outcome.result.cells.iter().flat_map(|cell| &cell.channel) {
+    for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
         let what = || format!("{}: {trial:?}", outcome.result.name);
-        let indices: Vec<u64> = trial.followers.iter().map(|at| at.follower.into()).collect();
-        faults.check(indices == (0..FOLLOWERS).collect::<Vec<_>>(), what);
-        for at in &trial.followers {
-            let Counts { sent, received, lost, late, damaged, .. } = at.counts;
-            let whole = sent == trial.counts.sent && received + lost + late + damaged == sent;
-            faults.check(whole && received >= trial.counts.received, what);
-            if let (Some(here), Some(last), 0) = (at.service_ns, trial.service_ns, sent - trial.counts.received) {
+        let (followers, all) = (followers(trial), counts(trial));
+        faults.check(followers == (0..FOLLOWERS).map(Stream::follower).collect::<Vec<_>>(), what);
+        for at in &followers {
+            let Counts { sent, received, lost, late, damaged, .. } = trial.counts(at);
+            let whole = sent == all.sent && received + lost + late + damaged == sent;
+            faults.check(whole && received >= all.received, what);
+            let [here, last] = [at, &Stream::all()].map(|stream| times_at(trial, stream, Figure::Service));
+            if let (Some(here), Some(last), 0) = (here, last, sent - all.received) {
                 let earlier = here.min <= last.min && here.mean <= last.mean * (1.0 + 1e-9) && here.max <= last.max;
                 faults.check(earlier, what);
             }

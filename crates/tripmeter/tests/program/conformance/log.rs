@@ -1,9 +1,12 @@
 //! Calls of loggers.
 
 use crate::common::csv_payloads;
+use crate::common::figures::{count, times};
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP};
 use tripmeter_abi::Pattern;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::metric::{Process, Stream};
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     if !variant.can(Pattern::Log) {
@@ -27,18 +30,26 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
 
 fn check_lines(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
     let place = outcome.place(cell);
-    let Counts { sent, received, lost, late, duplicated, reordered, damaged } = cell.counts;
+    let Counts { sent, received, lost, late, duplicated, reordered, damaged } = cell.counts();
     let whole = sent == SAMPLES + WARMUP && received + lost == sent && (lost == 0 || outcome.may_lose);
-    faults.check(whole && late + duplicated + reordered + damaged == 0, || format!("{place}: {:?}", cell.counts));
-    let Some((log, call)) = cell.log.as_ref().and_then(|log| Some((log, log.call_ns?))) else {
+    faults.check(whole && late + duplicated + reordered + damaged == 0, || format!("{place}: {:?}", cell.counts()));
+    let [trial] = &cell.trials[..] else {
+        return faults.check(false, || format!("{place}: {} trials", cell.trials.len()));
+    };
+    let Some(call) = times(trial, Figure::Call) else {
         return faults.check(false, || format!("{place}: no figures"));
     };
-    let rising = 0.0 < call.min && call.min <= call.median && call.median <= call.p99 && call.p99 <= call.max;
-    faults.check(rising && cell.samples == SAMPLES && cell.rtt_ns.is_none(), || format!("{place}: {call:?}"));
-    let lines = log.lines;
-    let prefixes = lines.bytes - received * (cell.payload_bytes + 1);
-    let fits = lines.shortest_prefix_bytes * received <= prefixes && prefixes <= lines.longest_prefix_bytes * received;
-    faults.check(lines.written == received && fits, || format!("{place}: {lines:?}"));
-    let used = log.used.cpu_time_ns > 0 && log.cpu_max_percent >= Some(log.used.cpu_percent());
-    faults.check(used && log.used.window_ns >= cell.duration_ns, || format!("{place}: {log:?}"));
+    let samples = [call.samples, cell.samples];
+    let only = samples == [SAMPLES; 2] && times(trial, Figure::RttHalf).is_none();
+    faults.check(call.is_rising() && only, || format!("{place}: {call:?}"));
+    let [written, bytes, shortest, longest] =
+        [Figure::LinesWritten, Figure::LinesBytes, Figure::ShortestPrefix, Figure::LongestPrefix]
+            .map(|of| count(trial, of));
+    let prefixes = bytes - received * (cell.payload_bytes + 1);
+    let fits = shortest * received <= prefixes && prefixes <= longest * received;
+    faults.check(written == received && fits, || format!("{place}: {trial:?}"));
+    let used = |figure| trial.value(&Stream::process(Process::Leader), figure).unwrap_or(0.0);
+    let (cpu_ns, window_ns) = (used(Figure::CpuTime), used(Figure::Window));
+    let is_used = cpu_ns > 0.0 && used(Figure::CpuPeak) >= cpu_ns / window_ns;
+    faults.check(is_used && window_ns >= cell.duration_ns as f64, || format!("{place}: {trial:?}"));
 }

@@ -17,9 +17,12 @@ use std::path::Path;
 use std::time::Duration;
 use tripmeter_abi::{Path as Claim, Pattern, Wait};
 use tripmeter_model::exit;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Cell, Status, SubExperimentResult, Verdict};
+use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::LARGEST_BYTES;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::trial::Trial;
 
 const SAMPLES: u64 = 200;
 const WARMUP: u64 = 20;
@@ -132,6 +135,13 @@ impl Outcome<'_> {
     /// Whether messages may have come again, where so many were lost.
     fn repeats(&self, lost: u64) -> bool {
         lost > 0 && self.plan.transport.to_string().starts_with(REPEATS_WHEN_OVERRUN)
+    }
+
+    /// Whether a trial has the cost of the leader, and of the follower if that is another process.
+    fn has_cost(&self, trial: &Trial) -> bool {
+        let [leader, follower] = [Process::Leader, Process::Follower].map(Stream::process);
+        let is_used = [Figure::CpuTime, Figure::PeakMemory].iter().all(|of| trial.count(&leader, *of) > 0);
+        is_used && trial.value(&follower, Figure::CpuTime).is_none() == self.result.same_process
     }
 
     fn place(&self, cell: &Cell) -> String {

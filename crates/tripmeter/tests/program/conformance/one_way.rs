@@ -1,8 +1,10 @@
 //! Messages one way, as fast as they go; at a moderate rate where the transport may lose some.
 
+use crate::common::figures::{counts, times, value};
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, loses_when_starved};
 use tripmeter_abi::{Pattern, Wait};
-use tripmeter_model::manifest::Cell;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::{Cell, Counts};
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     if !variant.can(Pattern::Throughput) {
@@ -32,17 +34,19 @@ fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
     let [trial] = &cell.trials[..] else {
         return faults.check(false, || format!("{place}: {} trials", cell.trials.len()));
     };
-    let arrival = &trial.followers[0];
-    let whole = arrival.received + arrival.lost + arrival.damaged == SAMPLES && trial.sent == SAMPLES;
+    let counts = counts(trial);
+    let Counts { sent, received, lost, duplicated, reordered, damaged, .. } = counts;
+    let whole = received + lost + damaged == SAMPLES && sent == SAMPLES;
     faults.check(whole, || format!("{place}: the counts do not add up: {trial:?}"));
-    faults.check(arrival.lost == 0 || outcome.may_lose, || format!("{place}: {} lost", arrival.lost));
+    faults.check(lost == 0 || outcome.may_lose, || format!("{place}: {lost} lost"));
     // The loopback may reorder what a thread sends from several CPUs.
-    let reordered = if outcome.may_lose { 0 } else { arrival.reordered };
-    let good = arrival.duplicated + reordered + arrival.damaged == 0 || outcome.repeats(arrival.lost);
-    faults.check(good && (arrival.received > 0 || outcome.may_lose), || format!("{place}: {arrival:?}"));
-    let rates = trial.published_hz > 0.0 && (arrival.received_hz > 0.0 || outcome.may_lose);
+    let reordered = if outcome.may_lose { 0 } else { reordered };
+    let good = duplicated + reordered + damaged == 0 || outcome.repeats(lost);
+    faults.check(good && (received > 0 || outcome.may_lose), || format!("{place}: {counts:?}"));
+    let [published_hz, received_hz] = [Figure::PublishedRate, Figure::ReceivedRate].map(|of| value(trial, of));
+    let rates = published_hz > Some(0.0) && (received_hz > Some(0.0) || outcome.may_lose);
     faults.check(rates, || format!("{place}: {trial:?}"));
-    let timed = arrival.one_way_ns.map_or(0, |one_way| if one_way.min > 0.0 { one_way.samples } else { 0 });
-    let expected = if outcome.plan.one_way { arrival.received } else { 0 };
+    let timed = times(trial, Figure::OneWay).map_or(0, |one_way| if one_way.min > 0.0 { one_way.samples } else { 0 });
+    let expected = if outcome.plan.one_way { received } else { 0 };
     faults.check(timed == expected, || format!("{place}: {trial:?}"));
 }

@@ -1,10 +1,13 @@
 //! Round trips: with one follower and several, many in a row, and of two experiments at once.
 
+use crate::common::figures::{followers, times, times_at};
 use crate::common::{Tripmeter, alone, csv_payloads, folder, is_nightly, manifest};
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP, known, longest, loses_when_starved, sort_out};
 use tripmeter_abi::{Path, Pattern, Wait};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Cell, Counts, Figures};
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::metric::Stream;
 
 /// Odd sizes next to the borders of words, packets and pages.
 const PAYLOADS: [u64; 4] = [17, 4097, 65_537, 1 << 20];
@@ -69,36 +72,32 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
 
 fn check_cell(faults: &mut Faults, name: &str, may_lose: bool, cell: &Cell) {
     let place = format!("{name}, {} bytes", cell.payload_bytes);
-    let (received, lost) = (SAMPLES + WARMUP, if may_lose { cell.counts.lost } else { 0 });
+    let (counts, received) = (cell.counts(), SAMPLES + WARMUP);
+    let lost = if may_lose { counts.lost } else { 0 };
     let expected = Counts { sent: received + lost, received, lost, ..Counts::default() };
-    faults.check(cell.counts == expected, || format!("{place}: {:?}", cell.counts));
+    faults.check(counts == expected, || format!("{place}: {counts:?}"));
     let samples = (cell.samples, cell.samples_planned, cell.warmup, &cell.cut_short);
     faults.check(samples == (SAMPLES, SAMPLES, WARMUP, &None), || format!("{place}: samples {samples:?}"));
-    let (Some(rtt), Some(half)) = (cell.rtt_ns, cell.rtt_half_ns) else {
+    let [trial] = &cell.trials[..] else {
+        return faults.check(false, || format!("{place}: {} trials", cell.trials.len()));
+    };
+    let Some(half) = times(trial, Figure::RttHalf) else {
         return faults.check(false, || format!("{place}: no figures"));
     };
-    faults.check(is_near(half, rtt.scaled(0.5)), || format!("{place}: {half:?} is not half of {rtt:?}"));
-    let Figures { min, mean, stdev, median, p90, p99, p9999, max } = rtt;
-    let rising = 0.0 < min && min <= median && median <= p90 && p90 <= p99 && p99 <= p9999 && p9999 <= max;
-    faults.check(rising && min <= mean && mean <= max && stdev >= 0.0, || format!("{place}: {rtt:?}"));
-    let sum_ns = mean * cell.samples as f64;
+    faults.check(half.is_rising() && half.samples == SAMPLES, || format!("{place}: {half:?}"));
+    let sum_ns = 2.0 * half.mean * cell.samples as f64;
     faults.check(sum_ns <= cell.duration_ns as f64 * 1.01, || {
         format!("{place}: samples of {sum_ns} ns in {} ns", cell.duration_ns)
     });
 }
 
-/// Equal, but for what reading and writing a number may change in its last digit.
-fn is_near(a: Figures, b: Figures) -> bool {
-    let all = |f: Figures| [f.min, f.mean, f.stdev, f.median, f.p90, f.p99, f.p9999, f.max];
-    all(a).iter().zip(all(b)).all(|(a, b)| (a - b).abs() <= b.abs() * 1e-12)
-}
-
 /// All were answered.
 fn check_many(faults: &mut Faults, outcome: &Outcome<'_>) {
     for cell in &outcome.result.cells {
-        let all = (cell.samples, cell.counts.received, cell.counts.lost);
-        let lost = if outcome.loses_when_starved() { cell.counts.lost } else { 0 };
-        faults.check(all == (MANY, MANY + cell.warmup, lost), || format!("{}: {:?}", outcome.place(cell), cell.counts));
+        let counts = cell.counts();
+        let lost = if outcome.loses_when_starved() { counts.lost } else { 0 };
+        let all = (cell.samples, counts.received, counts.lost);
+        faults.check(all == (MANY, MANY + cell.warmup, lost), || format!("{}: {counts:?}", outcome.place(cell)));
     }
 }
 
@@ -110,18 +109,20 @@ fn check_cell_of_several(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell
     let (name, may_lose) = (&outcome.result.name, outcome.loses_when_starved());
     check_cell(faults, name, may_lose, cell);
     let place = format!("{name}, {} bytes", cell.payload_bytes);
-    let indices: Vec<u32> = cell.followers.iter().map(|at| at.follower).collect();
-    faults.check(indices == [0, 1, 2], || format!("{place}: followers {indices:?}"));
-    let (Some(rtt), Some(last)) = (cell.rtt_ns, cell.one_way_last_ns) else {
+    let (trial, counts) = (&cell.trials[0], cell.counts());
+    let followers = followers(trial);
+    faults.check(followers == [0, 1, 2].map(Stream::follower), || format!("{place}: {followers:?}"));
+    let one_way = |stream: &Stream| times_at(trial, stream, Figure::OneWay);
+    let (Some(half), Some(last)) = (times(trial, Figure::RttHalf), one_way(&Stream::last())) else {
         return faults.check(false, || format!("{place}: no latency to the last"));
     };
-    faults.check(last.mean < rtt.mean && last.max <= rtt.max, || format!("{place}: {last:?} is not within {rtt:?}"));
-    for at in &cell.followers {
-        faults.check(at.counts == cell.counts || may_lose && cell.counts.lost > 0, || {
-            format!("{place}, follower {}: {:?}", at.follower, at.counts)
-        });
-        let within = at.one_way_ns.is_some_and(|to| 0.0 < to.min && to.mean <= last.mean && to.max <= last.max);
-        faults.check(within, || format!("{place}, follower {}: {:?}, last {last:?}", at.follower, at.one_way_ns));
+    let is_within = last.mean < 2.0 * half.mean && last.max <= 2.0 * half.max;
+    faults.check(is_within, || format!("{place}: {last:?} is not within twice {half:?}"));
+    for at in &followers {
+        let (here, one_way) = (trial.counts(at), one_way(at));
+        faults.check(here == counts || may_lose && counts.lost > 0, || format!("{place}, {at}: {here:?}"));
+        let within = one_way.is_some_and(|to| 0.0 < to.min && to.mean <= last.mean && to.max <= last.max);
+        faults.check(within, || format!("{place}, {at}: {one_way:?}, last {last:?}"));
     }
 }
 

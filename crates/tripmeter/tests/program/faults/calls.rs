@@ -1,21 +1,30 @@
 //! Calls, and round trips at a rate.
 
 use super::{HIT, LATE_MS, LOSS_TIMEOUT_S, PACED, PAYLOAD, PROOF, Row, SAMPLES, WAITS, WARMUP, is_mean};
+use crate::common::figures::{count, counts, times, value};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::exit;
-use tripmeter_model::rpc::{CallCounts, RpcTrial};
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::trial::Trial;
 
 /// Calls at a fixed rate.
 const FIXED: [&str; 4] = ["--mode", "fixed-freq", "--rate", "1000"];
 
+/// What happened to so many calls: those that timed out are lost, and those that failed damaged.
+fn calls(made: u64, [timed_out, failed, late, duplicated]: [u64; 4]) -> Counts {
+    let received = made - timed_out - failed;
+    Counts { sent: made, received, lost: timed_out, damaged: failed, late, duplicated, reordered: 0 }
+}
+
 /// The one trial of a run of calls, which is good whatever became of them, and the rows of its first client.
-fn called(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (RpcTrial, Vec<Row>) {
+fn called(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (Trial, Vec<Row>) {
     let clients_asked = clients.to_string();
     answered(settings, wait, clients, &[&["--pattern", "rpc", "--clients", &clients_asked], more].concat())
 }
 
 /// The same of what is asked for by `more`.
-fn answered(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (RpcTrial, Vec<Row>) {
+fn answered(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (Trial, Vec<Row>) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, warmup, payload, timeout] =
@@ -37,7 +46,9 @@ fn answered(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (RpcTria
     });
     let rows: Vec<Row> = rows.collect();
     assert_eq!((rows.len() as u64, text.lines().count() as u64), (SAMPLES, 1 + SAMPLES * clients), "{text}");
-    (result.cells[0].rpc[0].clone(), rows)
+    let trial = result.cells[0].trials[0].clone();
+    assert!(trial.is_of_calls(), "{trial:?}");
+    (trial, rows)
 }
 
 #[test]
@@ -57,19 +68,20 @@ fn calls_that_do_not_succeed_are_counted_exactly_and_are_no_queries_per_second()
         ("callback", format!("damage={HIT}&duplicate={}", HIT + 2), 3, true, [0, 1, 0, 1]),
     ];
     at_once(&cases, |(wait, settings, clients, fixed, expected)| {
-        let ([timed_out, failed, late, duplicated], fixed) = (*expected, *fixed);
+        let ([timed_out, failed, ..], fixed) = (*expected, *fixed);
         let (trial, rows) = called(settings, wait, *clients, if fixed { &FIXED } else { &[] });
         let made = SAMPLES * clients;
         let succeeded = made - timed_out - failed;
-        let counts = CallCounts { made, succeeded, timed_out, failed, late, duplicated };
-        assert_eq!(trial.counts, counts, "{wait}, {settings}");
+        assert_eq!(counts(&trial), calls(made, *expected), "{wait}, {settings}");
         let of = |status: &str| rows.iter().filter(|row| row.status == status).count() as u64;
         assert_eq!((of("timed_out"), of("failed")), (timed_out, failed), "{wait}, {settings}: {rows:?}");
         assert_eq!(of("ok"), SAMPLES - timed_out - failed, "{wait}, {settings}");
-        assert!((trial.qps * trial.duration_ns as f64 / 1e9 - succeeded as f64).abs() < 1e-6, "{trial:?}");
-        assert_eq!(trial.service_rtt_ns.unwrap().samples, succeeded, "{wait}, {settings}");
-        assert_eq!((trial.pace.is_some(), trial.response_rtt_ns.is_some()), (fixed, fixed), "{wait}, {settings}");
-        assert!(trial.duration_ns >= timed_out * LOSS_TIMEOUT_S * 1_000_000_000, "{trial:?}");
+        let [completed_hz, duration_ns] = [Figure::Completed, Figure::Duration].map(|of| value(&trial, of).unwrap());
+        assert!((completed_hz * duration_ns / 1e9 - succeeded as f64).abs() < 1e-6, "{trial:?}");
+        assert_eq!(times(&trial, Figure::ServiceRtt).unwrap().samples, succeeded, "{wait}, {settings}");
+        let paced = [Figure::AchievedRate, Figure::Behind].map(|of| value(&trial, of).is_some());
+        assert_eq!((paced, times(&trial, Figure::ResponseRtt).is_some()), ([fixed; 2], fixed), "{wait}, {settings}");
+        assert!(duration_ns as u64 >= timed_out * LOSS_TIMEOUT_S * 1_000_000_000, "{trial:?}");
     });
 }
 
@@ -91,11 +103,11 @@ fn a_stalled_call_shows_in_the_response_of_all_that_waited_and_in_its_own_servic
         }
         let spans = |row: &&Row| row.actual_ns < end_ns && row.received_ns >= Some(end_ns);
         assert_eq!(rows.iter().filter(spans).count(), 1, "{wait}: {rows:?}");
-        let (response, service) = (trial.response_rtt_ns.unwrap(), trial.service_rtt_ns.unwrap());
+        let [response, service] = [Figure::ResponseRtt, Figure::ServiceRtt].map(|of| times(&trial, of).unwrap());
         assert!(is_mean(response.mean, &rows, Row::response_ns), "{wait}: {response:?}, {rows:?}");
         assert!(is_mean(service.mean, &rows, Row::service_ns), "{wait}: {service:?}, {rows:?}");
-        assert!(response.max >= STALL_NS as f64 && trial.pace.unwrap().behind >= 40, "{trial:?}");
-        assert_eq!(trial.counts.succeeded, SAMPLES, "{wait}");
+        assert!(response.max >= STALL_NS as f64 && count(&trial, Figure::Behind) >= 40, "{trial:?}");
+        assert_eq!(counts(&trial).received, SAMPLES, "{wait}");
     });
 }
 
@@ -110,9 +122,7 @@ fn a_message_that_is_lost_is_counted_and_the_pace_goes_on_from_when_each_was_to_
     at_once(&cases, |(wait, settings, expected)| {
         let [timed_out, failed, duplicated] = *expected;
         let (trial, rows) = answered(settings, wait, 1, &PACED);
-        let (made, succeeded) = (SAMPLES, SAMPLES - timed_out - failed);
-        let counts = CallCounts { made, succeeded, timed_out, failed, late: 0, duplicated };
-        assert_eq!(trial.counts, counts, "{wait}, {settings}");
+        assert_eq!(counts(&trial), calls(SAMPLES, [timed_out, failed, 0, duplicated]), "{wait}, {settings}");
         for (index, row) in (0..).zip(&rows) {
             assert!(row.intended_ns.abs_diff(index * 1_000_000) <= 1000, "{wait}: {index}, {row:?}");
         }
@@ -123,6 +133,6 @@ fn a_message_that_is_lost_is_counted_and_the_pace_goes_on_from_when_each_was_to_
         for row in after {
             assert!(row.actual_ns >= until_ns && row.response_ns() >= until_ns - row.intended_ns, "{wait}: {row:?}");
         }
-        assert!(trial.pace.unwrap().rate_missed, "{trial:?}");
+        assert!(trial.rate_missed, "{trial:?}");
     });
 }

@@ -1,25 +1,29 @@
 //! Several followers.
 
 use super::{HIT, LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WARMUP, check_end};
+use crate::common::figures::{counts, followers, times, times_at};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
-use tripmeter_model::manifest::{Cell, Counts, Figures};
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::metric::Stream;
+use tripmeter_model::trial::Trial;
 
 const FOLLOWERS: u64 = 3;
 /// Number of a message in the middle of the cell: each follower has its own proof, in which all get the messages.
 const HIT_OF_LEADER: u64 = FOLLOWERS * PROOF + WARMUP + 40;
 
-/// The one cell of a run with several followers and these settings, and its part of the table.
-fn at_several(settings: &str, loss_timeout_s: u64) -> (Cell, String) {
-    let (cell, table) = at_several_of("pingpong", settings, loss_timeout_s);
-    assert_eq!((cell.samples, cell.followers.len() as u64), (SAMPLES, FOLLOWERS), "{settings}");
-    (cell, table)
+/// The one trial of a run with several followers and these settings, and its part of the table.
+fn at_several(settings: &str, loss_timeout_s: u64) -> (Trial, String) {
+    let (trial, table) = at_several_of("pingpong", settings, loss_timeout_s);
+    assert_eq!(times(&trial, Figure::RttHalf).unwrap().samples, SAMPLES, "{settings}");
+    (trial, table)
 }
 
 /// The same under a pattern.
-fn at_several_of(pattern: &str, settings: &str, loss_timeout_s: u64) -> (Cell, String) {
+fn at_several_of(pattern: &str, settings: &str, loss_timeout_s: u64) -> (Trial, String) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
-    let [samples, payload, followers, timeout] =
+    let [samples, payload, followers_asked, timeout] =
         [SAMPLES, PAYLOAD, FOLLOWERS, loss_timeout_s].map(|number| number.to_string());
     let words = [
         "run",
@@ -36,12 +40,15 @@ fn at_several_of(pattern: &str, settings: &str, loss_timeout_s: u64) -> (Cell, S
         "-n",
         &samples,
     ];
-    let rest = ["--followers", &followers, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
+    let rest =
+        ["--followers", &followers_asked, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let warmup = WARMUP.to_string();
     let of_pattern = ["--pattern", pattern, "--warmup", &warmup];
     let finished = Tripmeter::new(words.iter().chain(&rest).chain(&of_pattern)).run();
     let finished = check_end(finished, &transport);
-    (manifest(folder.path()).sub_experiments[0].cells[0].clone(), finished.stdout)
+    let trial = manifest(folder.path()).sub_experiments[0].cells[0].trials[0].clone();
+    assert_eq!(followers(&trial), [0, 1, 2].map(Stream::follower), "{settings}");
+    (trial, finished.stdout)
 }
 
 #[test]
@@ -50,23 +57,23 @@ fn stalls_at_one_follower_show_there_and_at_the_last() {
     let _alone = alone();
     // More than half of the messages, so that they are in the median.
     let stalls: Vec<String> = (HIT_OF_LEADER - 20..HIT_OF_LEADER + 40).map(|number| format!("{number}:50ms")).collect();
-    let (cell, table) = at_several(&format!("at=1&stall={}", stalls.join(",")), 20);
-    let [first, stalled, third] = &cell.followers[..] else { panic!("{:?}", cell.followers) };
-    let median = |figures: Option<Figures>| figures.unwrap().median;
-    for figures in [stalled.one_way_ns, cell.one_way_last_ns, cell.rtt_ns] {
-        assert!(median(figures) >= STALL_NS, "{cell:?}");
+    let (trial, table) = at_several(&format!("at=1&stall={}", stalls.join(",")), 20);
+    let one_way = |stream: Stream| times_at(&trial, &stream, Figure::OneWay).unwrap();
+    let [first, stalled, third] = [0, 1, 2].map(|at| one_way(Stream::follower(at)));
+    let (last, half) = (one_way(Stream::last()), times(&trial, Figure::RttHalf).unwrap());
+    for median in [stalled.median, last.median, 2.0 * half.median] {
+        assert!(median >= STALL_NS, "{trial:?}");
     }
     for other in [first, third] {
-        assert!(median(other.one_way_ns) < median(stalled.one_way_ns), "{cell:?}");
+        assert!(other.median < stalled.median, "{trial:?}");
     }
-    let max = |figures: Option<Figures>| figures.unwrap().max;
-    assert!(max(cell.one_way_last_ns) >= max(stalled.one_way_ns) && cell.one_way_ns.is_none());
+    assert!(last.max >= stalled.max && times(&trial, Figure::OneWay).is_none());
     for of in ["one_way to 0", "one_way to 1", "one_way to 2", "one_way to last", "rtt of last"] {
         assert!(table.contains(of), "{table}");
     }
     // No message comes before it was sent, or later than its answer.
-    for at in &cell.followers {
-        assert!(max(at.one_way_ns) <= max(cell.one_way_last_ns) && max(at.one_way_ns) <= max(cell.rtt_ns));
+    for at in [first, stalled, third] {
+        assert!(at.max <= last.max && at.max <= 2.0 * half.max, "{trial:?}");
     }
 }
 
@@ -86,20 +93,20 @@ fn what_happens_at_one_follower_is_counted_exactly_there() {
     ];
     at_once(&cases, |(settings, at, unanswered, expected)| {
         let (at, unanswered, expected) = (*at, *unanswered, *expected);
-        let (cell, _) = at_several(settings, LOSS_TIMEOUT_S);
+        let (trial, _) = at_several(settings, LOSS_TIMEOUT_S);
         let sent = all + unanswered;
-        for found in &cell.followers {
-            let expected = if found.follower == at {
+        for follower in 0..3 {
+            let expected = if follower == at {
                 Counts { sent, received: sent - unanswered, ..expected }
             } else {
                 Counts { sent, received: sent, ..none }
             };
-            assert_eq!(found.counts, expected, "{settings}, follower {}", found.follower);
+            assert_eq!(trial.counts(&Stream::follower(follower)), expected, "{settings}, follower {follower}");
         }
-        assert_eq!(cell.counts, Counts { sent, received: all, ..expected }, "{settings}");
-        let has_latencies = cell.followers.iter().all(|at| at.one_way_ns.is_some());
+        assert_eq!(counts(&trial), Counts { sent, received: all, ..expected }, "{settings}");
+        let has_latency = |stream: &Stream| times_at(&trial, stream, Figure::OneWay).is_some();
         // Whatever happened to one message.
-        assert_eq!((has_latencies, cell.one_way_last_ns.is_some()), (true, true), "{settings}");
+        assert!(followers(&trial).iter().all(has_latency) && has_latency(&Stream::last()), "{settings}");
     });
 }
 
@@ -114,16 +121,14 @@ fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
         (format!("at=1&reorder={HIT}"), Counts { reordered: 1, ..none }),
     ];
     at_once(&cases, |(settings, expected)| {
-        let (cell, table) = at_several_of("channel", settings, LOSS_TIMEOUT_S);
-        let [trial] = &cell.channel[..] else { panic!("{cell:?}") };
-        let counts = |faults: Counts| Counts { sent: SAMPLES, received: SAMPLES - faults.lost, ..faults };
-        assert_eq!(trial.counts, counts(*expected), "{settings}");
-        for at in &trial.followers {
-            let expected = if at.follower == 1 { *expected } else { none };
-            assert_eq!(at.counts, counts(expected), "{settings}, follower {}", at.follower);
-            assert_eq!(at.service_ns.unwrap().samples, at.counts.received, "{settings}");
+        let (trial, table) = at_several_of("channel", settings, LOSS_TIMEOUT_S);
+        let with = |faults: Counts| Counts { sent: SAMPLES, received: SAMPLES - faults.lost, ..faults };
+        assert_eq!(counts(&trial), with(*expected), "{settings}");
+        for follower in 0..3 {
+            let (at, expected) = (Stream::follower(follower), with(if follower == 1 { *expected } else { none }));
+            assert_eq!(trial.counts(&at), expected, "{settings}, {at}");
+            assert_eq!(times_at(&trial, &at, Figure::Service).unwrap().samples, expected.received, "{settings}");
         }
-        assert_eq!(trial.followers.len() as u64, FOLLOWERS);
         for of in ["response", "service", "service to 0", "service to 1", "service to 2"] {
             assert!(table.contains(of) && !table.contains("rtt of last"), "{table}");
         }
@@ -134,13 +139,13 @@ fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
 fn stalls_at_one_subscriber_show_there_and_at_the_last() {
     const STALL_NS: f64 = 3e9;
     let _alone = alone();
-    let (cell, _) = at_several_of("channel", &format!("at=1&stall={HIT}:3s"), 20);
-    let trial = &cell.channel[0];
-    let [first, stalled, third] = [0, 1, 2].map(|at| trial.followers[at].service_ns.unwrap());
-    let last = trial.service_ns.unwrap();
+    let (trial, _) = at_several_of("channel", &format!("at=1&stall={HIT}:3s"), 20);
+    let at = |follower| times_at(&trial, &Stream::follower(follower), Figure::Service).unwrap();
+    let ([first, stalled, third], last) = ([0, 1, 2].map(at), times(&trial, Figure::Service).unwrap());
     assert!(stalled.max >= STALL_NS && last.max >= stalled.max && last.p90 >= stalled.p90, "{trial:?}");
     // A queue of messages waits behind it, more than a tenth of all. To the others only one is late: when the queue is full,
     // the publisher waits.
     assert!(first.p90 < stalled.p90 && third.p90 < stalled.p90, "{trial:?}");
-    assert_eq!((trial.counts.received, trial.counts.late), (SAMPLES, 0));
+    let counts = counts(&trial);
+    assert_eq!((counts.received, counts.late), (SAMPLES, 0));
 }

@@ -99,12 +99,12 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
         let [cell] = &result.cells[..] else { panic!("{pattern} {wait}: {result:?}") };
         let why = cell.cut_short.clone().unwrap();
         assert!(why.contains("no answer to 10 messages"), "{why}");
-        let Counts { sent, received, lost, late, .. } = cell.counts;
+        let Counts { sent, received, lost, late, .. } = cell.counts();
         let (warmup, failed) = if *pattern == "pingpong" { (WARMUP, 0) } else { (0, lost + late) };
         // On a busy machine others are late, too, and those that are lost have higher numbers or are fewer.
-        assert!(lost + late >= 10 && (late > 0 || lost == 10), "{pattern} {wait}: {:?}", cell.counts);
+        assert!(lost + late >= 10 && (late > 0 || lost == 10), "{pattern} {wait}: {:?}", cell.counts());
         assert_eq!((sent, cell.samples), (received + lost + late, received - warmup), "{pattern} {wait}");
-        assert!((1..HIT - PROOF - WARMUP).contains(&cell.samples), "{pattern} {wait}: {:?}", cell.counts);
+        assert!((1..HIT - PROOF - WARMUP).contains(&cell.samples), "{pattern} {wait}: {:?}", cell.counts());
         let kind = if *pattern == "pingpong" { "measurements" } else { "rpc" };
         let text = std::fs::read_to_string(folder.path().join(format!("{kind}_{}.csv", result.name))).unwrap();
         // A header, and of calls those that failed, too.

@@ -1,8 +1,11 @@
 //! Messages one way, as fast as they are sent.
 
 use super::{LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WAITS, check_end};
+use crate::common::figures::{count, counts, value};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
-use tripmeter_model::throughput::Trial;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::trial::Trial;
 
 /// Number of a message in the middle of a run one way, which has no warm-up: that ends after a time, too.
 const HIT_ONE_WAY: u64 = PROOF + 40;
@@ -49,16 +52,15 @@ fn one_way_messages_that_go_astray_are_counted_exactly() {
         ("block", format!("reorder={HIT_ONE_WAY}&duplicate={},{last}", HIT_ONE_WAY + 9), [0, 2, 1, 0]),
         ("callback", format!("damage={HIT_ONE_WAY}&damage_body={}", HIT_ONE_WAY + 5), [0, 0, 0, 2]),
     ];
-    at_once(&cases, |(wait, settings, counts)| {
-        let [lost, duplicated, reordered, damaged] = *counts;
+    at_once(&cases, |(wait, settings, expected)| {
+        let [lost, duplicated, reordered, damaged] = *expected;
         let (trial, row) = offered(settings, wait);
-        let arrival = &trial.followers[0];
-        let found = [arrival.lost, arrival.duplicated, arrival.reordered, arrival.damaged];
-        assert_eq!(found, [lost, duplicated, reordered, damaged], "{wait}, {settings}");
-        assert_eq!((trial.sent, arrival.received), (SAMPLES, SAMPLES - lost - damaged), "{wait}, {settings}");
+        let received = SAMPLES - lost - damaged;
+        let expected = Counts { sent: SAMPLES, received, lost, late: 0, duplicated, reordered, damaged };
+        assert_eq!(counts(&trial), expected, "{wait}, {settings}");
         let fields: Vec<&str> = row.split(',').collect();
-        let counts = [fields[3], fields[7], fields[8]].map(|field| field.parse::<u64>().unwrap());
-        assert_eq!(counts, [SAMPLES, arrival.received, lost + damaged], "{row}");
+        let found = [fields[3], fields[7], fields[8]].map(|field| field.parse::<u64>().unwrap());
+        assert_eq!(found, [SAMPLES, received, lost + damaged], "{row}");
     });
 }
 
@@ -67,10 +69,11 @@ fn a_stalled_follower_shows_as_a_lower_rate_and_not_as_loss() {
     let _alone = alone();
     at_once(&WAITS, |wait| {
         let (trial, _) = offered(&format!("stall={}:300ms", PROOF + SAMPLES - 3), wait);
-        let arrival = &trial.followers[0];
-        assert_eq!((arrival.received, arrival.lost), (SAMPLES, 0), "{wait}");
-        assert!(arrival.subscription_ns >= 300_000_000, "{wait}: {arrival:?}");
-        let rate = SAMPLES as f64 * 1e9 / arrival.subscription_ns as f64;
-        assert!((arrival.received_hz / rate - 1.0).abs() < 1e-9, "{wait}: {arrival:?}");
+        assert_eq!((count(&trial, Figure::Received), count(&trial, Figure::Lost)), (SAMPLES, 0), "{wait}");
+        let [receiving_ns, received_hz] =
+            [Figure::Subscription, Figure::ReceivedRate].map(|of| value(&trial, of).unwrap());
+        assert!(receiving_ns >= 300e6, "{wait}: {trial:?}");
+        let rate = SAMPLES as f64 * 1e9 / receiving_ns;
+        assert!((received_hz / rate - 1.0).abs() < 1e-9, "{wait}: {trial:?}");
     });
 }

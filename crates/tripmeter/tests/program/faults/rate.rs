@@ -1,14 +1,16 @@
 //! Messages one way at a fixed rate.
 
 use super::{HIT, LATE_MS, LOSS_TIMEOUT_S, PAYLOAD, PROOF, Row, SAMPLES, WAITS, WARMUP, check_end, is_mean};
+use crate::common::figures::{Times, count, counts, times};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
-use tripmeter_model::channel::ChannelTrial;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::trial::Trial;
 
 /// Messages per second of each topic.
 const RATE_HZ: u64 = 1000;
 
 /// The one trial of a run at a fixed rate, which is good whatever was lost, and the rows of its first topic.
-fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (ChannelTrial, Vec<Row>) {
+fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (Trial, Vec<Row>) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, warmup, payload] = [SAMPLES, WARMUP, PAYLOAD].map(|number| number.to_string());
@@ -47,7 +49,12 @@ fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (C
     });
     let rows: Vec<Row> = rows.collect();
     assert!(rows.iter().all(|row| row.actual_ns >= row.intended_ns), "{rows:?}");
-    (result.cells[0].channel[0].clone(), rows)
+    (result.cells[0].trials[0].clone(), rows)
+}
+
+/// Response and service times.
+fn both_times(trial: &Trial) -> [Times; 2] {
+    [Figure::Response, Figure::Service].map(|of| times(trial, of).unwrap())
 }
 
 #[test]
@@ -67,7 +74,7 @@ fn messages_at_a_fixed_rate_that_go_astray_are_counted_exactly() {
     at_once(&cases, |(wait, settings, topics, expected)| {
         let [lost, duplicated, reordered, damaged] = *expected;
         let (trial, rows) = published(settings, wait, *topics, LOSS_TIMEOUT_S);
-        let (counts, all) = (trial.counts, SAMPLES * topics);
+        let (counts, all) = (counts(&trial), SAMPLES * topics);
         let found = [counts.lost, counts.duplicated, counts.reordered, counts.damaged];
         assert_eq!(found, [lost, duplicated, reordered, damaged], "{wait}, {settings}");
         assert_eq!((counts.sent, counts.received), (all, all - lost - damaged), "{wait}, {settings}");
@@ -76,7 +83,7 @@ fn messages_at_a_fixed_rate_that_go_astray_are_counted_exactly() {
         let first = SAMPLES - lost - damaged;
         assert_eq!((of("duplicated"), of("reordered"), came), (duplicated, reordered, first), "{settings}");
         assert_eq!(of("lost") + of("damaged"), lost + damaged, "{settings}");
-        let (response, service) = (trial.response_ns.unwrap(), trial.service_ns.unwrap());
+        let [response, service] = both_times(&trial);
         assert_eq!((response.samples, service.samples), (counts.received, counts.received), "{settings}");
         assert!(response.mean >= service.mean && service.min > 0.0, "{trial:?}");
     });
@@ -95,11 +102,11 @@ fn a_stalled_sender_shows_in_the_response_of_all_that_waited_and_not_in_their_se
         for row in &waited {
             assert!(row.actual_ns >= end_ns && row.response_ns() >= end_ns - row.intended_ns, "{wait}: {row:?}");
         }
-        let (response, service) = (trial.response_ns.unwrap(), trial.service_ns.unwrap());
+        let [response, service] = both_times(&trial);
         assert!(is_mean(response.mean, &rows, Row::response_ns), "{wait}: {response:?}, {rows:?}");
         assert!(is_mean(service.mean, &rows, Row::service_ns), "{wait}: {service:?}, {rows:?}");
-        assert!(response.max >= (STALL_NS - 2_000_000) as f64 && trial.behind >= 40, "{trial:?}");
-        assert_eq!(trial.counts.received, SAMPLES, "{wait}");
+        assert!(response.max >= (STALL_NS - 2_000_000) as f64 && count(&trial, Figure::Behind) >= 40, "{trial:?}");
+        assert_eq!(counts(&trial).received, SAMPLES, "{wait}");
     });
 }
 
@@ -111,10 +118,10 @@ fn a_message_kept_back_shows_in_both_times_and_one_beyond_the_time_out_is_late()
         let stalled = &rows[(HIT - PROOF - WARMUP) as usize - 1];
         assert!(stalled.service_ns() >= stall_ms * 1_000_000, "{wait}: {stalled:?}");
         let late = rows.iter().filter(|row| row.service_ns() > timeout_s * 1_000_000_000).count() as u64;
-        let counts = trial.counts;
+        let counts = counts(&trial);
         assert_eq!((counts.late, counts.received), (late, SAMPLES - late), "{wait}");
         let is_late = *stall_ms > timeout_s * 1000;
         assert_eq!((late > 0, stalled.status == "late"), (is_late, is_late), "{wait}");
-        assert_eq!(trial.service_ns.unwrap().samples, counts.received, "{wait}");
+        assert_eq!(times(&trial, Figure::Service).unwrap().samples, counts.received, "{wait}");
     });
 }

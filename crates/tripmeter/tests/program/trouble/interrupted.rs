@@ -1,11 +1,13 @@
 //! Ctrl-C, and being asked to end.
 
+use crate::common::figures::{count, times};
 use crate::common::traces::{cpu_time, workers};
 use crate::common::{Finished, LONGEST, Tripmeter, alone, csv_payloads, folder, manifest, result};
 use crate::trouble::{MANY_PAYLOADS, cells_on_disk, long_and_after, run_file};
 use std::path::Path;
 use std::time::Duration;
 use tripmeter_model::exit;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, Status};
 
 /// Interrupted in the middle: all samples so far are in manifest and CSV, and nothing was begun afterwards.
@@ -61,11 +63,14 @@ fn ctrl_c_in_the_middle_of_a_long_payload_keeps_its_samples() {
         run.wait(LONGEST).with(exit::INTERRUPTED).says(&["1/1", "then interrupted"]).clean();
         let manifest = manifest(folder.path());
         let cell = &manifest.sub_experiments[0].cells[0];
-        assert!((1..50_000_000).contains(&cell.samples) && cell.rtt_ns.is_some(), "{cell:?}");
+        assert!(
+            (1..50_000_000).contains(&cell.samples) && times(&cell.trials[0], Figure::RttHalf).is_some(),
+            "{cell:?}"
+        );
         assert_eq!(cell.cut_short.as_deref(), Some("interrupted"));
         let all = cell.samples + cell.warmup;
         // The message in flight counts for nothing.
-        assert_eq!(cell.counts, Counts { sent: all, received: all, ..Counts::default() });
+        assert_eq!(cell.counts(), Counts { sent: all, received: all, ..Counts::default() });
     }
 }
 
@@ -88,11 +93,12 @@ fn ctrl_c_keeps_round_trips_at_a_rate() {
         run.wait(LONGEST).with(exit::INTERRUPTED).says(&["1/1", "then interrupted"]).clean();
         let manifest = manifest(folder.path());
         let cell = &manifest.sub_experiments[0].cells[0];
-        let [trial] = &cell.rpc[..] else { panic!("{cell:?}") };
-        assert!((1..50_000_000).contains(&trial.counts.made) && trial.response_rtt_ns.is_some(), "{trial:?}");
+        let [trial] = &cell.trials[..] else { panic!("{cell:?}") };
+        let made = count(trial, Figure::Sent);
+        assert!((1..50_000_000).contains(&made) && times(trial, Figure::ResponseRtt).is_some(), "{trial:?}");
         assert_eq!(trial.cut_short.as_deref(), Some("interrupted"));
         // The message in flight counts for nothing.
-        assert_eq!((trial.counts.succeeded, cell.samples), (trial.counts.made, trial.counts.made));
+        assert_eq!((count(trial, Figure::Received), cell.samples), (made, made));
     }
 }
 

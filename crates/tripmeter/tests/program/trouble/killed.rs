@@ -1,5 +1,6 @@
 //! Processes that are killed in the middle.
 
+use crate::common::figures::{count, followers, times, times_at};
 use crate::common::traces::{Workers, names, signal, sleeps, workers};
 use crate::common::{
     Finished, LONGEST, Running, Tripmeter, alone, aloud, csv_payloads, folder, manifest, result, transports,
@@ -8,7 +9,9 @@ use crate::trouble::{MANY_PAYLOADS, SAMPLES, cells_on_disk, daemon_of, long_and_
 use std::path::Path;
 use std::time::Instant;
 use tripmeter_model::exit;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Cell, Manifest, Status};
+use tripmeter_model::metric::Stream;
 
 /// Both workers of a run that has measured something and goes on.
 pub(super) fn in_the_middle(run: &mut Running, results: &Path) -> (u32, u32) {
@@ -236,16 +239,15 @@ fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
         let [cell] = &manifest.sub_experiments[0].cells[..] else { panic!("{:?}", manifest.sub_experiments[0]) };
         assert!(cell.cut_short.as_ref().is_some_and(|why| why.contains("the follower")), "{:?}", cell.cut_short);
         assert!(cell.samples > 500, "{cell:?}");
+        let (trial, counts) = (&cell.trials[0], cell.counts());
         if pattern == "channel" {
-            let trial = &cell.channel[0];
-            let (service, counts) = (trial.service_ns.unwrap(), trial.counts);
+            let service = times(trial, Figure::Service).unwrap();
             assert_eq!((service.samples, cell.samples), (counts.received, counts.received));
             assert_eq!(counts.sent, counts.received + counts.lost + counts.late);
-        } else if pattern == "rpc" {
-            let (trial, succeeded) = (&cell.rpc[0], cell.rpc[0].counts.succeeded);
-            assert_eq!((trial.one_way_ns.unwrap().samples, trial.one_way_missing), (succeeded, 0), "{trial:?}");
         } else {
-            assert!(cell.one_way_ns.is_some_and(|one_way| one_way.mean > 0.0) && cell.one_way_missing == 0, "{cell:?}");
+            let one_way = times(trial, Figure::OneWay).unwrap();
+            assert!(one_way.mean > 0.0 && count(trial, Figure::OneWayMissing) == 0, "{trial:?}");
+            assert_eq!(one_way.samples, cell.samples, "{trial:?}");
         }
     }
 }
@@ -279,14 +281,14 @@ fn one_of_several_subscribers_that_is_killed_is_named_and_what_came_to_all_until
     assert_eq!(result.status, Status::Failed);
     let why = cell.cut_short.as_ref().unwrap();
     assert!(why.contains(&format!("follower {} (of 0 to 2)", killed[0])), "{why}");
-    let [trial] = &cell.channel[..] else { panic!("{cell:?}") };
-    assert_eq!(trial.followers.iter().map(|at| at.follower).collect::<Vec<_>>(), [0, 1, 2]);
-    let last = trial.counts;
-    for at in &trial.followers {
-        let counts = at.counts;
+    let [trial] = &cell.trials[..] else { panic!("{cell:?}") };
+    let (followers, last) = (followers(trial), cell.counts());
+    assert_eq!(followers, [0, 1, 2].map(Stream::follower));
+    for at in &followers {
+        let counts = trial.counts(at);
         assert!(counts.received >= last.received && counts.received > 500, "{trial:?}");
-        assert_eq!((counts.sent, counts.sent), (last.sent, counts.received + counts.lost + counts.late), "{at:?}");
-        assert_eq!(at.service_ns.unwrap().samples, counts.received, "{at:?}");
+        assert_eq!((counts.sent, counts.sent), (last.sent, counts.received + counts.lost + counts.late), "{at}");
+        assert_eq!(times_at(trial, at, Figure::Service).unwrap().samples, counts.received, "{at}");
     }
-    assert_eq!((cell.samples, trial.service_ns.unwrap().samples), (last.received, last.received));
+    assert_eq!((cell.samples, times(trial, Figure::Service).unwrap().samples), (last.received, last.received));
 }

@@ -82,7 +82,7 @@ fn a_reader_that_stands_gets_no_damaged_message_where_messages_are_written_in_pl
         signal(side, "CONT");
     }
     run.wait(LONGEST).with(exit::GOOD).clean();
-    let counts = manifest(folder.path()).sub_experiments[0].cells[1].counts;
+    let counts = manifest(folder.path()).sub_experiments[0].cells[1].counts();
     assert_eq!((counts.damaged, counts.duplicated), (0, 0), "{counts:?}");
 }
 
