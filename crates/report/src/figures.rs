@@ -1,7 +1,7 @@
 //! Every figure by its address, over all rounds, for programs.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
-use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, is_total_of_followers, losses};
+use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, is_total_of_followers, losses, over_handover};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::manifest::Manifest;
@@ -29,7 +29,7 @@ fn rows(metrics: &MetricTable) -> Vec<(Option<Row>, Vec<Cell>)> {
         let what = [metrics.stream(key).to_string(), key.figure.id().to_owned(), key.statistic.id().to_owned()];
         Line { row: key.row, what, unit, rounds: count, value: Cell::of(Some(rounds)) }
     });
-    let mut lines: Vec<Line> = stored.chain(metrics.all_rows().flat_map(|row| shares(metrics, row))).collect();
+    let mut lines: Vec<Line> = stored.chain(metrics.all_rows().flat_map(|row| derived(metrics, row))).collect();
     // Derived figures follow stored ones.
     lines.sort_by_key(|line| line.row);
     lines.into_iter().map(|line| (Some(line.row), line.cells(metrics))).collect()
@@ -71,8 +71,18 @@ impl Line {
     }
 }
 
-/// Losses as a share of the messages sent, and CPU time as a share of one CPU.
-fn shares(metrics: &MetricTable, row: Row) -> Vec<Line> {
+/// Latencies whose excess over the hand-over is told, and how many ways of a cache line each has.
+const HANDED_OVER: [(Figure, &str, f64); 6] = [
+    (Figure::RttHalf, "rtt_half_over_handover_ns", 1.0),
+    (Figure::OneWay, "one_way_over_handover_ns", 1.0),
+    (Figure::Response, "response_over_handover_ns", 1.0),
+    (Figure::Service, "service_over_handover_ns", 1.0),
+    (Figure::ResponseRtt, "response_rtt_over_handover_ns", 2.0),
+    (Figure::ServiceRtt, "service_rtt_over_handover_ns", 2.0),
+];
+
+/// Losses as a share of the messages sent, CPU time as a share of one CPU, and latencies less the hand-over.
+fn derived(metrics: &MetricTable, row: Row) -> Vec<Line> {
     let share = |stream: &Stream, figure: &str, rounds: usize, value: Cell| {
         let what = [stream.to_string(), figure.to_owned(), Statistic::Value.id().to_owned()];
         Line { row, what, unit: Unit::Share, rounds, value }
@@ -90,6 +100,12 @@ fn shares(metrics: &MetricTable, row: Row) -> Vec<Line> {
             lines.push(share(&Stream::process(process), "cpu_share", rounds.len(), Cell::over(&rounds)));
         }
     }
+    lines.extend(HANDED_OVER.iter().filter_map(|(figure, name, ways)| {
+        let over = over_handover(metrics, row, &all, *figure, *ways);
+        let what = [all.to_string(), (*name).to_owned(), Statistic::P50.id().to_owned()];
+        let (unit, rounds) = (Unit::Ns, over.values.len());
+        (rounds > 0).then(|| Line { row, what, unit, rounds, value: Cell::of_each(&over, rounds as u32) })
+    }));
     lines
 }
 
@@ -108,7 +124,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result};
     use crate::render::csv;
-    use tripmeter_model::manifest::Counts;
+    use tripmeter_model::manifest::{Counts, Handover};
 
     fn printed(experiments: &[(&str, &Manifest)]) -> String {
         let document = figures(experiments);
@@ -124,16 +140,20 @@ mod tests {
         for (round, median) in (1..).zip([3000.0, 1000.0, 2000.0, 6000.0, 5000.0, 4000.0]) {
             let trial = &mut result(&mut manifest, "udp", round, &[(1024, median)]).cells[0].trials[0];
             put(trial, &[(Figure::Sent, 100.0), (Figure::Lost, round.into())]);
+            let cell = &mut manifest.sub_experiments.last_mut().unwrap().cells[0];
+            cell.handover_ns.before = Some(Handover { samples: 2000, min_ns: 90.0, median_ns: 200.0 });
         }
         let text = printed(&[("", &manifest)]);
         for row in [
             "udp,1024,closed,all,rtt_half_ns,p50,6,3500,1000,6000,ns",
             "udp,1024,closed,all,sent,value,6,600,,,n",
             "udp,1024,closed,all,loss_share,value,6,0.035,0.01,0.06,share",
+            "udp,1024,closed,all,rtt_half_over_handover_ns,p50,6,3400,900,5900,ns",
         ] {
             assert!(text.lines().any(|line| line == row), "{row}\n{text}");
         }
     }
+
     #[test]
     fn totals_of_several_followers_have_no_share_but_each_follower_has() {
         let mut manifest = fixture::manifest();

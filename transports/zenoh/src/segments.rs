@@ -56,15 +56,15 @@ pub(crate) fn free_bytes() -> Result<u64> {
 /// in part has a name, and nobody maps it: zenoh removes it.
 ///
 /// # Errors
-/// If it fails; also if zenoh panics, as it does without space for its tables.
+/// If it fails, with the space that is left; also if zenoh panics, as it does without space for its tables.
 pub(crate) fn make<T>(scratch: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let turn = Turn::wait();
-    let made = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let free = free_bytes().map_or_else(|_| "?".to_owned(), |bytes| bytes.to_string());
-        Err(Error::failed(format!(
-            "zenoh panicked while it made shared memory: {free} bytes are free in {PLACE}; free some"
-        )))
-    });
+    let made = catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Error::failed("zenoh panicked while it made shared memory")))
+        .map_err(|error| {
+            let free = free_bytes().map_or_else(|_| "?".to_owned(), |bytes| bytes.to_string());
+            Error::new(error.status, format!("{}: {free} bytes are free in {PLACE}", error.message))
+        });
     // Out of turn it could be what another process is about to lock.
     if made.is_err() && turn.0.is_some() {
         zenoh::shm::cleanup_orphaned_shm_segments();
