@@ -13,7 +13,7 @@ pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, ONLY_A_PATH, lock_file_to_start
 pub use files::{ForThisUser, file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
 pub(crate) use process::signal;
 pub use process::{
-    ProcessIdentity, Usage, Whose, become_worker, boot, is_beyond_signals, is_kept_waiting, is_stopped, lock_memory,
+    ProcessIdentity, Whose, become_worker, boot, is_beyond_signals, is_kept_waiting, is_stopped, lock_memory,
     peak_memory_bytes, process_cpu_ns, usage, user_id,
 };
 pub(crate) use queues::{remove_queue, unlink_queue};

@@ -1,36 +1,31 @@
-//! Pattern `channel`: messages published at a fixed rate, in bursts, or as they were recorded, and when they arrived.
+//! What happened to a message or call, and what a process used meanwhile.
 
 use crate::figure::Figure;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How many followers are shown one by one: in tables, in figures over rounds and in the evidence of the path.
 pub const SHOWN_FOLLOWERS: usize = 16;
 
-/// Cost of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// What a process used in a time, or since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// In this time, in nanoseconds.
+    /// The time, in nanoseconds.
     pub window_ns: u64,
-    /// Processor time, user and system, in nanoseconds.
+    /// CPU time, user and system, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// How often a processor was given up.
+    /// How often it gave up its CPU.
     pub voluntary_switches: u64,
-    /// How often a processor was taken away.
+    /// How often it lost its CPU.
     pub involuntary_switches: u64,
-    /// Page faults, served from memory or from a disk.
-    #[serde(default)]
-    pub page_faults: u64,
+    /// Page faults served from memory.
+    pub minor_faults: u64,
+    /// Page faults that waited for a disk.
+    pub major_faults: u64,
     /// Most memory that the process has had so far (`VmHWM`), in bytes: with our own buffers of samples.
     pub peak_memory_bytes: u64,
 }
 
 impl Used {
-    /// Processor time in per cent of one core.
-    pub fn cpu_percent(&self) -> f64 {
-        self.cpu_time_ns as f64 * 100.0 / self.window_ns.max(1) as f64
-    }
-
     /// Its figures, of one trial.
     pub fn figures(&self) -> impl Iterator<Item = (Figure, f64)> {
         [
@@ -38,37 +33,42 @@ impl Used {
             (Figure::CpuTime, self.cpu_time_ns),
             (Figure::VoluntarySwitches, self.voluntary_switches),
             (Figure::InvoluntarySwitches, self.involuntary_switches),
-            (Figure::PageFaults, self.page_faults),
+            (Figure::PageFaults, self.minor_faults + self.major_faults),
             (Figure::PeakMemory, self.peak_memory_bytes),
         ]
         .map(|(figure, value)| (figure, value as f64))
         .into_iter()
     }
 
-    /// Context switches of either kind per second.
-    pub fn switches_hz(&self) -> f64 {
-        self.voluntary_switches.saturating_add(self.involuntary_switches) as f64 * 1e9 / self.window_ns.max(1) as f64
+    /// Each but the peak of memory put together with the other.
+    fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
+        Self {
+            window_ns: of(self.window_ns, other.window_ns),
+            cpu_time_ns: of(self.cpu_time_ns, other.cpu_time_ns),
+            voluntary_switches: of(self.voluntary_switches, other.voluntary_switches),
+            involuntary_switches: of(self.involuntary_switches, other.involuntary_switches),
+            minor_faults: of(self.minor_faults, other.minor_faults),
+            major_faults: of(self.major_faults, other.major_faults),
+            peak_memory_bytes: self.peak_memory_bytes.max(other.peak_memory_bytes),
+        }
     }
-}
 
-impl Used {
+    /// What was used since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
     /// Sum of the cost of two processes at the same time. Memory, part of which may be shared, is the larger of both.
+    #[must_use]
     pub fn beside(self, other: Self) -> Self {
-        let window_ns = self.window_ns.max(other.window_ns);
-        let mut both = self;
-        both += other;
-        Self { window_ns, ..both }
+        Self { window_ns: self.window_ns.max(other.window_ns), ..self.with(other, u64::saturating_add) }
     }
 }
 
 impl std::ops::AddAssign for Used {
     fn add_assign(&mut self, other: Used) {
-        self.window_ns += other.window_ns;
-        self.cpu_time_ns += other.cpu_time_ns;
-        self.voluntary_switches += other.voluntary_switches;
-        self.involuntary_switches += other.involuntary_switches;
-        self.page_faults += other.page_faults;
-        self.peak_memory_bytes = self.peak_memory_bytes.max(other.peak_memory_bytes);
+        *self = self.with(other, u64::saturating_add);
     }
 }
 

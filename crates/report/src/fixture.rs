@@ -182,7 +182,8 @@ pub fn put_costs(trial: &mut Trial) {
             cpu_time_ns,
             voluntary_switches: 4000,
             involuntary_switches: 2,
-            page_faults: 25,
+            minor_faults: 25,
+            major_faults: 0,
             peak_memory_bytes,
         };
         used.figures().for_each(|(figure, value)| trial.put(&Stream::process(process), figure, value));

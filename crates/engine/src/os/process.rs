@@ -12,6 +12,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::OnceLock;
+use tripmeter_model::channel::Used;
 
 /// Locks all memory that this process has by now.
 ///
@@ -57,23 +58,8 @@ pub enum Whose {
     Thread,
 }
 
-/// What has been used since the start.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
-    /// Processor time in nanoseconds.
-    pub cpu_time_ns: u64,
-    /// How often a processor was given up.
-    pub voluntary_switches: u64,
-    /// How often a processor was taken away.
-    pub involuntary_switches: u64,
-    /// Page faults served from memory.
-    pub minor_faults: u64,
-    /// Page faults that waited for a disk.
-    pub major_faults: u64,
-}
-
-/// What has been used so far.
-pub fn usage(whose: Whose) -> Usage {
+/// What has been used since the start, without time and memory.
+pub fn usage(whose: Whose) -> Used {
     let whose = match whose {
         Whose::Process => libc::RUSAGE_SELF,
         Whose::Children => libc::RUSAGE_CHILDREN,
@@ -87,12 +73,13 @@ pub fn usage(whose: Whose) -> Usage {
         used.assume_init()
     };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    Usage {
+    Used {
         cpu_time_ns: ns(used.ru_utime) + ns(used.ru_stime),
         voluntary_switches: used.ru_nvcsw as u64,
         involuntary_switches: used.ru_nivcsw as u64,
         minor_faults: used.ru_minflt as u64,
         major_faults: used.ru_majflt as u64,
+        ..Used::default()
     }
 }
 

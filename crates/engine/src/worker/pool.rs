@@ -106,7 +106,7 @@ impl Drop for Member<'_> {
 /// A time during which the use of the machine is observed.
 pub(super) struct Window {
     begin_ns: u64,
-    before: os::Usage,
+    before: Used,
 }
 
 impl Window {
@@ -115,15 +115,9 @@ impl Window {
     }
 
     pub(super) fn close(self) -> Used {
-        let after = os::usage(Whose::Process);
-        Used {
-            window_ns: monotonic_ns() - self.begin_ns,
-            cpu_time_ns: after.cpu_time_ns - self.before.cpu_time_ns,
-            voluntary_switches: after.voluntary_switches - self.before.voluntary_switches,
-            involuntary_switches: after.involuntary_switches - self.before.involuntary_switches,
-            page_faults: after.minor_faults + after.major_faults - self.before.minor_faults - self.before.major_faults,
-            peak_memory_bytes: os::peak_memory_bytes(),
-        }
+        let used = os::usage(Whose::Process).since(self.before);
+        let window_ns = monotonic_ns() - self.begin_ns;
+        Used { window_ns, peak_memory_bytes: os::peak_memory_bytes(), ..used }
     }
 }
 
