@@ -13,6 +13,8 @@ pub struct Used {
     pub window_ns: u64,
     /// CPU time, user and system, in nanoseconds.
     pub cpu_time_ns: u64,
+    /// CPU time in the kernel, in nanoseconds.
+    pub kernel_time_ns: u64,
     /// How often it gave up its CPU.
     pub voluntary_switches: u64,
     /// How often it lost its CPU.
@@ -31,6 +33,7 @@ impl Used {
         [
             (Figure::Window, self.window_ns),
             (Figure::CpuTime, self.cpu_time_ns),
+            (Figure::KernelTime, self.kernel_time_ns),
             (Figure::VoluntarySwitches, self.voluntary_switches),
             (Figure::InvoluntarySwitches, self.involuntary_switches),
             (Figure::PageFaults, self.minor_faults + self.major_faults),
@@ -45,6 +48,7 @@ impl Used {
         Self {
             window_ns: of(self.window_ns, other.window_ns),
             cpu_time_ns: of(self.cpu_time_ns, other.cpu_time_ns),
+            kernel_time_ns: of(self.kernel_time_ns, other.kernel_time_ns),
             voluntary_switches: of(self.voluntary_switches, other.voluntary_switches),
             involuntary_switches: of(self.involuntary_switches, other.involuntary_switches),
             minor_faults: of(self.minor_faults, other.minor_faults),

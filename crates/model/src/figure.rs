@@ -138,6 +138,7 @@ figures! {
     Flush = "flush_ns", Ns, Lower, Median, "from the last call until the logger had written everything";
     Window = "cost_window_ns", Ns, Neither, Median, "time in which the cost of a process was measured";
     CpuTime = "cpu_time_ns", Ns, Lower, Median, "CPU time of a process, user and system";
+    KernelTime = "kernel_time_ns", Ns, Lower, Median, "CPU time of a process in the kernel, a part of cpu_time_ns";
     CpuPeak = "cpu_peak_share", Share, Lower, Max, "most CPU time in 100 ms, as a share of one CPU";
     VoluntarySwitches = "voluntary_switches", Count, Lower, Median, "times that a process gave up its CPU";
     InvoluntarySwitches = "involuntary_switches", Count, Lower, Median, "times that a process lost its CPU";
