@@ -234,6 +234,9 @@ impl Task {
         if workload.is_saturating() && !samples_above.is_empty() {
             return Err(Problem::NoSamplesAbove);
         }
+        if one_way && workload.is_saturating() && workload.followers() > MOST_TIMED {
+            return Err(Problem::FollowersOneWay { followers: workload.followers(), most: MOST_TIMED });
+        }
         if workload.is_publication() && one_way {
             return Err(Problem::OneWayAlready);
         }
@@ -261,6 +264,9 @@ impl Task {
 
 /// Most followers where none answers; each is a process.
 const MOST_SUBSCRIBERS: u32 = 512;
+
+/// Most followers of a saturating stream that note arrivals: about 25 MB of memory each.
+const MOST_TIMED: u32 = 16;
 
 /// How many followers; latencies to each of several that answer need arrivals, which need samples.
 fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem> {

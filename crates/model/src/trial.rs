@@ -36,7 +36,7 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "is_false")]
     pub rate_missed: bool,
     /// Streams that missed their rate, where each is judged.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty", deserialize_with = "known_streams")]
     #[schemars(with = "Vec<String>")]
     pub missed: BTreeSet<Stream>,
     /// Why it ended early, if it did.
@@ -58,6 +58,12 @@ pub struct Trial {
 
 fn is_false(is: &bool) -> bool {
     !is
+}
+
+/// Reads streams; those of a newer version are ignored.
+fn known_streams<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<Stream>, D::Error> {
+    let all = Vec::<Cow<'_, str>>::deserialize(deserializer)?;
+    Ok(all.into_iter().filter_map(|name| name.parse().ok()).collect())
 }
 
 /// Reads what stands under streams and figures; those of a newer version are ignored.
@@ -87,13 +93,21 @@ enum Stored {
         /// Its statistics, by their names.
         #[serde(flatten)]
         #[schemars(with = "BTreeMap<String, f64>")]
-        statistics: BTreeMap<String, Number>,
+        statistics: BTreeMap<String, Maybe>,
         /// Confidence intervals at 95 % within the trial, by the names of the statistics; an end is null if there are too
         /// few samples for it. They say nothing of other trials, and are too narrow as far as each sample is like the one
         /// before.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         within: BTreeMap<String, [Option<f64>; 2]>,
     },
+}
+
+/// A statistic, or what a newer version has in its place, which is ignored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Maybe {
+    Number(Number),
+    Other(serde_json::Value),
 }
 
 /// Whole numbers are written without a fraction.
@@ -120,9 +134,10 @@ impl From<Stored> for Values {
             low: low.unwrap_or(f64::NEG_INFINITY),
             high: high.unwrap_or(f64::INFINITY),
         };
-        let of = |(name, value): (String, Number)| {
+        let of = |(name, value): (String, Maybe)| {
+            let Maybe::Number(Number(value)) = value else { return None };
             let within = within.remove(&name).map(interval);
-            Some((name.parse().ok()?, (value.0, within)))
+            Some((name.parse().ok()?, (value, within)))
         };
         Self(statistics.into_iter().filter_map(of).collect())
     }
@@ -136,7 +151,8 @@ impl From<Values> for Stored {
         let end = |end: f64| end.is_finite().then_some(end);
         let within = values.0.iter().filter_map(|(statistic, (_, within))| Some((*statistic, (*within)?)));
         let within = within.map(|(statistic, of)| (statistic.to_string(), [end(of.low), end(of.high)])).collect();
-        let statistics = values.0.into_iter().map(|(statistic, (value, _))| (statistic.to_string(), Number(value)));
+        let statistics =
+            values.0.into_iter().map(|(statistic, (value, _))| (statistic.to_string(), Maybe::Number(Number(value))));
         Stored::Samples { statistics: statistics.collect(), within }
     }
 }
@@ -332,6 +348,7 @@ mod tests {
         });
         assert_eq!(json, expected, "{text}");
         let newer = text.replace("\"all\":{", "\"robot=1\":{},\"all\":{\"new\":1,");
+        let newer = newer.replace("\"n\":10", "\"n\":10,\"how\":\"new\"").replace("[\"topic", "[\"robot=1\",\"topic");
         assert_eq!(serde_json::from_str::<Trial>(&newer).unwrap(), trial, "what is not known is ignored");
     }
 

@@ -8,6 +8,7 @@ use crate::number::{count, percent};
 use crate::table_row::TableRow;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
+use tripmeter_model::channel::SHOWN_FOLLOWERS;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, Stream};
@@ -32,12 +33,12 @@ fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Line<'a>> 
     rows.flat_map(of_row).collect()
 }
 
-/// Each of several followers, or the only one.
+/// Each of several followers up to the last that is shown, or the only one.
 fn followers(metrics: &MetricTable, row: Row) -> Vec<&Stream> {
     let mut streams = metrics.streams(row, Figure::ReceivedRate);
     if streams.len() > 1 {
-        // One of them stands for all.
         streams.retain(|stream| stream.at.is_some());
+        streams.truncate(SHOWN_FOLLOWERS);
     }
     streams
 }

@@ -192,6 +192,11 @@ pub enum Problem {
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
     #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
     OneWayAlready,
+    #[error(
+        "latency one way under throughput needs memory for each follower, {followers} followers were asked for and at most \
+         {most} can be; ask for fewer (--followers), or leave --one-way out"
+    )]
+    FollowersOneWay { followers: u32, most: u32 },
     #[error("pattern 'throughput' keeps no samples: leave 'samples_above' out")]
     NoSamplesAbove,
     #[error("{0} exclude each other; give one of them")]

@@ -49,6 +49,7 @@ pub(super) struct Samples {
 
 impl Measured {
     /// Trials of messages or calls, of so many planned, since `begun`; `broken` tells what ended them, if something failed.
+    /// What is missing without a reason is missing because of the time cap, or the user has asked to stop.
     pub(super) fn of(trials: Vec<Trial>, planned: usize, begun: Instant, broken: Option<Error>) -> Self {
         let cut_short = match &broken {
             Some(error) => Some(error.to_string()),
@@ -92,9 +93,19 @@ impl Leader {
             None if is_saturating => self.saturate(session, payload_bytes)?,
             None => self.trips(session, payload_bytes)?,
         };
-        let after = if measured.broken.is_none() { self.handover(session)? } else { None };
+        let mut after = None;
+        if measured.broken.is_none() {
+            // What was measured is kept, whatever happens to the probe.
+            match self.handover(session) {
+                Ok(probe) => after = probe,
+                Err(error) => measured.broken = Some(error),
+            }
+        }
         let stopped = self.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted);
         let ending = measured.broken.take().or(stopped);
+        if let (Some(why), Some(ending)) = (&mut measured.cut_short, &ending) {
+            *why = ending.to_string();
+        }
         self.make_room()?;
         self.write(payload_bytes, &measured)?;
         let cell = self.cell(payload_bytes, session.packet_bytes, Handovers { before, after }, measured);
@@ -162,7 +173,8 @@ impl Leader {
             warmup_damaged,
             cut_short,
             packet_bytes,
-            from_histogram: self.job.raw == Raw::None,
+            // Messages of a stream are sampled, and the samples kept.
+            from_histogram: self.job.raw == Raw::None && !self.job.sub_experiment.workload.is_saturating(),
             handover_ns,
             handover_changed: None,
             earlier_attempts: Vec::new(),

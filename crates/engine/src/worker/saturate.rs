@@ -13,7 +13,6 @@ use crate::measure::stream::{Even, Extent, Spacing};
 use crate::measure::{End, Failure, Shared};
 use crate::record::Distribution;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
-use std::cmp::Reverse;
 use std::time::Instant;
 use tripmeter_abi::Wait;
 use tripmeter_model::figure::Figure;
@@ -172,9 +171,9 @@ impl Leader {
         let subscription_ns =
             |arrived: &Arrived| base.to_ns(arrived.latest.unwrap_or(0).max(end).saturating_sub(begin));
         let each: Vec<_> = arrived.iter().map(|arrived| (arrived, subscription_ns(arrived))).collect();
-        // Of several, the one that least came to, or the slowest of those, stands for all.
-        if let Some((worst, ns)) = each.iter().copied().min_by_key(|(arrived, ns)| (arrived.received, Reverse(*ns))) {
-            put_arrived(&mut trial, &all, sent, payload_bytes, worst, ns);
+        if let Some(worst) = worst(each.iter().map(|(arrived, _)| **arrived)) {
+            let longest_ns = each.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
+            put_arrived(&mut trial, &all, sent, payload_bytes, &worst, longest_ns);
         }
         if each.len() > 1 {
             for (follower, (arrived, ns)) in (0..).zip(each) {
@@ -238,6 +237,18 @@ impl Leader {
     }
 }
 
+/// What is said of all followers: the fewest messages received, and the most that came damaged, twice or late.
+fn worst(each: impl Iterator<Item = Arrived>) -> Option<Arrived> {
+    each.reduce(|a, b| Arrived {
+        received: a.received.min(b.received),
+        duplicated: a.duplicated.max(b.duplicated),
+        reordered: a.reordered.max(b.reordered),
+        damaged: a.damaged.max(b.damaged),
+        latest: a.latest.max(b.latest),
+        ..a
+    })
+}
+
 /// Puts what came to a follower within that time into a trial.
 fn put_arrived(trial: &mut Trial, stream: &Stream, sent: u64, payload_bytes: u64, arrived: &Arrived, ns: u64) {
     let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
@@ -253,23 +264,45 @@ fn put_arrived(trial: &mut Trial, stream: &Stream, sent: u64, payload_bytes: u64
     }
 }
 
-/// Puts latencies one way into a trial, by what both sides have noted: to each of several followers, and of all their
-/// messages. Messages that wait in one queue are not independent.
+/// Puts latencies one way into a trial, by what both sides have noted: to each of several followers, and to the last that a
+/// message came to. Messages that wait in one queue are not independent.
 fn put_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory, followers: u32) {
-    let (stream, mut all) = (Stream::all(), Distribution::new(Raw::Csv));
-    let sent = trial.count(&stream, Figure::Sent);
-    trial.put(&stream, Figure::OneWayTimed, sampling::samples(sent).count() as f64);
+    let sent = trial.count(&Stream::all(), Figure::Sent);
+    trial.put(&Stream::all(), Figure::OneWayTimed, sampling::samples(sent).count() as f64);
+    let mut put = |stream: &Stream, arrived: &[u64]| {
+        let mut latencies = Distribution::new(Raw::Csv);
+        times.one_way(arrived, sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
+        latencies.put_without_intervals(trial, stream, Figure::OneWay);
+    };
+    let mut last: Vec<u64> = Vec::new();
     for follower in 0..followers {
-        let mut one = Distribution::new(Raw::Csv);
-        for log in memory.logs(follower) {
-            for ns in times.one_way(log.ticks, sent).map(|ticks| base.to_ns(ticks)) {
-                one.record(ns);
-                all.record(ns);
-            }
-        }
+        let Some(log) = memory.logs(follower).into_iter().next() else { continue };
         if followers > 1 {
-            one.put_without_intervals(trial, &Stream::follower(follower), Figure::OneWay);
+            put(&Stream::follower(follower), log.ticks);
         }
+        if last.is_empty() {
+            last = log.ticks.to_vec();
+        }
+        // What never came is later than all that did.
+        last.iter_mut().zip(log.ticks.iter()).for_each(|(last, ticks)| *last = (*last).max(*ticks));
     }
-    all.put_without_intervals(trial, &stream, Figure::OneWay);
+    put(&Stream::all(), &last);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_followers_the_worst_of_each_kind_is_said() {
+        let arrived = |received, damaged, latest| Arrived { received, damaged, latest, ..Arrived::default() };
+        let each = [arrived(900, 0, Some(7)), Arrived { duplicated: 3, reordered: 2, ..arrived(950, 50, Some(5)) }];
+        let expected = Arrived { duplicated: 3, reordered: 2, ..arrived(900, 50, Some(7)) };
+        assert_eq!(worst(each.into_iter()), Some(expected));
+        let mut trial = Trial::new(OfferedLoad::Max);
+        put_arrived(&mut trial, &Stream::all(), 1000, 64, &expected, 1_000_000_000);
+        let counts = trial.counts(&Stream::all());
+        assert_eq!((counts.received, counts.damaged, counts.lost), (900, 50, 50));
+        assert_eq!(worst(std::iter::empty()), None);
+    }
 }

@@ -173,9 +173,10 @@ impl Leader {
     fn end_trips(&mut self, payload_bytes: u64, mut outcome: Outcome) -> Result<Measured> {
         if outcome.broken.is_none() {
             self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
-            for follower in 0..self.controls.followers() {
-                self.controls.recv_report(follower, Patience::ANSWER)?;
-            }
+            let followers = 0..self.controls.followers();
+            let ended = followers.map(|follower| self.controls.recv_report(follower, Patience::ANSWER).map(drop));
+            // What was answered is kept.
+            outcome.broken = ended.collect::<Result<()>>().err();
         }
         let cut_short = self.cut_short(&outcome);
         if outcome.recorded.count == 0 {

@@ -1,7 +1,7 @@
 //! Several followers.
 
 use super::{HIT, LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WARMUP, check_end};
-use crate::common::figures::{counts, followers, times, times_at};
+use crate::common::figures::{counts, followers, times, times_at, value};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
@@ -132,6 +132,29 @@ fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
         for of in ["response", "service", "service to 0", "service to 1", "service to 2"] {
             assert!(table.contains(of) && !table.contains("rtt of last"), "{table}");
         }
+    });
+}
+
+/// Of all, what is said is the worst of a follower.
+#[test]
+fn what_one_of_several_followers_of_a_stream_lacks_is_missing_there_and_in_all() {
+    let _alone = alone();
+    let none = Counts::default();
+    let cases = [
+        (format!("at=1&lose={HIT}"), Counts { lost: 1, ..none }),
+        (format!("at=1&duplicate={HIT}"), Counts { duplicated: 1, ..none }),
+        (format!("at=1&reorder={HIT}"), Counts { reordered: 1, ..none }),
+    ];
+    at_once(&cases, |(settings, expected)| {
+        let (trial, table) = at_several_of("throughput", settings, LOSS_TIMEOUT_S);
+        let with = |faults: Counts| Counts { sent: SAMPLES, received: SAMPLES - faults.lost, ..faults };
+        assert_eq!(counts(&trial), with(*expected), "{settings}");
+        for follower in 0..3 {
+            let (at, expected) = (Stream::follower(follower), with(if follower == 1 { *expected } else { none }));
+            assert_eq!(trial.counts(&at), expected, "{settings}, {at}");
+            assert!(trial.value(&at, Figure::ReceivedRate) >= value(&trial, Figure::ReceivedRate), "{trial:?}");
+        }
+        assert_eq!(table.lines().filter(|line| line.starts_with("inmem/")).count(), 3, "{table}");
     });
 }
 

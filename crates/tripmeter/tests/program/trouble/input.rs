@@ -60,8 +60,10 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t shm --followers 65", &["65 followers", "1 to 64", "--followers"]);
     wrong("run -t uds --followers 3", &["'uds'", "it reaches 1 follower", "3 were asked for", "fan-out"]);
     wrong("run -t shm,tcp --followers 2", &["'tcp'", "it reaches 1 follower", "2 were asked for"]);
-    wrong("run -t shm --followers 2 --pattern throughput", &["'throughput' has 1 follower", "2 were asked for"]);
+    wrong("run -t shm --followers 2 --pattern rpc", &["'rpc' has 1 follower", "2 were asked for"]);
     wrong("run -t shm --followers 513 --pattern channel", &["513 followers", "1 to 512", "--followers"]);
+    wrong("run -t shm --followers 513 --pattern throughput", &["513 followers", "1 to 512", "--followers"]);
+    wrong("run -t shm --followers 17 --pattern throughput --one-way", &["17 followers", "at most 16", "--one-way"]);
     wrong("run -t uds --followers 2 --publishers 2 --pattern channel", &["2 followers and 2 publishers", "leave"]);
     wrong("run -t uds --pattern channel --topics 0", &["0 topics", "--topics"]);
     wrong("run -t uds --topics 2", &["'--topics'", "'pingpong'", "--pattern channel"]);
