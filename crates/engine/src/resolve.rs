@@ -280,7 +280,7 @@ fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem
 }
 
 /// The ranges of an experiment, ascending.
-fn samples_above(written: &[experiment::SamplesAbove]) -> Result<Vec<SamplesAbove>, Problem> {
+fn samples_above(written: &[experiment::WrittenSamplesAbove]) -> Result<Vec<SamplesAbove>, Problem> {
     let mut ranges = Vec::new();
     for range in written {
         let payload_bytes = payload::parse_list(&range.payload)?.into_iter().max().unwrap_or(0);

@@ -29,7 +29,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tripmeter_model::audit::{Audit, Finding, ProcessActivity};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Cell, Environment, Manifest, SCHEMA_VERSION, Status, SubExperimentResult};
+use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// Length of the hiccup spin before a run; `tripmeter doctor` takes longer.
@@ -103,15 +103,15 @@ pub enum Event {
         planned: u64,
     },
     /// A payload is finished.
-    PayloadFinished(Box<Cell>),
+    PayloadFinished(Box<PayloadResult>),
     /// A payload was measured while the hand-over probe changed, and is measured again.
-    PayloadAgain(Box<Cell>),
+    PayloadAgain(Box<PayloadResult>),
     /// There will be so many rounds in all, more or fewer than the plan has.
     RoundsWanted(u32),
     /// A sub-experiment is over.
     SubExperimentFinished {
         /// How.
-        status: Status,
+        status: RunStatus,
         /// Why, if it failed.
         error: Option<String>,
     },
@@ -301,7 +301,7 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         tripmeter_version: env!("CARGO_PKG_VERSION").to_owned(),
         started: now(),
         ended: None,
-        status: Status::Running,
+        status: RunStatus::Running,
         plan: plan.clone(),
         environment: Environment { audit_before: Some(audit), ..environment::environment(calibration) },
         sub_experiments: Vec::new(),
@@ -387,7 +387,7 @@ impl<'a> Run<'a> {
         self.manifest.sub_experiments.push(SubExperimentResult {
             name: plan.name.clone(),
             round,
-            status: Status::Running,
+            status: RunStatus::Running,
             error: None,
             transport_version: String::new(),
             system_version: String::new(),
@@ -402,7 +402,7 @@ impl<'a> Run<'a> {
         let outcome = sub_experiment::run(self, plan, round);
         let (status, error) = match outcome {
             Ok(status) => (status, None),
-            Err(why) => (Status::Failed, Some(why)),
+            Err(why) => (RunStatus::Failed, Some(why)),
         };
         let result = self.current();
         (result.status, result.error) = (status, error.clone());
@@ -445,11 +445,11 @@ impl<'a> Run<'a> {
     }
 
     fn finish(mut self) -> Result<Manifest, RunError> {
-        let all_good = self.manifest.sub_experiments.iter().all(|result| result.status == Status::Complete);
+        let all_good = self.manifest.sub_experiments.iter().all(|result| result.status == RunStatus::Complete);
         self.manifest.status = match (self.stopped(), all_good) {
-            (true, _) => Status::Interrupted,
-            (false, true) => Status::Complete,
-            (false, false) => Status::Failed,
+            (true, _) => RunStatus::Interrupted,
+            (false, true) => RunStatus::Complete,
+            (false, false) => RunStatus::Failed,
         };
         self.manifest.ended = Some(now());
         self.manifest.environment.after = Some(environment::load());

@@ -21,7 +21,7 @@ use tripmeter_engine::wire::Arrived;
 use tripmeter_model::Touch;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
-use tripmeter_model::recording::{Entry, RecordedTopic, Recording};
+use tripmeter_model::recording::{RecordedTopic, Recording, ScheduleEntry};
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
 const LENGTH: usize = 64;
@@ -329,7 +329,7 @@ fn requests_have_the_sizes_of_a_recording_and_all_others_the_usual_one() {
         topics: vec![topic],
         schedule: Default::default(),
     };
-    let entries = sizes.iter().zip(0..).map(|(bytes, time_ns)| Ok(Entry { time_ns, topic: 0, bytes: *bytes }));
+    let entries = sizes.iter().zip(0..).map(|(bytes, time_ns)| Ok(ScheduleEntry { time_ns, topic: 0, bytes: *bytes }));
     let replay = Replay::of(recording, entries, &Timebase::NANOSECONDS).unwrap();
     assert_eq!(lengths(Times::Recorded(replay.times(0, 0)), 3), sizes.map(|bytes| bytes as usize));
 }

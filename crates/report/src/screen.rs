@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Manifest, Status, Verdict};
+use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
@@ -269,7 +269,7 @@ impl<'a> Page<'a> {
 
     fn title(&self, pattern: Pattern, shown: usize, count: usize) -> String {
         let mut title = pattern.as_str().to_owned();
-        if self.manifest.status != Status::Complete {
+        if self.manifest.status != RunStatus::Complete {
             title += ", INCOMPLETE";
         }
         if self.manifest.plan.rounds > 1 {
@@ -466,7 +466,7 @@ uds at 64k: 2 lost
             put(trial, &[(Figure::Lost, 1.0)]);
         }
         let failed = manifest.sub_experiments.last_mut().unwrap();
-        (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
+        (failed.status, failed.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         let notes = |all| {
             let document = screen(&manifest, all);
             let Some(Block::Notes(notes)) = document.blocks.last().cloned() else { panic!() };

@@ -8,7 +8,7 @@
 
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Cell, Counts, SubExperimentResult};
+use tripmeter_model::manifest::{Counts, PayloadResult, SubExperimentResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
@@ -85,7 +85,7 @@ pub fn summaries(plan: &SubExperiment, result: Option<&SubExperimentResult>) -> 
     parts(plan).into_iter().map(summary).collect()
 }
 
-fn row(cell: &Cell, part: &Part) -> Option<SummaryRow> {
+fn row(cell: &PayloadResult, part: &Part) -> Option<SummaryRow> {
     let trial = cell.trials.get(part.trial)?;
     let figure = match (trial.is_of_calls(), part.time) {
         (false, Time::Response) => Figure::Response,
@@ -133,7 +133,7 @@ fn percent(lost: u64, of: Counts) -> f64 {
 }
 
 /// What a logger's payload has besides its summary: lines that were missing or damaged; `None` of other patterns.
-pub fn of_log(cell: &Cell) -> Option<More> {
+pub fn of_log(cell: &PayloadResult) -> Option<More> {
     cell.trials.first()?.value(&Stream::all(), Figure::LinesWritten)?;
     let counts = cell.counts();
     Some(More { loss_percent: Some(percent(counts.lost + counts.damaged, counts)), ..More::default() })

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tripmeter_engine::Followers;
 use tripmeter_engine::results::holds_nothing;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
 /// What came of the runs.
@@ -96,7 +96,7 @@ impl Runs<'_> {
         }
         let begin = Instant::now();
         let manifest = self.prepared.run(Some(&unfinished), Followers::Local, self.quiet)?;
-        if manifest.status == Status::Interrupted {
+        if manifest.status == RunStatus::Interrupted {
             return Ok(false);
         }
         if let Some(why) = measured_nothing(&manifest) {

@@ -9,7 +9,7 @@ use tripmeter_engine::files::discarded::ATTEMPTS;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::folder::{AUDIT, MANIFEST, TRIALS};
-use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::metrics_file::METRICS;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::raw::Reader;
@@ -144,7 +144,7 @@ impl ExperimentFolder {
             }
         }
         self.sources.extend(added);
-        let of_log = |cell: &Cell| Some((Bytes::from(cell.payload_bytes), timed::of_log(cell)?));
+        let of_log = |cell: &PayloadResult| Some((Bytes::from(cell.payload_bytes), timed::of_log(cell)?));
         let more = |name: &str| self.result(name).iter().flat_map(|result| &result.cells).filter_map(of_log).collect();
         let found: Vec<Vec<_>> = self.sources.iter().map(|source| more(&source.name)).collect();
         let finished: Vec<_> = self.sources.iter().map(|source| self.finished(&source.name)).collect();
@@ -190,7 +190,7 @@ impl ExperimentFolder {
 
     /// Whether it is still measured; so it looks after a kill too.
     pub fn is_running(&self) -> bool {
-        self.manifest.as_ref().is_some_and(|manifest| manifest.status == Status::Running)
+        self.manifest.as_ref().is_some_and(|manifest| manifest.status == RunStatus::Running)
     }
 
     /// Every summary; that of a sub-experiment of which nothing was measured is empty.
@@ -238,7 +238,7 @@ impl ExperimentFolder {
     /// That a sub-experiment lacks payloads because its run was killed or interrupted, if so.
     pub fn unfinished(&self, name: &str) -> Option<String> {
         let (plan, result) = (self.plan(name)?, self.result(name));
-        let is_ended = |result: &SubExperimentResult| matches!(result.status, Status::Complete | Status::Failed);
+        let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
         let measured = result.map_or(0, |result| result.cells.len());
         let planned = plan.payloads.len();
         let is_short = !result.is_some_and(is_ended) && measured < planned;
@@ -255,7 +255,7 @@ impl ExperimentFolder {
                 format!("its path proof failed: claimed {claim}, seen: {seen}; its figures are of something else");
             return Some(text);
         }
-        if result.status == Status::Failed {
+        if result.status == RunStatus::Failed {
             return Some(format!("it failed: {}", result.error.as_deref().unwrap_or("no reason was recorded")));
         }
         let damaged = result.damaged();
@@ -400,7 +400,7 @@ fn read_file(reader: &Reader, source: &Source, threads: usize) -> Result<Summary
 
 /// The figures that a manifest has, of half round trips or of calls of a logger, in microseconds. It has none of jitter.
 pub fn figures(result: &SubExperimentResult) -> Summary {
-    let row = |cell: &Cell| {
+    let row = |cell: &PayloadResult| {
         let found = half_trips(cell).or_else(|| figures_of(cell, Figure::Call))?;
         let us = |ns: f64| ns / 1e3;
         Some(SummaryRow {

@@ -41,7 +41,15 @@ impl<E: Endpoint> StreamLink<E> {
         let capacity = max_payload_bytes as usize;
         let receive = Buffer::new(capacity)?;
         Ok(Self {
-            stream: ByteStream { endpoint, state: State::Ready, capacity, expected: 0, filled: 0, surplus: 0..0, receive },
+            stream: ByteStream {
+                endpoint,
+                state: State::Ready,
+                capacity,
+                expected: 0,
+                filled: 0,
+                surplus: 0..0,
+                receive,
+            },
             packet: packet_bytes.unwrap_or(usize::MAX),
             next_id: 0,
             send: Buffer::new(capacity)?,

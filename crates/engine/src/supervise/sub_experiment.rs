@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::file::append;
-use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::plan::SubExperiment;
 
@@ -54,7 +54,7 @@ fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<Outcome> {
 ///
 /// # Errors
 /// Why it failed, in one line.
-pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<Status, String> {
+pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<RunStatus, String> {
     let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
     let part = run.scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
     let logs = run.results.round(round).join("logs");
@@ -70,7 +70,7 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         };
         match ended {
             // Even if the transport went on without it.
-            Some(what) if status == Status::Complete => Err(format!(
+            Some(what) if status == RunStatus::Complete => Err(format!(
                 "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
             )),
             _ => Ok(status),
@@ -148,7 +148,7 @@ struct ProcessGroup {
     /// The payload that is being measured is so again; its earlier attempts are in the latest cell.
     again: bool,
     /// The cell with its earlier attempts, while what was written of it is replaced.
-    replaced: Option<Cell>,
+    replaced: Option<PayloadResult>,
     /// Bytes of `trials.jsonl` before its last line.
     trials_bytes: u64,
     /// Under pattern `log`: the leader's processor time.
@@ -448,7 +448,7 @@ impl ProcessGroup {
     }
 
     /// Takes note of a measured cell; `again`, if it is to be measured again.
-    fn note(&mut self, run: &mut Run<'_>, mut cell: Box<Cell>, again: bool) -> Option<Outcome> {
+    fn note(&mut self, run: &mut Run<'_>, mut cell: Box<PayloadResult>, again: bool) -> Option<Outcome> {
         // A payload may have no progress to tell.
         self.part.close();
         if let Err(error) = self.note_log(run, &mut cell) {
@@ -500,7 +500,7 @@ impl ProcessGroup {
     }
 
     /// Adds to the cell of a logger what was seen from here, and writes its row.
-    fn note_log(&self, run: &mut Run<'_>, cell: &mut Cell) -> std::io::Result<()> {
+    fn note_log(&self, run: &mut Run<'_>, cell: &mut PayloadResult) -> std::io::Result<()> {
         let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.pattern == Pattern::Log) else {
             return Ok(());
         };
@@ -517,7 +517,7 @@ impl ProcessGroup {
     }
 
     /// Ends both processes and says how it went.
-    fn end(&mut self, run: &mut Run<'_>, outcome: Outcome, log_file: &Path) -> Result<Status, String> {
+    fn end(&mut self, run: &mut Run<'_>, outcome: Outcome, log_file: &Path) -> Result<RunStatus, String> {
         // The attempt in its place did not come to an end: its figures are all there is.
         let is_unwritten = self.again || self.replaced.is_some();
         run.current().cells.extend(self.replaced.take());
@@ -551,9 +551,9 @@ impl ProcessGroup {
                     let note = format!("{who} did not end by itself after its work, and was killed");
                     (run.watch)(&Event::Note(note));
                 }
-                return Ok(Status::Complete);
+                return Ok(RunStatus::Complete);
             }
-            Outcome::Interrupted => return Ok(Status::Interrupted),
+            Outcome::Interrupted => return Ok(RunStatus::Interrupted),
             Outcome::Failed(why) | Outcome::Killed(why) => match self.crash_of_follower(&hung) {
                 Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
                 None => why,

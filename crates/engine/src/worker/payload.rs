@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Handovers};
+use tripmeter_model::manifest::{Handovers, PayloadResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
@@ -152,9 +152,15 @@ impl Leader {
         written.map_err(|error| Error::of("results cannot be written", error))
     }
 
-    pub(super) fn cell(&self, payload_bytes: u64, packet_bytes: u64, handover_ns: Handovers, of: Measured) -> Cell {
+    pub(super) fn cell(
+        &self,
+        payload_bytes: u64,
+        packet_bytes: u64,
+        handover_ns: Handovers,
+        of: Measured,
+    ) -> PayloadResult {
         let Measured { trials, samples, samples_planned, warmup, warmup_damaged, cut_short, duration_ns, .. } = of;
-        Cell {
+        PayloadResult {
             payload_bytes,
             samples,
             samples_planned,
@@ -173,7 +179,7 @@ impl Leader {
 
     /// Reports a cell that is measured and written, which may be measured again; an error if it is the last one, as `ending`
     /// says why.
-    fn finish_cell(&mut self, mut cell: Cell, ending: Option<Error>) -> Result<()> {
+    fn finish_cell(&mut self, mut cell: PayloadResult, ending: Option<Error>) -> Result<()> {
         let time_cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
         let bounds = Bounds { time_cap, attempts: self.job.attempts };
         let again = self.attempts.judge(&mut cell, self.has_handover(), ending.as_ref(), bounds);

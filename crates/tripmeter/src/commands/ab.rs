@@ -26,7 +26,7 @@ use std::time::Duration;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::{Event, Followers, RunOptions};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_stats::runs::Figure;
 use tripmeter_stats::shift::fewest_pairs;
@@ -91,7 +91,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     pace.needed = found.needed(&asked.question, args.effect.0);
     let made = found.json(&asked, &pace);
     found.write(&folder, &made)?;
-    if manifest.status == Status::Interrupted && !args.quiet {
+    if manifest.status == RunStatus::Interrupted && !args.quiet {
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.display()));
     }
     Ok(Judged { json: made, text: found.text(&asked, &pace), code: found.exit_code() })

@@ -13,7 +13,7 @@ use tripmeter_engine::results::dated;
 use tripmeter_engine::{Followers, RunError};
 use tripmeter_model::exit;
 use tripmeter_model::magnitude::Magnitude;
-use tripmeter_model::manifest::Status;
+use tripmeter_model::manifest::RunStatus;
 use tripmeter_report::plots::{Options, latency};
 use tripmeter_stats::timed;
 
@@ -35,7 +35,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         None => dated(&results).map_err(RunError::from)?,
     };
     let manifest = prepared.run(Some(&place), Followers::Local, args.quiet)?;
-    if manifest.status == Status::Interrupted {
+    if manifest.status == RunStatus::Interrupted {
         return Ok(exit::INTERRUPTED);
     }
     let allowed = prepared.allowed;

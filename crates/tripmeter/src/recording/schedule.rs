@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tripmeter_model::payload::{HEADER_BYTES, LARGEST_BYTES};
-use tripmeter_model::recording::{Entry, LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedTopic, Recording, sent_bytes};
+use tripmeter_model::recording::{
+    LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedTopic, Recording, ScheduleEntry, sent_bytes,
+};
 
 /// Writes the file of messages, and counts by topic.
 pub struct Writer {
@@ -53,7 +55,7 @@ impl Writer {
         (of.smallest_bytes, of.largest_bytes) = (of.smallest_bytes.min(bytes), of.largest_bytes.max(bytes));
         (of.first_ns, of.last_ns) = (of.first_ns.min(time_ns), of.last_ns.max(time_ns));
         self.messages += 1;
-        let entry = Entry { time_ns, topic: index, bytes: bytes as u32 };
+        let entry = ScheduleEntry { time_ns, topic: index, bytes: bytes as u32 };
         self.file.write_all(&entry.to_bytes()).map_err(Broken::Unwritable)
     }
 

@@ -3,7 +3,7 @@ use crate::fixture;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure;
-use tripmeter_model::manifest::Cell;
+use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::workload::Workload;
 
 fn named<'a>(name: &'a str, manifest: &'a Manifest) -> Results<'a> {
@@ -29,13 +29,14 @@ fn kept(manifest: &Manifest, kind: &str) -> Vec<Drawing> {
 
 /// A channel at these payloads, whose average is that many microseconds.
 fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloads: &[(u64, f64)]) {
-    let template: Cell = crate::channel::tests::measured(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
+    let template: PayloadResult =
+        crate::channel::tests::measured(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
     let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
     let plan = fixture::add(manifest, name, transport, &sizes);
     plan.pattern = Pattern::Channel;
     plan.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 1000.0 }], topics, 1);
     let cell = |(bytes, us): &(u64, f64)| {
-        let mut cell = Cell { payload_bytes: *bytes, ..template.clone() };
+        let mut cell = PayloadResult { payload_bytes: *bytes, ..template.clone() };
         let trial = &mut cell.trials[0];
         trial.put_statistic(&Stream::all(), figure::Figure::Service, Statistic::Mean, us * 1000.0, None);
         cell
@@ -152,7 +153,7 @@ fn calls_have_their_modes_apart_and_loggers_nanoseconds() {
         cells[0].payload_bytes = payload;
         manifest.plan.sub_experiments.last_mut().unwrap().payloads = vec![payload];
     }
-    let second = Cell { payload_bytes: 2048, ..manifest.sub_experiments[0].cells[0].clone() };
+    let second = PayloadResult { payload_bytes: 2048, ..manifest.sub_experiments[0].cells[0].clone() };
     manifest.sub_experiments[0].cells.push(second);
     manifest.plan.sub_experiments[0].payloads.push(2048);
     crate::log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);

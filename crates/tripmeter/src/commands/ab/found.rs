@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_report::Ab;
 use tripmeter_stats::change::Verdict;
@@ -65,7 +65,7 @@ impl<'a> Found<'a> {
     pub fn exit_code(&self) -> u8 {
         let regressed = self.comparisons.iter().any(|one| one.judged.verdict == Verdict::Regressed);
         match self.manifest.status {
-            Status::Interrupted => exit::INTERRUPTED,
+            RunStatus::Interrupted => exit::INTERRUPTED,
             _ if !self.pairs.failures.is_empty() => exit::PARTIAL,
             _ if regressed => exit::FINDING,
             _ => exit::GOOD,
