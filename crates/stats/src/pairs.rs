@@ -23,7 +23,7 @@ pub struct Pair<'a> {
 
 /// A side that has no figures in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedSide {
     /// 1-based.
     pub round: u32,
     /// Which side, 0 or 1.
@@ -40,7 +40,7 @@ pub struct Pairs<'a> {
     /// By round and payload.
     pub pairs: Vec<Pair<'a>>,
     /// By round.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedSide>,
 }
 
 impl<'a> Pairs<'a> {
@@ -56,7 +56,7 @@ impl<'a> Pairs<'a> {
             for (side, result) in results.iter().enumerate() {
                 let failed = result.filter(|result| result.status != RunStatus::Interrupted);
                 let why = failed.and_then(trouble);
-                found.failures.extend(why.map(|why| Failure { round, side, payload_bytes: None, why }));
+                found.failures.extend(why.map(|why| FailedSide { round, side, payload_bytes: None, why }));
             }
             let [Some(a), Some(b)] = results else { continue };
             if [a, b].into_iter().all(|result| trouble(result).is_none()) {
@@ -86,7 +86,7 @@ impl<'a> Pairs<'a> {
             }
             for (side, why) in whys.into_iter().enumerate() {
                 let payload_bytes = Some(a.payload_bytes);
-                self.failures.extend(why.map(|why| Failure { round, side, payload_bytes, why }));
+                self.failures.extend(why.map(|why| FailedSide { round, side, payload_bytes, why }));
             }
         }
     }

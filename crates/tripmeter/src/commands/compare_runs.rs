@@ -19,7 +19,7 @@ use tripmeter_report::RunsComparison;
 use tripmeter_stats::losses::gone;
 use tripmeter_stats::pairs::{self, trouble};
 use tripmeter_stats::power::Layout;
-use tripmeter_stats::runs::{Figure, Question, Runs, compare};
+use tripmeter_stats::runs::{ComparedFigure, Question, Runs, compare};
 use tripmeter_stats::shift::fewest_runs;
 use tripmeter_stats::timed;
 
@@ -143,7 +143,8 @@ fn half_trips(name: &str, bytes: u64, sides: [Vec<&PayloadResult>; 2]) -> Option
             let (gone, sent) = gone(&cell.counts());
             100.0 * (1.0 - gone as f64 / sent.max(1) as f64)
         };
-        runs.figures.push((Figure::Delivered, sides.each_ref().map(|side| side.iter().map(delivered).collect())));
+        runs.figures
+            .push((ComparedFigure::Delivered, sides.each_ref().map(|side| side.iter().map(delivered).collect())));
     }
     Some(runs)
 }

@@ -16,7 +16,7 @@ use tripmeter_model::summary::Summary;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::latency::{self, LatencyKind, Named};
 use tripmeter_report::{Change, changes, counted};
-use tripmeter_stats::change_points::Options as StepOptions;
+use tripmeter_stats::change_points::StepOptions;
 use tripmeter_stats::{median, slow_drift};
 
 /// One sub-experiment in every experiment that has it, oldest first.

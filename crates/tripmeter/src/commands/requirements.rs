@@ -14,7 +14,7 @@ use tripmeter_model::raw::Reader;
 use tripmeter_model::requirements::Requirement;
 use tripmeter_report::counted;
 use tripmeter_report::plots::latency::LatencyKind;
-use tripmeter_stats::limits::{Broken, Derived, Gap, RunSummary, broken, fewest_runs, limits};
+use tripmeter_stats::limits::{BrokenLimit, Derived, Gap, RunSummary, broken, fewest_runs, limits};
 
 /// How many runs the specification asks for; with much fewer, a 99th percentile is no more than the largest.
 const ENOUGH_RUNS: usize = 100;
@@ -76,7 +76,7 @@ fn derived(runs: Vec<Run>, args: &RequirementsArgs) -> Result<Derived, CliError>
 fn too_few(derived: &Derived, summaries: &[RunSummary], runs: usize, percentile: f64) -> Option<String> {
     let fewest = fewest_runs(percentile).filter(|fewest| (runs as u64) < *fewest)?;
     let broken = broken(&derived.requirements, summaries);
-    let Broken { run, sub_experiment, row } = broken.first()?;
+    let BrokenLimit { run, sub_experiment, row } = broken.first()?;
     let mut failing: Vec<&str> = broken.iter().map(|one| one.run).collect();
     failing.sort_unstable();
     failing.dedup();
