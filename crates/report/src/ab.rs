@@ -1,7 +1,7 @@
 //! Two sides that were measured in pairs.
 
 use crate::audit;
-use crate::document::{Block, Document, Note, Pairs as Facts, Severity};
+use crate::document::{Block, Document, Facts, Note, Severity};
 use crate::merged::Merged;
 use crate::notes::{failed_proof, mishaps, proof};
 use crate::number::counted;
@@ -43,7 +43,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     let (merged, metrics) = (Merged::of(ab.manifest), MetricTable::of(ab.manifest));
     let sides = LETTERS.iter().zip(&merged).zip(ab.plugins);
     let sides = sides.map(|((letter, side), plugin)| ((*letter).to_owned(), described(side, plugin)));
-    let mut blocks = vec![Block::Pairs(Facts { title: String::new(), pairs: sides.collect() })];
+    let mut blocks = vec![Block::Facts(Facts { title: String::new(), pairs: sides.collect() })];
     blocks.extend(of_notes(libraries(&merged)));
     let mut verdicts = String::new();
     if ab.comparisons.is_empty() {

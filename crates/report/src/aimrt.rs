@@ -41,7 +41,7 @@ round, of one round or without a loss by Clopper and Pearson as if calls failed 
 /// AimRT, performance test, tables of its channel and RPC back ends.
 pub fn aimrt(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let page = Page { manifest, subs: &subs, metrics: &metrics };
+    let page = AimrtPage { manifest, subs: &subs, metrics: &metrics };
     let mut blocks = Vec::new();
     for (table, legend) in [(page.channel(), CHANNEL_LEGEND), (page.calls(), RPC_LEGEND)] {
         if !table.rows.is_empty() {
@@ -138,13 +138,13 @@ fn is_call(plan: &SubExperiment) -> bool {
     plan.pattern == Pattern::Rpc && !plan.workload.is_recorded()
 }
 
-struct Page<'a> {
+struct AimrtPage<'a> {
     manifest: &'a Manifest,
     subs: &'a [Merged<'a>],
     metrics: &'a MetricTable,
 }
 
-impl Page<'_> {
+impl AimrtPage<'_> {
     fn sub(&self, row: Row) -> &Merged<'_> {
         &self.subs[row.sub as usize]
     }

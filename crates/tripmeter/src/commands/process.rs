@@ -16,8 +16,8 @@ use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{Summary, SummaryRow};
 use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::latency::{Cell, LatencyKind, histogram, series};
-use tripmeter_report::plots::samples::{Histogram, Series};
+use tripmeter_report::plots::latency::{LatencyKind, PlotSubject, histogram, series};
+use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 
 /// One file to process.
 struct Job {
@@ -39,7 +39,7 @@ struct Payload {
     bytes: Bytes,
     row: SummaryRow,
     /// What is drawn.
-    shapes: Option<(Histogram, Series)>,
+    shapes: Option<(Histogram, SampleSeries)>,
 }
 
 /// `tripmeter process`
@@ -124,7 +124,7 @@ fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> 
     let is_counted = |bytes: &Bytes| counts(job.finished.as_deref(), bytes);
     let found = reader.read(&job.raw, threads, is_counted, |bytes, samples| {
         let draw = job.plots.is_some();
-        let shapes = draw.then(|| (Histogram::of(samples, options.log), Series::of(samples, options.log)));
+        let shapes = draw.then(|| (Histogram::of(samples, options.log), SampleSeries::of(samples, options.log)));
         (tripmeter_stats::summary_row(bytes, samples), shapes)
     })?;
     let payload = |(bytes, (row, shapes)): (Bytes, (Option<SummaryRow>, _))| {
@@ -151,10 +151,10 @@ fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> 
 /// The histogram and the series of a payload.
 fn drawings<'a>(job: &'a Job, payload: &'a Payload, options: Options) -> Vec<plotting::Job<'a>> {
     let Some((counts, points)) = &payload.shapes else { return Vec::new() };
-    let cell = Cell { sub_experiment: &job.name, bytes: &payload.bytes, kind: job.kind };
+    let of = PlotSubject { sub_experiment: &job.name, bytes: &payload.bytes, kind: job.kind };
     vec![
-        Box::new(move || histogram(counts, &cell, Some(&payload.row), &options)),
-        Box::new(move || series(points, &cell, &options)),
+        Box::new(move || histogram(counts, &of, Some(&payload.row), &options)),
+        Box::new(move || series(points, &of, &options)),
     ]
 }
 

@@ -2,12 +2,11 @@ use super::*;
 use crate::fixture;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
-use tripmeter_model::figure;
 use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::workload::Workload;
 
-fn named<'a>(name: &'a str, manifest: &'a Manifest) -> Results<'a> {
-    Results { name, manifest }
+fn named<'a>(name: &'a str, manifest: &'a Manifest) -> NamedResults<'a> {
+    NamedResults { name, manifest }
 }
 
 fn of(manifest: &Manifest) -> Vec<Drawing> {
@@ -38,7 +37,7 @@ fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloa
     let cell = |(bytes, us): &(u64, f64)| {
         let mut cell = PayloadResult { payload_bytes: *bytes, ..template.clone() };
         let trial = &mut cell.trials[0];
-        trial.put_statistic(&Stream::all(), figure::Figure::Service, Statistic::Mean, us * 1000.0, None);
+        trial.put_statistic(&Stream::all(), Figure::Service, Statistic::Mean, us * 1000.0, None);
         cell
     };
     fixture::result(manifest, name, 1, &[]).cells = payloads.iter().map(cell).collect();
@@ -91,8 +90,8 @@ fn rounds_have_intervals_and_a_missed_rate_a_ring() {
         result.round = round;
         for cell in &mut result.cells {
             let trial = &mut cell.trials[0];
-            let mean = trial.of_all(figure::Figure::Service, Statistic::Mean).unwrap() + f64::from(round) * 1000.0;
-            trial.put_statistic(&Stream::all(), figure::Figure::Service, Statistic::Mean, mean, None);
+            let mean = trial.of_all(Figure::Service, Statistic::Mean).unwrap() + f64::from(round) * 1000.0;
+            trial.put_statistic(&Stream::all(), Figure::Service, Statistic::Mean, mean, None);
         }
         manifest.sub_experiments.push(result);
     }
