@@ -268,7 +268,7 @@ impl ExperimentFolder {
     }
 
     /// What figures of other experiments must share to be compared over time; nothing without a manifest.
-    pub fn machine(&self) -> Option<Machine> {
+    pub fn machine(&self) -> Option<MachineFacts> {
         self.manifest.as_ref().map(machine)
     }
 
@@ -284,7 +284,7 @@ impl ExperimentFolder {
 }
 
 /// What a machine is and how it is set, by name.
-pub type Machine = BTreeMap<String, String>;
+pub type MachineFacts = BTreeMap<String, String>;
 
 /// The checks of the audit that say how a machine is set, and not what happened on it.
 const SETTINGS: [&str; 7] = [
@@ -298,9 +298,9 @@ const SETTINGS: [&str; 7] = [
 ];
 
 /// Where an experiment was made.
-pub fn machine(manifest: &Manifest) -> Machine {
+pub fn machine(manifest: &Manifest) -> MachineFacts {
     let environment = &manifest.environment;
-    let mut machine = Machine::from([
+    let mut machine = MachineFacts::from([
         ("processors".to_owned(), environment.cpus.len().to_string()),
         ("processor".to_owned(), environment.cpu_model.clone()),
         ("kernel".to_owned(), environment.kernel.clone()),
@@ -313,7 +313,7 @@ pub fn machine(manifest: &Manifest) -> Machine {
 }
 
 /// What differs between two machines, as far as it is known of both: name, one, other.
-pub fn differences<'a>(one: &'a Machine, other: &'a Machine) -> impl Iterator<Item = [&'a str; 3]> {
+pub fn differences<'a>(one: &'a MachineFacts, other: &'a MachineFacts) -> impl Iterator<Item = [&'a str; 3]> {
     let pairs = one.iter().filter_map(|(name, value)| Some([name, value, other.get(name)?].map(String::as_str)));
     pairs.filter(|[_, one, other]| one != other)
 }
@@ -503,7 +503,7 @@ pub fn listed(names: &[String]) -> String {
 
 /// One experiment, or one round of it, in a folder of many.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct RunFolder {
     /// Its folder's name; of a round, with that of its experiment.
     pub name: String,
     /// Its folder.
@@ -515,7 +515,7 @@ pub struct Run {
 ///
 /// # Errors
 /// If it is no folder, or there is no experiment in it.
-pub fn runs(folder: &Path) -> Result<Vec<Run>, CliError> {
+pub fn runs(folder: &Path) -> Result<Vec<RunFolder>, CliError> {
     let contents = Contents::read(folder)?;
     let mut runs = Vec::new();
     let mut strays: Vec<String> = contents.others.into_iter().filter(|name| !is_ours(name)).collect();
@@ -528,12 +528,14 @@ pub fn runs(folder: &Path) -> Result<Vec<Run>, CliError> {
         if name.starts_with('.') || name.ends_with(UNFINISHED) || is_aside {
             continue;
         } else if is_listed || !sources(&path, &inside).is_empty() {
-            runs.push(Run { name: printable::line(&name).into_owned(), path });
+            runs.push(RunFolder { name: printable::line(&name).into_owned(), path });
         } else if rounds.is_empty() {
             strays.push(name);
         } else {
             let shown = printable::line(&name);
-            runs.extend(rounds.iter().map(|round| Run { name: format!("{shown}/{round}"), path: path.join(round) }));
+            runs.extend(
+                rounds.iter().map(|round| RunFolder { name: format!("{shown}/{round}"), path: path.join(round) }),
+            );
         }
     }
     if runs.is_empty() {

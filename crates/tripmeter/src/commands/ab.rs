@@ -13,7 +13,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::{experiment, verdicts};
 pub use asked::this_build;
-use asked::{Asked, Plugin, question};
+use asked::{Asked, HashedPlugin, question};
 use found::Found;
 use pace::Pace;
 use resume::Unfinished;
@@ -45,7 +45,7 @@ const FIRST_ROUNDS: u64 = 10;
 const MOST_ROUNDS: u64 = tripmeter_model::plan::MOST_ROUNDS as u64;
 
 /// What came of both sides.
-pub struct Judged {
+pub struct AbReport {
     /// `ab.json`
     pub json: Value,
     text: String,
@@ -63,7 +63,7 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
 }
 
 /// Measures both sides, and judges; `adjust` may change the plan before anything is measured.
-pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan)) -> Result<Judged, CliError> {
+pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan)) -> Result<AbReport, CliError> {
     let question = question(args)?;
     let program = experiment::program()?;
     let registries = [registry(args, 0, &program)?, registry(args, 1, &program)?];
@@ -94,7 +94,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     if manifest.status == RunStatus::Interrupted && !args.quiet {
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.display()));
     }
-    Ok(Judged { json: made, text: found.text(&asked, &pace), code: found.exit_code() })
+    Ok(AbReport { json: made, text: found.text(&asked, &pace), code: found.exit_code() })
 }
 
 /// Runs the plan, or what is missing of it, and judges after each round; returns the results folder, too.
@@ -150,8 +150,8 @@ fn registry(args: &AbArgs, side: usize, program: &Path) -> Result<Registry, CliE
     experiment::registry_with(&first.collect::<Result<Vec<_>, _>>()?, &args.plugins.plugin, prober)
 }
 
-fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<Plugin, CliError>> {
-    registry.plugin_file(&side.transport.system).map(Plugin::read)
+fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<HashedPlugin, CliError>> {
+    registry.plugin_file(&side.transport.system).map(HashedPlugin::read)
 }
 
 /// Both sides as the two sub-experiments of one plan; `seed` is that of the rounds so far, unless another is asked for.

@@ -6,7 +6,7 @@ use crate::args::{CompareArgs, Method};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, create_folder, draw_all};
+use crate::plotting::{PictureJob, create_folder, draw_all};
 use crate::summaries::{ExperimentFolder, kind_of, other_kind};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -219,7 +219,7 @@ fn write(
     create_folder(folder)?;
     let options = args.plotting.options();
     let mut files = Vec::new();
-    let mut jobs: Vec<Job> = Vec::new();
+    let mut jobs: Vec<PictureJob> = Vec::new();
     for one in &made.both {
         let Some((reference, result)) = sides[0].of(&one.name).zip(sides[1].of(&one.name)) else { continue };
         let labels = [format!("Reference: {}", sides[0].name), format!("Result: {}", sides[1].name)];

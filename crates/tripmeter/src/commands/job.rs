@@ -6,7 +6,7 @@ use crate::args::JobArgs;
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all, no_link};
+use crate::plotting::{PictureJob, draw_all, no_link};
 use crate::summaries::{ExperimentFolder, Source};
 use std::path::{Path, PathBuf};
 use tripmeter_engine::results::dated;
@@ -116,7 +116,7 @@ fn summarise(place: &Path, plots: &Path, options: Options) -> Result<u8, CliErro
     kinds.dedup();
     let kind = if let [kind] = kinds[..] { kind } else { None };
     let named = &named;
-    let jobs = Magnitude::ALL.map(|magnitude| -> Job<'_> {
+    let jobs = Magnitude::ALL.map(|magnitude| -> PictureJob<'_> {
         Box::new(move || latency::subexperiment_comparison(magnitude, named, kind, &options))
     });
     draw_all(plots, jobs.into())?;

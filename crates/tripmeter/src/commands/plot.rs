@@ -5,7 +5,7 @@ use crate::args::plotting::PlotArgs;
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all, no_link};
+use crate::plotting::{PictureJob, draw_all, no_link};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Manifest;
@@ -63,7 +63,7 @@ pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), Cli
 /// Draws everything there is; returns the files.
 fn draw(results: &[NamedResults<'_>], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let drawings = drawings(results, &options);
-    let jobs = drawings.iter().map(|drawing| -> Job<'_> { Box::new(move || drawing.draw(&options)) });
+    let jobs = drawings.iter().map(|drawing| -> PictureJob<'_> { Box::new(move || drawing.draw(&options)) });
     draw_all(place, jobs.collect())
 }
 
