@@ -28,7 +28,7 @@ struct Messages {
 
 /// When the messages of one topic are due: as they were recorded, divided by the speed.
 #[derive(Clone, Copy, Debug)]
-pub struct Recorded<'r> {
+pub struct RecordedTimes<'r> {
     /// When the first message of the recording is due, in ticks.
     begin: u64,
     due: &'r [u64],
@@ -46,7 +46,7 @@ pub enum Times<'r> {
     /// In bursts, all alike.
     Bursts(Bursts),
     /// As recorded.
-    Recorded(Recorded<'r>),
+    Recorded(RecordedTimes<'r>),
 }
 
 impl Times<'_> {
@@ -100,7 +100,7 @@ impl Timetable for Times<'_> {
     }
 }
 
-impl Timetable for Recorded<'_> {
+impl Timetable for RecordedTimes<'_> {
     const HAS_LENGTHS: bool = true;
 
     #[inline(always)]
@@ -166,10 +166,10 @@ impl Replay {
     }
 
     /// Of one topic, if the first message of the recording is due at `begin`.
-    pub fn times(&self, topic: usize, begin: u64) -> Recorded<'_> {
+    pub fn times(&self, topic: usize, begin: u64) -> RecordedTimes<'_> {
         let Messages { due, bytes } = &self.topics[topic];
         let period = self.recording.period_ns(&self.recording.topics[topic]) * self.ticks_per_ns;
-        Recorded { begin, due, bytes, period }
+        RecordedTimes { begin, due, bytes, period }
     }
 }
 

@@ -12,12 +12,12 @@ mod sub_experiment;
 use crate::audit::{self, Root, Snapshot};
 use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
-use crate::daemon::{self, Daemons};
+use crate::daemon::{self, DaemonLeases};
 use crate::environment;
 use crate::os;
 use crate::registry::Registry;
 use crate::results::{Results, ResultsError};
-use crate::scratch::{self, Scratch};
+use crate::scratch::{self, ScratchFolder};
 pub use long_text::LongText;
 pub use resume::Begun;
 use std::io;
@@ -181,8 +181,8 @@ struct Run<'a> {
     manifest: Manifest,
     // Dropped in this order: daemons are stopped before the scratch folder with their configuration goes.
     meeting: Option<Meeting>,
-    daemons: Daemons,
-    scratch: Scratch,
+    daemons: DaemonLeases,
+    scratch: ScratchFolder,
     calibration: Calibration,
     cpus: Vec<usize>,
     /// When the first sub-experiment began.
@@ -226,7 +226,7 @@ pub fn run_while<'a>(
     }
     daemon::stop_leftovers(&options.stop).into_iter().for_each(|left| watch(&Event::Note(left)));
     ignored_environment(plan, registry_of).into_iter().for_each(|note| watch(&Event::Warning(note)));
-    let scratch = Scratch::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
+    let scratch = ScratchFolder::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
     let meeting = match &options.followers {
         Followers::Local => None,
         Followers::ByHand { rendezvous, wait } => {
@@ -241,7 +241,7 @@ pub fn run_while<'a>(
         None => (manifest, Results::create(options.output.as_deref(), plan.rounds > 1)?),
     };
     watch(&Event::Results(results.folder().to_path_buf()));
-    let daemons = Daemons::default();
+    let daemons = DaemonLeases::default();
     let begin = Snapshot::take(&Root::machine(), &cpus);
     let mut run = Run {
         plan,

@@ -4,7 +4,7 @@ use super::attempts::Bounds;
 use super::leader::{Leader, Session};
 use super::output::Output;
 use super::{Error, Result};
-use crate::record::Recorded;
+use crate::record::RecordedSamples;
 use crate::replay::Replay;
 use crate::wire::FromLeader;
 use hdrhistogram::Histogram;
@@ -22,7 +22,7 @@ pub(super) const MANY_SAMPLES: u64 = 1_000_000;
 
 /// What was measured at a payload.
 #[derive(Default)]
-pub(super) struct Measured {
+pub(super) struct MeasuredPayload {
     /// In the order of the plan.
     pub trials: Vec<Trial>,
     /// Of all trials.
@@ -43,11 +43,11 @@ pub(super) struct Measured {
 
 /// Samples, and histograms of other times with their tags.
 pub(super) struct Samples {
-    pub recorded: Recorded,
+    pub recorded: RecordedSamples,
     pub others: Vec<(String, Histogram<u64>)>,
 }
 
-impl Measured {
+impl MeasuredPayload {
     /// Trials of messages or calls, of so many planned, since `begun`; `broken` tells what ended them, if something failed.
     pub(super) fn of(trials: Vec<Trial>, planned: usize, begun: Instant, broken: Option<Error>) -> Self {
         let cut_short = match &broken {
@@ -140,7 +140,7 @@ impl Leader {
     }
 
     /// Writes what is not yet in a file.
-    pub(super) fn write(&mut self, payload_bytes: u64, measured: &Measured) -> Result<()> {
+    pub(super) fn write(&mut self, payload_bytes: u64, measured: &MeasuredPayload) -> Result<()> {
         let duration = Duration::from_nanos(measured.duration_ns);
         let written = match (&mut self.files, &measured.unwritten) {
             (Output::Samples(files), Some(Samples { recorded, others })) => {
@@ -157,9 +157,11 @@ impl Leader {
         payload_bytes: u64,
         packet_bytes: u64,
         handover_ns: Handovers,
-        of: Measured,
+        of: MeasuredPayload,
     ) -> PayloadResult {
-        let Measured { trials, samples, samples_planned, warmup, warmup_damaged, cut_short, duration_ns, .. } = of;
+        let MeasuredPayload {
+            trials, samples, samples_planned, warmup, warmup_damaged, cut_short, duration_ns, ..
+        } = of;
         PayloadResult {
             payload_bytes,
             samples,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
-use tripmeter_engine::registry::{Entry, RegistryError, Source};
+use tripmeter_engine::registry::{Entry, RegistryError, SystemSource};
 use tripmeter_engine::scratch::fresh_run_id;
 use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::{Pattern, exit};
@@ -90,9 +90,9 @@ fn row<'a>(entry: &'a Entry, scratch: &Path) -> SystemRow<'a> {
         },
         language: &entry.sidecar.language,
         source: match entry.source {
-            Source::BuiltIn(_) => "built-in",
-            Source::Plugin(_) => "plugin",
-            Source::Missing { .. } => "missing",
+            SystemSource::BuiltIn(_) => "built-in",
+            SystemSource::Plugin(_) => "plugin",
+            SystemSource::Missing { .. } => "missing",
         },
         file: entry.plugin_file(),
         available,
