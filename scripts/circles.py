@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def text_of(file: Path) -> str:
     """The code of a file without comments and its unit tests."""
-    code = file.read_text().split("#[cfg(test)]\nmod tests", 1)[0]
+    code = file.read_text().split("#[cfg(test)]\nmod tests {", 1)[0]
     return re.sub(r"^\s*//.*$", "", code, flags=re.MULTILINE)
 
 

@@ -144,6 +144,7 @@ lints() {
     environment shellcheck scripts/shellcheck.txt
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh
     python3 scripts/circles.py
+    python3 scripts/names.py
     # A file that was renamed would silently be left without mutants.
     python3 - <<'END'
 import pathlib, sys, tomllib

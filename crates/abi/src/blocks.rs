@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 /// Blocks of the heap, each used again once the library has let go of it; there are as many as messages are under way.
 pub struct Blocks {
-    blocks: Vec<Arc<Block>>,
+    blocks: Vec<Arc<HeapBlock>>,
     block_bytes: usize,
     lent: Option<Lent>,
 }
 
-struct Block(Vec<u64>);
+struct HeapBlock(Vec<u64>);
 
 /// The front of a block: the bytes of a message, which its owner may keep as long as it likes.
 pub struct Lent {
-    block: Arc<Block>,
+    block: Arc<HeapBlock>,
     length: usize,
 }
 
@@ -37,7 +37,7 @@ impl Blocks {
 
     fn add(&mut self) {
         // Written, so that the pages are there before the first message.
-        self.blocks.push(Arc::new(Block(vec![1; self.block_bytes.div_ceil(8).max(1)])));
+        self.blocks.push(Arc::new(HeapBlock(vec![1; self.block_bytes.div_ceil(8).max(1)])));
     }
 
     #[inline]

@@ -63,7 +63,8 @@ pub fn table<S: System + Default>() -> Export {
     })))
 }
 
-type LinkOf<S> = <<S as System>::Node as Node>::Link;
+/// The link of a system.
+pub(crate) type LinkOf<S> = <<S as System>::Node as Node>::Link;
 
 fn leak_str(text: &str) -> tm_str {
     let text: &'static str = Box::leak(text.to_owned().into_boxed_str());

@@ -135,9 +135,9 @@ impl Plugin {
         // SAFETY: loading runs the library's initialisers; the user named this file as a transport.
         let library =
             unsafe { Library::new(&file) }.map_err(|error| LoadError::Open(file.clone(), reason_of(&error)))?;
-        type Entry = unsafe extern "C" fn() -> *const tm_transport;
+        type EntryPoint = unsafe extern "C" fn() -> *const tm_transport;
         // SAFETY: the header fixes the type of this symbol.
-        let table = match unsafe { library.get::<Entry>(b"tripmeter_transport\0") } {
+        let table = match unsafe { library.get::<EntryPoint>(b"tripmeter_transport\0") } {
             // SAFETY: the entry takes nothing and returns a table that lives as long as the library.
             Ok(entry) => unsafe { entry() },
             Err(_) => return Err(LoadError::NoEntry(file)),

@@ -3,6 +3,7 @@
 //! Every function panics, naming what went wrong, and ends if nothing happens for [`TIME_LIMIT`]: a watchdog interrupts
 //! blocking calls, as the host does. All time-outs find hangs only: a busy machine must not reach them.
 
+use crate::export::LinkOf;
 use crate::os::errno;
 use crate::{Limits, Link, LinkOptions, Node, NodeOptions, Pattern, Result, Role, Status, System, Wait};
 use std::path::{Path, PathBuf};
@@ -318,8 +319,6 @@ fn each(case: &Case<'_>, mut act: impl FnMut(usize, u32)) {
         }
     }
 }
-
-type LinkOf<S> = <<S as System>::Node as Node>::Link;
 
 /// Connects both sides, runs them to their end, and checks that nothing is left.
 pub fn run<S: System>(

@@ -17,28 +17,28 @@ const MOST_TIME: Duration = Duration::from_secs(30);
 
 /// Over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BarePath {
     /// A pair of Unix datagram sockets, polled.
     Uds,
     /// One cache line of shared memory, polled.
     Shm,
 }
 
-impl Kind {
+impl BarePath {
     /// As the command line names it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Uds => "uds",
-            Kind::Shm => "shm",
+            BarePath::Uds => "uds",
+            BarePath::Shm => "shm",
         }
     }
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug)]
-pub struct Task {
+pub struct BareTask {
     /// Over what.
-    pub kind: Kind,
+    pub kind: BarePath,
     /// Round trips.
     pub trips: u64,
     /// Bytes of a message; with shared memory only its header is touched.
@@ -52,17 +52,17 @@ pub struct Task {
 ///
 /// # Errors
 /// If the other side cannot be started, or does not answer.
-pub fn lead(task: &Task, follower: &mut Command) -> io::Result<Vec<u64>> {
+pub fn lead(task: &BareTask, follower: &mut Command) -> io::Result<Vec<u64>> {
     task.cpu.map_or(Ok(()), pin_thread)?;
     let timebase = Calibration::new().timebase;
     let (ticks, mut child) = match task.kind {
-        Kind::Uds => {
+        BarePath::Uds => {
             let (own, other) = UnixDatagram::pair()?;
             own.set_nonblocking(true)?;
             let child = follower.stdin(Stdio::from(OwnedFd::from(other))).spawn()?;
             (datagrams(&own, &timebase, task), child)
         }
-        Kind::Shm => {
+        BarePath::Shm => {
             let page = Page::create()?;
             let child = follower.stdin(Stdio::from(page.file()?)).spawn()?;
             let none = || io::Error::new(ErrorKind::TimedOut, "the other side does not answer");
@@ -81,10 +81,10 @@ pub fn lead(task: &Task, follower: &mut Command) -> io::Result<Vec<u64>> {
 ///
 /// # Errors
 /// If the leader does not go on.
-pub fn follow(task: &Task) -> io::Result<()> {
+pub fn follow(task: &BareTask) -> io::Result<()> {
     task.cpu.map_or(Ok(()), pin_thread)?;
     match task.kind {
-        Kind::Uds => {
+        BarePath::Uds => {
             let socket = UnixDatagram::from(io::stdin().as_fd().try_clone_to_owned()?);
             socket.set_nonblocking(true)?;
             let mut message = vec![0; task.payload_bytes];
@@ -94,14 +94,14 @@ pub fn follow(task: &Task) -> io::Result<()> {
             }
             Ok(())
         }
-        Kind::Shm => match Page::of(io::stdin().as_fd().try_clone_to_owned()?.into())?.answer(task.trips) {
+        BarePath::Shm => match Page::of(io::stdin().as_fd().try_clone_to_owned()?.into())?.answer(task.trips) {
             true => Ok(()),
             false => Err(io::Error::new(ErrorKind::TimedOut, "the leader does not go on")),
         },
     }
 }
 
-fn datagrams(socket: &UnixDatagram, timebase: &Timebase, task: &Task) -> io::Result<Vec<u64>> {
+fn datagrams(socket: &UnixDatagram, timebase: &Timebase, task: &BareTask) -> io::Result<Vec<u64>> {
     let mut message = vec![0; task.payload_bytes];
     let mut samples = vec![0; task.trips as usize];
     let mut previous = timebase.now();

@@ -35,7 +35,7 @@ impl Clock for Monotonic {
 /// Which clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum ClockSource {
     /// [`Tsc`].
     Tsc,
     /// [`Monotonic`].
@@ -46,36 +46,36 @@ pub enum Source {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Timebase {
     /// The clock.
-    pub source: Source,
+    pub source: ClockSource,
     /// Ticks per second.
     pub frequency_hz: f64,
 }
 
 impl Timebase {
     /// A clock whose ticks are nanoseconds.
-    pub const NANOSECONDS: Timebase = Timebase { source: Source::Monotonic, frequency_hz: 1e9 };
+    pub const NANOSECONDS: Timebase = Timebase { source: ClockSource::Monotonic, frequency_hz: 1e9 };
 
     /// Ticks in nanoseconds, rounded to the nearest.
     pub fn to_ns(&self, ticks: u64) -> u64 {
         match self.source {
-            Source::Monotonic => ticks,
-            Source::Tsc => (ticks as f64 * (1e9 / self.frequency_hz)).round() as u64,
+            ClockSource::Monotonic => ticks,
+            ClockSource::Tsc => (ticks as f64 * (1e9 / self.frequency_hz)).round() as u64,
         }
     }
 
     /// Ticks in a nanosecond.
     pub fn ticks_per_ns(&self) -> f64 {
         match self.source {
-            Source::Monotonic => 1.0,
-            Source::Tsc => self.frequency_hz / 1e9,
+            ClockSource::Monotonic => 1.0,
+            ClockSource::Tsc => self.frequency_hz / 1e9,
         }
     }
 
     /// Nanoseconds in ticks.
     pub fn to_ticks(&self, ns: u64) -> u64 {
         match self.source {
-            Source::Monotonic => ns,
-            Source::Tsc => (ns as f64 * (self.frequency_hz / 1e9)) as u64,
+            ClockSource::Monotonic => ns,
+            ClockSource::Tsc => (ns as f64 * (self.frequency_hz / 1e9)) as u64,
         }
     }
 
@@ -89,8 +89,8 @@ impl Timebase {
     /// The present tick of whichever clock it is; not for the measured window.
     pub fn now(&self) -> u64 {
         match self.source {
-            Source::Monotonic => Monotonic.now(),
-            Source::Tsc => Tsc.now(),
+            ClockSource::Monotonic => Monotonic.now(),
+            ClockSource::Tsc => Tsc.now(),
         }
     }
 }
@@ -192,7 +192,7 @@ impl Calibration {
         if disagreement.abs() > 100e-6 {
             return refused(format!("two calibrations of the TSC differ by {:.0} ppm", disagreement * 1e6));
         }
-        let timebase = Timebase { source: Source::Tsc, frequency_hz: first.frequency_to(&last) };
+        let timebase = Timebase { source: ClockSource::Tsc, frequency_hz: first.frequency_to(&last) };
         Self { timebase, reason: None, anchor: Some(first) }
     }
 
@@ -205,8 +205,8 @@ impl Calibration {
     /// Cost and granularity, measured now.
     pub fn info(&self) -> ClockInfo {
         let (source, (cost, granularity)) = match self.timebase.source {
-            Source::Tsc => ("tsc", cost_and_granularity(&Tsc)),
-            Source::Monotonic => ("monotonic", cost_and_granularity(&Monotonic)),
+            ClockSource::Tsc => ("tsc", cost_and_granularity(&Tsc)),
+            ClockSource::Monotonic => ("monotonic", cost_and_granularity(&Monotonic)),
         };
         let tick_ns = 1e9 / self.timebase.frequency_hz;
         ClockInfo {
@@ -248,15 +248,15 @@ fn cost_and_granularity(clock: &impl Clock) -> (f64, f64) {
     (cost, smallest as f64)
 }
 
-/// Calls `$body` with `$clock` being the clock of a [`Source`].
+/// Calls `$body` with `$clock` being the clock of a [`ClockSource`].
 macro_rules! with_clock {
     ($source:expr, $clock:ident => $body:expr) => {
         match $source {
-            $crate::clock::Source::Tsc => {
+            $crate::clock::ClockSource::Tsc => {
                 let $clock = $crate::clock::Tsc;
                 $body
             }
-            $crate::clock::Source::Monotonic => {
+            $crate::clock::ClockSource::Monotonic => {
                 let $clock = $crate::clock::Monotonic;
                 $body
             }
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn ticks_become_nanoseconds_and_back() {
-        let base = Timebase { source: Source::Tsc, frequency_hz: 2.5e9 };
+        let base = Timebase { source: ClockSource::Tsc, frequency_hz: 2.5e9 };
         assert_eq!(base.to_ns(2500), 1000);
         assert_eq!(base.to_ticks(1000), 2500);
         assert_eq!(Timebase::NANOSECONDS.to_ns(7), 7);

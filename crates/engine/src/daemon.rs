@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tripmeter_abi::{NodeOptions, Status};
 use tripmeter_model::file::append;
-use tripmeter_model::plan::Daemons as Policy;
+use tripmeter_model::plan::Daemons;
 
 /// Most bytes of a lease: it has a line of ours, and one of each daemon that cannot be checked from here.
 const MOST_NOTED_BYTES: u64 = 4096;
@@ -72,7 +72,7 @@ pub enum DaemonError {
 
 /// The daemons that this experiment uses. Dropping it gives them up.
 #[derive(Debug, Default)]
-pub struct Daemons {
+pub struct DaemonLeases {
     leases: Vec<Lease>,
 }
 
@@ -90,7 +90,7 @@ struct Lease {
     is_given_up: bool,
 }
 
-impl Daemons {
+impl DaemonLeases {
     /// Makes sure that the daemon of this transport runs. Returns a note for people if it was started.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Daemons {
         entry: &Entry,
         name: &str,
         options: &NodeOptions,
-        policy: Policy,
+        policy: Daemons,
         logs: &Path,
         stop: &Arc<AtomicBool>,
     ) -> Result<Option<String>, DaemonError> {
@@ -114,7 +114,7 @@ impl Daemons {
         // Asked only now: with the lease taken, nobody else stops it.
         let missing = daemon_missing(entry, options);
         let started = match missing {
-            Some(missing) if policy == Policy::Require => return Err(DaemonError::NotRunning(missing)),
+            Some(missing) if policy == Daemons::Require => return Err(DaemonError::NotRunning(missing)),
             Some(_) => lease.start(entry, options, logs)?,
             None => false,
         };
@@ -132,7 +132,7 @@ impl Daemons {
         left
     }
 
-    /// What to tell if the daemon has ended since [`Daemons::ensure`], even if another one runs in its place.
+    /// What to tell if the daemon has ended since [`DaemonLeases::ensure`], even if another one runs in its place.
     pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions) -> Option<String> {
         let lease = self.leases.iter().find(|lease| lease.name == name)?;
         match &lease.daemon {
@@ -524,7 +524,7 @@ mod tests {
         lease.note(Some(&identity)).unwrap();
         (lease.stop, lease.child) = (stop.clone(), Some(child));
         let file = lease.file().1;
-        let mut daemons = Daemons { leases: vec![lease] };
+        let mut daemons = DaemonLeases { leases: vec![lease] };
         let ending = std::thread::spawn({
             let stop = stop.clone();
             move || daemons.end(&stop)

@@ -154,7 +154,7 @@ pub struct Tally {
 
 /// How well a rate was kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Kept {
+pub struct KeptRate {
     /// Messages per second of a topic, by the mean of all.
     pub achieved_hz: f64,
     /// Of the slowest topic.
@@ -312,10 +312,10 @@ impl Tally {
     }
 
     /// How well the rate was kept, where there was one.
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> KeptRate {
         let rates = || self.paces.iter().filter_map(|pace| self.rate_hz(pace));
         let topics = rates().count().max(1) as f64;
-        Kept {
+        KeptRate {
             achieved_hz: rates().sum::<f64>() / topics,
             slowest_hz: rates().reduce(f64::min).unwrap_or(0.0),
             rate_missed: self.paces.iter().any(|pace| self.is_missed(pace)),
@@ -479,7 +479,7 @@ mod tests {
             let counted = Arrived { damaged: 1, ..Arrived::default() };
             tally.add(&[piece(&[10_000, 11_000]), piece(&[])], &[counted], |_, _, _| ());
         }
-        assert_eq!(tally.kept(), Kept { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
+        assert_eq!(tally.kept(), KeptRate { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
         assert_eq!((tally.paced_ns(), rates(&tally, 2)), (4000, vec![1e6, 0.0]));
         assert_eq!(tally.counts(), Counts { sent: 4, lost: 2, damaged: 2, ..Counts::default() });
     }
@@ -490,14 +490,14 @@ mod tests {
         let until = |last: u64| topic(&[10_000, 11_000, 12_000, last], &[NEVER; 4], &[0; 4]);
         // Four messages in 4 periods, and in 8.
         tally.add(&[until(13_000), until(17_000)], &[], |_, _, _| ());
-        assert_eq!(tally.kept(), Kept { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
+        assert_eq!(tally.kept(), KeptRate { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
         assert_eq!(tally.paced_ns(), 8000);
         assert_eq!(rates(&tally, 2), [1e6, 5e5]);
     }
 
     #[test]
     fn ticks_that_are_no_nanoseconds_become_times_and_rates() {
-        let timebase = Timebase { source: crate::clock::Source::Tsc, frequency_hz: 2e9 };
+        let timebase = Timebase { source: crate::clock::ClockSource::Tsc, frequency_hz: 2e9 };
         let mut tally = Tally::new(timebase, Raw::Csv, PATIENCE / 2, 1, PERIOD, 0);
         let calls = topic(&[10_000, 11_000], &[10_300, 11_000 + PATIENCE], &[0, 0]);
         tally.add(&[calls], &[Arrived { received: 2, ..Arrived::default() }], |_, _, _| ());
@@ -585,7 +585,7 @@ mod tests {
             tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ());
             tally.kept()
         };
-        assert_eq!(kept(109_000), Kept { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
+        assert_eq!(kept(109_000), KeptRate { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
         assert!(!kept(111_000).rate_missed && kept(111_002).rate_missed);
         assert!((kept(209_000).slowest_hz - 5e5).abs() < 1.0);
         // Of two pieces each may be so late.

@@ -6,10 +6,10 @@ mod stamps;
 mod trials;
 
 pub use log::{LOG_HEADER, append_log_row};
-pub use stamps::{Kind, StampFiles};
+pub use stamps::{StampFiles, StampKind};
 pub use trials::{TRIALS_HEADER, TrialFile};
 
-use crate::record::Recorded;
+use crate::record::RecordedSamples;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -73,7 +73,7 @@ impl Files {
     pub fn append(
         &mut self,
         payload_bytes: u64,
-        recorded: &Recorded,
+        recorded: &RecordedSamples,
         others: &[(String, Histogram<u64>)],
         duration: Duration,
     ) -> io::Result<()> {
@@ -97,7 +97,7 @@ impl Files {
         self.samples -= std::mem::take(&mut self.latest);
     }
 
-    fn append_rows(&mut self, payload_bytes: u64, recorded: &Recorded) -> io::Result<()> {
+    fn append_rows(&mut self, payload_bytes: u64, recorded: &RecordedSamples) -> io::Result<()> {
         self.latest = 0;
         let Some(csv) = &mut self.csv else { return Ok(()) };
         // Whole rows in one system call, so that a killed process leaves no row cut off.
@@ -160,7 +160,7 @@ mod tests {
     use crate::record::Recorder;
     use tripmeter_model::plan::Raw;
 
-    fn recorded(samples: &[u64]) -> Recorded {
+    fn recorded(samples: &[u64]) -> RecordedSamples {
         let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, samples.len() as u64).unwrap();
         recorder.free().copy_from_slice(samples);
         recorder.advance(samples.len());

@@ -6,15 +6,15 @@
 mod link;
 
 use crate::clock::Timebase;
-use crate::log_check::Text;
+use crate::log_check::LogText;
 use crate::measure::callback::Inbox;
 use crate::measure::calls::{Called, Made};
 use crate::measure::notes::ArrivalLog;
 use crate::measure::publish::{Sending, Sleep};
 use crate::measure::sampling::SampledTimes;
 use crate::measure::stream::{Even, Extent};
-use crate::measure::trips::Stored;
-use crate::measure::{End, Failure, Shared};
+use crate::measure::trips::StoredSamples;
+use crate::measure::{Failure, LoopEnd, Shared};
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
@@ -43,7 +43,7 @@ pub trait AnySystem: Send + Sync {
     ///
     /// # Errors
     /// If the node or a link cannot be opened.
-    fn open<'a>(&self, options: &NodeOptions, inboxes: &'a [Box<Inbox>]) -> Result<Box<dyn Endpoint + 'a>>;
+    fn open<'a>(&self, options: &NodeOptions, inboxes: &'a [Box<Inbox>]) -> Result<Box<dyn AnyNode + 'a>>;
 }
 
 impl<S: System> AnySystem for S {
@@ -59,19 +59,19 @@ impl<S: System> AnySystem for S {
         System::daemon_command(self, options)
     }
 
-    fn open<'a>(&self, options: &NodeOptions, inboxes: &'a [Box<Inbox>]) -> Result<Box<dyn Endpoint + 'a>> {
+    fn open<'a>(&self, options: &NodeOptions, inboxes: &'a [Box<Inbox>]) -> Result<Box<dyn AnyNode + 'a>> {
         let mut node = System::open(self, options)?;
         let mut links = Vec::new();
         for (index, inbox) in (0..).zip(inboxes) {
             let callback = (options.wait == Wait::Callback).then(|| inbox.callback());
             links.push(node.link(&LinkOptions { index, callback })?);
         }
-        Ok(Box::new(Opened { links, _node: node, _inboxes: inboxes }))
+        Ok(Box::new(OpenedNode { links, _node: node, _inboxes: inboxes }))
     }
 }
 
 /// A node with its links. It stays in the thread that opened it; its lanes may be used in others.
-pub trait Endpoint {
+pub trait AnyNode {
     /// Each link.
     fn lanes(&mut self) -> Vec<&mut dyn Lane>;
 
@@ -80,13 +80,13 @@ pub trait Endpoint {
 }
 
 /// The links are closed before the node, and both before the inboxes.
-struct Opened<'a, N: Node> {
+struct OpenedNode<'a, N: Node> {
     links: Vec<N::Link>,
     _node: N,
     _inboxes: &'a [Box<Inbox>],
 }
 
-impl<N: Node> Endpoint for Opened<'_, N> {
+impl<N: Node> AnyNode for OpenedNode<'_, N> {
     fn lanes(&mut self) -> Vec<&mut dyn Lane> {
         self.links.iter_mut().map(|link| link as &mut dyn Lane).collect()
     }
@@ -98,7 +98,7 @@ impl<N: Node> Endpoint for Opened<'_, N> {
 
 /// What a loop runs in.
 #[derive(Clone, Copy)]
-pub struct Setting<'a> {
+pub struct LoopSetting<'a> {
     /// The clock of its stamps.
     pub timebase: Timebase,
     /// What it does with payloads.
@@ -122,24 +122,24 @@ pub trait Lane: Send {
     /// observer, which sees every message, all bytes are touched.
     fn round_trips(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         trips: &mut RoundTrips,
         samples: &mut [u64],
         deadline: u64,
         observer: Option<&mut Observer>,
-    ) -> Stored;
+    ) -> StoredSamples;
 
     /// Takes answers that still come after the last round trip.
     ///
     /// # Errors
     /// If the transport fails.
-    fn drain(&mut self, setting: Setting<'_>, trips: &mut RoundTrips) -> std::result::Result<(), Failure>;
+    fn drain(&mut self, setting: LoopSetting<'_>, trips: &mut RoundTrips) -> std::result::Result<(), Failure>;
 
     /// The calls of one client, each when it is due.
-    fn call(&mut self, setting: Setting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called>;
+    fn call(&mut self, setting: LoopSetting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called>;
 
     /// The messages of one topic or publisher, each when it is due; stores when each was sent.
-    fn publish_due(&mut self, setting: Setting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published>;
+    fn publish_due(&mut self, setting: LoopSetting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published>;
 
     /// A batch of messages in bursts. With an observer, which sees every message, all bytes are touched.
     ///
@@ -147,11 +147,11 @@ pub trait Lane: Send {
     /// If the transport fails, or takes no messages any more.
     fn stream(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         flow: &mut Flow,
         extent: Extent,
         observer: Option<&mut Observer>,
-    ) -> std::result::Result<End, Failure>;
+    ) -> std::result::Result<LoopEnd, Failure>;
 
     /// A batch of calls of a logger; stores the ticks of each. Returns how many were made.
     ///
@@ -159,11 +159,11 @@ pub trait Lane: Send {
     /// If the logger fails, or takes no lines any more.
     fn log(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         log: &mut Logging<'_>,
         samples: &mut [u64],
         deadline: u64,
-    ) -> std::result::Result<(usize, End), Failure>;
+    ) -> std::result::Result<(usize, LoopEnd), Failure>;
 
     /// Answers messages until the leader has sent all; calls `listening` once no message can get lost. With an observer, which sees
     /// every message, all bytes are touched.
@@ -172,7 +172,7 @@ pub trait Lane: Send {
     /// If the transport fails.
     fn answer(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         answers: Answering<'_>,
         observer: Option<&mut Observer>,
         listening: &mut dyn FnMut(),
@@ -185,7 +185,7 @@ pub trait Lane: Send {
     /// If the transport fails.
     fn count(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         first: u64,
         kept: Option<ArrivalLog<'_>>,
         observer: Option<&mut Observer>,
@@ -195,7 +195,7 @@ pub trait Lane: Send {
     /// The same, and keeps every arrival.
     fn receive(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         receiving: Receiving<'_>,
         listening: &mut dyn FnMut(),
     ) -> Ended<Received>;
@@ -207,10 +207,14 @@ pub trait Turns: Send {
     ///
     /// # Errors
     /// If the transport fails.
-    fn answer(&mut self, setting: Setting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> std::result::Result<(), Failure>;
+    fn answer(
+        &mut self,
+        setting: LoopSetting<'_>,
+        kept: Vec<(u64, ArrivalLog<'_>)>,
+    ) -> std::result::Result<(), Failure>;
 
     /// Keeps every arrival until the leader has sent all; something to receive for each link.
-    fn receive<'a>(&mut self, setting: Setting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>>;
+    fn receive<'a>(&mut self, setting: LoopSetting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>>;
 }
 
 /// What a loop has done, and why it could not go on, if so.
@@ -260,7 +264,7 @@ pub struct Published {
     /// Messages.
     pub count: usize,
     /// Why it ended.
-    pub end: End,
+    pub end: LoopEnd,
     /// Times that the transport refused a message.
     pub refused: u64,
 }
@@ -305,7 +309,7 @@ impl Flow {
 /// The calls of a logger between two batches.
 pub struct Logging<'a> {
     /// What is logged.
-    pub text: &'a Text,
+    pub text: &'a LogText,
     /// Bytes of each text.
     pub length: usize,
     /// Number of the latest line.

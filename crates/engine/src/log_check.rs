@@ -16,12 +16,12 @@ const MOST_PREFIX: usize = 512;
 
 /// Writes texts and tells them again.
 #[derive(Debug)]
-pub struct Text {
+pub struct LogText {
     /// The letters over and over, as many as a text needs from any of them on.
     letters: Vec<u8>,
 }
 
-impl Text {
+impl LogText {
     /// For texts of at most so many bytes, 16 at least.
     pub fn new(longest: usize) -> Self {
         let letters = LETTERS.iter().copied().cycle().take(longest + LETTERS.len()).collect();
@@ -60,7 +60,7 @@ impl Text {
 /// Checks lines, which come in pieces of any length. Numbers begin with 1.
 #[derive(Debug)]
 pub struct LineCheck {
-    text: Text,
+    text: LogText,
     length: usize,
     /// The largest number.
     most: u64,
@@ -80,7 +80,7 @@ impl LineCheck {
     pub fn new(length: usize, most: u64) -> Self {
         let lines = Lines { shortest_prefix_bytes: u64::MAX, ..Lines::default() };
         Self {
-            text: Text::new(length),
+            text: LogText::new(length),
             length,
             most,
             begun: Vec::new(),
@@ -150,7 +150,7 @@ impl LineCheck {
     fn line(&mut self, line: &[u8]) {
         let text = line.len().checked_sub(self.length).filter(|prefix| *prefix <= MOST_PREFIX);
         let text = text.map(|prefix| &line[prefix..]);
-        let number = text.and_then(Text::number).filter(|number| (1..=self.most).contains(number));
+        let number = text.and_then(LogText::number).filter(|number| (1..=self.most).contains(number));
         let (Some(text), Some(number)) = (text, number) else { return self.damaged() };
         if text[DIGITS..] != *self.text.rest(number, self.length - DIGITS) {
             if !self.intact.contains(number) {
@@ -181,7 +181,7 @@ mod tests {
 
     fn line(prefix: &str, number: u64) -> Vec<u8> {
         let mut text = vec![0; LENGTH];
-        Text::new(LENGTH).write(number, &mut text);
+        LogText::new(LENGTH).write(number, &mut text);
         [prefix.as_bytes(), &text, b"\n"].concat()
     }
 

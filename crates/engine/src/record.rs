@@ -32,7 +32,7 @@ pub struct Recorder {
 }
 
 /// A finished cell's samples.
-pub struct Recorded {
+pub struct RecordedSamples {
     /// Round trips in nanoseconds, in order; empty without raw samples.
     pub rtt_ns: Vec<u64>,
     /// Number of samples.
@@ -235,7 +235,7 @@ impl Recorder {
     }
 
     /// The samples, and what is said of them.
-    pub fn finish(mut self) -> Recorded {
+    pub fn finish(mut self) -> RecordedSamples {
         let mut rtt_ns = Vec::new();
         if self.raw == Raw::None {
             self.drain();
@@ -247,7 +247,7 @@ impl Recorder {
                 self.count_one(*ticks);
             }
         }
-        Recorded {
+        RecordedSamples {
             count: self.times.histogram.len(),
             rtt_ns,
             times: self.times,
@@ -260,7 +260,7 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    fn record(raw: Raw, samples: &[u64]) -> Recorded {
+    fn record(raw: Raw, samples: &[u64]) -> RecordedSamples {
         let mut recorder = Recorder::new(Timebase::NANOSECONDS, raw, samples.len() as u64).unwrap();
         let mut next = 0;
         while recorder.count() < samples.len() as u64 {

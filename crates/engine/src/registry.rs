@@ -8,7 +8,7 @@ mod child;
 use crate::lanes::AnySystem;
 use crate::os;
 use crate::suggest::did_you_mean;
-use child::{Reply, Request};
+use child::{ChildReply, Request};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,7 +23,7 @@ pub use child::answer;
 
 /// Where a system comes from.
 #[derive(Clone)]
-pub enum Source {
+pub enum SystemSource {
     /// Linked into this program.
     BuiltIn(Arc<dyn AnySystem>),
     /// A shared library, not loaded yet.
@@ -147,13 +147,13 @@ pub struct Entry {
     /// What is known without its library; made up for a plugin that brings none.
     pub sidecar: Sidecar,
     /// Where it comes from.
-    pub source: Source,
+    pub source: SystemSource,
     prober: Prober,
     description: OnceLock<Result<Description, RegistryError>>,
 }
 
 impl Entry {
-    fn new(sidecar: Sidecar, source: Source, prober: &Prober) -> Self {
+    fn new(sidecar: Sidecar, source: SystemSource, prober: &Prober) -> Self {
         Self { sidecar, source, prober: prober.clone(), description: OnceLock::new() }
     }
 
@@ -181,12 +181,12 @@ impl Entry {
 
     fn ask_description(&self) -> Result<Description, RegistryError> {
         let description = match &self.source {
-            Source::BuiltIn(system) => system.description(),
-            Source::Plugin(file) => match self.ask(file, &Request::Describe)? {
-                Reply::Description(description) => description,
+            SystemSource::BuiltIn(system) => system.description(),
+            SystemSource::Plugin(file) => match self.ask(file, &Request::Describe)? {
+                ChildReply::Description(description) => description,
                 _ => return Err(self.nonsense(&Request::Describe)),
             },
-            Source::Missing { reason } => return Err(self.missing(reason)),
+            SystemSource::Missing { reason } => return Err(self.missing(reason)),
         };
         if description.system == self.sidecar.system {
             return Ok(description);
@@ -202,15 +202,15 @@ impl Entry {
     /// As [`describe`](Self::describe), and [`RegistryError::Refused`] with the transport's own reason.
     pub fn probe(&self, options: &NodeOptions) -> Result<Limits, RegistryError> {
         match &self.source {
-            Source::BuiltIn(system) => Ok(system.probe(options)?),
-            Source::Plugin(file) => {
+            SystemSource::BuiltIn(system) => Ok(system.probe(options)?),
+            SystemSource::Plugin(file) => {
                 let request = Request::Probe(options.clone());
                 match self.ask(file, &request)? {
-                    Reply::Limits(limits) => Ok(limits),
+                    ChildReply::Limits(limits) => Ok(limits),
                     _ => Err(self.nonsense(&request)),
                 }
             }
-            Source::Missing { reason } => Err(self.missing(reason)),
+            SystemSource::Missing { reason } => Err(self.missing(reason)),
         }
     }
 
@@ -220,15 +220,15 @@ impl Entry {
     /// As [`probe`](Self::probe).
     pub fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>, RegistryError> {
         match &self.source {
-            Source::BuiltIn(system) => Ok(system.daemon_command(options)?),
-            Source::Plugin(file) => {
+            SystemSource::BuiltIn(system) => Ok(system.daemon_command(options)?),
+            SystemSource::Plugin(file) => {
                 let request = Request::DaemonCommand(options.clone());
                 match self.ask(file, &request)? {
-                    Reply::DaemonCommand(command) => Ok(command),
+                    ChildReply::DaemonCommand(command) => Ok(command),
                     _ => Err(self.nonsense(&request)),
                 }
             }
-            Source::Missing { reason } => Err(self.missing(reason)),
+            SystemSource::Missing { reason } => Err(self.missing(reason)),
         }
     }
 
@@ -238,18 +238,18 @@ impl Entry {
     /// If it is missing or cannot be loaded.
     pub fn load(&self) -> Result<Arc<dyn AnySystem>, RegistryError> {
         match &self.source {
-            Source::BuiltIn(system) => Ok(system.clone()),
-            Source::Plugin(file) => {
+            SystemSource::BuiltIn(system) => Ok(system.clone()),
+            SystemSource::Plugin(file) => {
                 Plugin::load(file).map(|plugin| Arc::new(plugin) as Arc<dyn AnySystem>).map_err(|e| self.not_loaded(&e))
             }
-            Source::Missing { reason } => Err(self.missing(reason)),
+            SystemSource::Missing { reason } => Err(self.missing(reason)),
         }
     }
 
     /// The shared library, if it is a plugin.
     pub fn plugin_file(&self) -> Option<&Path> {
         match &self.source {
-            Source::Plugin(file) => Some(file),
+            SystemSource::Plugin(file) => Some(file),
             _ => None,
         }
     }
@@ -259,11 +259,11 @@ impl Entry {
         remedy(&self.sidecar)
     }
 
-    fn ask(&self, file: &Path, request: &Request) -> Result<Reply, RegistryError> {
+    fn ask(&self, file: &Path, request: &Request) -> Result<ChildReply, RegistryError> {
         match child::ask(&self.prober, file, self.system(), request)? {
-            Reply::Refused { status, message } => Err(tripmeter_abi::Error::new(status, message).into()),
-            Reply::NotLoaded { library: Some(library), .. } => Err(self.missing_library(library)),
-            Reply::NotLoaded { message, .. } => Err(RegistryError::NotLoaded(message)),
+            ChildReply::Refused { status, message } => Err(tripmeter_abi::Error::new(status, message).into()),
+            ChildReply::NotLoaded { library: Some(library), .. } => Err(self.missing_library(library)),
+            ChildReply::NotLoaded { message, .. } => Err(RegistryError::NotLoaded(message)),
             reply => Ok(reply),
         }
     }
@@ -330,7 +330,7 @@ impl Registry {
         for system in builtin {
             let description = system.description();
             let sidecar = sidecars.remove(&description.system).unwrap_or_else(|| made_up(&description.system, "rust"));
-            entries.push(Entry::new(sidecar, Source::BuiltIn(system), prober));
+            entries.push(Entry::new(sidecar, SystemSource::BuiltIn(system), prober));
         }
         let mut given = Vec::new();
         for file in plugins {
@@ -348,13 +348,13 @@ impl Registry {
             .filter(|(system, _)| !entries.iter().chain(&given).any(|entry| entry.system() == system))
             .map(|(system, file)| {
                 let sidecar = sidecars.remove(&system).unwrap_or_else(|| made_up(&system, "unknown"));
-                Entry::new(sidecar, Source::Plugin(file), prober)
+                Entry::new(sidecar, SystemSource::Plugin(file), prober)
             })
             .collect();
         rest.extend(given);
         rest.extend(sidecars.into_values().map(|sidecar| {
             let reason = format!("not built{}", remedy(&sidecar));
-            Entry::new(sidecar, Source::Missing { reason }, prober)
+            Entry::new(sidecar, SystemSource::Missing { reason }, prober)
         }));
         rest.sort_by(|a, b| a.system().cmp(b.system()));
         entries.extend(rest);
@@ -438,13 +438,14 @@ fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prob
     let file = file.canonicalize().map_err(unreadable)?;
     // A FIFO keeps nobody waiting.
     File::options().read(true).custom_flags(os::NO_WAIT).open(&file).map_err(unreadable)?;
-    let nameless = Entry::new(made_up(&file.display().to_string(), "unknown"), Source::Plugin(file.clone()), prober);
-    let Reply::Description(description) = nameless.ask(&file, &Request::Describe)? else {
+    let nameless =
+        Entry::new(made_up(&file.display().to_string(), "unknown"), SystemSource::Plugin(file.clone()), prober);
+    let ChildReply::Description(description) = nameless.ask(&file, &Request::Describe)? else {
         return Err(nameless.nonsense(&Request::Describe));
     };
     let system = description.system.clone();
     let sidecar = sidecars.get(&system).cloned().unwrap_or_else(|| made_up(&system, "unknown"));
-    let entry = Entry::new(sidecar, Source::Plugin(file), prober);
+    let entry = Entry::new(sidecar, SystemSource::Plugin(file), prober);
     entry.description.get_or_init(|| Ok(description));
     Ok(entry)
 }

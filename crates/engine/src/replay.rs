@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use tripmeter_model::pace::{Burst, OfferedLoad};
-use tripmeter_model::recording::{Entry, RecordedTopic, Recording, sent_bytes};
+use tripmeter_model::recording::{RecordedTopic, Recording, ScheduleEntry, sent_bytes};
 
 /// A recording with the schedule of its messages: 12 bytes for each.
 pub struct Replay {
@@ -28,7 +28,7 @@ struct Messages {
 
 /// When the messages of one topic are due: as they were recorded, divided by the speed.
 #[derive(Clone, Copy, Debug)]
-pub struct Recorded<'r> {
+pub struct RecordedTimes<'r> {
     /// When the first message of the recording is due, in ticks.
     begin: u64,
     due: &'r [u64],
@@ -46,7 +46,7 @@ pub enum Times<'r> {
     /// In bursts, all alike.
     Bursts(Bursts),
     /// As recorded.
-    Recorded(Recorded<'r>),
+    Recorded(RecordedTimes<'r>),
 }
 
 impl Times<'_> {
@@ -100,7 +100,7 @@ impl Timetable for Times<'_> {
     }
 }
 
-impl Timetable for Recorded<'_> {
+impl Timetable for RecordedTimes<'_> {
     const HAS_LENGTHS: bool = true;
 
     #[inline(always)]
@@ -139,7 +139,7 @@ impl Replay {
     /// If they are not those of the recording, or cannot be read.
     pub fn of(
         recording: Recording,
-        entries: impl Iterator<Item = io::Result<Entry>>,
+        entries: impl Iterator<Item = io::Result<ScheduleEntry>>,
         timebase: &Timebase,
     ) -> io::Result<Self> {
         let ticks_per_ns = timebase.ticks_per_ns();
@@ -151,7 +151,7 @@ impl Replay {
         let mut topics = topics.map_err(io::Error::other)?;
         let stranger = || io::Error::other("it is not of the recording");
         for entry in entries {
-            let Entry { time_ns, topic, bytes } = entry?;
+            let ScheduleEntry { time_ns, topic, bytes } = entry?;
             let messages = topics.get_mut(topic as usize).ok_or_else(stranger)?;
             let offset_ns = time_ns.checked_sub(recording.start_ns).ok_or_else(stranger)?;
             messages.due.push((recording.due_ns(offset_ns) as f64 * ticks_per_ns).round() as u64);
@@ -166,10 +166,10 @@ impl Replay {
     }
 
     /// Of one topic, if the first message of the recording is due at `begin`.
-    pub fn times(&self, topic: usize, begin: u64) -> Recorded<'_> {
+    pub fn times(&self, topic: usize, begin: u64) -> RecordedTimes<'_> {
         let Messages { due, bytes } = &self.topics[topic];
         let period = self.recording.period_ns(&self.recording.topics[topic]) * self.ticks_per_ns;
-        Recorded { begin, due, bytes, period }
+        RecordedTimes { begin, due, bytes, period }
     }
 }
 
@@ -191,10 +191,10 @@ impl Messages {
 struct Entries<R>(R);
 
 impl<R: Read> Iterator for Entries<R> {
-    type Item = io::Result<Entry>;
+    type Item = io::Result<ScheduleEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut entry = [0; Entry::BYTES];
+        let mut entry = [0; ScheduleEntry::BYTES];
         let mut filled = 0;
         while filled < entry.len() {
             match self.0.read(&mut entry[filled..]) {
@@ -205,7 +205,7 @@ impl<R: Read> Iterator for Entries<R> {
                 Err(error) => return Some(Err(error)),
             }
         }
-        Some(Ok(Entry::from_bytes(entry)))
+        Some(Ok(ScheduleEntry::from_bytes(entry)))
     }
 }
 
@@ -232,8 +232,8 @@ mod tests {
         }
     }
 
-    fn entry(offset_ns: u64, topic: u32, bytes: u32) -> Entry {
-        Entry { time_ns: START_NS + offset_ns, topic, bytes }
+    fn entry(offset_ns: u64, topic: u32, bytes: u32) -> ScheduleEntry {
+        ScheduleEntry { time_ns: START_NS + offset_ns, topic, bytes }
     }
 
     fn rows(replay: &Replay, topic: usize) -> Vec<(u64, usize)> {

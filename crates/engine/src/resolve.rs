@@ -17,7 +17,7 @@ pub use crate::measure::answers::MOST_FOLLOWERS;
 use crate::os::{self, ProcessIdentity};
 use crate::registry::{Entry, Registry};
 use crate::scratch::fresh_run_id;
-use error::At;
+use error::AtTransport;
 use machine::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -83,7 +83,7 @@ fn resolve_on(
     let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
     let common = experiment.common();
     let timeout_ns = experiment.loss_timeout_s.map(|_| plan.loss_timeout_ns);
-    Task::each(&common, &plan, timeout_ns).map_err(PlanError::anywhere)?;
+    PlannedTask::each(&common, &plan, timeout_ns).map_err(PlanError::anywhere)?;
     if experiment.sub_experiments.is_empty() {
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
@@ -167,7 +167,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
 
 /// What is asked of a sub-experiment, whatever its transport.
 #[derive(Clone, PartialEq)]
-struct Task {
+struct PlannedTask {
     pattern: Pattern,
     workload: Workload,
     payloads: Vec<u64>,
@@ -180,7 +180,7 @@ struct Task {
     touch: Touch,
 }
 
-impl Task {
+impl PlannedTask {
     /// Samples of a payload of this size; see [`SubExperiment::samples_of`].
     fn samples_of(&self, payload_bytes: u64) -> u64 {
         let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
@@ -286,7 +286,7 @@ fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem
 }
 
 /// The ranges of an experiment, ascending.
-fn samples_above(written: &[experiment::SamplesAbove]) -> Result<Vec<SamplesAbove>, Problem> {
+fn samples_above(written: &[experiment::WrittenSamplesAbove]) -> Result<Vec<SamplesAbove>, Problem> {
     let mut ranges = Vec::new();
     for range in written {
         let payload_bytes = payload::parse_list(&range.payload)?.into_iter().max().unwrap_or(0);
@@ -303,7 +303,7 @@ struct Candidate<'a> {
     variant: &'a Variant,
 }
 
-struct Made {
+struct ResolvedSubExperiment {
     sub_experiment: SubExperiment,
     by_name: bool,
 }
@@ -322,7 +322,7 @@ struct Planner<'a> {
     /// Those of `settings` that a transport has.
     used: BTreeSet<String>,
     plan: &'a mut Plan,
-    made: Vec<Made>,
+    made: Vec<ResolvedSubExperiment>,
 }
 
 impl<'a> Planner<'a> {
@@ -330,7 +330,7 @@ impl<'a> Planner<'a> {
     fn add(&mut self, entry: &SubExperimentFile, all: &Common) -> Result<(), PlanError> {
         let written = entry.transport.as_str();
         let selector: Selector = written.parse().map_err(|why| PlanError::anywhere(Problem::Selector(why)))?;
-        let tasks = Task::each(&entry.common().or(all), self.plan, self.timeout_ns).at(written)?;
+        let tasks = PlannedTask::each(&entry.common().or(all), self.plan, self.timeout_ns).at(written)?;
         if let Some(name) = &entry.name {
             check_name(name).at(written)?;
         }
@@ -363,7 +363,7 @@ impl<'a> Planner<'a> {
             if let Some(title) = &entry.title {
                 sub_experiment.title.clone_from(title);
             }
-            self.push(Made { sub_experiment, by_name }).at(written)?;
+            self.push(ResolvedSubExperiment { sub_experiment, by_name }).at(written)?;
         }
         Ok(())
     }
@@ -434,8 +434,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Adds a sub-experiment, unless it is there already by `*`.
-    fn push(&mut self, new: Made) -> Result<(), Problem> {
-        let same = |made: &Made| is_same(&made.sub_experiment, &new.sub_experiment);
+    fn push(&mut self, new: ResolvedSubExperiment) -> Result<(), Problem> {
+        let same = |made: &ResolvedSubExperiment| is_same(&made.sub_experiment, &new.sub_experiment);
         match self.made.iter().position(same) {
             None => self.made.push(new),
             Some(at) if new.by_name && self.made[at].by_name => return Err(Problem::Repeated(at + 1)),

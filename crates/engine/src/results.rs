@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tripmeter_model::file;
 use tripmeter_model::folder::{AUDIT, Audits, MANIFEST, TRIALS, TrialsLine};
-use tripmeter_model::manifest::{Cell, Manifest, SubExperimentResult};
+use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::metrics_file::{self, METRICS};
 
 /// Name of a file in a results folder that whoever writes there has locked; it is empty.
@@ -131,7 +131,7 @@ impl Results {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn append_trials(&self, of: &SubExperimentResult, cell: &Cell) -> Result<(), ResultsError> {
+    pub fn append_trials(&self, of: &SubExperimentResult, cell: &PayloadResult) -> Result<(), ResultsError> {
         self.append(TRIALS, &line(of, cell))
     }
 
@@ -139,7 +139,7 @@ impl Results {
     ///
     /// # Errors
     /// If they cannot be written.
-    pub fn append_metrics(&self, of: &SubExperimentResult, cell: &Cell) -> Result<(), ResultsError> {
+    pub fn append_metrics(&self, of: &SubExperimentResult, cell: &PayloadResult) -> Result<(), ResultsError> {
         let rows = metrics_file::rows(of, cell);
         self.append(METRICS, &rows.map_err(|error| ResultsError::NotWritable(self.folder.join(METRICS), error))?)
     }
@@ -205,7 +205,7 @@ fn pretty(what: &impl serde::Serialize) -> Vec<u8> {
 }
 
 /// A line of `trials.jsonl`, with its end.
-fn line(of: &SubExperimentResult, cell: &Cell) -> Vec<u8> {
+fn line(of: &SubExperimentResult, cell: &PayloadResult) -> Vec<u8> {
     let line = TrialsLine { sub_experiment: of.name.clone(), round: of.round, cell };
     let mut text = serde_json::to_vec(&line).expect("results are plain data");
     text.push(b'\n');

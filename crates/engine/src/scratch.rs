@@ -26,7 +26,7 @@ const MOST_LIST_BYTES: u64 = 1 << 20;
 
 /// The scratch folder of a run. Dropping it removes it and everything that is named after it.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ScratchFolder {
     identity: ProcessIdentity,
     folder: PathBuf,
     parts: u32,
@@ -54,7 +54,7 @@ pub fn fresh_run_id() -> String {
     format!("{}-{random:08x}", ProcessIdentity::own())
 }
 
-impl Scratch {
+impl ScratchFolder {
     /// Creates a scratch folder in the system's temporary folder, for this user only. Nobody can take its name first.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Part {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         remove(&self.folder, |name| {
             ProcessIdentity::parse_prefix(name).is_some_and(|(owner, _)| owner == self.identity)
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn parts_and_what_is_named_after_them_go_and_nothing_else_does() {
-        let mut scratch = Scratch::create().unwrap();
+        let mut scratch = ScratchFolder::create().unwrap();
         let (first, second) = (scratch.part().unwrap(), scratch.part().unwrap());
         let shared = |name: &str| Path::new(SHARED_MEMORY).join(name);
         let (ours, other) = (shared(&format!("{}-x", first.run_id)), shared(&format!("{}0-x", first.run_id)));
@@ -272,7 +272,7 @@ mod tests {
         // Others read the identity in /proc, and the scratch folder's name in the temporary folder.
         let taken = std::env::temp_dir().join(ProcessIdentity::own().to_string());
         fs::create_dir(&taken).unwrap();
-        let scratch = Scratch::create();
+        let scratch = ScratchFolder::create();
         fs::remove_dir(&taken).unwrap();
         let mut scratch = scratch.unwrap();
         let folder = scratch.folder().file_name().unwrap().to_str().unwrap().to_owned();

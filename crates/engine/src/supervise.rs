@@ -12,12 +12,12 @@ mod sub_experiment;
 use crate::audit::{self, Root, Snapshot};
 use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
-use crate::daemon::{self, Daemons};
+use crate::daemon::{self, DaemonLeases};
 use crate::environment;
 use crate::os;
 use crate::registry::Registry;
 use crate::results::{Results, ResultsError};
-use crate::scratch::{self, Scratch};
+use crate::scratch::{self, ScratchFolder};
 pub use long_text::LongText;
 pub use resume::Begun;
 use std::io;
@@ -29,7 +29,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tripmeter_model::audit::{Audit, Finding, ProcessActivity};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Cell, Environment, Manifest, SCHEMA_VERSION, Status, SubExperimentResult};
+use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// Length of the hiccup spin before a run; `tripmeter doctor` takes longer.
@@ -103,15 +103,15 @@ pub enum Event {
         planned: u64,
     },
     /// A payload is finished.
-    PayloadFinished(Box<Cell>),
+    PayloadFinished(Box<PayloadResult>),
     /// A payload was measured while the hand-over probe changed, and is measured again.
-    PayloadAgain(Box<Cell>),
+    PayloadAgain(Box<PayloadResult>),
     /// There will be so many rounds in all, more or fewer than the plan has.
     RoundsWanted(u32),
     /// A sub-experiment is over.
     SubExperimentFinished {
         /// How.
-        status: Status,
+        status: RunStatus,
         /// Why, if it failed.
         error: Option<String>,
     },
@@ -181,8 +181,8 @@ struct Run<'a> {
     manifest: Manifest,
     // Dropped in this order: daemons are stopped before the scratch folder with their configuration goes.
     meeting: Option<Meeting>,
-    daemons: Daemons,
-    scratch: Scratch,
+    daemons: DaemonLeases,
+    scratch: ScratchFolder,
     calibration: Calibration,
     cpus: Vec<usize>,
     /// When the first sub-experiment began.
@@ -226,7 +226,7 @@ pub fn run_while<'a>(
     }
     daemon::stop_leftovers(&options.stop).into_iter().for_each(|left| watch(&Event::Note(left)));
     ignored_environment(plan, registry_of).into_iter().for_each(|note| watch(&Event::Warning(note)));
-    let scratch = Scratch::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
+    let scratch = ScratchFolder::create().map_err(|error| RunError::Scratch(std::env::temp_dir(), error))?;
     let meeting = match &options.followers {
         Followers::Local => None,
         Followers::ByHand { rendezvous, wait } => {
@@ -241,7 +241,7 @@ pub fn run_while<'a>(
         None => (manifest, Results::create(options.output.as_deref(), plan.rounds > 1)?),
     };
     watch(&Event::Results(results.folder().to_path_buf()));
-    let daemons = Daemons::default();
+    let daemons = DaemonLeases::default();
     let begin = Snapshot::take(&Root::machine(), &cpus);
     let mut run = Run {
         plan,
@@ -301,7 +301,7 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         tripmeter_version: env!("CARGO_PKG_VERSION").to_owned(),
         started: now(),
         ended: None,
-        status: Status::Running,
+        status: RunStatus::Running,
         plan: plan.clone(),
         environment: Environment { audit_before: Some(audit), ..environment::environment(calibration) },
         sub_experiments: Vec::new(),
@@ -387,7 +387,7 @@ impl<'a> Run<'a> {
         self.manifest.sub_experiments.push(SubExperimentResult {
             name: plan.name.clone(),
             round,
-            status: Status::Running,
+            status: RunStatus::Running,
             error: None,
             transport_version: String::new(),
             system_version: String::new(),
@@ -402,7 +402,7 @@ impl<'a> Run<'a> {
         let outcome = sub_experiment::run(self, plan, round);
         let (status, error) = match outcome {
             Ok(status) => (status, None),
-            Err(why) => (Status::Failed, Some(why)),
+            Err(why) => (RunStatus::Failed, Some(why)),
         };
         let result = self.current();
         (result.status, result.error) = (status, error.clone());
@@ -445,11 +445,11 @@ impl<'a> Run<'a> {
     }
 
     fn finish(mut self) -> Result<Manifest, RunError> {
-        let all_good = self.manifest.sub_experiments.iter().all(|result| result.status == Status::Complete);
+        let all_good = self.manifest.sub_experiments.iter().all(|result| result.status == RunStatus::Complete);
         self.manifest.status = match (self.stopped(), all_good) {
-            (true, _) => Status::Interrupted,
-            (false, true) => Status::Complete,
-            (false, false) => Status::Failed,
+            (true, _) => RunStatus::Interrupted,
+            (false, true) => RunStatus::Complete,
+            (false, false) => RunStatus::Failed,
         };
         self.manifest.ended = Some(now());
         self.manifest.environment.after = Some(environment::load());

@@ -13,7 +13,7 @@ use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
 use tripmeter_model::channel::Used;
 use tripmeter_model::log::Lines;
-use tripmeter_model::manifest::{Cell, Counts, PathProof, RefusalTrial};
+use tripmeter_model::manifest::{Counts, PathProof, PayloadResult, RefusalTrial};
 use tripmeter_model::plan::{Raw, SubExperiment};
 
 /// Version of these messages; leader and follower must have the same.
@@ -144,9 +144,9 @@ pub enum FromLeader {
         end_ns: u64,
     },
     /// A payload is finished and on disk.
-    CellFinished(Box<Cell>),
+    CellFinished(Box<PayloadResult>),
     /// The same, and it is measured again from here.
-    CellAgain(Box<Cell>),
+    CellAgain(Box<PayloadResult>),
     /// What was written of the payload that is measured again is moved out of the way now; answered with
     /// [`ToWorker::Continue`].
     Replacing,

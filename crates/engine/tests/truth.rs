@@ -5,7 +5,7 @@ use tripmeter_abi::{Loan, Message, Wait};
 use tripmeter_engine::clock::Clock;
 use tripmeter_engine::measure::answers::Answers;
 use tripmeter_engine::measure::trips::Trips;
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap, Tracker};
+use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchFull};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
@@ -50,7 +50,7 @@ fn run(wait: Wait, settings: &[(&str, &str)], planned: usize) -> Result<(Vec<u64
     trips.begin(LENGTH);
     let mut samples = vec![0; planned];
     let (stored, end) = trips.run::<TouchFull>(&mut samples, u64::MAX);
-    assert_eq!((stored, end?), (planned, End::Full));
+    assert_eq!((stored, end?), (planned, LoopEnd::Full));
     trips.drain::<TouchFull>()?;
     let counts = Counts { sent: trips.sequence, received: stored as u64, ..trips.answers.counts() };
     Ok((samples, counts))
@@ -161,5 +161,5 @@ fn the_deadline_and_the_user_end_the_loop_with_what_there_is() {
     trips.begin(LENGTH);
     let mut samples = vec![0; 1000];
     let (stored, end) = trips.run::<TouchFull>(&mut samples, 10 * SERVICE_NS);
-    assert_eq!((stored, end.unwrap()), (10, End::Deadline));
+    assert_eq!((stored, end.unwrap()), (10, LoopEnd::Deadline));
 }

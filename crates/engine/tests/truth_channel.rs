@@ -6,7 +6,7 @@ use tripmeter_abi::{Link, Loan, Message, Result};
 use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::delivery::{Tally, Topic};
 use tripmeter_engine::measure::publish::{Publisher, Rest, Schedule, Sending};
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap};
+use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap};
 use tripmeter_engine::message::TouchNone;
 use tripmeter_engine::wire::Arrived;
 use tripmeter_model::manifest::Counts;
@@ -84,7 +84,7 @@ impl Link for Slow {
 struct Outcome {
     topic: Topic,
     refused: u64,
-    ended: std::result::Result<(usize, End), Failure>,
+    ended: std::result::Result<(usize, LoopEnd), Failure>,
 }
 
 fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outcome {
@@ -126,7 +126,7 @@ fn times(topic: &Topic) -> Vec<(u64, u64)> {
 #[test]
 fn a_stalled_sender_shows_in_the_response_of_every_message_that_waited_and_in_no_service_time() {
     let outcome = publish(STALLED, 0, u64::MAX, &Shared::default());
-    assert!(matches!(outcome.ended, Ok((COUNT, End::Full))));
+    assert!(matches!(outcome.ended, Ok((COUNT, LoopEnd::Full))));
     let times = times(&outcome.topic);
     assert!(times.iter().all(|(_, service)| *service == SERVICE_NS));
     let waited: Vec<(usize, u64)> =
@@ -168,10 +168,10 @@ fn a_message_that_was_refused_is_sent_later_and_counts_from_its_first_try() {
 #[test]
 fn it_ends_at_the_deadline_and_when_asked_to() {
     let ended = publish(0, 0, FIRST_NS + 10 * PERIOD_NS, &Shared::default()).ended;
-    assert!(matches!(ended, Ok((10, End::Deadline))), "{ended:?}");
+    assert!(matches!(ended, Ok((10, LoopEnd::Deadline))), "{ended:?}");
     let shared = Shared::default();
     shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(matches!(publish(0, 0, u64::MAX, &shared).ended, Ok((0, End::Stopped))));
+    assert!(matches!(publish(0, 0, u64::MAX, &shared).ended, Ok((0, LoopEnd::Stopped))));
     let shared = Shared::default();
     shared.peer_gone.store(true, std::sync::atomic::Ordering::Relaxed);
     assert!(matches!(publish(0, 0, u64::MAX, &shared).ended, Err(Failure::PeerGone)));

@@ -6,14 +6,14 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, LinkOptions, Loan, Message, Node, NodeOptions, Pattern, Result, Role, System, Wait};
 use tripmeter_engine::clock::Clock;
-use tripmeter_engine::log_check::{LineCheck, Text};
-use tripmeter_engine::measure::logging::Calls;
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared};
+use tripmeter_engine::log_check::{LineCheck, LogText};
+use tripmeter_engine::measure::logging::LogCaller;
+use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Inmem};
 
 /// How many calls were made, and what ended them.
-type Ended = std::result::Result<(usize, End), Failure>;
+type Ended = std::result::Result<(usize, LoopEnd), Failure>;
 
 const LENGTH: usize = 64;
 const COUNT: usize = 100;
@@ -79,8 +79,8 @@ fn call(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> (Vec<u6
     let clock = FakeClock::default();
     let mut link =
         Slow { clock: clock.clone(), lines: Vec::new(), calls: 0, stalled, refuses, buffer: [0; LENGTH + 1] };
-    let (text, mut samples) = (Text::new(LENGTH), vec![0; COUNT]);
-    let mut calls = Calls {
+    let (text, mut samples) = (LogText::new(LENGTH), vec![0; COUNT]);
+    let mut calls = LogCaller {
         link: &mut link,
         clock: Still(clock),
         text: &text,
@@ -104,7 +104,7 @@ fn check(lines: &[u8]) -> Counts {
 #[test]
 fn a_stall_is_in_exactly_one_sample_and_in_full() {
     let (samples, lines, ended) = call(40, 0, u64::MAX, &Shared::default());
-    assert!(matches!(ended, Ok((COUNT, End::Full))), "{ended:?}");
+    assert!(matches!(ended, Ok((COUNT, LoopEnd::Full))), "{ended:?}");
     for (index, sample) in samples.iter().enumerate() {
         assert_eq!(*sample, if index == 39 { CALL_NS + STALL_NS } else { CALL_NS }, "{index}");
     }
@@ -124,11 +124,11 @@ fn a_line_that_was_refused_is_logged_later_and_its_call_lasts_until_then() {
 #[test]
 fn it_ends_at_the_deadline_and_when_asked_to() {
     let (_, lines, ended) = call(0, 0, 10 * (CALL_NS + 10_000), &Shared::default());
-    assert!(matches!(ended, Ok((10, End::Deadline))), "{ended:?}");
+    assert!(matches!(ended, Ok((10, LoopEnd::Deadline))), "{ended:?}");
     assert_eq!(check(&lines), Counts { sent: 100, received: 10, lost: 90, ..Counts::default() });
     let shared = Shared::default();
     shared.stop.store(true, Relaxed);
-    assert!(matches!(call(0, 0, u64::MAX, &shared).2, Ok((0, End::Stopped))));
+    assert!(matches!(call(0, 0, u64::MAX, &shared).2, Ok((0, LoopEnd::Stopped))));
     let shared = Shared::default();
     shared.peer_gone.store(true, Relaxed);
     assert!(matches!(call(0, 0, u64::MAX, &shared).2, Err(Failure::PeerGone)));
@@ -155,10 +155,10 @@ fn with_fault(name: &str, value: &str) -> Counts {
     };
     let mut node = Inmem.open(&options).unwrap();
     let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
-    let (text, clock, shared) = (Text::new(LENGTH), Still(FakeClock::default()), Shared::default());
+    let (text, clock, shared) = (LogText::new(LENGTH), Still(FakeClock::default()), Shared::default());
     let (length, sequence, timeout_ns, refused) = (LENGTH, 0, 0, 0);
     let mut calls =
-        Calls { link: &mut link, clock, text: &text, length, sequence, shared: &shared, timeout_ns, refused };
+        LogCaller { link: &mut link, clock, text: &text, length, sequence, shared: &shared, timeout_ns, refused };
     calls.run(&mut [0; COUNT], u64::MAX).unwrap();
     drop(link);
     check(&std::fs::read(options.log_file()).unwrap())

@@ -7,8 +7,8 @@ use tripmeter_engine::measure::ledger::Single;
 use tripmeter_engine::measure::notes::{Arrival, ArrivalMemory};
 use tripmeter_engine::measure::sampling::{self, Sampled, SampledTimes};
 use tripmeter_engine::measure::sink::Sink;
-use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, Stream, Unspaced};
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap};
+use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, StreamSender, Unspaced};
+use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap};
 use tripmeter_engine::message::TouchFull;
 use tripmeter_engine::wire::Arrived;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
@@ -79,10 +79,10 @@ fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
     let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
     let places = sampling::places(count);
     let mut times = SampledTimes::new(1, places).expect("there is memory");
-    let mut stream = Stream::new(Tap::off(&mut *link), clock.clone(), &shared, LENGTH, 0);
+    let mut stream = StreamSender::new(Tap::off(&mut *link), clock.clone(), &shared, LENGTH, 0);
     let extent = Extent { burst: 1, last: count, deadline: u64::MAX };
     let end = stream.run_timed::<TouchFull, _, _>(&mut Unspaced, extent, &mut times);
-    assert!(matches!(end, Ok(End::Full)));
+    assert!(matches!(end, Ok(LoopEnd::Full)));
     let mut memory = ArrivalMemory::create(vec![places], 1).expect("there is memory");
     let log = memory.logs(0).swap_remove(0);
     shared.last.store(count, Relaxed);
@@ -99,12 +99,12 @@ struct Sent {
     count: u64,
     ended: u64,
     refused: u64,
-    end: std::result::Result<End, Failure>,
+    end: std::result::Result<LoopEnd, Failure>,
 }
 
 fn send<S: Spacing>(link: &mut Slow, spacing: &mut S, burst: u64, last: u64, deadline: u64) -> Sent {
     let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
-    let mut stream = Stream::new(Tap::off(link), clock, &shared, LENGTH, 0);
+    let mut stream = StreamSender::new(Tap::off(link), clock, &shared, LENGTH, 0);
     let end = stream.run::<TouchFull, S>(spacing, Extent { burst, last, deadline });
     Sent { count: stream.sequence, ended: stream.ended, refused: stream.refused, end }
 }
@@ -141,7 +141,7 @@ fn what_happens_to_messages_is_counted_exactly() {
 fn a_rate_is_kept_to_the_message() {
     let mut even = Even::new(1000.0);
     let sent = send(&mut slow(&[], 50, 0), &mut even, 1, u64::MAX, 1_000_000);
-    assert!(matches!(sent.end, Ok(End::Deadline)));
+    assert!(matches!(sent.end, Ok(LoopEnd::Deadline)));
     assert_eq!((sent.count, even.behind()), (1000, 0));
 }
 
@@ -176,7 +176,7 @@ fn bursts_make_up_for_nothing_that_was_late() {
 fn back_pressure_is_counted_and_loses_nothing() {
     let mut link = slow(&[], 0, 3);
     let sent = send(&mut link, &mut Unspaced, 32, 1000, u64::MAX);
-    assert!(matches!(sent.end, Ok(End::Full)));
+    assert!(matches!(sent.end, Ok(LoopEnd::Full)));
     assert_eq!((sent.count, sent.refused), (1000, 499));
     assert_eq!(take(&mut link, 1000).received, 1000);
     match send(&mut slow(&[], 0, 1), &mut Unspaced, 32, 10, u64::MAX).end {

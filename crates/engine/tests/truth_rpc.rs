@@ -7,21 +7,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Error, Link, Loan, Message, Result, Status, Wait};
 use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::delivery::{Tally, Topic};
-use tripmeter_engine::lanes::{Calls, Lane, Setting};
+use tripmeter_engine::lanes::{Calls, Lane, LoopSetting};
 use tripmeter_engine::measure::answers::Answers;
 use tripmeter_engine::measure::callback::Inbox;
 use tripmeter_engine::measure::calls::{Client, Made};
 use tripmeter_engine::measure::notes::{DAMAGED, NEVER};
 use tripmeter_engine::measure::publish::{Bursts, Rest, Schedule, Sending, Sleep, Timetable};
 use tripmeter_engine::measure::trips::Trips;
-use tripmeter_engine::measure::{End, Failure, MOST_SILENT, Shared, Tap, Tracker};
+use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap, Tracker};
 use tripmeter_engine::message::{self, Header, Kind, TouchFull};
 use tripmeter_engine::replay::{Replay, Times};
 use tripmeter_engine::wire::Arrived;
 use tripmeter_model::Touch;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
-use tripmeter_model::recording::{Entry, RecordedTopic, Recording};
+use tripmeter_model::recording::{RecordedTopic, Recording, ScheduleEntry};
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
 const LENGTH: usize = 64;
@@ -114,7 +114,7 @@ struct Outcome {
     until: u64,
     late: u64,
     duplicated: u64,
-    ended: std::result::Result<(usize, End), Failure>,
+    ended: std::result::Result<(usize, LoopEnd), Failure>,
 }
 
 impl Outcome {
@@ -202,7 +202,7 @@ impl Run {
 #[test]
 fn a_stalled_call_shows_in_the_response_of_every_call_that_waited_and_in_its_own_service_time_only() {
     let outcome = Run::new(&[("stall", "40:50ms")], PERIOD_NS).calls();
-    assert!(matches!(outcome.ended, Ok((COUNT, End::Full))));
+    assert!(matches!(outcome.ended, Ok((COUNT, LoopEnd::Full))));
     let times = outcome.times();
     let slow: Vec<(usize, u64)> =
         times.iter().filter(|time| time.2 > SERVICE_NS).map(|time| (time.0, time.2)).collect();
@@ -228,7 +228,7 @@ fn the_calls_of_a_burst_wait_for_those_before_them() {
     const GAP_NS: u64 = 50 * SERVICE_NS;
     let bursts = Times::Bursts(Bursts { first: FIRST_NS, size: SIZE, gap: GAP_NS as f64 });
     let outcome = Run::at(&[], bursts).calls();
-    assert!(matches!(outcome.ended, Ok((COUNT, End::Full))));
+    assert!(matches!(outcome.ended, Ok((COUNT, LoopEnd::Full))));
     let last = *outcome.topic.sent.last().unwrap();
     let expected = |index: usize| (index, (index as u64 % SIZE + 1) * SERVICE_NS, SERVICE_NS);
     assert_eq!(outcome.times(), (0..COUNT).map(expected).collect::<Vec<_>>());
@@ -300,7 +300,7 @@ fn lengths(times: Times<'_>, calls: usize) -> Vec<usize> {
     let (shared, sending, inbox) = (Shared::default(), Sending::default(), Inbox::default());
     let (timebase, wait) = (Timebase::NANOSECONDS, Wait::Block);
     let setting =
-        Setting { timebase, touch: Touch::Full, wait, loss_timeout_ns: TIMEOUT_NS, inbox: &inbox, shared: &shared };
+        LoopSetting { timebase, touch: Touch::Full, wait, loss_timeout_ns: TIMEOUT_NS, inbox: &inbox, shared: &shared };
     let rest = Sleep { ticks_per_ns: 1.0, longest_ns: TIMEOUT_NS };
     let (sending, draining) = (&sending, &|| ());
     let calls_of = Calls { times, rest, length: LENGTH, sequence: 0, deadline: u64::MAX, sending, draining };
@@ -329,7 +329,7 @@ fn requests_have_the_sizes_of_a_recording_and_all_others_the_usual_one() {
         topics: vec![topic],
         schedule: Default::default(),
     };
-    let entries = sizes.iter().zip(0..).map(|(bytes, time_ns)| Ok(Entry { time_ns, topic: 0, bytes: *bytes }));
+    let entries = sizes.iter().zip(0..).map(|(bytes, time_ns)| Ok(ScheduleEntry { time_ns, topic: 0, bytes: *bytes }));
     let replay = Replay::of(recording, entries, &Timebase::NANOSECONDS).unwrap();
     assert_eq!(lengths(Times::Recorded(replay.times(0, 0)), 3), sizes.map(|bytes| bytes as usize));
 }
@@ -393,12 +393,12 @@ fn a_request_that_is_not_taken_times_out_and_so_many_in_a_row_end_it() {
 fn it_ends_at_the_deadline_and_when_asked_to() {
     let deadline = FIRST_NS + 10 * PERIOD_NS;
     let ended = Run { deadline, ..Run::new(&[], PERIOD_NS) }.calls().ended;
-    assert!(matches!(ended, Ok((10, End::Deadline))), "{ended:?}");
+    assert!(matches!(ended, Ok((10, LoopEnd::Deadline))), "{ended:?}");
     let ended = Run { deadline: FIRST_NS + 10 * SERVICE_NS, ..Run::new(&[], 0) }.calls().ended;
-    assert!(matches!(ended, Ok((10, End::Deadline))), "{ended:?}");
+    assert!(matches!(ended, Ok((10, LoopEnd::Deadline))), "{ended:?}");
     let run = Run::new(&[], PERIOD_NS);
     run.shared.stop.store(true, Relaxed);
-    assert!(matches!(run.calls().ended, Ok((0, End::Stopped))));
+    assert!(matches!(run.calls().ended, Ok((0, LoopEnd::Stopped))));
     let run = Run::new(&[], PERIOD_NS);
     run.shared.peer_gone.store(true, Relaxed);
     assert!(matches!(run.calls().ended, Err(Failure::PeerGone)));

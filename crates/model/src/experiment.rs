@@ -28,7 +28,7 @@ pub enum TableKind {
 /// Another number of samples for large payloads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SamplesAbove {
+pub struct WrittenSamplesAbove {
     /// For payloads larger than this, as [`crate::payload::parse_list`] reads one.
     pub payload: String,
     /// Round trips per payload.
@@ -164,7 +164,7 @@ with_common_fields! {
     /// Round trips per payload; default 10,000.
     samples: u64,
     /// Other numbers for payloads above some sizes; the largest size below a payload counts.
-    samples_above: Vec<SamplesAbove>,
+    samples_above: Vec<WrittenSamplesAbove>,
     /// Round trips before those, not counted; default 1,000 or a tenth of the samples, whichever is less.
     warmup: u64,
     /// Most time that one payload may take, in seconds; default no limit.

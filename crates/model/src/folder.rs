@@ -4,7 +4,7 @@
 use crate::audit::{Audit, ProcessActivity};
 use crate::file::{self, FileError};
 use crate::manifest::{
-    Cell, MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, SCHEMA_VERSION, Status,
+    MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION,
     SubExperimentResult,
 };
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ pub const AUDIT: &str = "audit.json";
 /// payload was measured again.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "A line of trials.jsonl")]
-pub struct TrialsLine<C = Cell> {
+pub struct TrialsLine<C = PayloadResult> {
     /// The name of the sub-experiment.
     pub sub_experiment: String,
     /// 1-based.
@@ -213,7 +213,7 @@ fn add_trials(manifest: &mut Manifest, text: &str) -> Result<(), String> {
 /// Fails if a sub-experiment that has ended lacks payloads that it had then.
 fn check_whole(manifest: &Manifest) -> Result<(), String> {
     let is_short = |result: &&SubExperimentResult| {
-        result.status != Status::Running && result.cells.len() < result.payloads as usize
+        result.status != RunStatus::Running && result.cells.len() < result.payloads as usize
     };
     manifest.sub_experiments.iter().find(is_short).map_or(Ok(()), |result| {
         let (name, round, there, all) = (&result.name, result.round, result.cells.len(), result.payloads);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn line(round: u32, payload_bytes: u64, samples: u64) -> String {
-        let cell = Cell { payload_bytes, samples, ..Cell::default() };
+        let cell = PayloadResult { payload_bytes, samples, ..PayloadResult::default() };
         serde_json::to_string(&TrialsLine { sub_experiment: "a".to_owned(), round, cell }).unwrap() + "\n"
     }
 

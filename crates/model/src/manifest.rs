@@ -29,7 +29,7 @@ pub struct Manifest {
     /// Local time of the end; missing while it runs, or if it was killed.
     pub ended: Option<String>,
     /// State of the whole.
-    pub status: Status,
+    pub status: RunStatus,
     /// What was asked for.
     pub plan: Plan,
     /// The machine.
@@ -113,7 +113,7 @@ pub struct Resumption {
 /// State of an experiment or a sub-experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Status {
+pub enum RunStatus {
     /// Not begun.
     Planned,
     /// Begun and not ended; if nothing runs any more, it was killed.
@@ -195,7 +195,7 @@ pub struct SubExperimentResult {
     /// 1-based.
     pub round: u32,
     /// State.
-    pub status: Status,
+    pub status: RunStatus,
     /// What ended it, if it failed.
     pub error: Option<String>,
     /// Version of the transport.
@@ -214,7 +214,7 @@ pub struct SubExperimentResult {
     /// Payloads finished so far, in order; each is a line of `trials.jsonl`.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
-    pub cells: Vec<Cell>,
+    pub cells: Vec<PayloadResult>,
     /// What its processes were allowed and did, if they came to their end; a follower started by hand is not among them. It
     /// stands in `audit.json`.
     #[serde(default, skip_serializing)]
@@ -227,7 +227,7 @@ impl SubExperimentResult {
     pub fn damaged(&self) -> u64 {
         let cells = self.cells.iter().filter(|cell| !cell.is_of_calls());
         let proof = self.path_proof.as_ref().map_or(0, |proof| proof.damaged);
-        cells.map(Cell::damaged).fold(proof, u64::saturating_add)
+        cells.map(PayloadResult::damaged).fold(proof, u64::saturating_add)
     }
 }
 
@@ -282,7 +282,7 @@ pub enum Verdict {
 
 /// What was measured at one payload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Cell {
+pub struct PayloadResult {
     /// Bytes of every message, our header included.
     pub payload_bytes: u64,
     /// Round trips, messages received, calls that succeeded, or calls of a logger, of all trials.
@@ -308,7 +308,7 @@ pub struct Cell {
     /// What was measured of this payload before, in order, and set aside because the hand-over probe changed. The figures
     /// of the cell itself are always those of the last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub earlier_attempts: Vec<Cell>,
+    pub earlier_attempts: Vec<PayloadResult>,
     /// How long all trials took.
     pub duration_ns: u64,
     /// A trial for each offered load, in the order of the plan.
@@ -319,7 +319,7 @@ pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-impl Cell {
+impl PayloadResult {
     /// What happened to the messages of all trials, and to those of the warm-up that came damaged.
     pub fn counts(&self) -> Counts {
         let warmup = Counts { sent: self.warmup_damaged, damaged: self.warmup_damaged, ..Counts::default() };

@@ -1,7 +1,7 @@
 //! `metrics.csv` in a results folder: every figure of every trial, a row each, for tools that read tables.
 
-use crate::manifest::{Cell, SubExperimentResult};
-use crate::trial::Measured;
+use crate::manifest::{PayloadResult, SubExperimentResult};
+use crate::trial::TrialFigure;
 use std::io;
 
 /// Its name.
@@ -36,10 +36,10 @@ pub fn header() -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`header`].
-pub fn rows(of: &SubExperimentResult, cell: &Cell) -> io::Result<Vec<u8>> {
+pub fn rows(of: &SubExperimentResult, cell: &PayloadResult) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for trial in cell.flat_trials() {
-        for Measured { stream, figure, statistic, value, within } in trial.figures() {
+        for TrialFigure { stream, figure, statistic, value, within } in trial.figures() {
             let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
             writer.write_record([
                 of.name.clone(),
@@ -77,7 +77,8 @@ mod tests {
         trial.put(&Stream::topic("/a, \"b\"\n"), Figure::Lost, 3.0);
         let within = Some(Interval { low: 1.25, high: f64::INFINITY });
         trial.put_statistic(&Stream::all(), Figure::Response, Statistic::P99, 0.1 + 0.2, within);
-        let cell = Cell { payload_bytes: 1024, trials: vec![trial.clone(), trial], ..Cell::default() };
+        let cell =
+            PayloadResult { payload_bytes: 1024, trials: vec![trial.clone(), trial], ..PayloadResult::default() };
         let text = [header().unwrap(), rows(&result, &cell).unwrap()].concat();
         let mut reader = csv::Reader::from_reader(text.as_slice());
         assert_eq!(reader.headers().unwrap(), HEADER.as_slice());

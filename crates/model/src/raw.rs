@@ -18,9 +18,9 @@ mod tests;
 
 use crate::bytes::Bytes;
 use crate::file::FileError;
-use chunks::{Chunks, Rest};
-use collect::{Collected, Collector, Merged, Stopped};
-use row::Layout;
+use chunks::{Chunks, FileRest};
+use collect::{Collected, Collector, RangeMerger, Stopped};
+use row::RowLayout;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
@@ -132,17 +132,17 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
     }
 
     fn whole(&self, mut chunks: Chunks, collector: Collector<'_, T, F>) -> Result<Vec<(Bytes, T)>, Stopped> {
-        let layout = Layout::of(self.file, &mut chunks)?;
+        let layout = RowLayout::of(self.file, &mut chunks)?;
         let collected = collector.read(&layout, Ok(chunks));
         collected.stop.map_or(Ok(collected.done), |stop| Err(stop.at(self.file, layout.header_lines)))
     }
 
     /// By several threads, each of which reads a range of the window that all of them are in.
     fn windows(&self, mut chunks: Chunks, size: u64, threads: usize) -> Result<Vec<(Bytes, T)>, Stopped> {
-        let layout = Layout::of(self.file, &mut chunks)?;
+        let layout = RowLayout::of(self.file, &mut chunks)?;
         let rows = chunks.into_rest().expect("only plain files are split");
         let mut start = rows.start;
-        let mut merged = Merged::new(self.finish, &self.reader.gate, UNGATED_SAMPLES / self.reader.threads);
+        let mut merged = RangeMerger::new(self.finish, &self.reader.gate, UNGATED_SAMPLES / self.reader.threads);
         let mut lines = layout.header_lines;
         while start < size {
             let end = size.min(start + WINDOW_BYTES);
@@ -158,7 +158,7 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
         merged.finished()
     }
 
-    fn window(&self, rows: &Rest, layout: &Layout, bytes: Range<u64>, threads: usize) -> Vec<Collected<T>> {
+    fn window(&self, rows: &FileRest, layout: &RowLayout, bytes: Range<u64>, threads: usize) -> Vec<Collected<T>> {
         let step = (bytes.end - bytes.start).div_ceil(threads as u64).max(1);
         let starts: Vec<u64> = (bytes.start..bytes.end).step_by(step as usize).collect();
         let range = |start: u64| {

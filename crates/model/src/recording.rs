@@ -1,7 +1,7 @@
 //! A recording whose messages are published again: what is in it, and its schedule, which is the size and time of each.
 //!
 //! The schedule of an hour has millions of messages. It is a folder with two files: `topics.json` is the [`Recording`],
-//! `messages` has an [`Entry`] of 16 bytes for each message, in the order of the recording.
+//! `messages` has an [`ScheduleEntry`] of 16 bytes for each message, in the order of the recording.
 
 use crate::payload::HEADER_BYTES;
 use schemars::JsonSchema;
@@ -117,7 +117,7 @@ pub fn sent_bytes(recorded: u64) -> u64 {
 
 /// One message in the schedule's file: three little-endian numbers in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ScheduleEntry {
     /// Its log time.
     pub time_ns: u64,
     /// Index of its topic.
@@ -126,7 +126,7 @@ pub struct Entry {
     pub bytes: u32,
 }
 
-impl Entry {
+impl ScheduleEntry {
     /// Bytes of an entry.
     pub const BYTES: usize = 16;
 
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn an_entry_is_16_bytes_and_comes_back() {
-        let entry = Entry { time_ns: 1_700_000_000_123_456_789, topic: 4095, bytes: 1 << 30 };
+        let entry = ScheduleEntry { time_ns: 1_700_000_000_123_456_789, topic: 4095, bytes: 1 << 30 };
         let bytes = entry.to_bytes();
-        assert_eq!((Entry::from_bytes(bytes), &bytes[8..12]), (entry, 4095_u32.to_le_bytes().as_slice()));
+        assert_eq!((ScheduleEntry::from_bytes(bytes), &bytes[8..12]), (entry, 4095_u32.to_le_bytes().as_slice()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::bytes::Bytes;
 use crate::check::Check;
 use crate::file::{self, FileError};
-use crate::table::{Column, Row, Table, push_row, three_decimals};
+use crate::table::{CsvColumn, CsvRow, CsvTable, push_row, three_decimals};
 use std::path::Path;
 
 /// Names of the columns, in their order.
@@ -47,8 +47,8 @@ impl Requirements {
     /// If it cannot be read, a column is missing, a limit is no finite number of 0 or more, or a payload of a sub-experiment is
     /// there twice.
     pub fn read(file: &Path) -> Result<Self, FileError> {
-        let table = Table::read(file)?;
-        let columns: Vec<Column> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
+        let table = CsvTable::read(file)?;
+        let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let more = MORE.map(|check| table.column(check.name()).ok());
         let mut rows: Vec<Requirement> = Vec::new();
         for row in table.rows() {
@@ -107,7 +107,7 @@ impl Requirement {
         }
     }
 
-    fn read(row: &Row<'_>, columns: &[Column], more: [Option<Column>; MORE.len()]) -> Result<Self, FileError> {
+    fn read(row: &CsvRow<'_>, columns: &[CsvColumn], more: [Option<CsvColumn>; MORE.len()]) -> Result<Self, FileError> {
         let limit = |index: usize| row.microseconds(columns[index]);
         let sub_experiment = row.text(columns[0]).to_owned();
         if sub_experiment.is_empty() {

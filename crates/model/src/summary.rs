@@ -2,7 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::file::{self, FileError};
-use crate::table::{Column, Row, Table, as_in_file, push_row, three_decimals};
+use crate::table::{CsvColumn, CsvRow, CsvTable, as_in_file, push_row, three_decimals};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -71,8 +71,8 @@ impl Summary {
     /// If it cannot be read, a column is missing, a figure is no finite number of 0 or more (jitter may be NaN), or a payload
     /// is there twice.
     pub fn read(file: &Path) -> Result<Self, FileError> {
-        let table = Table::read(file)?;
-        let columns: Vec<Column> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
+        let table = CsvTable::read(file)?;
+        let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let (mut rows, mut known) = (Vec::new(), BTreeSet::new());
         for row in table.rows() {
             let read = SummaryRow::read(&row, &columns)?;
@@ -137,7 +137,7 @@ impl Summary {
 }
 
 impl SummaryRow {
-    fn read(row: &Row<'_>, columns: &[Column]) -> Result<Self, FileError> {
+    fn read(row: &CsvRow<'_>, columns: &[CsvColumn]) -> Result<Self, FileError> {
         let figure = |index: usize| row.microseconds(columns[index]);
         let jitter = |index: usize| match row.text(columns[index]) {
             text if text.eq_ignore_ascii_case("nan") => Ok(f64::NAN),

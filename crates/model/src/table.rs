@@ -7,26 +7,26 @@ use std::path::{Path, PathBuf};
 
 /// A CSV file as read: header and rows, each row as long as the header.
 #[derive(Debug)]
-pub struct Table {
+pub struct CsvTable {
     file: PathBuf,
     line: u64,
     header: Vec<String>,
     rows: Vec<(u64, Vec<String>)>,
 }
 
-/// A column of a [`Table`].
+/// A column of a [`CsvTable`].
 #[derive(Clone, Copy, Debug)]
-pub struct Column(usize);
+pub struct CsvColumn(usize);
 
-/// A row of a [`Table`].
+/// A row of a [`CsvTable`].
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    table: &'a Table,
+pub struct CsvRow<'a> {
+    table: &'a CsvTable,
     line: u64,
     values: &'a [String],
 }
 
-impl Table {
+impl CsvTable {
     /// Reads a file. Gzip, a byte-order mark, CRLF, blank lines and quotes are understood.
     ///
     /// # Errors
@@ -68,14 +68,14 @@ impl Table {
     ///
     /// # Errors
     /// If there is none.
-    pub fn column(&self, name: &str) -> Result<Column, FileError> {
-        let found = self.header.iter().position(|column| column == name).map(Column);
+    pub fn column(&self, name: &str) -> Result<CsvColumn, FileError> {
+        let found = self.header.iter().position(|column| column == name).map(CsvColumn);
         found.ok_or_else(|| missing_column(&self.file, self.line, &self.header.join(","), name))
     }
 
     /// The rows, in the order of the file.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.rows.iter().map(|(line, values)| Row { table: self, line: *line, values })
+    pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
+        self.rows.iter().map(|(line, values)| CsvRow { table: self, line: *line, values })
     }
 }
 
@@ -84,9 +84,9 @@ pub(crate) fn missing_column(file: &Path, line: u64, header: &str, name: &str) -
     FileError::wrong_line(file, line, header, format!("has no column '{name}'; columns are separated by commas"))
 }
 
-impl<'a> Row<'a> {
+impl<'a> CsvRow<'a> {
     /// The value of a column.
-    pub fn text(&self, column: Column) -> &'a str {
+    pub fn text(&self, column: CsvColumn) -> &'a str {
         &self.values[column.0]
     }
 
@@ -94,7 +94,7 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// If it is none.
-    pub fn microseconds(&self, column: Column) -> Result<f64, FileError> {
+    pub fn microseconds(&self, column: CsvColumn) -> Result<f64, FileError> {
         match self.text(column).parse::<f64>() {
             Err(_) if self.text(column).is_empty() => Err(self.wrong(column, "is empty; the figure is missing")),
             Err(_) => Err(self.wrong(column, "is no number; write it with a decimal point")),
@@ -109,7 +109,7 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// If it is none.
-    pub fn count(&self, column: Column) -> Result<u64, FileError> {
+    pub fn count(&self, column: CsvColumn) -> Result<u64, FileError> {
         self.text(column).parse().map_err(|_| self.wrong(column, "is no whole number"))
     }
 
@@ -117,12 +117,12 @@ impl<'a> Row<'a> {
     ///
     /// # Errors
     /// If it is none.
-    pub fn bytes(&self, column: Column) -> Result<Bytes, FileError> {
+    pub fn bytes(&self, column: CsvColumn) -> Result<Bytes, FileError> {
         Bytes::parse(self.text(column)).ok_or_else(|| self.wrong(column, "is no number of bytes"))
     }
 
     /// That the value of a column is wrong.
-    pub fn wrong(&self, column: Column, what: impl Into<String>) -> FileError {
+    pub fn wrong(&self, column: CsvColumn, what: impl Into<String>) -> FileError {
         FileError::wrong_value(&self.table.file, self.line, &self.table.header[column.0], self.text(column), what)
     }
 }

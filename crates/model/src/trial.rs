@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One figure of a trial; with the address of the trial it is a [`crate::metric::Metric`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured<'a> {
+pub struct TrialFigure<'a> {
     /// Its messages or process.
     pub stream: &'a Stream,
     /// What it is.
@@ -226,10 +226,10 @@ impl Trial {
     }
 
     /// Returns one statistic of a figure, with its interval within this trial.
-    pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Measured<'_>> {
+    pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<TrialFigure<'_>> {
         let (stream, figures) = self.streams.get_key_value(stream)?;
         let (value, within) = *figures.get(&figure)?.0.get(&statistic)?;
-        Some(Measured { stream, figure, statistic, value, within })
+        Some(TrialFigure { stream, figure, statistic, value, within })
     }
 
     /// Returns one statistic of a figure of all messages.
@@ -277,10 +277,10 @@ impl Trial {
     }
 
     /// Every figure.
-    pub fn figures(&self) -> impl Iterator<Item = Measured<'_>> {
+    pub fn figures(&self) -> impl Iterator<Item = TrialFigure<'_>> {
         let of_figure = |stream, figure: Figure, values: &Values| {
             let statistics = values.0.clone().into_iter();
-            statistics.map(move |(statistic, (value, within))| Measured { stream, figure, statistic, value, within })
+            statistics.map(move |(statistic, (value, within))| TrialFigure { stream, figure, statistic, value, within })
         };
         self.streams.iter().flat_map(move |(stream, figures)| {
             figures.iter().flat_map(move |(figure, values)| of_figure(stream, *figure, values))

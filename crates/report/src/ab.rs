@@ -1,7 +1,7 @@
 //! Two sides that were measured in pairs.
 
 use crate::audit;
-use crate::document::{Block, Document, Note, Pairs as Facts, Severity};
+use crate::document::{Block, Document, Facts, Note, Severity};
 use crate::merged::Merged;
 use crate::notes::{failed_proof, mishaps, proof};
 use crate::number::counted;
@@ -9,7 +9,7 @@ use crate::series;
 use crate::verdicts;
 use std::collections::BTreeSet;
 use tripmeter_analysis::MetricTable;
-use tripmeter_model::manifest::{Counts, Manifest, Status};
+use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::handover::change_of;
 use tripmeter_stats::pairs::Pairs;
@@ -43,7 +43,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     let (merged, metrics) = (Merged::of(ab.manifest), MetricTable::of(ab.manifest));
     let sides = LETTERS.iter().zip(&merged).zip(ab.plugins);
     let sides = sides.map(|((letter, side), plugin)| ((*letter).to_owned(), described(side, plugin)));
-    let mut blocks = vec![Block::Pairs(Facts { title: String::new(), pairs: sides.collect() })];
+    let mut blocks = vec![Block::Facts(Facts { title: String::new(), pairs: sides.collect() })];
     blocks.extend(of_notes(libraries(&merged)));
     let mut verdicts = String::new();
     if ab.comparisons.is_empty() {
@@ -81,7 +81,7 @@ fn outcomes(ab: &Ab<'_>) -> Vec<Note> {
         let text = format!("RESUMED {times}, the last time after round {round}; later rounds are not of the same hour");
         notes.push(Note::new(Severity::Warning, "resumed", None, text));
     }
-    if ab.manifest.status == Status::Interrupted {
+    if ab.manifest.status == RunStatus::Interrupted {
         let text = "INTERRUPTED: the verdicts are of the pairs so far".to_owned();
         notes.push(Note::new(Severity::Warning, "interrupted", None, text));
     }
@@ -251,7 +251,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert_eq!(found.pairs.len(), 16);
         assert!(found.pairs.iter().all(|pair| pair.first == (pair.round % 2) as usize), "{:?}", found.pairs);
         let failed = &mut manifest.sub_experiments[5];
-        (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
+        (failed.status, failed.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         let (name, round) = (failed.name.clone(), failed.round);
         fixture::trial_of(&mut manifest, 8).remove(&Stream::all(), Figure::RttHalf);
         put(&mut manifest.sub_experiments[10].cells[1].trials[0], &[(Figure::Lost, 3.0)]);
@@ -272,7 +272,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         let few = text(&manifest);
         assert!(few.contains("n too small") && few.contains("inconclusive") && few.contains("not enough for"), "{few}");
         manifest.sub_experiments.truncate(1);
-        manifest.status = Status::Interrupted;
+        manifest.status = RunStatus::Interrupted;
         let none = text(&manifest);
         assert!(none.contains("No pair was measured.\n") && none.contains("INTERRUPTED") && !none.contains("ratio"));
     }

@@ -41,7 +41,7 @@ round, of one round or without a loss by Clopper and Pearson as if calls failed 
 /// AimRT, performance test, tables of its channel and RPC back ends.
 pub fn aimrt(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let page = Page { manifest, subs: &subs, metrics: &metrics };
+    let page = AimrtPage { manifest, subs: &subs, metrics: &metrics };
     let mut blocks = Vec::new();
     for (table, legend) in [(page.channel(), CHANNEL_LEGEND), (page.calls(), RPC_LEGEND)] {
         if !table.rows.is_empty() {
@@ -138,13 +138,13 @@ fn is_call(plan: &SubExperiment) -> bool {
     plan.pattern == Pattern::Rpc && !plan.workload.is_recorded()
 }
 
-struct Page<'a> {
+struct AimrtPage<'a> {
     manifest: &'a Manifest,
     subs: &'a [Merged<'a>],
     metrics: &'a MetricTable,
 }
 
-impl Page<'_> {
+impl AimrtPage<'_> {
     fn sub(&self, row: Row) -> &Merged<'_> {
         &self.subs[row.sub as usize]
     }
@@ -276,7 +276,7 @@ mod tests {
     fn text(manifest: &Manifest) -> String {
         markdown(&aimrt(manifest))
     }
-    use tripmeter_model::manifest::{Status, Verdict};
+    use tripmeter_model::manifest::{RunStatus, Verdict};
 
     #[test]
     fn systems_stand_side_by_side_at_each_size_and_number_of_topics() {
@@ -294,7 +294,7 @@ mod tests {
         fixture::remove_followers_cost(trial);
         let result = &mut manifest.sub_experiments[2];
         result.path_proof.as_mut().unwrap().verdict = Verdict::Failed;
-        (result.status, result.error) = (Status::Failed, Some("the follower ended".to_owned()));
+        (result.status, result.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         let expected = "\
 | 1 | iceoryx/shm | 1024 | 4 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
 | 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 (0.163..1.163) | 3.1/- | poll | none | 1000 | FAILED |

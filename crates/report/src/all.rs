@@ -5,7 +5,7 @@ use crate::merged::Merged;
 use crate::{channel, fan_out, log, recording, rpc, run_notes, throughput, trips};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::SubExperiment;
 
 /// How to read the intervals below figures of all tables.
@@ -59,7 +59,7 @@ fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &s
         |pattern: &&Pattern| manifest.plan.sub_experiments.iter().any(|sub| is_of(sub) && sub.pattern == **pattern);
     let patterns: Vec<_> = Pattern::ALL.iter().filter(used).map(|pattern| pattern.as_str()).collect();
     let mut text = format!("All transports, pattern {}{what}", patterns.join(", "));
-    if manifest.status != Status::Complete {
+    if manifest.status != RunStatus::Complete {
         text += ", INCOMPLETE";
     }
     if manifest.plan.rounds > 1 {
@@ -73,7 +73,7 @@ fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &s
 mod tests {
     use crate::fixture::{self, add, all, result, rows_of};
     use tripmeter_model::figure::Figure;
-    use tripmeter_model::manifest::{PathProof, RefusalTrial, Status, UnauthorizedPeer, Verdict};
+    use tripmeter_model::manifest::{PathProof, RefusalTrial, RunStatus, UnauthorizedPeer, Verdict};
 
     #[test]
     fn nothing_measured_is_said() {
@@ -91,13 +91,13 @@ mod tests {
     fn failed_and_interrupted_rounds_are_named_with_what_they_lack() {
         let mut manifest = fixture::manifest();
         manifest.plan.rounds = 2;
-        manifest.status = Status::Interrupted;
+        manifest.status = RunStatus::Interrupted;
         add(&mut manifest, "mq", "mq/queue", &[1024, 2048]);
         add(&mut manifest, "pipe", "pipe/fifo", &[1024, 2048]);
         result(&mut manifest, "mq", 1, &[(1024, 1000.0), (2048, 1000.0)]);
         let failed = result(&mut manifest, "mq", 2, &[(1024, 1000.0)]);
-        (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
-        result(&mut manifest, "pipe", 1, &[]).status = Status::Interrupted;
+        (failed.status, failed.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
+        result(&mut manifest, "pipe", 1, &[]).status = RunStatus::Interrupted;
         let text = all(&manifest);
         assert!(text.starts_with("All transports, pattern pingpong, INCOMPLETE; 2 rounds"), "{text}");
         let expected = "\

@@ -1,6 +1,6 @@
 //! An audit of the machine, as text.
 
-use crate::document::{Block, Cell, Column, Document, Pairs, Table};
+use crate::document::{Block, Cell, Column, Document, Facts, Table};
 use crate::number::counted;
 use std::collections::BTreeMap;
 use tripmeter_model::audit::{Audit, CheckInfo, Finding, Level};
@@ -24,7 +24,7 @@ pub fn audit(audit: &Audit, open_to_others: &BTreeMap<&str, &[String]>) -> Docum
     let open = open_to_others.iter();
     let open = open.flat_map(|(system, what)| what.iter().map(|what| ((*system).to_owned(), what.clone())));
     let pairs = |title: &str, pairs: Vec<(String, String)>| {
-        (!pairs.is_empty()).then(|| Block::Pairs(Pairs { title: title.to_owned(), pairs }))
+        (!pairs.is_empty()).then(|| Block::Facts(Facts { title: title.to_owned(), pairs }))
     };
     let blocks = [
         Some(Block::Table(table)),
@@ -49,7 +49,7 @@ pub fn audit_checks(checks: &[CheckInfo]) -> Document {
         let facts =
             [("reads", source), ("limit", limit), ("fix", fix)].into_iter().filter(|(_, fact)| !fact.is_empty());
         let pairs = facts.map(|(word, fact)| (word.to_owned(), fact.to_owned())).collect();
-        Block::Pairs(Pairs { title: name.to_owned(), pairs })
+        Block::Facts(Facts { title: name.to_owned(), pairs })
     };
     Document { blocks: checks.iter().map(one).collect() }
 }

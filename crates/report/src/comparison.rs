@@ -20,7 +20,7 @@ pub struct SubExperimentComparison {
 
 /// Two experiments side by side.
 #[derive(Clone, Debug, Default)]
-pub struct Comparison {
+pub struct ExperimentComparison {
     /// Sub-experiments of both.
     pub both: Vec<SubExperimentComparison>,
     /// Names of those that the results lack.
@@ -42,7 +42,7 @@ impl SubExperimentComparison {
     }
 }
 
-impl Comparison {
+impl ExperimentComparison {
     /// Whether nothing is worse, and nothing of the reference is missing. If `strict`, nothing is new either.
     pub fn passed(&self, strict: bool) -> bool {
         (self.new.is_empty() || !strict) && self.missing.is_empty() && self.both.iter().all(|one| one.passed(strict))
@@ -51,7 +51,7 @@ impl Comparison {
 
 /// A row for each sub-experiment with the figure that increased most, and the verdict; before it every comparison if
 /// `detailed`.
-pub fn comparison(comparison: &Comparison, threshold: f64, detailed: bool, strict: bool) -> Document {
+pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: bool, strict: bool) -> Document {
     let details = comparison.both.iter().filter(|_| detailed).map(details);
     let mut blocks: Vec<Block> = details.map(Block::Table).collect();
     if !comparison.both.is_empty() {
@@ -85,7 +85,7 @@ pub fn comparison(comparison: &Comparison, threshold: f64, detailed: bool, stric
 }
 
 /// What is said of the figures that not all patterns have.
-fn others(comparison: &Comparison, threshold: f64) -> String {
+fn others(comparison: &ExperimentComparison, threshold: f64) -> String {
     let compared = || comparison.both.iter().flat_map(|one| &one.compared);
     let of = |is_one: fn(Magnitude) -> bool| {
         let more = Magnitude::MORE.into_iter().filter(|&figure| is_one(figure));
@@ -266,8 +266,11 @@ mod tests {
             compared(Magnitude::Median, 64, [None, Some(2.0)], Outcome::New),
         ];
         let one = |name: &str, compared| SubExperimentComparison { name: name.to_owned(), compared, distrust: None };
-        let made =
-            Comparison { both: vec![one("uds", good), one("tcp", bad)], missing: vec!["mq".to_owned()], new: vec![] };
+        let made = ExperimentComparison {
+            both: vec![one("uds", good), one("tcp", bad)],
+            missing: vec!["mq".to_owned()],
+            new: vec![],
+        };
         let golden = "\
 sub-experiment passed largest increase   increase verdict
 ---------------------------------------------------------

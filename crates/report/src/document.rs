@@ -25,7 +25,7 @@ pub enum Block {
     /// Notes on figures or on the run, the most severe first.
     Notes(Vec<Note>),
     /// Facts.
-    Pairs(Pairs),
+    Facts(Facts),
     /// A paragraph.
     Text(String),
     /// Lines that stand as they are.
@@ -34,7 +34,7 @@ pub enum Block {
 
 /// Facts: a word and its value each.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pairs {
+pub struct Facts {
     /// What they are facts of; empty if nothing stands above them.
     pub title: String,
     /// From top to bottom.
@@ -51,7 +51,7 @@ pub struct Table {
     /// From top to bottom, with their address where they have one.
     pub rows: Vec<(Option<Row>, Vec<Cell>)>,
     /// Where a blank line stands in text.
-    pub gaps: Gaps,
+    pub gaps: RowGaps,
     /// In text, columns stand between bars, as iceperf prints them.
     pub has_bars: bool,
     /// In text, cells are wrapped where lines would be longer than so many columns.
@@ -60,7 +60,7 @@ pub struct Table {
 
 /// Where text has blank lines between rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gaps {
+pub enum RowGaps {
     /// None.
     Nowhere,
     /// Between payloads.
@@ -69,14 +69,14 @@ pub enum Gaps {
     Subs,
 }
 
-impl Gaps {
+impl RowGaps {
     /// Whether a blank line stands between these rows.
     pub fn is_between(self, above: Row, row: Row) -> bool {
         let is_other_payload = above.payload_bytes != row.payload_bytes;
         match self {
-            Gaps::Nowhere => false,
-            Gaps::Payloads => is_other_payload,
-            Gaps::Subs => is_other_payload || above.sub != row.sub,
+            RowGaps::Nowhere => false,
+            RowGaps::Payloads => is_other_payload,
+            RowGaps::Subs => is_other_payload || above.sub != row.sub,
         }
     }
 }
@@ -328,7 +328,7 @@ impl Table {
         let rows = rows.into_iter().map(|(row, cells)| (row, kept(cells))).collect();
         let columns = columns.into_iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|(column, _)| column);
         let columns = columns.collect();
-        Self { title, columns, rows, gaps: Gaps::Nowhere, has_bars: false, most_columns: None }
+        Self { title, columns, rows, gaps: RowGaps::Nowhere, has_bars: false, most_columns: None }
     }
 
     /// With bars between columns.
@@ -351,14 +351,14 @@ impl Table {
         addresses.dedup();
         let has_several = addresses.windows(2).any(|two| two[0].payload_bytes == two[1].payload_bytes)
             || self.rows.windows(2).any(|two| two[0].0.is_some() && two[0].0 == two[1].0);
-        self.gaps = if has_several { Gaps::Payloads } else { Gaps::Nowhere };
+        self.gaps = if has_several { RowGaps::Payloads } else { RowGaps::Nowhere };
         self
     }
 
     /// With a blank line between payloads and between sub-experiments.
     #[must_use]
     pub fn grouped_by_sub(self) -> Self {
-        Self { gaps: Gaps::Subs, ..self }
+        Self { gaps: RowGaps::Subs, ..self }
     }
 }
 

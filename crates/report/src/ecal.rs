@@ -12,7 +12,7 @@ use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
 /// A sub-experiment, and the number of its experiment if there are several.
-struct Measured<'a> {
+struct EcalSubExperiment<'a> {
     sub: Merged<'a>,
     /// In the order of the plan.
     index: u32,
@@ -32,9 +32,9 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
     let metrics: Vec<MetricTable> = experiments.iter().map(|(_, manifest)| MetricTable::of(manifest)).collect();
     let all = experiments.iter().zip(&metrics).enumerate().flat_map(|(place, ((_, manifest), metrics))| {
         let subs = (0..).zip(Merged::of(manifest)).filter(|(_, sub)| !sub.planned.added_as_floor);
-        subs.map(move |(index, sub)| Measured { sub, index, metrics, mark: mark(place) })
+        subs.map(move |(index, sub)| EcalSubExperiment { sub, index, metrics, mark: mark(place) })
     });
-    let (columns, one_way): (Vec<Measured>, Vec<Measured>) =
+    let (columns, one_way): (Vec<EcalSubExperiment>, Vec<EcalSubExperiment>) =
         all.partition(|column| column.sub.planned.workload.is_round_trips());
     let mut blocks: Vec<Block> = platforms(experiments, mark).into_iter().map(Block::Lines).collect();
     if columns.is_empty() {
@@ -63,18 +63,18 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
 }
 
 /// Latencies and rates of both kinds.
-fn tables(columns: &[Measured<'_>]) -> Vec<Table> {
+fn tables(columns: &[EcalSubExperiment<'_>]) -> Vec<Table> {
     let payloads: BTreeSet<u64> =
         columns.iter().flat_map(|column| column.sub.planned.payloads.iter().copied()).collect();
     let mut tables = Vec::new();
-    for kind in [Kind::OneWay, Kind::RttHalf] {
-        if kind == Kind::OneWay && !columns.iter().any(|column| column.sub.planned.one_way) {
+    for kind in [EcalLatency::OneWay, EcalLatency::RttHalf] {
+        if kind == EcalLatency::OneWay && !columns.iter().any(|column| column.sub.planned.one_way) {
             continue;
         }
-        let mean = |column: &Measured<'_>, payload| Cell::mean_over(column.means(kind, payload));
+        let mean = |column: &EcalSubExperiment<'_>, payload| Cell::mean_over(column.means(kind, payload));
         let means = Column { divisor: 1e3, ..Column::numbers("mean_ns", "", "", Digits::Fixed(1), "") };
         tables.push(table(format!("{}: mean [µs]", kind.heading()), &means, columns, &payloads, mean));
-        let rate = |column: &Measured<'_>, payload| match mean(column, payload) {
+        let rate = |column: &EcalSubExperiment<'_>, payload| match mean(column, payload) {
             Cell::Number { value, .. } => {
                 let hz = 1e9 / value;
                 Cell::Pair(Box::new([hz, hz * payload as f64].map(Cell::number)))
@@ -93,12 +93,12 @@ fn tables(columns: &[Measured<'_>]) -> Vec<Table> {
 fn table(
     title: String,
     column: &Column,
-    measured: &[Measured<'_>],
+    measured: &[EcalSubExperiment<'_>],
     payloads: &BTreeSet<u64>,
-    cell: impl Fn(&Measured<'_>, u64) -> Cell,
+    cell: impl Fn(&EcalSubExperiment<'_>, u64) -> Cell,
 ) -> Table {
     let payload = Column::numbers("payload_bytes", "Payload Size", "kB", Digits::WholeOr(3), "");
-    let of_sub = |one: &Measured<'_>| Column {
+    let of_sub = |one: &EcalSubExperiment<'_>| Column {
         id: format!("{}{}_{}", one.mark, one.sub.planned.name, column.id),
         title: one.heading(),
         ..column.clone()
@@ -111,7 +111,7 @@ fn table(
     Table::new(title, columns.collect(), rows.collect())
 }
 
-impl<'a> Measured<'a> {
+impl<'a> EcalSubExperiment<'a> {
     /// A note on it.
     fn note(&self, severity: Severity, kind: &'static str, text: &str) -> Note {
         let text = if self.mark.is_empty() { text.to_owned() } else { format!("{} {text}", self.mark) };
@@ -129,7 +129,7 @@ impl<'a> Measured<'a> {
     }
 
     /// Of each round.
-    fn means(&self, kind: Kind, payload_bytes: u64) -> &'a [f64] {
+    fn means(&self, kind: EcalLatency, payload_bytes: u64) -> &'a [f64] {
         self.get(payload_bytes, kind.figure(), Statistic::Mean).map_or(&[], |means| means.values)
     }
 
@@ -157,30 +157,30 @@ kB = 1024 bytes, MB = 1024 kB. touch: none = only our 16-byte header is written 
 
 /// What a latency is of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EcalLatency {
     OneWay,
     RttHalf,
 }
 
-impl Kind {
+impl EcalLatency {
     fn word(self) -> &'static str {
         match self {
-            Kind::OneWay => "one_way",
-            Kind::RttHalf => "rtt_half",
+            EcalLatency::OneWay => "one_way",
+            EcalLatency::RttHalf => "rtt_half",
         }
     }
 
     fn heading(self) -> &'static str {
         match self {
-            Kind::OneWay => "one_way, as published",
-            Kind::RttHalf => "rtt_half, half of a round trip",
+            EcalLatency::OneWay => "one_way, as published",
+            EcalLatency::RttHalf => "rtt_half, half of a round trip",
         }
     }
 
     fn figure(self) -> Figure {
         match self {
-            Kind::OneWay => Figure::OneWay,
-            Kind::RttHalf => Figure::RttHalf,
+            EcalLatency::OneWay => Figure::OneWay,
+            EcalLatency::RttHalf => Figure::RttHalf,
         }
     }
 }
@@ -216,7 +216,7 @@ fn platform(environment: &Environment) -> String {
 }
 
 /// Whether every message came, by count; what came late or damaged is no drop, and is told apart.
-fn drops(column: &Measured<'_>) -> Note {
+fn drops(column: &EcalSubExperiment<'_>) -> Note {
     let lost = column.count(Figure::Lost);
     let (severity, word) = match lost {
         0 => (Severity::Info, "zero drops".to_owned()),
@@ -237,7 +237,7 @@ fn drops(column: &Measured<'_>) -> Note {
 }
 
 /// What must be said of a column besides.
-fn remarks(column: &Measured<'_>) -> Vec<Note> {
+fn remarks(column: &EcalSubExperiment<'_>) -> Vec<Note> {
     let sub = &column.sub;
     let (name, followers, cells) = (&sub.planned.name, sub.planned.workload.followers(), sub.payloads());
     let to_all = format!(

@@ -46,7 +46,7 @@ fn columns() -> Vec<Column> {
 }
 
 /// What is shown in a line: whose latency, how many of it a round trip has, and what was lost.
-struct Line {
+struct StreamLine {
     what: String,
     stream: Stream,
     figure: Figure,
@@ -60,9 +60,9 @@ fn lines<'a>(sub: &'a Merged<'a>, metrics: &'a MetricTable, row: Row) -> impl It
     let each = (0..sub.planned.workload.followers()).map(move |follower| {
         let stream = Stream::follower(follower);
         let lost = Cell::events(&lost(&stream), has_intervals);
-        Line { what: format!("one_way to {follower}"), stream, figure: Figure::OneWay, factor: 1.0, lost }
+        StreamLine { what: format!("one_way to {follower}"), stream, figure: Figure::OneWay, factor: 1.0, lost }
     });
-    let last = Line {
+    let last = StreamLine {
         what: "one_way to last".to_owned(),
         stream: Stream::last(),
         figure: Figure::OneWay,
@@ -70,7 +70,7 @@ fn lines<'a>(sub: &'a Merged<'a>, metrics: &'a MetricTable, row: Row) -> impl It
         lost: Cell::Missing(Missing::NotOfThisRow),
     };
     let (events, of) = sum(&lost(&Stream::all()));
-    let whole = Line {
+    let whole = StreamLine {
         what: "rtt of last".to_owned(),
         stream: Stream::all(),
         figure: Figure::RttHalf,
@@ -80,7 +80,7 @@ fn lines<'a>(sub: &'a Merged<'a>, metrics: &'a MetricTable, row: Row) -> impl It
     each.chain([last, whole]).map(move |line| line.cells(sub, metrics, row))
 }
 
-impl Line {
+impl StreamLine {
     fn cells(self, sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<Cell> {
         let planned = sub.rounds;
         let get = |statistic| Each::of(metrics.get(row, &self.stream, self.figure, statistic)).scaled(self.factor);

@@ -27,9 +27,9 @@ fn rows(metrics: &MetricTable) -> Vec<(Option<Row>, Vec<Cell>)> {
         let (key, count) = (rounds.key, rounds.values.len());
         let unit = if key.statistic == Statistic::N { Unit::Count } else { key.figure.unit() };
         let what = [metrics.stream(key).to_string(), key.figure.id().to_owned(), key.statistic.id().to_owned()];
-        Line { row: key.row, what, unit, rounds: count, value: Cell::of(Some(rounds)) }
+        FigureLine { row: key.row, what, unit, rounds: count, value: Cell::of(Some(rounds)) }
     });
-    let mut lines: Vec<Line> = stored.chain(metrics.all_rows().flat_map(|row| derived(metrics, row))).collect();
+    let mut lines: Vec<FigureLine> = stored.chain(metrics.all_rows().flat_map(|row| derived(metrics, row))).collect();
     // Derived figures follow stored ones.
     lines.sort_by_key(|line| line.row);
     lines.into_iter().map(|line| (Some(line.row), line.cells(metrics))).collect()
@@ -50,7 +50,7 @@ fn columns() -> [Column; 9] {
     ]
 }
 
-struct Line {
+struct FigureLine {
     row: Row,
     /// Stream, figure and statistic.
     what: [String; 3],
@@ -59,7 +59,7 @@ struct Line {
     value: Cell,
 }
 
-impl Line {
+impl FigureLine {
     fn cells(self, metrics: &MetricTable) -> Vec<Cell> {
         let Self { row, what, unit, rounds, value } = self;
         let mut cells = vec![metrics.sub(row).to_owned(), row.payload_bytes.to_string(), metrics.load(row).to_string()];
@@ -82,17 +82,17 @@ const HANDED_OVER: [(Figure, &str, f64); 6] = [
 ];
 
 /// Losses as a share of the messages sent, CPU time as a share of one CPU, and latencies less the hand-over.
-fn derived(metrics: &MetricTable, row: Row) -> Vec<Line> {
+fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
     let share = |stream: &Stream, figure: &str, rounds: usize, value: Cell| {
         let what = [stream.to_string(), figure.to_owned(), Statistic::Value.id().to_owned()];
-        Line { row, what, unit: Unit::Share, rounds, value }
+        FigureLine { row, what, unit: Unit::Share, rounds, value }
     };
     let is_calls = metrics.get(row, &Stream::all(), Figure::TimedOut, Statistic::Value).is_some();
     let lost: &[Figure] = if is_calls { &LOST_CALLS } else { &LOST_MESSAGES };
     let (all, has_totals) = (Stream::all(), is_total_of_followers(metrics, row));
     let streams = metrics.streams(row, Figure::Sent).into_iter().filter(|stream| !has_totals || **stream != all);
     let losses = streams.map(|stream| (stream, losses(metrics, row, stream, lost)));
-    let mut lines: Vec<Line> =
+    let mut lines: Vec<FigureLine> =
         losses.map(|(stream, rounds)| share(stream, "loss_share", rounds.len(), loss(&rounds))).collect();
     for process in [Process::Leader, Process::Follower] {
         let rounds = cpu_share(metrics, row, process);
@@ -104,7 +104,7 @@ fn derived(metrics: &MetricTable, row: Row) -> Vec<Line> {
         let over = over_handover(metrics, row, &all, *figure, *ways);
         let what = [all.to_string(), (*name).to_owned(), Statistic::P50.id().to_owned()];
         let (unit, rounds) = (Unit::Ns, over.values.len());
-        (rounds > 0).then(|| Line { row, what, unit, rounds, value: Cell::of_each(&over, rounds as u32) })
+        (rounds > 0).then(|| FigureLine { row, what, unit, rounds, value: Cell::of_each(&over, rounds as u32) })
     }));
     lines
 }

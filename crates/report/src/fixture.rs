@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tripmeter_model::channel::Used;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{
-    Cell, Counts, Manifest, PathProof, SCHEMA_VERSION, Status, SubExperimentResult, Verdict,
+    Counts, Manifest, PathProof, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult, Verdict,
 };
 use tripmeter_model::metric::{Interval, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
@@ -46,7 +46,7 @@ pub fn manifest() -> Manifest {
         tripmeter_version: "0.1.0".to_owned(),
         started: "2025-01-01T00:00:00+00:00".to_owned(),
         ended: Some("2025-01-01T00:01:00+00:00".to_owned()),
-        status: Status::Complete,
+        status: RunStatus::Complete,
         plan,
         environment: serde_json::from_value(environment).unwrap(),
         sub_experiments: Vec::new(),
@@ -96,7 +96,7 @@ pub fn result<'a>(
         name: name.to_owned(),
         round,
         payloads: 0,
-        status: Status::Complete,
+        status: RunStatus::Complete,
         error: None,
         transport_version: "0.1.0".to_owned(),
         system_version: "1.0".to_owned(),
@@ -114,18 +114,18 @@ pub fn result<'a>(
 }
 
 /// The complete cell of 10,000 round trips whose figures follow from the median of `rtt_half`.
-fn cell(payload_bytes: u64, median: f64) -> Cell {
+fn cell(payload_bytes: u64, median: f64) -> PayloadResult {
     let mut trips = trial(OfferedLoad::Closed, 11_000);
     put_times(&mut trips, &Stream::all(), Figure::RttHalf, (10_000, median));
     put(&mut trips, &[(Figure::Duration, 1e6)]);
-    Cell {
+    PayloadResult {
         payload_bytes,
         samples: 10_000,
         samples_planned: 10_000,
         warmup: 1000,
         duration_ns: 1_000_000,
         trials: vec![trips],
-        ..Cell::default()
+        ..PayloadResult::default()
     }
 }
 
@@ -198,7 +198,7 @@ pub fn remove_followers_cost(trial: &mut Trial) {
 }
 
 /// Sets the number of round trips of a cell; without any it has no latency.
-pub fn set_trips(cell: &mut Cell, samples: u64) {
+pub fn set_trips(cell: &mut PayloadResult, samples: u64) {
     cell.samples = samples;
     match samples {
         0 => cell.trials[0].remove(&Stream::all(), Figure::RttHalf),

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result, set_trips};
     use crate::render::{Text, csv};
-    use tripmeter_model::manifest::{Counts, Status, Verdict};
+    use tripmeter_model::manifest::{Counts, RunStatus, Verdict};
 
     fn written(manifest: &Manifest) -> String {
         Text { is_unwrapped: true, ..Text::default() }.render(&iceperf(manifest))
@@ -225,7 +225,7 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
         let mut manifest = fixture::manifest();
         add(&mut manifest, "udp", "udp/loopback", &[1024, 2048, 4096]);
         let sub = result(&mut manifest, "udp", 1, &[(1024, 1000.0), (2048, 1000.0)]);
-        (sub.status, sub.error) = (Status::Failed, Some("the follower ended".to_owned()));
+        (sub.status, sub.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         sub.same_process = true;
         sub.path_proof.as_mut().unwrap().verdict = Verdict::Failed;
         for cell in &mut sub.cells {

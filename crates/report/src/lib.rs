@@ -62,7 +62,7 @@ pub use all::all;
 pub use audit::{audit, audit_checks};
 pub use changes::{Change, changes};
 pub use checks::checks;
-pub use comparison::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
+pub use comparison::{ExperimentComparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
 pub use ecal::ecal;
 pub use figures::figures;
 pub use iceperf::iceperf;

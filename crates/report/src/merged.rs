@@ -1,6 +1,8 @@
 //! Sub-experiments with their rounds put together.
 
-use tripmeter_model::manifest::{Cell, Counts, Manifest, ModeChange, PathProof, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{
+    Counts, Manifest, ModeChange, PathProof, PayloadResult, RunStatus, SubExperimentResult, Verdict,
+};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::handover::change_of;
 
@@ -53,14 +55,14 @@ impl<'a> Merged<'a> {
 
     /// The rounds that did not end as they should, with their state and error; a round of which nothing is known was
     /// not begun.
-    pub fn unfinished(&self) -> Vec<(u32, Status, Option<&'a str>)> {
+    pub fn unfinished(&self) -> Vec<(u32, RunStatus, Option<&'a str>)> {
         let of_round = |round| self.results.iter().find(|result| result.round == round);
         (1..=self.rounds)
             .map(|round| match of_round(round) {
                 Some(result) => (round, result.status, result.error.as_deref()),
-                None => (round, Status::Planned, None),
+                None => (round, RunStatus::Planned, None),
             })
-            .filter(|(_, status, _)| *status != Status::Complete)
+            .filter(|(_, status, _)| *status != RunStatus::Complete)
             .collect()
     }
 }
@@ -69,7 +71,7 @@ impl<'a> Merged<'a> {
 pub struct MergedCell<'a> {
     pub payload_bytes: u64,
     /// One of each round that has it.
-    pub cells: Vec<&'a Cell>,
+    pub cells: Vec<&'a PayloadResult>,
 }
 
 impl MergedCell<'_> {
@@ -92,7 +94,8 @@ impl MergedCell<'_> {
 
     /// Stands before a number of samples that are fewer than planned, or not all good.
     pub fn star(&self) -> &'static str {
-        let is_bad = |cell: &&Cell| cell.samples < cell.samples_planned || cell.is_damaged() || cell.is_all_lost();
+        let is_bad =
+            |cell: &&PayloadResult| cell.samples < cell.samples_planned || cell.is_damaged() || cell.is_all_lost();
         if self.cells.iter().any(is_bad) { "*" } else { "" }
     }
 
@@ -106,7 +109,7 @@ pub const CHANGED: &str = "~";
 
 impl MergedCell<'_> {
     /// Cells whose hand-over probe changed, and what it showed.
-    pub fn changed(&self) -> Vec<(&Cell, ModeChange)> {
+    pub fn changed(&self) -> Vec<(&PayloadResult, ModeChange)> {
         self.cells.iter().filter_map(|cell| Some((*cell, change_of(cell)?))).collect()
     }
 
@@ -116,7 +119,7 @@ impl MergedCell<'_> {
     }
 
     /// Attempts of all rounds that were set aside.
-    pub fn set_aside(&self) -> impl Iterator<Item = &Cell> {
+    pub fn set_aside(&self) -> impl Iterator<Item = &PayloadResult> {
         self.cells.iter().flat_map(|cell| &cell.earlier_attempts)
     }
 }

@@ -3,7 +3,7 @@
 use crate::merged::{CHANGED, Merged, MergedCell};
 use crate::number::counted;
 use crate::number::micros;
-use tripmeter_model::manifest::{Counts, Handover, Status, Verdict};
+use tripmeter_model::manifest::{Counts, Handover, RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
 
 /// What the column of the path proof means.
@@ -76,13 +76,13 @@ pub fn unfinished(sub: &Merged<'_>) -> Vec<String> {
     unfinished.iter().map(|&(round, status, error)| unfinished_round(sub, round, status, error)).collect()
 }
 
-fn unfinished_round(sub: &Merged<'_>, round: u32, status: Status, error: Option<&str>) -> String {
+fn unfinished_round(sub: &Merged<'_>, round: u32, status: RunStatus, error: Option<&str>) -> String {
     let subject = format!("{}{}", sub.planned.name, in_round(sub, round));
     let line = match status {
-        Status::Failed => format!("FAILED: {subject}: {}", error.unwrap_or("no reason was recorded")),
-        Status::Interrupted => format!("INTERRUPTED: {subject}"),
-        Status::Running => format!("NOT ENDED: {subject} is running, or was killed"),
-        Status::Planned | Status::Complete => return format!("NOT RUN: {subject}"),
+        RunStatus::Failed => format!("FAILED: {subject}: {}", error.unwrap_or("no reason was recorded")),
+        RunStatus::Interrupted => format!("INTERRUPTED: {subject}"),
+        RunStatus::Running => format!("NOT ENDED: {subject} is running, or was killed"),
+        RunStatus::Planned | RunStatus::Complete => return format!("NOT RUN: {subject}"),
     };
     let missing = missing_payloads(sub, round);
     if missing.is_empty() { line } else { format!("{line}; no figures for {}", missing.join(", ")) }

@@ -1,6 +1,6 @@
 //! Renderers of a document: text, Markdown, CSV and JSON.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Pairs, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Facts, Missing, Note, Severity, Table};
 use crate::number::TOO_SMALL;
 use crate::number::{percent, ratio};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
@@ -32,7 +32,7 @@ impl Text {
         let blocks = document.blocks.iter().map(|block| match block {
             Block::Table(table) => self.table(table),
             Block::Notes(notes) => notes.iter().map(|note| self.note(note)).collect(),
-            Block::Pairs(pairs) => pairs_text(pairs),
+            Block::Facts(pairs) => pairs_text(pairs),
             Block::Text(text) => text.lines().map(|line| self.wrapped(line) + "\n").collect(),
             Block::Lines(lines) => lines.clone(),
         });
@@ -241,7 +241,7 @@ fn is_bounded(interval: &Interval) -> bool {
     interval.low.is_finite() && interval.high.is_finite()
 }
 
-fn pairs_text(Pairs { title, pairs }: &Pairs) -> String {
+fn pairs_text(Facts { title, pairs }: &Facts) -> String {
     let width = pairs.iter().map(|(word, _)| word.chars().count() + 1).max().unwrap_or(0);
     let (title, indent) = if title.is_empty() { (String::new(), "") } else { (format!("{title}\n"), "  ") };
     let line = |(word, value): &(String, String)| format!("{indent}{:width$} {value}\n", format!("{word}:"));
@@ -258,7 +258,7 @@ pub fn markdown(document: &Document) -> String {
         match block {
             Block::Table(table) => text += &markdown_table(table),
             Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
-            Block::Pairs(Pairs { title, pairs }) => {
+            Block::Facts(Facts { title, pairs }) => {
                 text += &if title.is_empty() { String::new() } else { format!("{title}\n\n") };
                 text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n")));
             }
@@ -344,7 +344,7 @@ pub fn json(document: &Document) -> Value {
     let block = |block: &Block| match block {
         Block::Table(table) => json!({ "table": json_table(table) }),
         Block::Notes(notes) => json!({ "notes": notes.iter().map(json_note).collect::<Vec<_>>() }),
-        Block::Pairs(Pairs { title, pairs }) => {
+        Block::Facts(Facts { title, pairs }) => {
             let pairs = pairs.iter().map(|(name, value)| json!({ "name": name, "value": value }));
             json!({ "title": title, "facts": pairs.collect::<Vec<_>>() })
         }
@@ -447,8 +447,8 @@ mod tests {
             Note { severity: Severity::Error, kind: "proof", anchor: None, text: "PATH PROOF FAILED: x".to_owned() };
         let table = Table::new("Times".to_owned(), columns, rows);
         let pairs = vec![("results".to_owned(), "results/1".to_owned()), ("n".to_owned(), "3".to_owned())];
-        let pairs = Pairs { title: "Facts".to_owned(), pairs };
-        Document { blocks: vec![Block::Table(table), Block::Notes(vec![note]), Block::Pairs(pairs)] }
+        let pairs = Facts { title: "Facts".to_owned(), pairs };
+        Document { blocks: vec![Block::Table(table), Block::Notes(vec![note]), Block::Facts(pairs)] }
     }
 
     #[test]

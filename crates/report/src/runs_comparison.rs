@@ -3,8 +3,8 @@
 use crate::comparison::one_sided;
 use crate::document::{Block, Document, Note, Severity};
 use crate::verdicts;
-use tripmeter_stats::change::Verdict;
-use tripmeter_stats::runs::{Comparison, Figure, Question};
+use tripmeter_stats::change::ChangeVerdict;
+use tripmeter_stats::runs::{ComparedFigure, Comparison, Question};
 
 /// What figures are the duration of, where it is not only half a round trip.
 const TIMED: &str = "the figure: of NAME rtt_half (half of a round trip) or call (of a logger), of \
@@ -41,13 +41,14 @@ pub struct RunsComparison {
 impl RunsComparison {
     /// Whether nothing regressed, and nothing of the reference is missing. If `strict`, nothing is new either.
     pub fn passed(&self, strict: bool) -> bool {
-        let regressed = self.comparisons.iter().any(|one| one.judged.verdict == Verdict::Regressed);
+        let regressed = self.comparisons.iter().any(|one| one.judged.verdict == ChangeVerdict::Regressed);
         !regressed && self.missing.is_empty() && (self.new.is_empty() || !strict)
     }
 
     /// Whether any figure is of pattern `channel`, `rpc` or `log`. Those of half round trips may have the share delivered.
     pub fn has_timed(&self) -> bool {
-        let of_half_trips = |figure: Figure| Figure::ALL.contains(&figure) || figure == Figure::Delivered;
+        let of_half_trips =
+            |figure: ComparedFigure| ComparedFigure::ALL.contains(&figure) || figure == ComparedFigure::Delivered;
         self.comparisons.iter().any(|one| !of_half_trips(one.figure))
     }
 }
@@ -67,7 +68,7 @@ pub fn runs_comparison(made: &RunsComparison, strict: bool) -> Document {
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
-    let has_losses = made.comparisons.iter().any(|one| one.figure == Figure::Delivered);
+    let has_losses = made.comparisons.iter().any(|one| one.figure == ComparedFigure::Delivered);
     let (latency, others) = match made.has_timed() {
         true => (TIMED, TIMED_FIGURES),
         false => (verdicts::RTT_HALF, if has_losses { DELIVERED } else { "" }),

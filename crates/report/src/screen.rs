@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Manifest, Status, Verdict};
+use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
@@ -56,7 +56,7 @@ fn of_paced_requests(load: OfferedLoad) -> Figure {
 /// A table for each pattern, then path proofs, then what is to be said, one line for each kind; `all_notes` says all.
 pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let page = Page { manifest, subs: &subs, metrics: &metrics };
+    let page = ScreenPage { manifest, subs: &subs, metrics: &metrics };
     let mut blocks: Vec<Block> = LATENCIES.iter().filter_map(|view| page.latencies(view)).map(Block::Table).collect();
     blocks.extend(page.throughput().map(Block::Table));
     if blocks.is_empty() {
@@ -85,29 +85,29 @@ fn folded(notes: &[Note]) -> Vec<Note> {
     notes.chunk_by(|a, b| (a.severity, a.kind) == (b.severity, b.kind)).map(fold).collect()
 }
 
-struct Page<'a> {
+struct ScreenPage<'a> {
     manifest: &'a Manifest,
     subs: &'a [Merged<'a>],
     metrics: &'a MetricTable,
 }
 
 /// What stands in one line: a sub-experiment at one offered load, at every payload.
-type Line = (u32, u32);
+type LoadLine = (u32, u32);
 
-impl<'a> Page<'a> {
+impl<'a> ScreenPage<'a> {
     fn sub(&self, index: u32) -> &'a Merged<'a> {
         &self.subs[index as usize]
     }
 
-    fn planned(&self, line: Line) -> &'a SubExperiment {
+    fn planned(&self, line: LoadLine) -> &'a SubExperiment {
         self.sub(line.0).planned
     }
 
     /// The lines of a pattern that have a figure, and their payloads: the smallest, the largest and one in the middle.
-    fn lines(&self, pattern: Pattern, figure: impl Fn(OfferedLoad) -> Figure) -> (Vec<Line>, Vec<u64>, usize) {
+    fn lines(&self, pattern: Pattern, figure: impl Fn(OfferedLoad) -> Figure) -> (Vec<LoadLine>, Vec<u64>, usize) {
         let rows = self.metrics.rows(|key| key.figure == figure(self.metrics.load(key.row)));
         let rows: Vec<Row> = rows.into_iter().filter(|row| self.sub(row.sub).planned.pattern == pattern).collect();
-        let mut lines: Vec<Line> = rows.iter().map(|row| (row.sub, row.load)).collect();
+        let mut lines: Vec<LoadLine> = rows.iter().map(|row| (row.sub, row.load)).collect();
         lines.sort_unstable();
         lines.dedup();
         let payloads: Vec<u64> =
@@ -123,7 +123,7 @@ impl<'a> Page<'a> {
         if lines.is_empty() {
             return None;
         }
-        let level = |line: &Line| self.level(*line, &payloads, (view.figure)(self.load(*line)), Statistic::P50);
+        let level = |line: &LoadLine| self.level(*line, &payloads, (view.figure)(self.load(*line)), Statistic::P50);
         lines.sort_by(|a, b| level(a).total_cmp(&level(b)));
         let has_floor = view.pattern == Pattern::PingPong;
         let distances: Vec<Option<f64>> =
@@ -169,7 +169,7 @@ impl<'a> Page<'a> {
     }
 
     /// Median and 99th percentile.
-    fn pair(&self, line: Line, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
+    fn pair(&self, line: LoadLine, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
         let row = Row { sub: line.0, payload_bytes, load: line.1 };
         let get = |statistic| self.metrics.get(row, &Stream::all(), figure, statistic);
         let mut p50 = Cell::of(get(Statistic::P50));
@@ -193,7 +193,7 @@ impl<'a> Page<'a> {
         if lines.is_empty() {
             return None;
         }
-        let level = |line: &Line| self.level(*line, &payloads, Figure::ReceivedRate, Statistic::Value);
+        let level = |line: &LoadLine| self.level(*line, &payloads, Figure::ReceivedRate, Statistic::Value);
         lines.sort_by(|a, b| level(b).total_cmp(&level(a)));
         let mut columns = vec![Column::words("transport", "received", "")];
         for payload in payloads.iter().map(|payload| display_size(*payload)) {
@@ -217,12 +217,12 @@ impl<'a> Page<'a> {
         Some(Table::new(self.title(Pattern::Throughput, payloads.len(), count), columns, rows.collect()))
     }
 
-    fn load(&self, line: Line) -> OfferedLoad {
+    fn load(&self, line: LoadLine) -> OfferedLoad {
         self.metrics.load(Row { sub: line.0, payload_bytes: 0, load: line.1 })
     }
 
     /// The geometric mean of a figure over payloads; infinite if there is none.
-    fn level(&self, line: Line, payloads: &[u64], figure: Figure, statistic: Statistic) -> f64 {
+    fn level(&self, line: LoadLine, payloads: &[u64], figure: Figure, statistic: Statistic) -> f64 {
         let of = |payload_bytes: &u64| {
             let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
             Some(self.metrics.get(row, &Stream::all(), figure, statistic)?.folded())
@@ -230,13 +230,13 @@ impl<'a> Page<'a> {
         geometric_mean(payloads.iter().filter_map(of)).unwrap_or(f64::INFINITY)
     }
 
-    fn is_floor(&self, line: Line) -> bool {
+    fn is_floor(&self, line: LoadLine) -> bool {
         self.floor(line).is_some_and(|floor| floor == line)
     }
 
     /// The floor of a line: the same wait and touch; one with default settings is preferred, one whose path proof failed is
     /// none.
-    fn floor(&self, line: Line) -> Option<Line> {
+    fn floor(&self, line: LoadLine) -> Option<LoadLine> {
         let own = self.planned(line);
         let fits = |sub: &Merged<'_>| {
             let planned = sub.planned;
@@ -254,10 +254,10 @@ impl<'a> Page<'a> {
     }
 
     /// How many times the floor, by the median over rounds at each payload, and the geometric mean over payloads.
-    fn distance(&self, line: Line, payloads: &[u64], figure: fn(OfferedLoad) -> Figure) -> Option<f64> {
+    fn distance(&self, line: LoadLine, payloads: &[u64], figure: fn(OfferedLoad) -> Figure) -> Option<f64> {
         let floor = self.floor(line)?;
         let ratio = |payload_bytes: &u64| {
-            let of = |line: Line| {
+            let of = |line: LoadLine| {
                 let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
                 self.metrics.get(row, &Stream::all(), figure(self.load(line)), Statistic::P50)
             };
@@ -269,7 +269,7 @@ impl<'a> Page<'a> {
 
     fn title(&self, pattern: Pattern, shown: usize, count: usize) -> String {
         let mut title = pattern.as_str().to_owned();
-        if self.manifest.status != Status::Complete {
+        if self.manifest.status != RunStatus::Complete {
             title += ", INCOMPLETE";
         }
         if self.manifest.plan.rounds > 1 {
@@ -282,7 +282,7 @@ impl<'a> Page<'a> {
     }
 
     /// The transport, and what tells it from the other lines.
-    fn label(&self, line: Line, lines: &[Line]) -> String {
+    fn label(&self, line: LoadLine, lines: &[LoadLine]) -> String {
         let own = self.planned(line);
         let differs = |of: fn(&SubExperiment) -> String| lines.iter().any(|other| of(self.planned(*other)) != of(own));
         let mut parts = vec![own.transport.to_string()];
@@ -303,7 +303,7 @@ impl<'a> Page<'a> {
         if lines.iter().any(|other| self.load(*other) != self.load(line)) {
             parts.push(load_text(self.load(line)));
         }
-        let like = |other: &&Line| {
+        let like = |other: &&LoadLine| {
             let other = self.planned(**other);
             let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology);
             other.name != own.name && one(other) == one(own)
@@ -466,7 +466,7 @@ uds at 64k: 2 lost
             put(trial, &[(Figure::Lost, 1.0)]);
         }
         let failed = manifest.sub_experiments.last_mut().unwrap();
-        (failed.status, failed.error) = (Status::Failed, Some("the follower ended".to_owned()));
+        (failed.status, failed.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         let notes = |all| {
             let document = screen(&manifest, all);
             let Some(Block::Notes(notes)) = document.blocks.last().cloned() else { panic!() };

@@ -17,18 +17,18 @@ use tripmeter_model::payload::display_size;
 use tripmeter_model::trial::Trial;
 
 /// A load at one follower.
-struct Line<'a> {
+struct FollowerLine<'a> {
     row: TableRow<'a>,
     stream: &'a Stream,
     is_first_stream: bool,
 }
 
 /// Every line, by payload.
-fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<Line<'a>> {
+fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<FollowerLine<'a>> {
     let rows = TableRow::rows(subs, metrics, |plan| plan.pattern == Pattern::Throughput).into_iter();
     let of_row = |row: TableRow<'a>| {
         let streams = followers(metrics, row.row).into_iter().enumerate();
-        streams.map(move |(place, stream)| Line { row, stream, is_first_stream: place == 0 })
+        streams.map(move |(place, stream)| FollowerLine { row, stream, is_first_stream: place == 0 })
     };
     rows.flat_map(of_row).collect()
 }
@@ -43,7 +43,7 @@ fn followers(metrics: &MetricTable, row: Row) -> Vec<&Stream> {
     streams
 }
 
-impl Line<'_> {
+impl FollowerLine<'_> {
     fn follower(&self) -> u32 {
         if let Some(At::Follower(index)) = self.stream.at { index } else { 0 }
     }
@@ -205,8 +205,8 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let all_lost = lines.iter().filter(|line| line.is_all_lost());
     let all_lost = all_lost.map(|line| line.row.warning(format!("* {}: {}", line.place(), notes::ALL_LOST)));
     let trials = || lines.iter().filter(|line| line.follower() == 0);
-    let of_trials = trials().flat_map(Line::shortfalls).chain(trials().filter_map(Line::timed));
-    of_trials.chain(all_lost).chain(lines.iter().flat_map(Line::mishaps)).collect()
+    let of_trials = trials().flat_map(FollowerLine::shortfalls).chain(trials().filter_map(FollowerLine::timed));
+    of_trials.chain(all_lost).chain(lines.iter().flat_map(FollowerLine::mishaps)).collect()
 }
 
 /// An offered load for people.

@@ -44,7 +44,7 @@ pub fn rows(subs: &[Merged<'_>], metrics: &MetricTable, is_of: fn(&SubExperiment
 
 /// The table; without a row if nothing was measured under this pattern.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let page = Page { subs, metrics };
+    let page = TripsPage { subs, metrics };
     let rows = rows(subs, metrics, is_of).into_iter().map(|row| (Some(row), page.cells(row)));
     Table::new(title, columns(), rows.collect()).grouped_by_payload()
 }
@@ -150,12 +150,12 @@ pub fn has_intervals(metrics: &MetricTable, row: Row, planned: u32) -> bool {
     planned > 1 || median.is_some_and(|median| median.within[0].is_some())
 }
 
-struct Page<'a> {
+struct TripsPage<'a> {
     subs: &'a [Merged<'a>],
     metrics: &'a MetricTable,
 }
 
-impl<'a> Page<'a> {
+impl<'a> TripsPage<'a> {
     fn sub(&self, row: Row) -> &'a Merged<'a> {
         &self.subs[row.sub as usize]
     }

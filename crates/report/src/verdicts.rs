@@ -3,7 +3,7 @@
 use crate::document::{Cell, Column, Digits, Table};
 use tripmeter_model::metric::Interval;
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::change::{Control, Verdict};
+use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::{Comparison, Question, runs_needed};
 
@@ -55,7 +55,7 @@ pub fn table(title: &str, comparisons: &[Comparison], question: &Question, sides
 fn row(one: &Comparison, layout: Layout) -> Vec<Cell> {
     let judged = &one.judged;
     let verdict = match judged.verdict {
-        Verdict::Regressed => "REGRESSED",
+        ChangeVerdict::Regressed => "REGRESSED",
         verdict => verdict.name(),
     };
     vec![
@@ -94,7 +94,8 @@ fn side(one: &Comparison, side: usize) -> Cell {
 /// Verdict counts, false discovery rate, minimum detectable effect.
 pub fn summary(comparisons: &[Comparison], question: &Question, effect: f64) -> String {
     let count = |verdict| comparisons.iter().filter(|one| one.judged.verdict == verdict).count();
-    let kinds = [Verdict::Regressed, Verdict::Improved, Verdict::Equivalent, Verdict::Inconclusive];
+    let kinds =
+        [ChangeVerdict::Regressed, ChangeVerdict::Improved, ChangeVerdict::Equivalent, ChangeVerdict::Inconclusive];
     let counts: Vec<String> = kinds.map(|kind| format!("{} {}", count(kind), kind.name())).into();
     let wrong = match question.control {
         Control::FalseDiscoveries(rate) => {

@@ -25,7 +25,7 @@ use crate::shift::Shift;
 
 /// What the interval of a ratio result / reference says, where less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ChangeVerdict {
     /// More than the margin above 1, wholly.
     Regressed,
     /// More than the margin below 1, wholly.
@@ -36,14 +36,14 @@ pub enum Verdict {
     Inconclusive,
 }
 
-impl Verdict {
+impl ChangeVerdict {
     /// In tables and files.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Regressed => "regressed",
-            Verdict::Improved => "improved",
-            Verdict::Equivalent => "equivalent",
-            Verdict::Inconclusive => "inconclusive",
+            ChangeVerdict::Regressed => "regressed",
+            ChangeVerdict::Improved => "improved",
+            ChangeVerdict::Equivalent => "equivalent",
+            ChangeVerdict::Inconclusive => "inconclusive",
         }
     }
 }
@@ -54,14 +54,14 @@ impl Verdict {
 ///
 /// # Panics
 /// If `margin` is not from 0 to below 1.
-pub fn judge(interval: Option<Interval>, margin: f64) -> Verdict {
+pub fn judge(interval: Option<Interval>, margin: f64) -> ChangeVerdict {
     check(margin);
     let (least, most) = (1.0 - margin, 1.0 + margin);
     match interval {
-        Some(Interval { low, .. }) if low > most => Verdict::Regressed,
-        Some(Interval { high, .. }) if high < least => Verdict::Improved,
-        Some(Interval { low, high }) if low > least && high < most => Verdict::Equivalent,
-        _ => Verdict::Inconclusive,
+        Some(Interval { low, .. }) if low > most => ChangeVerdict::Regressed,
+        Some(Interval { high, .. }) if high < least => ChangeVerdict::Improved,
+        Some(Interval { low, high }) if low > least && high < most => ChangeVerdict::Equivalent,
+        _ => ChangeVerdict::Inconclusive,
     }
 }
 
@@ -78,7 +78,7 @@ pub enum Control {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
     /// The verdict, which follows from the interval.
-    pub verdict: Verdict,
+    pub verdict: ChangeVerdict,
     /// The estimated ratio.
     pub ratio: f64,
     /// The interval that decided; none if there are too few runs for its level.
@@ -163,20 +163,27 @@ mod tests {
 
     #[test]
     fn verdicts_have_the_names_of_tables_and_files() {
-        let all = [Verdict::Regressed, Verdict::Improved, Verdict::Equivalent, Verdict::Inconclusive];
-        assert_eq!(all.map(Verdict::name), ["regressed", "improved", "equivalent", "inconclusive"]);
+        let all =
+            [ChangeVerdict::Regressed, ChangeVerdict::Improved, ChangeVerdict::Equivalent, ChangeVerdict::Inconclusive];
+        assert_eq!(all.map(ChangeVerdict::name), ["regressed", "improved", "equivalent", "inconclusive"]);
     }
 
     #[test]
     fn verdicts_follow_from_the_interval() {
         let verdict = |low, high, margin| judge(Some(Interval { low, high }), margin);
-        assert_eq!(verdict(1.06, 1.2, 0.05), Verdict::Regressed);
-        assert_eq!(verdict(0.8, 0.94, 0.05), Verdict::Improved);
-        assert_eq!(verdict(0.96, 1.04, 0.05), Verdict::Equivalent);
-        assert_eq!(verdict(0.94, 1.04, 0.05), Verdict::Inconclusive);
-        assert_eq!(verdict(1.0 + 0.05, 1.2, 0.05), Verdict::Inconclusive);
-        assert_eq!((verdict(1.001, 1.2, 0.0), verdict(0.9, 0.999, 0.0)), (Verdict::Regressed, Verdict::Improved));
-        assert_eq!((verdict(1.0, 1.0, 0.0), judge(None, 0.05)), (Verdict::Inconclusive, Verdict::Inconclusive));
+        assert_eq!(verdict(1.06, 1.2, 0.05), ChangeVerdict::Regressed);
+        assert_eq!(verdict(0.8, 0.94, 0.05), ChangeVerdict::Improved);
+        assert_eq!(verdict(0.96, 1.04, 0.05), ChangeVerdict::Equivalent);
+        assert_eq!(verdict(0.94, 1.04, 0.05), ChangeVerdict::Inconclusive);
+        assert_eq!(verdict(1.0 + 0.05, 1.2, 0.05), ChangeVerdict::Inconclusive);
+        assert_eq!(
+            (verdict(1.001, 1.2, 0.0), verdict(0.9, 0.999, 0.0)),
+            (ChangeVerdict::Regressed, ChangeVerdict::Improved)
+        );
+        assert_eq!(
+            (verdict(1.0, 1.0, 0.0), judge(None, 0.05)),
+            (ChangeVerdict::Inconclusive, ChangeVerdict::Inconclusive)
+        );
     }
 
     /// The verdicts are those of Benjamini and Hochberg's procedure on p-values, although they are read off intervals.
@@ -198,9 +205,9 @@ mod tests {
             let control = if round % 4 == 0 { Control::AnyError(0.05) } else { Control::FalseDiscoveries(0.05) };
             for judged in judge_all(&ratios, margin, control) {
                 assert_eq!(judged.verdict, judge(judged.interval, margin));
-                let is_changed = matches!(judged.verdict, Verdict::Regressed | Verdict::Improved);
+                let is_changed = matches!(judged.verdict, ChangeVerdict::Regressed | ChangeVerdict::Improved);
                 assert_eq!(is_changed, judged.p_changed <= 0.05, "{judged:?}");
-                assert_eq!(judged.verdict == Verdict::Equivalent, judged.p_equivalent <= 0.05, "{judged:?}");
+                assert_eq!(judged.verdict == ChangeVerdict::Equivalent, judged.p_equivalent <= 0.05, "{judged:?}");
                 seen[judged.verdict as usize] += 1;
             }
         }

@@ -19,7 +19,7 @@ use crate::error::{Error, logarithms};
 
 /// What counts as a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct StepOptions {
     /// Values in a window, at least 2.
     pub window: usize,
     /// The largest p-value of a step, above 0, below 1.
@@ -31,7 +31,7 @@ pub struct Options {
     pub guard: usize,
 }
 
-impl Default for Options {
+impl Default for StepOptions {
     /// Window and p-value as in Otava; the margin of verdicts; three values.
     fn default() -> Self {
         Self { window: 50, max_p: 0.001, min_change: 0.05, guard: 3 }
@@ -75,9 +75,9 @@ pub fn change_points(
     values: &[f64],
     breaks: &[usize],
     known: &[usize],
-    options: &Options,
+    options: &StepOptions,
 ) -> Result<Vec<ChangePoint>, Error> {
-    let Options { window, max_p, guard, .. } = *options;
+    let StepOptions { window, max_p, guard, .. } = *options;
     assert!(window >= 2 && guard >= 1, "a window has two values and a guard one at least");
     assert!(max_p > 0.0 && max_p < 1.0, "a p-value is between 0 and 1");
     let values = logarithms("only", values)?;
@@ -112,7 +112,7 @@ pub(crate) fn parts(from: usize, to: usize, at: &[usize]) -> Vec<(usize, usize)>
 }
 
 /// The points of values without a break.
-fn points_of_piece(values: &[f64], known: &[usize], options: &Options) -> Vec<ChangePoint> {
+fn points_of_piece(values: &[f64], known: &[usize], options: &StepOptions) -> Vec<ChangePoint> {
     // A series of equal values must have differences of exactly 0.
     let origin = values[0];
     let centred: Vec<f64> = values.iter().map(|value| value - origin).collect();
@@ -140,7 +140,7 @@ fn points_of_piece(values: &[f64], known: &[usize], options: &Options) -> Vec<Ch
 }
 
 /// Points at a relaxed p-value, window by window.
-fn weak_points(values: &[f64], options: &Options) -> Vec<usize> {
+fn weak_points(values: &[f64], options: &StepOptions) -> Vec<usize> {
     let relaxed = match options.max_p {
         p if p < 0.05 => p * 10.0,
         p if p < 0.5 => p * 2.0,
@@ -176,7 +176,7 @@ fn divide(values: &[f64], max_p: f64) -> Vec<usize> {
             }
         }
         let Some((_, index, (from, to))) = best else { return found };
-        if Comparison::of(&values[from..index], &values[index..to]).p > max_p {
+        if StudentTest::of(&values[from..index], &values[index..to]).p > max_p {
             return found;
         }
         let place = found.partition_point(|&other| other < index);
@@ -219,7 +219,7 @@ fn candidate(values: &[f64]) -> (f64, usize) {
 }
 
 /// Removes points that are weak, one at a time, the weakest first; known ones stay.
-fn merge(points: &mut Vec<ChangePoint>, values: &[f64], options: &Options) {
+fn merge(points: &mut Vec<ChangePoint>, values: &[f64], options: &StepOptions) {
     let size = |point: &ChangePoint| (point.after - point.before).abs().exp_m1();
     loop {
         let candidates = || points.iter().enumerate().filter(|(_, point)| !point.is_known);
@@ -246,18 +246,18 @@ fn judge(points: &mut [ChangePoint], at: usize, values: &[f64]) {
     let from = at.checked_sub(1).map_or(0, |before| points[before].index);
     let to = points.get(at + 1).map_or(values.len(), |after| after.index);
     let point = &mut points[at];
-    let found = Comparison::of(&values[from..point.index], &values[point.index..to]);
+    let found = StudentTest::of(&values[from..point.index], &values[point.index..to]);
     (point.before, point.after, point.p) = (found.before, found.after, found.p);
 }
 
 /// Two sets of values, by Student's test with a common variance.
-struct Comparison {
+struct StudentTest {
     before: f64,
     after: f64,
     p: f64,
 }
 
-impl Comparison {
+impl StudentTest {
     fn of(before: &[f64], after: &[f64]) -> Self {
         let ((n, mean, variance), (m, other_mean, other_variance)) = (moments(before), moments(after));
         let freedom = n + m - 2.0;
@@ -295,17 +295,17 @@ mod tests {
     }
 
     fn found(values: &[f64], breaks: &[usize], known: &[usize]) -> Vec<(usize, bool)> {
-        let points = change_points(values, breaks, known, &Options::default()).unwrap();
+        let points = change_points(values, breaks, known, &StepOptions::default()).unwrap();
         points.iter().map(|point| (point.index, point.is_known)).collect()
     }
 
     #[test]
     fn steps_are_found_and_told_as_ratios() {
         let values = series(&[(60, 10.0), (40, 12.0), (80, 11.0)]);
-        let points = change_points(&values, &[], &[], &Options::default()).unwrap();
+        let points = change_points(&values, &[], &[], &StepOptions::default()).unwrap();
         assert_eq!(points.iter().map(|point| point.index).collect::<Vec<_>>(), [60, 100]);
         assert!((points[0].ratio() - 1.2).abs() < 0.01 && (points[1].before - 12.0).abs() < 0.05, "{points:?}");
-        let larger = Options { min_change: 0.12, ..Options::default() };
+        let larger = StepOptions { min_change: 0.12, ..StepOptions::default() };
         assert_eq!(change_points(&values, &[], &[], &larger).unwrap().len(), 1);
     }
 
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn places_outside_the_series_are_errors() {
         let told = |breaks: &[usize], known: &[usize]| {
-            change_points(&[1.0; 9], breaks, known, &Options::default()).unwrap_err()
+            change_points(&[1.0; 9], breaks, known, &StepOptions::default()).unwrap_err()
         };
         assert_eq!(told(&[9], &[]), Error::OutsideSeries { what: "break", index: 9, last: 8 });
         assert_eq!(told(&[], &[0]), Error::OutsideSeries { what: "known step", index: 0, last: 8 });

@@ -1,6 +1,6 @@
 //! What the hand-over probes before and after a cell say of it.
 
-use tripmeter_model::manifest::{Cell, Handover, Handovers, ModeChange};
+use tripmeter_model::manifest::{Handover, Handovers, ModeChange, PayloadResult};
 
 /// Two probes are of one mode if neither their smallest nor their median round trips are further apart than this ratio.
 ///
@@ -28,7 +28,7 @@ fn differ(a: f64, b: f64) -> bool {
 }
 
 /// The change that a cell has noted, or that its probes show.
-pub fn change_of(cell: &Cell) -> Option<ModeChange> {
+pub fn change_of(cell: &PayloadResult) -> Option<ModeChange> {
     cell.handover_changed.or_else(|| change(&cell.handover_ns))
 }
 

@@ -1,7 +1,7 @@
 //! The figures of the published latency summaries, rounded at every step as numpy does, so that three decimals agree.
 
 use crate::legacy;
-use crate::pairwise::{self, Figures};
+use crate::pairwise::{self, SumAndRange};
 use crate::select;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::summary::SummaryRow;
@@ -24,7 +24,7 @@ pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
     let or_none = |figure: f64| if later.is_empty() { f64::NAN } else { figure };
     let mean_jitter = or_none(jitter.sum / (count - 1.0));
     let max_jitter = legacy::max_jitter(or_none(jitter.largest), samples);
-    let Figures { sum, smallest: min, largest: max } = pairwise::figures(samples, samples, |sample, _| sample);
+    let SumAndRange { sum, smallest: min, largest: max } = pairwise::figures(samples, samples, |sample, _| sample);
     let mean = sum / count;
     let squares = pairwise::sum(samples, samples, |sample, _| (sample - mean) * (sample - mean));
     let stdev = (squares / count).sqrt();

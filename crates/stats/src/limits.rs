@@ -78,7 +78,7 @@ pub fn limits(runs: &[String], summaries: &[RunSummary], p: f64) -> Result<Deriv
 
 /// A figure of a run that is beyond its limit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Broken<'a> {
+pub struct BrokenLimit<'a> {
     /// The run.
     pub run: &'a str,
     /// Name of the sub-experiment.
@@ -89,14 +89,14 @@ pub struct Broken<'a> {
 
 /// Every figure of the runs that is beyond its limit as it stands in a file, in the order of the summaries. What a run
 /// lacks is not among them.
-pub fn broken<'a>(requirements: &Requirements, summaries: &'a [RunSummary]) -> Vec<Broken<'a>> {
+pub fn broken<'a>(requirements: &Requirements, summaries: &'a [RunSummary]) -> Vec<BrokenLimit<'a>> {
     let mut found = Vec::new();
     for RunSummary { run, sub_experiment, summary } in summaries {
         let limits: Vec<_> = requirements.of(sub_experiment).collect();
         for row in verdict::check(&limits, summary).rows {
             let row = CheckRow { requirement: as_in_file(row.requirement), ..row };
             if row.experiment.is_some() && !row.passed() {
-                found.push(Broken { run, sub_experiment, row });
+                found.push(BrokenLimit { run, sub_experiment, row });
             }
         }
     }

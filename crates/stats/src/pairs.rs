@@ -6,7 +6,7 @@
 use crate::Figures;
 use crate::runs::Runs;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult, Verdict};
 
 /// One payload that both sides measured in one round.
 #[derive(Clone, Copy, Debug)]
@@ -16,14 +16,14 @@ pub struct Pair<'a> {
     /// Which side was measured first, 0 or 1.
     pub first: usize,
     /// What was measured.
-    pub cells: [&'a Cell; 2],
+    pub cells: [&'a PayloadResult; 2],
     /// The latencies of both, in nanoseconds.
     pub figures: [Figures; 2],
 }
 
 /// A side that has no figures in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedSide {
     /// 1-based.
     pub round: u32,
     /// Which side, 0 or 1.
@@ -40,7 +40,7 @@ pub struct Pairs<'a> {
     /// By round and payload.
     pub pairs: Vec<Pair<'a>>,
     /// By round.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedSide>,
 }
 
 impl<'a> Pairs<'a> {
@@ -54,9 +54,9 @@ impl<'a> Pairs<'a> {
             let places = sides.map(place);
             let results = places.map(|place| place.map(|place| &manifest.sub_experiments[place]));
             for (side, result) in results.iter().enumerate() {
-                let failed = result.filter(|result| result.status != Status::Interrupted);
+                let failed = result.filter(|result| result.status != RunStatus::Interrupted);
                 let why = failed.and_then(trouble);
-                found.failures.extend(why.map(|why| Failure { round, side, payload_bytes: None, why }));
+                found.failures.extend(why.map(|why| FailedSide { round, side, payload_bytes: None, why }));
             }
             let [Some(a), Some(b)] = results else { continue };
             if [a, b].into_iter().all(|result| trouble(result).is_none()) {
@@ -86,7 +86,7 @@ impl<'a> Pairs<'a> {
             }
             for (side, why) in whys.into_iter().enumerate() {
                 let payload_bytes = Some(a.payload_bytes);
-                self.failures.extend(why.map(|why| Failure { round, side, payload_bytes, why }));
+                self.failures.extend(why.map(|why| FailedSide { round, side, payload_bytes, why }));
             }
         }
     }
@@ -103,12 +103,12 @@ impl<'a> Pairs<'a> {
 }
 
 /// The statistics of half round trips of a cell, in nanoseconds; `None` if it has none.
-pub fn half_trips(cell: &Cell) -> Option<Figures> {
+pub fn half_trips(cell: &PayloadResult) -> Option<Figures> {
     figures_of(cell, Figure::RttHalf)
 }
 
 /// The statistics of a figure of the first trial of a cell, in its unit; `None` if it has none.
-pub fn figures_of(cell: &Cell, figure: Figure) -> Option<Figures> {
+pub fn figures_of(cell: &PayloadResult, figure: Figure) -> Option<Figures> {
     let trial = cell.trials.first()?;
     let of = |statistic| trial.of_all(figure, statistic);
     Some(Figures {
@@ -127,9 +127,9 @@ pub fn figures_of(cell: &Cell, figure: Figure) -> Option<Figures> {
 /// Why what a sub-experiment measured in a round does not count, if so.
 pub fn trouble(result: &SubExperimentResult) -> Option<String> {
     match result.status {
-        Status::Complete => {}
-        Status::Failed => return Some(result.error.clone().unwrap_or_else(|| "it failed".to_owned())),
-        Status::Planned | Status::Running | Status::Interrupted => {
+        RunStatus::Complete => {}
+        RunStatus::Failed => return Some(result.error.clone().unwrap_or_else(|| "it failed".to_owned())),
+        RunStatus::Planned | RunStatus::Running | RunStatus::Interrupted => {
             return Some("it did not come to its end".to_owned());
         }
     }

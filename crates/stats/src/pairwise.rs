@@ -6,7 +6,7 @@ const BLOCK: usize = 128;
 
 /// What comes of numbers taken together.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figures {
+pub struct SumAndRange {
     /// In numpy's order of additions, so that it is rounded as numpy's.
     pub sum: f64,
     /// Infinity without a number.
@@ -22,7 +22,7 @@ pub struct Figures {
 ///
 /// # Source
 /// numpy, `loops_utils.h.src`, `pairwise_sum`; Higham (1993), "The accuracy of floating point summation".
-pub fn figures(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> Figures {
+pub fn figures(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> SumAndRange {
     added::<true>(left, right, f)
 }
 
@@ -34,7 +34,7 @@ pub fn sum(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
     added::<false>(left, right, f).sum
 }
 
-fn added<const EXTREMES: bool>(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> Figures {
+fn added<const EXTREMES: bool>(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> SumAndRange {
     assert_eq!(left.len(), right.len(), "numbers come in pairs");
     let ((lefts, last_lefts), (rights, last_rights)) = (left.as_chunks(), right.as_chunks());
     let blocks = blocks(left.len());
@@ -54,7 +54,11 @@ fn added<const EXTREMES: bool>(left: &[f64], right: &[f64], f: impl Fn(f64, f64)
     }
     let all = |lanes: [f64; LANES]| lanes.into_iter().chain(last.iter().copied());
     let (smallest, largest) = (all(smallest).reduce(smaller), all(largest).reduce(larger));
-    Figures { sum: sums[0], smallest: smallest.unwrap_or(f64::INFINITY), largest: largest.unwrap_or(f64::NEG_INFINITY) }
+    SumAndRange {
+        sum: sums[0],
+        smallest: smallest.unwrap_or(f64::INFINITY),
+        largest: largest.unwrap_or(f64::NEG_INFINITY),
+    }
 }
 
 /// The lengths of the blocks that so many numbers are divided into by halving, as often for all: what is short enough
@@ -133,7 +137,7 @@ mod tests {
             let numbers: Vec<f64> = (1..=length).map(f64::from).collect();
             let sum = f64::from(length) * f64::from(length + 1) / 2.0;
             let [least, most] = if length == 0 { [f64::INFINITY, f64::NEG_INFINITY] } else { [1.0, length.into()] };
-            let expected = Figures { sum, smallest: least, largest: most };
+            let expected = SumAndRange { sum, smallest: least, largest: most };
             assert_eq!(figures(&numbers, &numbers, |number, _| number), expected, "{length}");
         }
     }

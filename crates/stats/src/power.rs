@@ -21,7 +21,7 @@
 //! section 3; efficiency: Hodges and Lehmann (1956), doi:10.1214/aoms/1177728261.
 
 use crate::distribution::student_quantile;
-use crate::rank_counts::Counts;
+use crate::rank_counts::CountDistribution;
 use crate::shift::{averages, differences, fewest_pairs, fewest_runs};
 use fastrand::Rng;
 use std::f64::consts::{PI, TAU};
@@ -124,8 +124,8 @@ impl Design {
     /// The wanted quantile of how far the lower end of an interval is below the truth, for values of deviation 1.
     fn simulated(&self, n: usize) -> f64 {
         let counts = match self.layout {
-            Layout::Paired => Counts::signed_rank(n),
-            Layout::Independent => Counts::rank_sum(n, n),
+            Layout::Paired => CountDistribution::signed_rank(n),
+            Layout::Independent => CountDistribution::rank_sum(n, n),
         };
         let mut random = Rng::with_seed(0);
         let mut lower_end = |_| {

@@ -10,14 +10,14 @@ pub const EXACT_UP_TO: usize = 50;
 
 /// The distribution of a count from 0 to `most` that is symmetric about `most / 2`.
 #[derive(Clone, Debug)]
-pub enum Counts {
+pub enum CountDistribution {
     /// P(count <= k) for every k.
     Exact(Vec<f64>),
     /// By mean and standard deviation.
     Normal { mean: f64, deviation: f64 },
 }
 
-impl Counts {
+impl CountDistribution {
     /// Of the pairs of one value of n and one of m of which the latter is larger: Mann and Whitney's U.
     pub fn rank_sum(n: usize, m: usize) -> Self {
         if n <= EXACT_UP_TO && m <= EXACT_UP_TO {
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn exact_and_normal_meet() {
-        let near = |counts: Counts, mean: f64, deviation: f64| {
-            let normal = Counts::Normal { mean, deviation };
+        let near = |counts: CountDistribution, mean: f64, deviation: f64| {
+            let normal = CountDistribution::Normal { mean, deviation };
             for k in (0..=(2.0 * mean) as usize).step_by(7) {
                 assert!((counts.at_most(k) - normal.at_most(k)).abs() < 2e-3, "{k}");
             }
             assert!((counts.at_most((2.0 * mean) as usize) - 1.0).abs() < 1e-12);
         };
-        near(Counts::rank_sum(50, 50), 1250.0, (2500.0_f64 * 101.0 / 12.0).sqrt());
-        near(Counts::signed_rank(50), 637.5, (50.0_f64 * 51.0 * 101.0 / 24.0).sqrt());
+        near(CountDistribution::rank_sum(50, 50), 1250.0, (2500.0_f64 * 101.0 / 12.0).sqrt());
+        near(CountDistribution::signed_rank(50), 637.5, (50.0_f64 * 51.0 * 101.0 / 24.0).sqrt());
     }
 }

@@ -5,7 +5,7 @@
 //! All comparisons are judged together, see [`crate::change`].
 
 use crate::Figures;
-use crate::change::{Control, Judged, Verdict, judge_all};
+use crate::change::{ChangeVerdict, Control, Judged, judge_all};
 use crate::error::Error;
 use crate::median;
 use crate::power::{Design, Layout, sample_deviation};
@@ -19,7 +19,7 @@ const LEAST_DEVIATION: f64 = 1e-12;
 
 /// A figure of a run that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub enum ComparedFigure {
     /// Half of the samples are below.
     Median,
     /// 99 % of the samples are below.
@@ -38,54 +38,54 @@ pub enum Figure {
     Qps,
 }
 
-impl Figure {
+impl ComparedFigure {
     /// Those of half round trips that are compared, in the order of tables.
-    pub const ALL: [Figure; 2] = [Figure::Median, Figure::P99];
+    pub const ALL: [ComparedFigure; 2] = [ComparedFigure::Median, ComparedFigure::P99];
     /// All that are compared of patterns `channel`, `rpc` and `log`, in the order of tables.
-    pub const TIMED: [Figure; 8] = [
-        Figure::Mean,
-        Figure::Median,
-        Figure::P99,
-        Figure::P999,
-        Figure::Max,
-        Figure::Delivered,
-        Figure::Rate,
-        Figure::Qps,
+    pub const TIMED: [ComparedFigure; 8] = [
+        ComparedFigure::Mean,
+        ComparedFigure::Median,
+        ComparedFigure::P99,
+        ComparedFigure::P999,
+        ComparedFigure::Max,
+        ComparedFigure::Delivered,
+        ComparedFigure::Rate,
+        ComparedFigure::Qps,
     ];
 
     /// In tables and files.
     pub fn name(self) -> &'static str {
         match self {
-            Figure::Median => "median",
-            Figure::P99 => "p99",
-            Figure::Mean => "mean",
-            Figure::P999 => "p99.9",
-            Figure::Max => "max",
-            Figure::Delivered => "delivered",
-            Figure::Rate => "rate",
-            Figure::Qps => "QPS",
+            ComparedFigure::Median => "median",
+            ComparedFigure::P99 => "p99",
+            ComparedFigure::Mean => "mean",
+            ComparedFigure::P999 => "p99.9",
+            ComparedFigure::Max => "max",
+            ComparedFigure::Delivered => "delivered",
+            ComparedFigure::Rate => "rate",
+            ComparedFigure::Qps => "QPS",
         }
     }
 
     /// The figure of a summary; `None` for the share delivered, which is what its loss leaves.
     fn magnitude(self) -> Option<Magnitude> {
         Some(match self {
-            Figure::Median => Magnitude::Median,
-            Figure::P99 => Magnitude::P99,
-            Figure::Mean => Magnitude::Mean,
-            Figure::P999 => Magnitude::P999,
-            Figure::Max => Magnitude::Max,
-            Figure::Rate => Magnitude::Rate,
-            Figure::Qps => Magnitude::Qps,
-            Figure::Delivered => return None,
+            ComparedFigure::Median => Magnitude::Median,
+            ComparedFigure::P99 => Magnitude::P99,
+            ComparedFigure::Mean => Magnitude::Mean,
+            ComparedFigure::P999 => Magnitude::P999,
+            ComparedFigure::Max => Magnitude::Max,
+            ComparedFigure::Rate => Magnitude::Rate,
+            ComparedFigure::Qps => Magnitude::Qps,
+            ComparedFigure::Delivered => return None,
         })
     }
 
     /// Its unit: `ns`, `%` or `/s`.
     pub fn unit(self) -> &'static str {
         match self {
-            Figure::Delivered => "%",
-            Figure::Rate | Figure::Qps => "/s",
+            ComparedFigure::Delivered => "%",
+            ComparedFigure::Rate | ComparedFigure::Qps => "/s",
             _ => "ns",
         }
     }
@@ -105,10 +105,10 @@ impl Figure {
     /// Its value in a run of half round trips, in nanoseconds.
     pub fn of(self, figures: &Figures) -> f64 {
         match self {
-            Figure::Median => figures.median,
-            Figure::P99 => figures.p99,
-            Figure::Mean => figures.mean,
-            Figure::Max => figures.max,
+            ComparedFigure::Median => figures.median,
+            ComparedFigure::P99 => figures.p99,
+            ComparedFigure::Mean => figures.mean,
+            ComparedFigure::Max => figures.max,
             _ => f64::NAN,
         }
     }
@@ -123,24 +123,25 @@ pub struct Runs {
     pub payload_bytes: u64,
     /// Of each figure, its values in the runs of the reference, and in those of the results, in its unit. If they were made
     /// in pairs, the i-th of one side belongs to the i-th of the other.
-    pub figures: Vec<(Figure, [Vec<f64>; 2])>,
+    pub figures: Vec<(ComparedFigure, [Vec<f64>; 2])>,
 }
 
 impl Runs {
     /// The figures of half round trips of both sides.
     pub fn of(name: &str, payload_bytes: u64, sides: &[Vec<Figures>; 2]) -> Self {
-        let values = |figure: Figure| sides.each_ref().map(|side| side.iter().map(|run| figure.of(run)).collect());
-        let figures = Figure::ALL.map(|figure| (figure, values(figure)));
+        let values =
+            |figure: ComparedFigure| sides.each_ref().map(|side| side.iter().map(|run| figure.of(run)).collect());
+        let figures = ComparedFigure::ALL.map(|figure| (figure, values(figure)));
         Self { name: name.to_owned(), payload_bytes, figures: figures.into() }
     }
 
     /// The figures of rows of summaries of both sides, as far as all of them have them.
     pub fn of_rows(name: &str, payload_bytes: u64, sides: &[Vec<SummaryRow>; 2]) -> Self {
-        let values = |figure: Figure| -> Option<[Vec<f64>; 2]> {
+        let values = |figure: ComparedFigure| -> Option<[Vec<f64>; 2]> {
             let side = |side: &Vec<SummaryRow>| side.iter().map(|row| figure.of_row(row)).collect::<Option<Vec<f64>>>();
             Some([side(&sides[0])?, side(&sides[1])?])
         };
-        let figures = Figure::TIMED.iter().filter_map(|&figure| Some((figure, values(figure)?)));
+        let figures = ComparedFigure::TIMED.iter().filter_map(|&figure| Some((figure, values(figure)?)));
         Self { name: name.to_owned(), payload_bytes, figures: figures.collect() }
     }
 }
@@ -174,7 +175,7 @@ pub struct Comparison {
     /// The payload.
     pub payload_bytes: u64,
     /// The figure.
-    pub figure: Figure,
+    pub figure: ComparedFigure,
     /// Runs of the reference and of the results; in pairs both are their number.
     pub runs: [usize; 2],
     /// Median over the runs of the reference, and over those of the results, in the figure's unit.
@@ -198,7 +199,7 @@ pub struct Comparison {
 /// # Panics
 /// If the question has a number outside its range.
 pub fn compare(runs: &[Runs], question: &Question) -> Result<Vec<Comparison>, Error> {
-    let cells: Vec<(&Runs, Figure, &[Vec<f64>; 2])> =
+    let cells: Vec<(&Runs, ComparedFigure, &[Vec<f64>; 2])> =
         runs.iter().flat_map(|runs| runs.figures.iter().map(move |(figure, sides)| (runs, *figure, sides))).collect();
     let shift = |[reference, result]: &[Vec<f64>; 2]| match question.layout {
         Layout::Paired => Shift::paired_ratio(reference, result),
@@ -207,7 +208,7 @@ pub fn compare(runs: &[Runs], question: &Question) -> Result<Vec<Comparison>, Er
     let shifts = cells.iter().map(|cell| shift(cell.2)).collect::<Result<Vec<_>, _>>()?;
     let judged = judge_all(&shifts, question.margin, question.control);
     let mut distances = Distances { question, comparisons: cells.len(), known: Vec::new() };
-    let comparison = |(&(runs, figure, sides), judged): (&(&Runs, Figure, &[Vec<f64>; 2]), Judged)| {
+    let comparison = |(&(runs, figure, sides), judged): (&(&Runs, ComparedFigure, &[Vec<f64>; 2]), Judged)| {
         let deviation = deviation(sides, question.layout);
         let count = sides.each_ref().map(Vec::len);
         let detectable = deviation.and_then(|deviation| distances.detectable(count[0].min(count[1]), deviation));
@@ -249,8 +250,8 @@ pub fn runs_needed<'a>(
 /// The verdict on what is better if there is more.
 fn turned(judged: Judged) -> Judged {
     let verdict = match judged.verdict {
-        Verdict::Regressed => Verdict::Improved,
-        Verdict::Improved => Verdict::Regressed,
+        ChangeVerdict::Regressed => ChangeVerdict::Improved,
+        ChangeVerdict::Improved => ChangeVerdict::Regressed,
         same => same,
     };
     Judged { verdict, ..judged }
@@ -328,10 +329,10 @@ mod tests {
     #[test]
     fn pairs_see_through_what_both_sides_have_in_common() {
         let cells = [runs("same", 1.0, 12, 0.005), runs("slower", 1.2, 12, 0.005), runs("faster", 0.8, 12, 0.005)];
-        let verdicts = |layout| -> Vec<Verdict> {
+        let verdicts = |layout| -> Vec<ChangeVerdict> {
             compare(&cells, &question(layout)).unwrap().iter().map(|one| one.judged.verdict).collect()
         };
-        use Verdict::{Equivalent, Improved, Inconclusive, Regressed};
+        use ChangeVerdict::{Equivalent, Improved, Inconclusive, Regressed};
         assert_eq!(verdicts(Layout::Paired), [Equivalent, Equivalent, Regressed, Regressed, Improved, Improved]);
         assert_eq!(verdicts(Layout::Independent)[..2], [Inconclusive; 2]);
     }
@@ -365,10 +366,10 @@ mod tests {
         let runs = Runs::of_rows("x", 16, &[side(1000.0, 0.0), side(900.0, 10.0)]);
         let compared = compare(&[runs], &question(Layout::Independent)).unwrap();
         let found: Vec<_> = compared.iter().map(|one| (one.figure.name(), one.judged.verdict, one.sides)).collect();
-        assert_eq!(found[0].1, Verdict::Equivalent, "{found:?}");
+        assert_eq!(found[0].1, ChangeVerdict::Equivalent, "{found:?}");
         assert_eq!(found.len(), 6);
-        assert_eq!(found[4], ("delivered", Verdict::Regressed, [100.0, 90.0]));
-        assert_eq!(found[5], ("rate", Verdict::Regressed, [1000.0, 900.0]));
+        assert_eq!(found[4], ("delivered", ChangeVerdict::Regressed, [100.0, 90.0]));
+        assert_eq!(found[5], ("rate", ChangeVerdict::Regressed, [1000.0, 900.0]));
         assert!(compared[5].detectable.is_some_and(|ratio| ratio < 1.0), "{compared:?}");
         assert!((compared[0].sides[0] - 1004.5).abs() < 1e-9, "{compared:?}");
     }
@@ -376,14 +377,15 @@ mod tests {
     #[test]
     fn steady_figures_and_single_runs_are_judged() {
         let steady = runs("steady", 1.0, 8, 0.0);
-        let first =
-            |(figure, sides): &(Figure, [Vec<f64>; 2])| (*figure, sides.each_ref().map(|side| side[..1].to_vec()));
+        let first = |(figure, sides): &(ComparedFigure, [Vec<f64>; 2])| {
+            (*figure, sides.each_ref().map(|side| side[..1].to_vec()))
+        };
         let single = Runs { figures: steady.figures.iter().map(first).collect(), ..steady.clone() };
         for layout in [Layout::Paired, Layout::Independent] {
             let compared = compare(&[steady.clone(), single.clone()], &question(layout)).unwrap();
             assert!(compared[0].detectable.is_some_and(|ratio| ratio > 1.02 - 1e-9), "{compared:?}");
             assert_eq!((compared[2].deviation, compared[2].detectable), (None, None));
-            assert_eq!(compared[2].judged.verdict, Verdict::Inconclusive);
+            assert_eq!(compared[2].judged.verdict, ChangeVerdict::Inconclusive);
         }
         assert_eq!(runs_needed(&[], &question(Layout::Paired), 0.1), None);
         assert_eq!(compare(&[], &question(Layout::Paired)), Ok(Vec::new()));

@@ -15,7 +15,7 @@
 
 use crate::error::{Error, check_finite, logarithms};
 use crate::interval::Interval;
-use crate::rank_counts::Counts;
+use crate::rank_counts::CountDistribution;
 
 /// What two sets of runs, or one, say about a shift. A value is a statistic of a whole run, as values must be independent;
 /// time and memory grow with the product of both numbers of runs.
@@ -24,7 +24,7 @@ pub struct Shift {
     estimate: f64,
     /// Sorted; a strictly increasing function of the differences.
     pairs: Vec<f64>,
-    counts: Counts,
+    counts: CountDistribution,
 }
 
 impl Shift {
@@ -75,14 +75,14 @@ impl Shift {
     }
 
     fn two_sets(reference: &[f64], result: &[f64]) -> Self {
-        Self::new(differences(reference, result).collect(), Counts::rank_sum(reference.len(), result.len()))
+        Self::new(differences(reference, result).collect(), CountDistribution::rank_sum(reference.len(), result.len()))
     }
 
     fn one_set(values: &[f64]) -> Self {
-        Self::new(averages(values).collect(), Counts::signed_rank(values.len()))
+        Self::new(averages(values).collect(), CountDistribution::signed_rank(values.len()))
     }
 
-    fn new(mut pairs: Vec<f64>, counts: Counts) -> Self {
+    fn new(mut pairs: Vec<f64>, counts: CountDistribution) -> Self {
         pairs.sort_unstable_by(f64::total_cmp);
         let middle = pairs.len() / 2;
         let estimate = if pairs.len() % 2 == 1 { pairs[middle] } else { pairs[middle - 1] / 2.0 + pairs[middle] / 2.0 };

@@ -8,7 +8,7 @@
 //! # Source
 //! Schwarz (1978), doi:10.1214/aos/1176344136; slope and p-value: see [`crate::drift`].
 
-use crate::change_points::{ChangePoint, Options, change_points, parts};
+use crate::change_points::{ChangePoint, StepOptions, change_points, parts};
 use crate::drift::drift;
 use crate::error::{Error, logarithms};
 use crate::median;
@@ -47,7 +47,7 @@ pub struct Changes {
 ///
 /// # Panics
 /// As [`change_points`].
-pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &Options) -> Result<Changes, Error> {
+pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &StepOptions) -> Result<Changes, Error> {
     let mut steps = change_points(values, breaks, known, options)?;
     let logarithms = logarithms("only", values)?;
     let mut borders: Vec<usize> = breaks.iter().chain(known).copied().collect();
@@ -76,7 +76,7 @@ pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &Opti
 
 /// The drift of a stretch, given by its first place, those of the steps within it, and the one after its last; `None` if
 /// there is none, or if the steps describe it better.
-fn drift_of(logarithms: &[f64], stretch: &[usize], options: &Options) -> Option<SlowDrift> {
+fn drift_of(logarithms: &[f64], stretch: &[usize], options: &StepOptions) -> Option<SlowDrift> {
     let [first, steps @ .., end] = stretch else { return None };
     let line = line(&logarithms[*first..*end], options)?;
     (line.criterion < of_steps(logarithms, (*first, *end), steps)).then(|| SlowDrift {
@@ -88,7 +88,7 @@ fn drift_of(logarithms: &[f64], stretch: &[usize], options: &Options) -> Option<
     })
 }
 
-struct Line {
+struct FittedLine {
     begin: f64,
     end: f64,
     p: f64,
@@ -96,7 +96,7 @@ struct Line {
 }
 
 /// The line through values that have a trend, and change enough by it.
-fn line(values: &[f64], options: &Options) -> Option<Line> {
+fn line(values: &[f64], options: &StepOptions) -> Option<FittedLine> {
     if values.len() < FEWEST {
         return None;
     }
@@ -106,7 +106,7 @@ fn line(values: &[f64], options: &Options) -> Option<Line> {
     let end = begin + trend.slope * (values.len() - 1) as f64;
     let squares = values.iter().enumerate().map(|place| (rest(place) - begin).powi(2)).sum();
     let is_large = (end - begin).abs().exp_m1() > options.min_change;
-    is_large.then(|| Line { begin, end, p: trend.p, criterion: criterion(values.len(), squares, 2) })
+    is_large.then(|| FittedLine { begin, end, p: trend.p, criterion: criterion(values.len(), squares, 2) })
 }
 
 /// Schwarz's criterion of levels that change at these places, which are between `from` and `to`.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn found(values: &[f64], breaks: &[usize], known: &[usize]) -> (Vec<usize>, Vec<(usize, usize)>) {
-        let Changes { steps, drifts } = changes(values, breaks, known, &Options::default()).unwrap();
+        let Changes { steps, drifts } = changes(values, breaks, known, &StepOptions::default()).unwrap();
         let drifts = drifts.iter().map(|drift| (drift.first, drift.last)).collect();
         (steps.iter().map(|step| step.index).collect(), drifts)
     }
@@ -154,8 +154,8 @@ mod tests {
     fn a_slow_drift_is_no_flight_of_steps() {
         for by in [1.004, 1.0 / 1.004] {
             let values = noisy(slope(80, 10.0, by));
-            assert!(!change_points(&values, &[], &[], &Options::default()).unwrap().is_empty());
-            let Changes { steps, drifts } = changes(&values, &[], &[], &Options::default()).unwrap();
+            assert!(!change_points(&values, &[], &[], &StepOptions::default()).unwrap().is_empty());
+            let Changes { steps, drifts } = changes(&values, &[], &[], &StepOptions::default()).unwrap();
             assert!(steps.is_empty() && drifts.len() == 1, "{steps:?} {drifts:?}");
             let SlowDrift { first, last, begin, end, p } = drifts[0];
             assert_eq!((first, last), (0, 79));

@@ -8,7 +8,7 @@
 
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Cell, Counts, SubExperimentResult};
+use tripmeter_model::manifest::{Counts, PayloadResult, SubExperimentResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
@@ -43,19 +43,19 @@ enum Time {
 }
 
 /// A trial's place in a cell, and the time that counts.
-struct Part {
+struct TrialPart {
     name: String,
     trial: usize,
     time: Time,
 }
 
 /// The names that the plan makes, whatever was measured; none for other patterns.
-fn parts(plan: &SubExperiment) -> Vec<Part> {
+fn parts(plan: &SubExperiment) -> Vec<TrialPart> {
     let way = if plan.workload.is_call() { "_rtt" } else { "" };
     let loads = if is_of(plan) { &plan.workload.loads[..] } else { &[] };
     let trials: Vec<String> = loads.iter().map(|load| format!("{way}{}", load.suffix())).collect();
     let times = |(trial, suffix): (usize, &String)| {
-        let part = |(time, word, suffix): (Time, &str, &str)| Part {
+        let part = |(time, word, suffix): (Time, &str, &str)| TrialPart {
             name: format!("{}{PART}{word}{suffix}", plan.name),
             trial,
             time,
@@ -78,14 +78,14 @@ pub fn is_of(plan: &SubExperiment) -> bool {
 /// The summary of each rate and time in microseconds, in the order of the plan; without rows where nothing was measured.
 pub fn summaries(plan: &SubExperiment, result: Option<&SubExperimentResult>) -> Vec<(String, Summary)> {
     let cells = result.map_or(&[][..], |result| &result.cells);
-    let summary = |part: Part| {
+    let summary = |part: TrialPart| {
         let rows = cells.iter().filter_map(|cell| row(cell, &part)).collect();
         (part.name, Summary { rows })
     };
     parts(plan).into_iter().map(summary).collect()
 }
 
-fn row(cell: &Cell, part: &Part) -> Option<SummaryRow> {
+fn row(cell: &PayloadResult, part: &TrialPart) -> Option<SummaryRow> {
     let trial = cell.trials.get(part.trial)?;
     let figure = match (trial.is_of_calls(), part.time) {
         (false, Time::Response) => Figure::Response,
@@ -133,7 +133,7 @@ fn percent(lost: u64, of: Counts) -> f64 {
 }
 
 /// What a logger's payload has besides its summary: lines that were missing or damaged; `None` of other patterns.
-pub fn of_log(cell: &Cell) -> Option<More> {
+pub fn of_log(cell: &PayloadResult) -> Option<More> {
     cell.trials.first()?.value(&Stream::all(), Figure::LinesWritten)?;
     let counts = cell.counts();
     Some(More { loss_percent: Some(percent(counts.lost + counts.damaged, counts)), ..More::default() })

@@ -7,8 +7,8 @@
 use fastrand::Rng;
 use std::f64::consts::TAU;
 use tripmeter_stats::autocorrelation::{Autocorrelation, effective_size};
-use tripmeter_stats::change::{Control, Judged, Verdict, judge_all};
-use tripmeter_stats::change_points::Options;
+use tripmeter_stats::change::{ChangeVerdict, Control, Judged, judge_all};
+use tripmeter_stats::change_points::StepOptions;
 use tripmeter_stats::drift::drift;
 use tripmeter_stats::modes::dip_test;
 use tripmeter_stats::power::{Design, Layout};
@@ -193,7 +193,7 @@ fn matrix(ratios: &[f64], pairs: usize, common: f64, random: &mut Rng) -> Vec<Sh
 fn verdicts(trials: usize) -> Vec<Row> {
     let mut random = Rng::with_seed(9);
     let ratios = |changed: f64, rest: f64| [vec![changed; 10], vec![rest; 30]].concat();
-    let is_changed = |judged: &&Judged| matches!(judged.verdict, Verdict::Regressed | Verdict::Improved);
+    let is_changed = |judged: &&Judged| matches!(judged.verdict, ChangeVerdict::Regressed | ChangeVerdict::Improved);
     let mut rows = Vec::new();
     for (what, margin, common, ratios) in [
         ("nothing changed, margin 0", 0.0, 0.0, vec![1.0; 40]),
@@ -206,7 +206,7 @@ fn verdicts(trials: usize) -> Vec<Row> {
             let judged = judge_all(&matrix(&ratios, 14, common, &mut random), margin, Control::FalseDiscoveries(0.05));
             let truly = ratios.iter().filter(|&&ratio| ratio > 1.0 + margin).count();
             let all = judged.iter().filter(is_changed).count();
-            let right = judged[..truly].iter().filter(|judged| judged.verdict == Verdict::Regressed).count();
+            let right = judged[..truly].iter().filter(|judged| judged.verdict == ChangeVerdict::Regressed).count();
             found.push(right as f64 / truly.max(1) as f64);
             (all - right) as f64 / all.max(1) as f64
         });
@@ -217,7 +217,8 @@ fn verdicts(trials: usize) -> Vec<Row> {
     let mut found = Vec::new();
     let wrong = (0..trials).map(|_| {
         let judged = judge_all(&matrix(&ratios, 20, 0.0, &mut random), 0.05, Control::FalseDiscoveries(0.05));
-        let of = |range: &[Judged]| range.iter().filter(|judged| judged.verdict == Verdict::Equivalent).count() as f64;
+        let of =
+            |range: &[Judged]| range.iter().filter(|judged| judged.verdict == ChangeVerdict::Equivalent).count() as f64;
         found.push(of(&judged[..10]) / 10.0);
         of(&judged[10..]) / of(&judged).max(1.0)
     });
@@ -271,7 +272,7 @@ fn histories(trials: usize) -> Vec<Row> {
     let mut random = Rng::with_seed(11);
     let mut rows = Vec::new();
     for (min_change, noise) in [(0.0, 0.05), (0.05, 0.02), (0.05, 0.05), (0.05, 0.1)] {
-        let options = Options { min_change, ..Options::default() };
+        let options = StepOptions { min_change, ..StepOptions::default() };
         let outcomes = (0..trials).map(|_| {
             let values: Vec<f64> = (0..300).map(|_| (noise * normal(&mut random)).exp()).collect();
             share(changes(&values, &[], &[], &options).is_ok_and(|found| found != Changes::default()))
@@ -284,7 +285,7 @@ fn histories(trials: usize) -> Vec<Row> {
             let level = |index| if index < 60 { 1.0 } else { 1.1 };
             let values: Vec<f64> =
                 (0..60 + after).map(|index| level(index) * (0.03 * normal(&mut random)).exp()).collect();
-            let found = changes(&values, &[], &[], &Options::default()).unwrap_or_default();
+            let found = changes(&values, &[], &[], &StepOptions::default()).unwrap_or_default();
             share(found.steps.iter().any(|step| step.index.abs_diff(60) <= 2))
         });
         rows.push(row(format!("history: step of 10 % found {after} values later, noise 0.03"), Limit::None, outcomes));
@@ -295,7 +296,7 @@ fn histories(trials: usize) -> Vec<Row> {
                 let level = |index| 1.0 + 0.2 * f64::from(index) / f64::from(count - 1);
                 let values: Vec<f64> =
                     (0..count).map(|index| level(index) * (0.03 * normal(&mut random)).exp()).collect();
-                changes(&values, &[], &[], &Options::default()).unwrap_or_default()
+                changes(&values, &[], &[], &StepOptions::default()).unwrap_or_default()
             })
             .collect();
         let what = format!("history: drift by 20 % over {count} values, noise 0.03");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tripmeter_stats::autocorrelation::{Autocorrelation, effective_size};
-use tripmeter_stats::change_points::{Options, change_points};
+use tripmeter_stats::change_points::{StepOptions, change_points};
 use tripmeter_stats::drift::drift;
 use tripmeter_stats::modes::dip_test;
 use tripmeter_stats::mser::mser5;
@@ -193,7 +193,7 @@ fn dips_are_those_of_diptest() {
 fn change_points_are_those_of_otava() {
     let (mut seen, mut as_without) = (0, 0);
     for case in cases(&golden("change_points")) {
-        let options = Options {
+        let options = StepOptions {
             window: count(&case["window"]) as usize,
             max_p: number(&case["max_p"]),
             min_change: number(&case["min_change"]),

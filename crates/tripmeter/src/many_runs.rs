@@ -9,22 +9,22 @@ use crate::commands::table;
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::output;
-use crate::summaries::{ExperimentFolder, Run, UNFINISHED, has_manifest};
+use crate::summaries::{ExperimentFolder, RunFolder, UNFINISHED, has_manifest};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_engine::Followers;
 use tripmeter_engine::results::holds_nothing;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
 /// What came of the runs.
-pub enum Made {
+pub enum RunsOutcome {
     /// All are there.
     All {
         /// Every one, in order.
-        runs: Vec<Run>,
+        runs: Vec<RunFolder>,
         /// Good, or that some sub-experiments failed in some runs.
         code: u8,
     },
@@ -37,7 +37,7 @@ pub enum Made {
 /// # Errors
 /// If the experiment is wrong, the folder holds runs of another one or is used by another command, or a run measured
 /// nothing at all.
-pub fn make(args: &RequirementsArgs, number: u32) -> Result<Made, CliError> {
+pub fn make(args: &RequirementsArgs, number: u32) -> Result<RunsOutcome, CliError> {
     let prepared = Prepared::new(&args.experiment, &args.plugins, args.quiet)?;
     if prepared.plan.rounds > 1 {
         return Err(CliError::new(exit::USAGE, "each run has one round; leave out --rounds, --runs says how many"));
@@ -45,16 +45,16 @@ pub fn make(args: &RequirementsArgs, number: u32) -> Result<Made, CliError> {
     let folder = args.runs_directory.clone().unwrap_or_else(|| beside(&args.output_file));
     let _lock = lock(&folder, "command", "-r")?;
     let mut runs =
-        Runs { folder: &folder, prepared: &prepared, number, quiet: args.quiet, code: exit::GOOD, took: vec![] };
+        RunSeries { folder: &folder, prepared: &prepared, number, quiet: args.quiet, code: exit::GOOD, took: vec![] };
     for index in 1..=number {
         if !runs.one(index)? {
             output::say(&format!("stopped at run {index} of {number}; the same command continues"));
-            return Ok(Made::Interrupted);
+            return Ok(RunsOutcome::Interrupted);
         }
     }
     let code = runs.code;
-    let run = |index| Run { name: name(index), path: folder.join(name(index)) };
-    Ok(Made::All { runs: (1..=number).map(run).collect(), code })
+    let run = |index| RunFolder { name: name(index), path: folder.join(name(index)) };
+    Ok(RunsOutcome::All { runs: (1..=number).map(run).collect(), code })
 }
 
 /// Name of a finished run's folder.
@@ -69,7 +69,7 @@ fn beside(file: &Path) -> PathBuf {
 }
 
 /// Runs in a folder.
-struct Runs<'a> {
+struct RunSeries<'a> {
     folder: &'a Path,
     prepared: &'a Prepared,
     number: u32,
@@ -79,7 +79,7 @@ struct Runs<'a> {
     took: Vec<Duration>,
 }
 
-impl Runs<'_> {
+impl RunSeries<'_> {
     /// Makes one run, unless it is there. False if the user stopped it.
     fn one(&mut self, index: u32) -> Result<bool, CliError> {
         let finished = self.folder.join(name(index));
@@ -96,7 +96,7 @@ impl Runs<'_> {
         }
         let begin = Instant::now();
         let manifest = self.prepared.run(Some(&unfinished), Followers::Local, self.quiet)?;
-        if manifest.status == Status::Interrupted {
+        if manifest.status == RunStatus::Interrupted {
             return Ok(false);
         }
         if let Some(why) = measured_nothing(&manifest) {

@@ -10,13 +10,13 @@ use tripmeter_model::file::write_whole;
 use tripmeter_report::plots::{Picture, PlotError};
 
 /// Something that draws one picture.
-pub type Job<'a> = Box<dyn FnOnce() -> Result<Picture, PlotError> + Send + 'a>;
+pub type PictureJob<'a> = Box<dyn FnOnce() -> Result<Picture, PlotError> + Send + 'a>;
 
 /// Draws all pictures and writes them into the folder, which is created; returns their paths in the order of the jobs.
 ///
 /// # Errors
 /// If the folder is a link; the first that is met; pictures that were written before it stay.
-pub fn draw_all(folder: &Path, jobs: Vec<Job<'_>>) -> Result<Vec<PathBuf>, CliError> {
+pub fn draw_all(folder: &Path, jobs: Vec<PictureJob<'_>>) -> Result<Vec<PathBuf>, CliError> {
     no_link(folder)?;
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = processors.min(jobs.len());
@@ -45,7 +45,7 @@ pub fn draw_all(folder: &Path, jobs: Vec<Job<'_>>) -> Result<Vec<PathBuf>, CliEr
     Ok(written.into_iter().map(|(_, path)| path).collect())
 }
 
-fn draw(folder: &Path, job: Job<'_>) -> Result<PathBuf, CliError> {
+fn draw(folder: &Path, job: PictureJob<'_>) -> Result<PathBuf, CliError> {
     let picture = job().map_err(|error| CliError::new(exit::SOFTWARE, error.to_string()))?;
     // Names of sub-experiments are checked where they are read; this holds whatever a plot is called.
     if !Path::new(&picture.path).components().all(|part| matches!(part, Component::Normal(_))) {

@@ -8,7 +8,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, P
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
-use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::{Plan, SubExperiment};
@@ -97,7 +97,7 @@ impl<'a> Progress<'a> {
         self.bar.set_position(self.done + (weight as f64 * share) as u64);
     }
 
-    fn finish_payload(&mut self, cell: &Cell) {
+    fn finish_payload(&mut self, cell: &PayloadResult) {
         let Some(running) = &mut self.running else { return };
         running.payloads_finished += 1;
         self.done += weight(running.sub_experiment, cell.payload_bytes);
@@ -105,7 +105,7 @@ impl<'a> Progress<'a> {
     }
 
     /// The payload takes its time once more.
-    fn repeat_payload(&mut self, cell: &Cell) {
+    fn repeat_payload(&mut self, cell: &PayloadResult) {
         let Some(running) = &self.running else { return };
         let weight = weight(running.sub_experiment, cell.payload_bytes);
         self.bar.inc_length(weight);
@@ -113,15 +113,15 @@ impl<'a> Progress<'a> {
         self.bar.set_position(self.done);
     }
 
-    fn finish(&mut self, status: Status, error: Option<&str>) {
+    fn finish(&mut self, status: RunStatus, error: Option<&str>) {
         let Some(running) = self.running.take() else { return };
         self.done = self.done_after;
         self.bar.set_position(self.done);
         let Running { place, sub_experiment, payloads_finished, .. } = running;
         let payloads = format!("{payloads_finished} of {} payloads", sub_experiment.payloads.len());
         match (status, error) {
-            (Status::Complete, _) if !self.bar.is_hidden() => {}
-            (Status::Complete, _) => self.say(&format!("{place}: {payloads}")),
+            (RunStatus::Complete, _) if !self.bar.is_hidden() => {}
+            (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}")),
             (_, Some(error)) => self.complain(&format!("{place}: {payloads}, then: {error}")),
             (_, None) => self.say(&format!("{place}: {payloads}, then interrupted")),
         }

@@ -10,7 +10,7 @@ mod tests;
 
 use crate::error::CliError;
 use crate::progress;
-use scan::Broken;
+use scan::RecordingError;
 use schedule::Writer;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
@@ -47,7 +47,7 @@ pub fn open(file: &Path, speed: f64, stop: &AtomicBool, quiet: bool) -> Result<O
         return Err(unreadable(&"it is a folder; give the .mcap file in it"));
     }
     let bar = progress::of_bytes(metadata.len(), quiet);
-    let mut source = Source { inner: bar.wrap_read(opened), hash: Sha256::new(), bytes: 0, stop };
+    let mut source = HashedReader { inner: bar.wrap_read(opened), hash: Sha256::new(), bytes: 0, stop };
     let (schedule, mut writer) = scratch()?;
     let scanned = scan::scan(&mut source, &mut writer).and_then(|()| Ok(io::copy(&mut source, &mut io::sink())?));
     bar.finish_and_clear();
@@ -76,17 +76,17 @@ fn cannot_create(error: &io::Error) -> CliError {
 }
 
 /// What is read, hashed on the way, until the user asks to stop.
-struct Source<'a, R> {
+struct HashedReader<'a, R> {
     inner: R,
     hash: Sha256,
     bytes: u64,
     stop: &'a AtomicBool,
 }
 
-impl<R: Read> Read for Source<'_, R> {
+impl<R: Read> Read for HashedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.stop.load(Relaxed) {
-            return Err(io::Error::other(Broken::Interrupted));
+            return Err(io::Error::other(RecordingError::Interrupted));
         }
         let count = self.inner.read(buffer)?;
         self.hash.update(&buffer[..count]);
@@ -95,23 +95,27 @@ impl<R: Read> Read for Source<'_, R> {
     }
 }
 
-impl Broken {
+impl RecordingError {
     /// One line for people, with the file, after so many bytes and messages of it.
     fn told(self, file: &Path, bytes: u64, messages: u64) -> CliError {
         let place = format!("recording '{}'", file.display());
         match self {
-            Broken::Interrupted => CliError::new(exit::INTERRUPTED, format!("{place}: interrupted while reading it")),
-            Broken::Unreadable(error) => CliError::new(exit::NO_INPUT, format!("{place} cannot be read: {error}")),
-            Broken::Unwritable(error) => cannot_create(&error),
-            Broken::CutOff if bytes == 0 => CliError::new(exit::DATA, format!("{place} is empty: 0 bytes")),
-            Broken::CutOff => CliError::new(
+            RecordingError::Interrupted => {
+                CliError::new(exit::INTERRUPTED, format!("{place}: interrupted while reading it"))
+            }
+            RecordingError::Unreadable(error) => {
+                CliError::new(exit::NO_INPUT, format!("{place} cannot be read: {error}"))
+            }
+            RecordingError::Unwritable(error) => cannot_create(&error),
+            RecordingError::CutOff if bytes == 0 => CliError::new(exit::DATA, format!("{place} is empty: 0 bytes")),
+            RecordingError::CutOff => CliError::new(
                 exit::DATA,
                 format!(
                     "{place} is cut off: it ends after {bytes} bytes and {messages} messages, before its end mark; \
                      `mcap recover` makes a whole file of what is there"
                 ),
             ),
-            Broken::Wrong(why) => CliError::new(exit::DATA, format!("{place} {why}")),
+            RecordingError::Wrong(why) => CliError::new(exit::DATA, format!("{place} {why}")),
         }
     }
 }

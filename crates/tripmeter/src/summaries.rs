@@ -9,7 +9,7 @@ use tripmeter_engine::files::discarded::ATTEMPTS;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::folder::{AUDIT, MANIFEST, TRIALS};
-use tripmeter_model::manifest::{Cell, Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::metrics_file::METRICS;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::raw::Reader;
@@ -144,7 +144,7 @@ impl ExperimentFolder {
             }
         }
         self.sources.extend(added);
-        let of_log = |cell: &Cell| Some((Bytes::from(cell.payload_bytes), timed::of_log(cell)?));
+        let of_log = |cell: &PayloadResult| Some((Bytes::from(cell.payload_bytes), timed::of_log(cell)?));
         let more = |name: &str| self.result(name).iter().flat_map(|result| &result.cells).filter_map(of_log).collect();
         let found: Vec<Vec<_>> = self.sources.iter().map(|source| more(&source.name)).collect();
         let finished: Vec<_> = self.sources.iter().map(|source| self.finished(&source.name)).collect();
@@ -190,7 +190,7 @@ impl ExperimentFolder {
 
     /// Whether it is still measured; so it looks after a kill too.
     pub fn is_running(&self) -> bool {
-        self.manifest.as_ref().is_some_and(|manifest| manifest.status == Status::Running)
+        self.manifest.as_ref().is_some_and(|manifest| manifest.status == RunStatus::Running)
     }
 
     /// Every summary; that of a sub-experiment of which nothing was measured is empty.
@@ -238,7 +238,7 @@ impl ExperimentFolder {
     /// That a sub-experiment lacks payloads because its run was killed or interrupted, if so.
     pub fn unfinished(&self, name: &str) -> Option<String> {
         let (plan, result) = (self.plan(name)?, self.result(name));
-        let is_ended = |result: &SubExperimentResult| matches!(result.status, Status::Complete | Status::Failed);
+        let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
         let measured = result.map_or(0, |result| result.cells.len());
         let planned = plan.payloads.len();
         let is_short = !result.is_some_and(is_ended) && measured < planned;
@@ -255,7 +255,7 @@ impl ExperimentFolder {
                 format!("its path proof failed: claimed {claim}, seen: {seen}; its figures are of something else");
             return Some(text);
         }
-        if result.status == Status::Failed {
+        if result.status == RunStatus::Failed {
             return Some(format!("it failed: {}", result.error.as_deref().unwrap_or("no reason was recorded")));
         }
         let damaged = result.damaged();
@@ -268,7 +268,7 @@ impl ExperimentFolder {
     }
 
     /// What figures of other experiments must share to be compared over time; nothing without a manifest.
-    pub fn machine(&self) -> Option<Machine> {
+    pub fn machine(&self) -> Option<MachineFacts> {
         self.manifest.as_ref().map(machine)
     }
 
@@ -284,7 +284,7 @@ impl ExperimentFolder {
 }
 
 /// What a machine is and how it is set, by name.
-pub type Machine = BTreeMap<String, String>;
+pub type MachineFacts = BTreeMap<String, String>;
 
 /// The checks of the audit that say how a machine is set, and not what happened on it.
 const SETTINGS: [&str; 7] = [
@@ -298,9 +298,9 @@ const SETTINGS: [&str; 7] = [
 ];
 
 /// Where an experiment was made.
-pub fn machine(manifest: &Manifest) -> Machine {
+pub fn machine(manifest: &Manifest) -> MachineFacts {
     let environment = &manifest.environment;
-    let mut machine = Machine::from([
+    let mut machine = MachineFacts::from([
         ("processors".to_owned(), environment.cpus.len().to_string()),
         ("processor".to_owned(), environment.cpu_model.clone()),
         ("kernel".to_owned(), environment.kernel.clone()),
@@ -313,7 +313,7 @@ pub fn machine(manifest: &Manifest) -> Machine {
 }
 
 /// What differs between two machines, as far as it is known of both: name, one, other.
-pub fn differences<'a>(one: &'a Machine, other: &'a Machine) -> impl Iterator<Item = [&'a str; 3]> {
+pub fn differences<'a>(one: &'a MachineFacts, other: &'a MachineFacts) -> impl Iterator<Item = [&'a str; 3]> {
     let pairs = one.iter().filter_map(|(name, value)| Some([name, value, other.get(name)?].map(String::as_str)));
     pairs.filter(|[_, one, other]| one != other)
 }
@@ -400,7 +400,7 @@ fn read_file(reader: &Reader, source: &Source, threads: usize) -> Result<Summary
 
 /// The figures that a manifest has, of half round trips or of calls of a logger, in microseconds. It has none of jitter.
 pub fn figures(result: &SubExperimentResult) -> Summary {
-    let row = |cell: &Cell| {
+    let row = |cell: &PayloadResult| {
         let found = half_trips(cell).or_else(|| figures_of(cell, Figure::Call))?;
         let us = |ns: f64| ns / 1e3;
         Some(SummaryRow {
@@ -503,7 +503,7 @@ pub fn listed(names: &[String]) -> String {
 
 /// One experiment, or one round of it, in a folder of many.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct RunFolder {
     /// Its folder's name; of a round, with that of its experiment.
     pub name: String,
     /// Its folder.
@@ -515,7 +515,7 @@ pub struct Run {
 ///
 /// # Errors
 /// If it is no folder, or there is no experiment in it.
-pub fn runs(folder: &Path) -> Result<Vec<Run>, CliError> {
+pub fn runs(folder: &Path) -> Result<Vec<RunFolder>, CliError> {
     let contents = Contents::read(folder)?;
     let mut runs = Vec::new();
     let mut strays: Vec<String> = contents.others.into_iter().filter(|name| !is_ours(name)).collect();
@@ -528,12 +528,14 @@ pub fn runs(folder: &Path) -> Result<Vec<Run>, CliError> {
         if name.starts_with('.') || name.ends_with(UNFINISHED) || is_aside {
             continue;
         } else if is_listed || !sources(&path, &inside).is_empty() {
-            runs.push(Run { name: printable::line(&name).into_owned(), path });
+            runs.push(RunFolder { name: printable::line(&name).into_owned(), path });
         } else if rounds.is_empty() {
             strays.push(name);
         } else {
             let shown = printable::line(&name);
-            runs.extend(rounds.iter().map(|round| Run { name: format!("{shown}/{round}"), path: path.join(round) }));
+            runs.extend(
+                rounds.iter().map(|round| RunFolder { name: format!("{shown}/{round}"), path: path.join(round) }),
+            );
         }
     }
     if runs.is_empty() {

@@ -11,7 +11,7 @@ use std::ptr;
 /// A receive asks for as many bytes as the last message had. With messages of one size it therefore costs one call and
 /// never reaches into the next message. What it got of a next message after a longer one is kept and delivered first.
 pub struct StreamLink<E: Endpoint> {
-    stream: Stream<E>,
+    stream: ByteStream<E>,
     /// Most bytes per send.
     packet: usize,
     next_id: u32,
@@ -19,7 +19,7 @@ pub struct StreamLink<E: Endpoint> {
 }
 
 /// Both directions of the stream, and what has arrived.
-struct Stream<E: Endpoint> {
+struct ByteStream<E: Endpoint> {
     endpoint: E,
     state: State,
     capacity: usize,
@@ -41,7 +41,15 @@ impl<E: Endpoint> StreamLink<E> {
         let capacity = max_payload_bytes as usize;
         let receive = Buffer::new(capacity)?;
         Ok(Self {
-            stream: Stream { endpoint, state: State::Ready, capacity, expected: 0, filled: 0, surplus: 0..0, receive },
+            stream: ByteStream {
+                endpoint,
+                state: State::Ready,
+                capacity,
+                expected: 0,
+                filled: 0,
+                surplus: 0..0,
+                receive,
+            },
             packet: packet_bytes.unwrap_or(usize::MAX),
             next_id: 0,
             send: Buffer::new(capacity)?,
@@ -49,7 +57,7 @@ impl<E: Endpoint> StreamLink<E> {
     }
 }
 
-impl<E: Endpoint> Stream<E> {
+impl<E: Endpoint> ByteStream<E> {
     /// Sends as much as the peer takes, with less than the time-out between two parts. Returns how many bytes that were.
     #[inline]
     fn send(&mut self, bytes: &[u8], packet: usize, timeout_ns: u64) -> Result<usize> {

@@ -4,7 +4,7 @@ use super::counters::control_groups;
 use super::kernel::is_guest;
 use super::parse::TICK_NS;
 use super::root::Hidden;
-use super::{Check, Observations, Reading, percent, share};
+use super::{MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Interrupts};
 
 /// Time counted in ticks may be wrong by one at each end.
@@ -12,8 +12,8 @@ const BLUR_NS: u64 = 2 * TICK_NS;
 /// Processors that leader and follower use while both poll.
 const NEEDED_CPUS: f64 = 2.0;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[MachineCheck] = &[
+    MachineCheck {
         info: CheckInfo {
             name: "steal",
             source: "/proc/stat: steal of the processors, difference",
@@ -22,7 +22,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: steal,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "pressure",
             source: "/proc/pressure/{cpu,memory,io}: some, difference",
@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: pressure,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "cgroup-throttling",
             source: "cpu.stat, cpu.max (cpu.cfs_quota_us) of the process's control groups, difference",
@@ -40,7 +40,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: throttling,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "interrupts",
             source: "/proc/interrupts of the processors, difference",
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: interrupts,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "load",
             source: "/proc/stat less our own time, and /proc/*/stat, difference",
@@ -60,7 +60,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn steal(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn steal(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let activity = observed.activity()?;
     let stolen: Option<Vec<u64>> = activity.cpus.iter().map(|cpu| cpu.steal_ns).collect();
     let most_ns = stolen.ok_or("/proc/stat does not show the processors")?.into_iter().max().unwrap_or(0);
@@ -81,7 +81,7 @@ fn steal_since_boot(stat: &str) -> Option<u64> {
     stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().nth(7)?.parse().ok()
 }
 
-fn pressure(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn pressure(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let activity = observed.activity()?;
     let (pressure, duration_ns) = (&activity.pressure, activity.duration_ns);
     let cpu_ns = pressure.cpu_ns.ok_or("/proc/pressure/cpu cannot be read; boot with psi=1 to have it")?;
@@ -96,7 +96,7 @@ fn pressure(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(share(cpu_ns, duration_ns) <= 0.1 && for_memory <= 0.01, value))
 }
 
-fn throttling(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let groups = control_groups(observed.root);
     if groups.is_empty() {
         return Err("no control group of this process shows its limits".to_owned());
@@ -124,7 +124,7 @@ fn throttling(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     }
 }
 
-fn interrupts(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn interrupts(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let activity = observed.activity()?;
     let counts: Option<Vec<_>> = activity.cpus.iter().map(|cpu| cpu.interrupts).collect();
     let counts = counts.ok_or("/proc/interrupts does not show the processors")?;
@@ -135,7 +135,7 @@ fn interrupts(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(device <= 100.0, value))
 }
 
-fn load(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn load(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if observed.by_hand {
         return Err("a follower that is started by hand cannot be told from others".to_owned());
     }

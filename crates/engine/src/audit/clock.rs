@@ -1,7 +1,7 @@
 //! The clock, and the noise that it sees.
 
 use super::root::Hidden;
-use super::{Check, Observations, Reading, percent, share};
+use super::{MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Level};
 
 /// Name of the check that needs a spin.
@@ -10,8 +10,8 @@ const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocks
 /// These ask a device over a slow bus.
 const SLOW_SOURCES: [&str; 3] = ["hpet", "acpi_pm", "jiffies"];
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[MachineCheck] = &[
+    MachineCheck {
         info: CheckInfo {
             name: "clock-source",
             source: "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -20,7 +20,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: source,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "clock-cost",
             source: "measured: median time of a reading",
@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: cost,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "clock-granularity",
             source: "measured: smallest difference of two readings",
@@ -38,7 +38,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: granularity,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: HICCUPS,
             source: "measured: gaps above 1 µs in reading the clock on all of the processors at once",
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn source(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn source(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let kernel = observed.root.text(SOURCE)?;
     let value = match &observed.clock.reason {
         Some(reason) => format!("kernel {kernel}, ours {}: {reason}", observed.clock.source),
@@ -59,17 +59,17 @@ fn source(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(if SLOW_SOURCES.contains(&kernel.as_str()) { Reading::fail(value) } else { Reading::good_if(is_counter, value) })
 }
 
-fn cost(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn cost(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let ns = observed.clock.read_cost_ns;
     Ok(Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns")))
 }
 
-fn granularity(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn granularity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let ns = observed.clock.granularity_ns;
     Ok(Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns")))
 }
 
-fn hiccups(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn hiccups(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let hiccups = observed.hiccups.unwrap_or_default();
     if hiccups.len() < observed.cpus.len() {
         return Err("a thread for each of the processors could not be started".to_owned());

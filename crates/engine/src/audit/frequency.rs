@@ -1,14 +1,14 @@
 //! How fast the processors run.
 
 use super::root::{Hidden, cpu_folder};
-use super::{Check, Observations, Reading, of_each};
+use super::{MachineCheck, MachineObservations, Reading, of_each};
 use tripmeter_model::audit::CheckInfo;
 
 const NO_TURBO: &str = "sys/devices/system/cpu/intel_pstate/no_turbo";
 const BOOST: &str = "sys/devices/system/cpu/cpufreq/boost";
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[MachineCheck] = &[
+    MachineCheck {
         info: CheckInfo {
             name: "frequency-governor",
             source: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
@@ -17,7 +17,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: governor,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "turbo",
             source: "/sys/devices/system/cpu/cpufreq/boost, …/intel_pstate/no_turbo",
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: turbo,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "thermal-throttling",
             source: "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count, difference",
@@ -37,13 +37,13 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn governor(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn governor(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let read = |cpu| observed.root.text(&(cpu_folder(cpu) + "/cpufreq/scaling_governor"));
     let (governors, text) = of_each(observed.cpus, read, String::clone)?;
     Ok(Reading::good_if(governors.iter().all(|governor| governor == "performance"), text))
 }
 
-fn turbo(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn turbo(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if let Ok(off) = observed.root.number(NO_TURBO) {
         let fix = format!("echo 1 | sudo tee /{NO_TURBO}");
         return Ok(if off == 1 { Reading::good("off") } else { Reading::warn("on").mended_by(fix) });
@@ -52,7 +52,7 @@ fn turbo(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(if on == 0 { Reading::good("off") } else { Reading::warn("on") })
 }
 
-fn thermal(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn thermal(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let counts: Option<Vec<u64>> = observed.activity()?.cpus.iter().map(|cpu| cpu.thermal_throttles).collect();
     let times = counts.ok_or("no counts in cpu*/thermal_throttle")?.iter().sum::<u64>();
     Ok(if times == 0 { Reading::good("0 times") } else { Reading::fail(format!("{times} times")) })

@@ -1,7 +1,7 @@
 //! The kernel, and what it runs on.
 
 use super::root::{Hidden, Root};
-use super::{Check, Observations, Reading, parse};
+use super::{MachineCheck, MachineObservations, Reading, parse};
 use tripmeter_model::audit::CheckInfo;
 
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage";
@@ -34,8 +34,8 @@ const PARAMETERS: [&str; 24] = [
     "cpuidle",
 ];
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[MachineCheck] = &[
+    MachineCheck {
         info: CheckInfo {
             name: "hypervisor",
             source: "/proc/cpuinfo: flags, /sys/class/dmi/id, /sys/hypervisor/type",
@@ -44,7 +44,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: hypervisor,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "kernel-command-line",
             source: "/proc/cmdline",
@@ -53,7 +53,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: command_line,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "mitigations",
             source: "/sys/devices/system/cpu/vulnerabilities/*",
@@ -62,7 +62,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: mitigations,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "transparent-hugepages",
             source: "/sys/kernel/mm/transparent_hugepage/{enabled,defrag}",
@@ -81,7 +81,7 @@ pub(super) fn is_guest(root: &Root) -> Result<bool, Hidden> {
     })
 }
 
-fn hypervisor(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn hypervisor(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let flags = is_guest(observed.root);
     let names = ["sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name", "sys/hypervisor/type"];
     let names = names.iter().filter_map(|file| observed.root.text(file).ok()).filter(|name| !name.is_empty());
@@ -90,7 +90,7 @@ fn hypervisor(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(if flags? { Reading::warn(format!("yes; {named}")) } else { Reading::good(format!("none; {named}")) })
 }
 
-fn command_line(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn command_line(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let text = observed.root.text("proc/cmdline")?;
     let is_named = |word: &&str| {
         let key = word.split('=').next().unwrap_or_default();
@@ -100,7 +100,7 @@ fn command_line(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good(if found.is_empty() { "none of them".to_owned() } else { found.join(" ") }))
 }
 
-fn mitigations(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn mitigations(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let names = observed.root.names(WEAKNESSES);
     let state = |name: &String| observed.root.text(&format!("{WEAKNESSES}/{name}"));
     let states = names.iter().map(state).collect::<Result<Vec<_>, _>>()?;
@@ -118,7 +118,7 @@ fn mitigations(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     })
 }
 
-fn huge_pages(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn huge_pages(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let enabled = observed.root.parsed(&format!("{HUGE_PAGES}/enabled"), parse::chosen)?;
     let defrag = observed.root.parsed(&format!("{HUGE_PAGES}/defrag"), parse::chosen);
     let value = format!("{enabled}; defrag {}", defrag.as_deref().unwrap_or("not visible here"));

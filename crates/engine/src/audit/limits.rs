@@ -1,7 +1,7 @@
 //! What this process may use at most.
 
 use super::root::Hidden;
-use super::{Check, Observations, Reading, parse};
+use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os;
 use tripmeter_model::audit::CheckInfo;
 use tripmeter_model::payload::display_size;
@@ -21,8 +21,8 @@ const AMPLE_SOCKET_BYTES: u64 = 4 * MIB;
 /// May lock memory beyond any limit.
 const CAP_IPC_LOCK: u32 = 14;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[MachineCheck] = &[
+    MachineCheck {
         info: CheckInfo {
             name: "limit-memlock",
             source: "/proc/self/limits: Max locked memory; /proc/self/status: CapEff",
@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: locked,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "limit-rtprio",
             source: "/proc/self/limits: Max realtime priority",
@@ -40,7 +40,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: priority,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "limit-message-queues",
             source: "/proc/self/limits: Max msgqueue size; /proc/sys/fs/mqueue/{msg_max,msgsize_max}",
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: queues,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "limit-shared-memory",
             source: "size of and space in /dev/shm",
@@ -58,7 +58,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: shared,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "limit-socket-buffers",
             source: "/proc/sys/net/core/{rmem_max,wmem_max}",
@@ -70,11 +70,11 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// A soft limit; `None` is unlimited.
-fn soft(observed: &Observations<'_>, name: &str) -> Result<Option<u64>, Hidden> {
+fn soft(observed: &MachineObservations<'_>, name: &str) -> Result<Option<u64>, Hidden> {
     observed.root.parsed("proc/self/limits", |text| parse::limit(text, name))
 }
 
-fn locked(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn locked(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let capabilities = observed.root.parsed("proc/self/status", |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
         u64::from_str_radix(line.trim(), 16).ok()
@@ -88,7 +88,7 @@ fn locked(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     })
 }
 
-fn priority(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn priority(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(match soft(observed, "Max realtime priority")? {
         None => Reading::good("unlimited"),
         Some(0) => Reading::note("0: no real-time priority"),
@@ -96,7 +96,7 @@ fn priority(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     })
 }
 
-fn queues(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn queues(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let all = soft(observed, "Max msgqueue size")?.unwrap_or(u64::MAX);
     let messages = observed.root.number("proc/sys/fs/mqueue/msg_max")?;
     let bytes = observed.root.number("proc/sys/fs/mqueue/msgsize_max")?;
@@ -106,13 +106,13 @@ fn queues(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(is_good, value))
 }
 
-fn shared(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn shared(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let (size_bytes, free_bytes) = os::space(&observed.root.path("dev/shm")).ok_or("/dev/shm is not there")?;
     let value = format!("{} MiB, of which {} are free", size_bytes / MIB, free_bytes / MIB);
     Ok(Reading::good_if(free_bytes >= LEAST_SHARED, value))
 }
 
-fn sockets(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn sockets(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let receive = observed.root.number("proc/sys/net/core/rmem_max")?;
     let send = observed.root.number("proc/sys/net/core/wmem_max")?;
     let value = format!("{} to receive, {} to send", display_size(receive), display_size(send));

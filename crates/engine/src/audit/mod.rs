@@ -30,7 +30,7 @@ use tripmeter_model::audit::{Activity, Audit, CheckInfo, Finding, Hiccups, Level
 use tripmeter_model::manifest::ClockInfo;
 
 /// All groups of checks.
-const GROUPS: [&[Check]; 7] = [
+const GROUPS: [&[MachineCheck]; 7] = [
     frequency::CHECKS,
     topology::CHECKS,
     process::CHECKS,
@@ -41,13 +41,13 @@ const GROUPS: [&[Check]; 7] = [
 ];
 
 /// A check.
-struct Check {
+struct MachineCheck {
     info: CheckInfo,
-    read: fn(&Observations<'_>) -> Result<Reading, Hidden>,
+    read: fn(&MachineObservations<'_>) -> Result<Reading, Hidden>,
 }
 
 /// All that checks look at.
-struct Observations<'a> {
+struct MachineObservations<'a> {
     root: &'a Root,
     cpus: &'a [usize],
     clock: &'a ClockInfo,
@@ -60,7 +60,7 @@ struct Observations<'a> {
     by_hand: bool,
 }
 
-impl Observations<'_> {
+impl MachineObservations<'_> {
     /// What happened between two readings of the kernel's counters.
     fn activity(&self) -> Result<&Activity, Hidden> {
         self.activity.ok_or_else(|| "nothing was waited for between two readings".to_owned())
@@ -138,7 +138,7 @@ pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Op
         (start.until(&Snapshot::take(root, cpus), cpus), hiccups, processes)
     };
     let (activity, hiccups, processes) = length.map(spin).unwrap_or_default();
-    let findings = findings(&Observations {
+    let findings = findings(&MachineObservations {
         root,
         cpus,
         clock: &clock,
@@ -170,7 +170,7 @@ pub fn after(
     let length = (Duration::from_nanos(activity.duration_ns) / SPIN_AFTER).min(*SPINS.end());
     let (hiccups, spun) =
         if spin && SPINS.contains(&length) { spin::spin(cpus, length, timebase, clock) } else { Default::default() };
-    let findings = findings(&Observations {
+    let findings = findings(&MachineObservations {
         root,
         cpus,
         clock,
@@ -187,13 +187,13 @@ fn seen(hiccups: &[Hiccups]) -> Option<&[Hiccups]> {
     Some(hiccups).filter(|hiccups| !hiccups.is_empty())
 }
 
-fn findings(observed: &Observations<'_>) -> Vec<Finding> {
+fn findings(observed: &MachineObservations<'_>) -> Vec<Finding> {
     let checks = GROUPS.into_iter().flatten();
     let checks = checks.filter(|check| check.info.name != clock::HICCUPS || observed.hiccups.is_some());
     checks.map(|check| finding(check, observed)).collect()
 }
 
-fn finding(check: &Check, observed: &Observations<'_>) -> Finding {
+fn finding(check: &MachineCheck, observed: &MachineObservations<'_>) -> Finding {
     let CheckInfo { name, limit, fix, .. } = check.info;
     let (visible, reading) = match (check.read)(observed) {
         Ok(reading) => (true, reading),

@@ -1,7 +1,7 @@
 //! The processes that measure: where they run, and how often they were disturbed.
 
 use super::root::{Hidden, Root};
-use super::{Check, Observations, Reading, parse};
+use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os::{self, Whose};
 use std::collections::BTreeSet;
 use tripmeter_model::audit::{CheckInfo, ProcessActivity};
@@ -9,8 +9,8 @@ use tripmeter_model::audit::{CheckInfo, ProcessActivity};
 /// Per second of processor time. Now and then the kernel itself has something to do.
 const MOST_SWITCHES_PER_S: f64 = 50.0;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[MachineCheck] = &[
+    MachineCheck {
         info: CheckInfo {
             name: "affinity",
             source: "/proc/self/status: Cpus_allowed_list; the same of each process or thread that measured",
@@ -19,7 +19,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: affinity,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "scheduling-policy",
             source: "/proc/self/stat; the same of each process or thread that measured",
@@ -28,7 +28,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: policy,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "context-switches",
             source: "getrusage of each process or thread that measured",
@@ -37,7 +37,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: switches,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "page-faults",
             source: "getrusage of each process or thread that measured",
@@ -110,7 +110,7 @@ fn scheduling(root: &Root, folder: &str) -> Result<(String, bool), Hidden> {
     })
 }
 
-fn affinity(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn affinity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let fix = || format!("tripmeter run --leader-cpu N --follower-cpu M with two of {}", parse::written(observed.cpus));
     let elsewhere = |process: &&ProcessActivity| {
         let own = process.planned_cpus.as_deref().unwrap_or(observed.cpus);
@@ -134,7 +134,7 @@ fn affinity(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(allowed.len() > 1, value))
 }
 
-fn policy(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn policy(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let (own, is_usual) = scheduling(observed.root, "proc/self")?;
     let other = observed.processes.iter().find(|process| process.policy.as_ref().is_some_and(|policy| *policy != own));
     let value = match other {
@@ -150,7 +150,7 @@ fn rate(process: &ProcessActivity) -> f64 {
     process.involuntary_switches as f64 / (process.cpu_time_ns as f64 / 1e9).max(0.1)
 }
 
-fn switches(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn switches(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let worst = observed.processes.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)));
     let worst = worst.ok_or("no process or thread said how it went")?;
     let voluntary: u64 = observed.processes.iter().map(|process| process.voluntary_switches).sum();
@@ -163,7 +163,7 @@ fn switches(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(rate(worst) <= MOST_SWITCHES_PER_S, value))
 }
 
-fn faults(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn faults(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if observed.processes.is_empty() {
         return Err("no process or thread said how it went".to_owned());
     }

@@ -2,7 +2,7 @@
 //! somebody else had the processor.
 
 use super::process;
-use crate::clock::{Clock, Monotonic, Source, Timebase, Tsc};
+use crate::clock::{Clock, ClockSource, Monotonic, Timebase, Tsc};
 use crate::os;
 use hdrhistogram::Histogram;
 use std::thread::Builder;
@@ -29,8 +29,8 @@ pub(super) fn spin(
     let one = |cpu: usize| {
         let not_bound = os::pin_thread(cpu).err().map(|error| error.to_string());
         let mut hiccups = match timebase.source {
-            Source::Tsc => gaps(&Tsc, timebase, duration, threshold_ns),
-            Source::Monotonic => gaps(&Monotonic, timebase, duration, threshold_ns),
+            ClockSource::Tsc => gaps(&Tsc, timebase, duration, threshold_ns),
+            ClockSource::Monotonic => gaps(&Monotonic, timebase, duration, threshold_ns),
         };
         (hiccups.cpu, hiccups.not_bound) = (cpu, not_bound);
         (hiccups, process::this_thread(&format!("spin on processor {cpu}"), os::Whose::Thread))

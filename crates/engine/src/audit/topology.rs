@@ -2,15 +2,15 @@
 
 use super::kernel::is_guest;
 use super::root::{Hidden, cpu_folder};
-use super::{Check, Observations, Reading, of_each, parse, percent, share};
+use super::{MachineCheck, MachineObservations, Reading, of_each, parse, percent, share};
 use tripmeter_model::audit::CheckInfo;
 
 /// Waking from deeper states costs more than many a round trip.
 const LONGEST_WAKING_US: u64 = 10;
 const BUSY_SIBLING: f64 = 0.05;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[MachineCheck] = &[
+    MachineCheck {
         info: CheckInfo {
             name: "smt-siblings",
             source: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list, and /proc/stat of the siblings, difference",
@@ -19,7 +19,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: siblings,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "c-states",
             source: "/sys/devices/system/cpu/cpu*/cpuidle/state*/{latency,disable}",
@@ -28,7 +28,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: idle_states,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "isolation",
             source: "/sys/devices/system/cpu/{isolated,nohz_full}",
@@ -37,7 +37,7 @@ pub(super) const CHECKS: &[Check] = &[
         },
         read: isolation,
     },
-    Check {
+    MachineCheck {
         info: CheckInfo {
             name: "numa",
             source: "/sys/devices/system/node/node*/cpulist, /proc/sys/kernel/numa_balancing",
@@ -48,7 +48,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn siblings(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn siblings(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let read = |cpu: usize| {
         let mut list = observed.root.list(&(cpu_folder(cpu) + "/topology/thread_siblings_list"))?;
         list.retain(|other| *other != cpu);
@@ -79,7 +79,7 @@ fn siblings(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(reading.mended_by(fix))
 }
 
-fn idle_states(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn idle_states(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let deepest = |cpu: usize| {
         let folder = cpu_folder(cpu) + "/cpuidle";
         let states = observed.root.names(&folder).into_iter().filter(|name| name.starts_with("state"));
@@ -96,7 +96,7 @@ fn idle_states(observed: &Observations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(states.iter().all(|(latency, _)| *latency <= LONGEST_WAKING_US), text))
 }
 
-fn isolation(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn isolation(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let isolated = observed.root.list("sys/devices/system/cpu/isolated")?;
     // Says `(null)` where there are none.
     let quiet = observed.root.list("sys/devices/system/cpu/nohz_full").unwrap_or_default();
@@ -110,11 +110,11 @@ fn isolation(observed: &Observations<'_>) -> Result<Reading, Hidden> {
 }
 
 /// What a virtual machine does not show of its host: what it shows may be made up.
-fn of_host(observed: &Observations<'_>, what: &str) -> Result<Option<Hidden>, Hidden> {
+fn of_host(observed: &MachineObservations<'_>, what: &str) -> Result<Option<Hidden>, Hidden> {
     Ok(is_guest(observed.root)?.then(|| format!("a virtual machine does not show {what}")))
 }
 
-fn numa(observed: &Observations<'_>) -> Result<Reading, Hidden> {
+fn numa(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let folder = "sys/devices/system/node";
     let names = observed.root.names(folder);
     let numbered = |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());

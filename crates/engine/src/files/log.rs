@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::file::append;
-use tripmeter_model::manifest::Cell;
+use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::metric::{Process, Stream};
 
 /// First line of `log_<name>.csv`.
@@ -15,7 +15,7 @@ pub const LOG_HEADER: &str = "payload_bytes,calls,total_ns,average_ns,p50_ns,p99
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn append_log_row(folder: &Path, name: &str, cell: &Cell) -> io::Result<()> {
+pub fn append_log_row(folder: &Path, name: &str, cell: &PayloadResult) -> io::Result<()> {
     let Some(trial) = cell.trials.first() else { return Ok(()) };
     let mut file = append(&folder.join(format!("log_{name}.csv")))?;
     let is_new = file.metadata()?.len() == 0;
@@ -74,7 +74,8 @@ mod tests {
         for (figure, value) in [(Figure::Window, 1000.0), (Figure::CpuTime, 120.0), (Figure::CpuPeak, 0.13)] {
             trial.put(&Stream::process(Process::Leader), figure, value);
         }
-        let mut cell = Cell { payload_bytes: 64, samples: 100, trials: vec![trial], ..Cell::default() };
+        let mut cell =
+            PayloadResult { payload_bytes: 64, samples: 100, trials: vec![trial], ..PayloadResult::default() };
         append_log_row(folder.path(), "x", &cell).unwrap();
         cell.trials.clear();
         append_log_row(folder.path(), "x", &cell).unwrap();

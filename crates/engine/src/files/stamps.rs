@@ -13,7 +13,7 @@ use tripmeter_model::plan::SubExperiment;
 
 /// Whose stamps they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StampKind {
     /// Messages of topics.
     Channel,
     /// Messages of the publishers of one topic.
@@ -25,20 +25,20 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl StampKind {
     /// Of a sub-experiment that has such files.
     pub fn of(plan: &SubExperiment) -> Option<Self> {
-        let kind = if plan.workload.publishers() > 1 { Kind::Publishers } else { Kind::Channel };
+        let kind = if plan.workload.publishers() > 1 { StampKind::Publishers } else { StampKind::Channel };
         let channel = plan.workload.is_publication().then_some(kind);
-        channel.or_else(|| plan.workload.is_call().then_some(Kind::Rpc { one_way: plan.one_way }))
+        channel.or_else(|| plan.workload.is_call().then_some(StampKind::Rpc { one_way: plan.one_way }))
     }
 
     /// The first word of the files' names, what a link is called, and what the histograms are of.
     fn words(self) -> [&'static str; 3] {
         match self {
-            Kind::Channel => ["channel", "topic", "Latencies one way"],
-            Kind::Publishers => ["channel", "publisher", "Latencies one way"],
-            Kind::Rpc { .. } => ["rpc", "client", "Round trips (rtt) of the calls"],
+            StampKind::Channel => ["channel", "topic", "Latencies one way"],
+            StampKind::Publishers => ["channel", "publisher", "Latencies one way"],
+            StampKind::Rpc { .. } => ["rpc", "client", "Round trips (rtt) of the calls"],
         }
     }
 
@@ -50,20 +50,20 @@ impl Kind {
     }
 
     fn has_requests(self) -> bool {
-        self == Kind::Rpc { one_way: true }
+        self == StampKind::Rpc { one_way: true }
     }
 
     fn status(self, status: DeliveryStatus) -> &'static str {
         match self {
-            Kind::Channel | Kind::Publishers => status.as_str(),
-            Kind::Rpc { .. } => status.of_call(),
+            StampKind::Channel | StampKind::Publishers => status.as_str(),
+            StampKind::Rpc { .. } => status.of_call(),
         }
     }
 }
 
 /// The files of a running sub-experiment.
 pub struct StampFiles {
-    kind: Kind,
+    kind: StampKind,
     /// Rows say what bursts they are of.
     has_bursts: bool,
     csv: Option<File>,
@@ -72,7 +72,7 @@ pub struct StampFiles {
 
 /// Rows of one trial, in memory until there are many.
 pub(crate) struct Rows<'a> {
-    kind: Kind,
+    kind: StampKind,
     csv: Option<&'a mut File>,
     timebase: Timebase,
     /// Of the rows that are added from now on.
@@ -93,7 +93,7 @@ impl StampFiles {
     ///
     /// # Errors
     /// If a file exists or cannot be written.
-    pub fn create(folder: &Path, name: &str, kind: Kind, raw: bool, has_bursts: bool) -> io::Result<Self> {
+    pub fn create(folder: &Path, name: &str, kind: StampKind, raw: bool, has_bursts: bool) -> io::Result<Self> {
         let [pattern, _, what] = kind.words();
         let create = |ending: &str| super::discarded::create(&folder.join(format!("{pattern}_{name}.{ending}")));
         let mut csv = if raw { Some(create("csv")?) } else { None };
@@ -219,24 +219,27 @@ mod tests {
     #[test]
     fn rows_begin_with_the_trial_and_what_did_not_come_has_no_time() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, true, false).unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", StampKind::Channel, true, false).unwrap();
         let begun = files.lengths().unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Rate { hz: 1000.0 }, 5000);
         rows.add(0, 0, &delivery(5000, 5001, Some(5100), DeliveryStatus::Ok));
         rows.add(1, 7, &delivery(5500, 5600, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
         let text = std::fs::read_to_string(folder.path().join("channel_x.csv")).unwrap();
-        let header = Kind::Channel.header();
+        let header = StampKind::Channel.header();
         assert_eq!(text, format!("{header}\n1024,1000,0,1,ok,0,1,100\n1024,1000,1,8,lost,500,600,\n"));
         files.cut(begun);
         assert_eq!(files.lengths().unwrap(), begun);
-        assert!(StampFiles::create(folder.path(), "x", Kind::Channel, true, false).is_err(), "it is not overwritten");
+        assert!(
+            StampFiles::create(folder.path(), "x", StampKind::Channel, true, false).is_err(),
+            "it is not overwritten"
+        );
     }
 
     #[test]
     fn without_raw_samples_there_are_no_rows() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Channel, false, false).unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", StampKind::Channel, false, false).unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Rate { hz: 1000.0 }, 0);
         rows.add(0, 0, &delivery(0, 1, None, DeliveryStatus::Lost));
         rows.finish().unwrap();
@@ -246,7 +249,7 @@ mod tests {
     #[test]
     fn calls_have_clients_and_words_of_their_own_and_may_have_no_rate() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: false }, true, false).unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", StampKind::Rpc { one_way: false }, true, false).unwrap();
         let mut rows = files.rows(Timebase::NANOSECONDS, 1024, OfferedLoad::Closed, 5000);
         for (index, status) in
             [DeliveryStatus::Damaged, DeliveryStatus::Lost, DeliveryStatus::Late].into_iter().enumerate()
@@ -265,7 +268,7 @@ mod tests {
     #[test]
     fn requests_have_a_column_where_their_arrivals_are_noted_and_bursts_two_after_it() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = StampFiles::create(folder.path(), "x", Kind::Rpc { one_way: true }, true, true).unwrap();
+        let mut files = StampFiles::create(folder.path(), "x", StampKind::Rpc { one_way: true }, true, true).unwrap();
         let burst = OfferedLoad::Burst(Burst { size: 4, gap_ns: 2_500_000 });
         let mut rows = files.rows(Timebase::NANOSECONDS, 16, burst, 5000);
         let ok = Delivery { requested: Some(5040), ..delivery(5001, 5001, Some(5100), DeliveryStatus::Ok) };

@@ -1,21 +1,22 @@
 //! Every loop over a link, compiled for its type.
 
 use super::{
-    Answering, Calls, Ended, Flow, Lane, Logging, Publication, Published, Received, Receiving, Setting, Spaced, Turns,
+    Answering, Calls, Ended, Flow, Lane, Logging, LoopSetting, Publication, Published, Received, Receiving, Spaced,
+    Turns,
 };
 use crate::clock::{Clock, with_clock};
 use crate::measure::answers::{self, Answers};
 use crate::measure::calls::{Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
-use crate::measure::ledger::{Ledger, Several, Single};
+use crate::measure::ledger::{Ledger, SeveralPublishers, Single};
 use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
 use crate::measure::publish::{Publisher, Timetable};
 use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
 use crate::measure::sink::{Sink, take_turns};
-use crate::measure::stamps::{Kept, NoStamps, Numbered, Requests, Row, Stamps};
-use crate::measure::stream::{Extent, Paused, Stream, Unspaced};
-use crate::measure::trips::{self, POLL_IDLE_MASK, Stored, Trips};
-use crate::measure::{End, Failure, Shared, Tap, Tracker, callback, echo, logging};
+use crate::measure::stamps::{Kept, NoStamps, Numbered, Requests, Stamps, TripRow};
+use crate::measure::stream::{Extent, Paused, StreamSender, Unspaced};
+use crate::measure::trips::{self, POLL_IDLE_MASK, StoredSamples, Trips};
+use crate::measure::{Failure, LoopEnd, Shared, Tap, Tracker, callback, echo, logging};
 use crate::message::{TouchFull, TouchKind, with_touch};
 use crate::proof::Observer;
 use crate::replay::Times;
@@ -26,9 +27,9 @@ use tripmeter_model::manifest::Counts;
 /// Round trips between two batches.
 pub enum RoundTrips {
     /// With one follower.
-    One(trips::Paused<Tracker>),
+    One(trips::PausedTrips<Tracker>),
     /// With several.
-    Several(trips::Paused<answers::Several>),
+    Several(trips::PausedTrips<answers::SeveralFollowers>),
 }
 
 impl RoundTrips {
@@ -36,11 +37,17 @@ impl RoundTrips {
     /// these, it alone is to answer.
     pub fn new(followers: u32, only: Option<u32>, sequence: u64, length: usize) -> Self {
         match only {
-            _ if followers == 1 => RoundTrips::One(trips::Paused::begin(Tracker::default(), sequence, length)),
-            None => RoundTrips::Several(trips::Paused::begin(answers::Several::new(followers), sequence, length)),
-            Some(only) => {
-                RoundTrips::Several(trips::Paused::begin(answers::Several::only(followers, only), sequence, length))
-            }
+            _ if followers == 1 => RoundTrips::One(trips::PausedTrips::begin(Tracker::default(), sequence, length)),
+            None => RoundTrips::Several(trips::PausedTrips::begin(
+                answers::SeveralFollowers::new(followers),
+                sequence,
+                length,
+            )),
+            Some(only) => RoundTrips::Several(trips::PausedTrips::begin(
+                answers::SeveralFollowers::only(followers, only),
+                sequence,
+                length,
+            )),
         }
     }
 
@@ -53,7 +60,7 @@ impl RoundTrips {
     }
 
     /// Where the samples of the latest batch begin, and go on after a message that was not answered.
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[TripRow] {
         match self {
             RoundTrips::One(trips) => &trips.rows,
             RoundTrips::Several(trips) => &trips.rows,
@@ -73,7 +80,7 @@ fn begin<'a, L: Link, C: Clock, A: Answers, const ON: bool>(
     link: Tap<'a, L, ON>,
     clock: C,
     answers: A,
-    setting: &Setting<'a>,
+    setting: &LoopSetting<'a>,
 ) -> Trips<'a, L, C, A, ON> {
     let loss_timeout = (setting.loss_timeout_ns, setting.timebase.to_ticks(setting.loss_timeout_ns));
     let idle_mask = if setting.wait == Wait::Poll { POLL_IDLE_MASK } else { 0 };
@@ -91,7 +98,7 @@ impl<C: Clock> Keeping for Single<'_, Arrival<'_, C>> {
     }
 }
 
-impl<C: Clock + Copy> Keeping for Several<'_, C> {
+impl<C: Clock + Copy> Keeping for SeveralPublishers<'_, C> {
     fn received(self) -> Received {
         let (streams, nobodys) = self.into_parts();
         Received { streams, nobodys: Some(nobodys) }
@@ -104,14 +111,14 @@ fn single<'a, C: Clock>(clock: C, receiving: Receiving<'a>) -> Single<'a, Arriva
     Single::new(first, &ends[0], Arrival::new(clock, first, log))
 }
 
-fn several<C: Clock + Copy>(clock: C, receiving: Receiving<'_>) -> Several<'_, C> {
-    Several::new(clock, receiving.first, receiving.logs, receiving.ends)
+fn several<C: Clock + Copy>(clock: C, receiving: Receiving<'_>) -> SeveralPublishers<'_, C> {
+    SeveralPublishers::new(clock, receiving.first, receiving.logs, receiving.ends)
 }
 
 fn sink<'a, 'w, L: Link, C: Clock, B: Ledger>(
     link: &'a mut Tap<'w, L, false>,
     clock: C,
-    setting: &Setting<'a>,
+    setting: &LoopSetting<'a>,
     (ends, take_timeout_ns): (&'a [Shared], u64),
     ledger: B,
 ) -> Sink<'a, 'w, L, C, B, false> {
@@ -128,20 +135,20 @@ impl<L: Link> Lane for L {
 
     fn round_trips(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         trips: &mut RoundTrips,
         samples: &mut [u64],
         deadline: u64,
         observer: Option<&mut Observer>,
-    ) -> Stored {
+    ) -> StoredSamples {
         fn run<L: Link, C: Clock, A: Answers + Default, T: TouchKind, const ON: bool>(
             link: Tap<'_, L, ON>,
             clock: C,
-            setting: Setting<'_>,
-            paused: &mut trips::Paused<A>,
+            setting: LoopSetting<'_>,
+            paused: &mut trips::PausedTrips<A>,
             samples: &mut [u64],
             deadline: u64,
-        ) -> Stored {
+        ) -> StoredSamples {
             let mut trips = begin(link, clock, A::default(), &setting).resume(std::mem::take(paused));
             let stored = match setting.wait {
                 Wait::Callback => callback::trips::<L, C, A, T, ON>(setting.inbox, &mut trips, samples, deadline),
@@ -153,12 +160,12 @@ impl<L: Link> Lane for L {
         fn touching<L: Link, C: Clock, A: Answers + Default>(
             link: &mut L,
             clock: C,
-            setting: Setting<'_>,
-            paused: &mut trips::Paused<A>,
+            setting: LoopSetting<'_>,
+            paused: &mut trips::PausedTrips<A>,
             samples: &mut [u64],
             deadline: u64,
             observer: Option<&mut Observer>,
-        ) -> Stored {
+        ) -> StoredSamples {
             match observer {
                 Some(observer) => {
                     let link = Tap::on(link, observer);
@@ -175,12 +182,12 @@ impl<L: Link> Lane for L {
         })
     }
 
-    fn drain(&mut self, setting: Setting<'_>, trips: &mut RoundTrips) -> Result<(), Failure> {
+    fn drain(&mut self, setting: LoopSetting<'_>, trips: &mut RoundTrips) -> Result<(), Failure> {
         fn run<L: Link, C: Clock, A: Answers + Default, T: TouchKind>(
             link: &mut L,
             clock: C,
-            setting: Setting<'_>,
-            paused: &mut trips::Paused<A>,
+            setting: LoopSetting<'_>,
+            paused: &mut trips::PausedTrips<A>,
         ) -> Result<(), Failure> {
             let mut trips = begin(Tap::off(link), clock, A::default(), &setting).resume(std::mem::take(paused));
             let drained = if setting.wait == Wait::Callback {
@@ -198,12 +205,12 @@ impl<L: Link> Lane for L {
         }))
     }
 
-    fn call(&mut self, setting: Setting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called> {
+    fn call(&mut self, setting: LoopSetting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called> {
         fn run<L: Link, C: Clock + Copy, T: TouchKind, S: Timetable>(
             link: &mut L,
             clock: C,
             schedule: S,
-            setting: Setting<'_>,
+            setting: LoopSetting<'_>,
             calls: Calls<'_>,
             made: &mut Made,
         ) -> Ended<Called> {
@@ -229,7 +236,7 @@ impl<L: Link> Lane for L {
             let Counts { late, duplicated, .. } = trips.answers.counts();
             let ((calls, end), failure) = match ended {
                 Ok(ended) => (ended, Ok(())),
-                Err(failure) => ((client.broken(made, &failure), End::Stopped), Err(failure)),
+                Err(failure) => ((client.broken(made, &failure), LoopEnd::Stopped), Err(failure)),
             };
             (Called { calls, end, late, duplicated, sequence: trips.sequence }, failure)
         }
@@ -242,12 +249,12 @@ impl<L: Link> Lane for L {
         }))
     }
 
-    fn publish_due(&mut self, setting: Setting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published> {
+    fn publish_due(&mut self, setting: LoopSetting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published> {
         fn run<L: Link, C: Clock, T: TouchKind>(
             link: &mut L,
             clock: C,
             schedule: impl Timetable,
-            setting: Setting<'_>,
+            setting: LoopSetting<'_>,
             plan: Publication<'_>,
             sent: &mut [u64],
         ) -> Ended<Published> {
@@ -271,7 +278,7 @@ impl<L: Link> Lane for L {
             let (refused, published) = (publisher.refused, (publisher.sequence - sequence) as usize);
             match ended {
                 Ok((count, end)) => (Published { count, end, refused }, Ok(())),
-                Err(failure) => (Published { count: published, end: End::Stopped, refused }, Err(failure)),
+                Err(failure) => (Published { count: published, end: LoopEnd::Stopped, refused }, Err(failure)),
             }
         }
         with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
@@ -284,17 +291,17 @@ impl<L: Link> Lane for L {
 
     fn stream(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         flow: &mut Flow,
         extent: Extent,
         observer: Option<&mut Observer>,
-    ) -> Result<End, Failure> {
+    ) -> Result<LoopEnd, Failure> {
         fn spaced<L: Link, C: Clock, T: TouchKind, M: SendTimes, const ON: bool>(
-            stream: &mut Stream<'_, L, C, ON>,
+            stream: &mut StreamSender<'_, L, C, ON>,
             spaced: &mut Spaced,
             extent: Extent,
             times: &mut M,
-        ) -> Result<End, Failure> {
+        ) -> Result<LoopEnd, Failure> {
             match spaced {
                 Spaced::Unspaced => stream.run_timed::<T, _, M>(&mut Unspaced, extent, times),
                 Spaced::Even(even) => stream.run_timed::<T, _, M>(even, extent, times),
@@ -304,11 +311,11 @@ impl<L: Link> Lane for L {
         fn run<L: Link, C: Clock, T: TouchKind, const ON: bool>(
             link: Tap<'_, L, ON>,
             clock: C,
-            setting: Setting<'_>,
+            setting: LoopSetting<'_>,
             flow: &mut Flow,
             extent: Extent,
-        ) -> Result<End, Failure> {
-            let mut stream = Stream::new(link, clock, setting.shared, flow.length, flow.sequence);
+        ) -> Result<LoopEnd, Failure> {
+            let mut stream = StreamSender::new(link, clock, setting.shared, flow.length, flow.sequence);
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
             (stream.nap, stream.due, stream.ended, stream.refused) = (flow.nap, flow.due, flow.ended, flow.refused);
             let end = match &mut flow.times {
@@ -329,15 +336,15 @@ impl<L: Link> Lane for L {
 
     fn log(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         log: &mut Logging<'_>,
         samples: &mut [u64],
         deadline: u64,
-    ) -> Result<(usize, End), Failure> {
+    ) -> Result<(usize, LoopEnd), Failure> {
         let Logging { text, length, sequence, refused } = *log;
         let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
         with_clock!(setting.timebase.source, clock => {
-            let mut calls = logging::Calls { link: self, clock, text, length, sequence, shared, timeout_ns, refused };
+            let mut calls = logging::LogCaller { link: self, clock, text, length, sequence, shared, timeout_ns, refused };
             let ended = calls.run(samples, deadline);
             (log.sequence, log.refused) = (calls.sequence, calls.refused);
             ended
@@ -346,14 +353,14 @@ impl<L: Link> Lane for L {
 
     fn answer(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         answers: Answering<'_>,
         observer: Option<&mut Observer>,
         listening: &mut dyn FnMut(),
     ) -> Result<(), Failure> {
         fn run<L: Link, T: TouchKind, const ON: bool>(
             link: &mut Tap<'_, L, ON>,
-            setting: Setting<'_>,
+            setting: LoopSetting<'_>,
             mut stamps: impl Stamps,
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
@@ -366,7 +373,7 @@ impl<L: Link> Lane for L {
         }
         fn with_names<L: Link, T: TouchKind, const ON: bool>(
             link: &mut Tap<'_, L, ON>,
-            setting: Setting<'_>,
+            setting: LoopSetting<'_>,
             answers: &Answering<'_>,
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
@@ -399,7 +406,7 @@ impl<L: Link> Lane for L {
 
     fn count(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         first: u64,
         kept: Option<ArrivalLog<'_>>,
         observer: Option<&mut Observer>,
@@ -408,7 +415,7 @@ impl<L: Link> Lane for L {
         fn run<L: Link, C: Clock, N: Notes, T: TouchKind, const ON: bool>(
             mut link: Tap<'_, L, ON>,
             clock: C,
-            setting: Setting<'_>,
+            setting: LoopSetting<'_>,
             ledger: Single<'_, N>,
             listening: &mut dyn FnMut(),
         ) -> Result<Arrived, Failure> {
@@ -440,13 +447,13 @@ impl<L: Link> Lane for L {
 
     fn receive(
         &mut self,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         receiving: Receiving<'_>,
         listening: &mut dyn FnMut(),
     ) -> Ended<Received> {
         fn run<L: Link, C: Clock, B: Keeping, T: TouchKind>(
             mut sink: Sink<'_, '_, L, C, B, false>,
-            setting: Setting<'_>,
+            setting: LoopSetting<'_>,
             listening: &mut dyn FnMut(),
         ) -> Ended<Received> {
             let ended = if setting.wait == Wait::Callback {
@@ -472,7 +479,7 @@ impl<L: Link> Lane for L {
 pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
 
 impl<L: Link> Turns for AllLinks<'_, L> {
-    fn answer(&mut self, setting: Setting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> Result<(), Failure> {
+    fn answer(&mut self, setting: LoopSetting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> Result<(), Failure> {
         let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
         with_touch!(setting.touch, T => if kept.is_empty() {
             let mut stamps: Vec<_> = self.0.iter().map(|_| Requests(NoStamps)).collect();
@@ -486,11 +493,11 @@ impl<L: Link> Turns for AllLinks<'_, L> {
         })
     }
 
-    fn receive<'a>(&mut self, setting: Setting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>> {
+    fn receive<'a>(&mut self, setting: LoopSetting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>> {
         fn run<'a, L: Link, C: Clock + Copy, B: Keeping, T: TouchKind>(
             links: &mut [L],
             clock: C,
-            setting: Setting<'a>,
+            setting: LoopSetting<'a>,
             receiving: Vec<Receiving<'a>>,
             ledger: fn(C, Receiving<'a>) -> B,
         ) -> Ended<Vec<Received>> {

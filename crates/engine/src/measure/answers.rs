@@ -1,4 +1,4 @@
-//! Whose answers end a trip: one follower's ([`Tracker`]), or those of several ([`Several`]).
+//! Whose answers end a trip: one follower's ([`Tracker`]), or those of several ([`SeveralFollowers`]).
 
 use super::Tracker;
 use crate::message::{self, Kind, TouchKind};
@@ -7,7 +7,7 @@ use tripmeter_model::manifest::Counts;
 
 /// What a message means for the trip that is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TripStep {
     /// All have answered, in time and intact.
     Answered,
     /// It is over, and not answered.
@@ -25,7 +25,7 @@ pub trait Answers {
     fn sent(&mut self);
 
     /// A message has come while the answers to `sequence` are awaited.
-    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> Step
+    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> TripStep
     where
         Self: Sized;
 
@@ -54,7 +54,7 @@ pub trait Answers {
 
 /// Answers of several followers, told apart by the index in the header.
 #[derive(Debug, Default)]
-pub struct Several {
+pub struct SeveralFollowers {
     trackers: Vec<Tracker>,
     /// Bits of the followers that are to answer.
     everybody: u64,
@@ -73,7 +73,7 @@ pub struct Several {
 /// Most followers of a sub-experiment: so many are told apart.
 pub const MOST_FOLLOWERS: u32 = u64::BITS;
 
-impl Several {
+impl SeveralFollowers {
     /// Followers 0 to `count` less 1, all of which answer.
     pub fn new(count: u32) -> Self {
         assert!((1..=MOST_FOLLOWERS).contains(&count), "the plan allows no other number");
@@ -100,20 +100,20 @@ impl Several {
 
     /// What it is for the trip that this follower has answered, intact or not.
     #[inline(always)]
-    fn heard(&mut self, bit: u64) -> Step {
+    fn heard(&mut self, bit: u64) -> TripStep {
         self.pending &= !bit;
         if self.pending.count_ones() <= self.nameless {
             return self.over();
         }
-        Step::On
+        TripStep::On
     }
 
     #[inline(always)]
-    fn over(&mut self) -> Step {
+    fn over(&mut self) -> TripStep {
         if self.nameless > 0 {
             self.name_them();
         }
-        if self.is_spoiled { Step::Over } else { Step::Answered }
+        if self.is_spoiled { TripStep::Over } else { TripStep::Answered }
     }
 
     /// The damaged answers are of those that are left.
@@ -126,14 +126,14 @@ impl Several {
     }
 
     #[cold]
-    fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64) -> Step {
+    fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64) -> TripStep {
         let header = message::header(message);
         let found = header.and_then(|header| Some((header.sequence, header.intact_of(message.length)?)));
         let Some((sequence, (kind, follower))) = found.filter(|found| (found.1.1 as usize) < self.trackers.len())
         else {
             if self.pending == 0 {
                 self.unattributed += 1;
-                return Step::On;
+                return TripStep::On;
             }
             (self.nameless, self.is_spoiled) = (self.nameless + 1, true);
             return self.heard(0);
@@ -149,14 +149,14 @@ impl Several {
             tracker.readable::<T>(message, sequence, kind, if is_pending { awaited } else { awaited + 1 })
         };
         if !(is_over && is_pending) {
-            return Step::On;
+            return TripStep::On;
         }
         self.is_spoiled = true;
         self.heard(bit)
     }
 }
 
-impl Answers for Several {
+impl Answers for SeveralFollowers {
     fn begin(&mut self, sequence: u64) {
         self.trackers.iter_mut().for_each(|tracker| tracker.begin(sequence));
         (self.pending, self.nameless, self.unattributed) = (0, 0, 0);
@@ -169,7 +169,7 @@ impl Answers for Several {
     }
 
     #[inline(always)]
-    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> Step {
+    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> TripStep {
         let header = message::header(message).filter(|header| header.sequence == sequence && message.length == length);
         let of = header.and_then(|header| header.intact_of(length));
         if let Some((Kind::Pong, follower)) = of
@@ -233,7 +233,7 @@ mod tests {
 
     const LENGTH: usize = 16;
 
-    fn step(several: &mut Several, header: Header, sequence: u64) -> Step {
+    fn step(several: &mut SeveralFollowers, header: Header, sequence: u64) -> TripStep {
         let message = Message { data: (&raw const header).cast(), length: LENGTH, token: null_mut() };
         several.step::<TouchNone>(&message, sequence, LENGTH)
     }
@@ -246,7 +246,7 @@ mod tests {
         Header::of(1, Kind::Pong, LENGTH + 1, 0)
     }
 
-    fn counts(several: &Several) -> Vec<Counts> {
+    fn counts(several: &SeveralFollowers) -> Vec<Counts> {
         several.at_followers()
     }
 
@@ -257,33 +257,33 @@ mod tests {
     #[test]
     fn a_trip_is_over_when_all_have_answered_in_whatever_order() {
         for count in [2, 3, MOST_FOLLOWERS] {
-            let mut several = Several::new(count);
+            let mut several = SeveralFollowers::new(count);
             several.begin(0);
             several.sent();
             for follower in (1..count).rev() {
-                assert_eq!(step(&mut several, pong(1, follower), 1), Step::On);
+                assert_eq!(step(&mut several, pong(1, follower), 1), TripStep::On);
             }
-            assert_eq!(step(&mut several, pong(1, 0), 1), Step::Answered);
+            assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::Answered);
             assert_eq!(counts(&several), vec![received(1); count as usize]);
         }
     }
 
     #[test]
     fn what_goes_wrong_at_one_follower_is_counted_there() {
-        let mut several = Several::new(3);
+        let mut several = SeveralFollowers::new(3);
         several.begin(0);
         several.sent();
         // Of message 1 the answer of follower 1 is lost, that of follower 0 comes twice.
-        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
-        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
-        assert_eq!(step(&mut several, pong(1, 2), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::On);
+        assert_eq!(step(&mut several, pong(1, 2), 1), TripStep::On);
         assert_eq!(several.give_up(1), 1);
         several.sent();
         // Of message 2 that of follower 2 is damaged; then the lost one comes after all, overtaken.
-        assert_eq!(step(&mut several, Header::of(2, Kind::PongToDamaged, LENGTH, 2), 2), Step::On);
-        assert_eq!(step(&mut several, pong(2, 1), 2), Step::On);
-        assert_eq!(step(&mut several, pong(1, 1), 2), Step::On);
-        assert_eq!(step(&mut several, pong(2, 0), 2), Step::Over);
+        assert_eq!(step(&mut several, Header::of(2, Kind::PongToDamaged, LENGTH, 2), 2), TripStep::On);
+        assert_eq!(step(&mut several, pong(2, 1), 2), TripStep::On);
+        assert_eq!(step(&mut several, pong(1, 1), 2), TripStep::On);
+        assert_eq!(step(&mut several, pong(2, 0), 2), TripStep::Over);
         let expected = [
             Counts { duplicated: 1, ..received(2) },
             Counts { late: 1, reordered: 1, ..received(1) },
@@ -296,78 +296,78 @@ mod tests {
 
     #[test]
     fn a_damaged_header_is_of_the_one_that_does_not_answer() {
-        let mut several = Several::new(3);
+        let mut several = SeveralFollowers::new(3);
         several.begin(0);
         several.sent();
-        assert_eq!(step(&mut several, torn(), 1), Step::On);
-        assert_eq!(step(&mut several, pong(1, 2), 1), Step::On);
-        assert_eq!(step(&mut several, pong(1, 0), 1), Step::Over);
+        assert_eq!(step(&mut several, torn(), 1), TripStep::On);
+        assert_eq!(step(&mut several, pong(1, 2), 1), TripStep::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::Over);
         several.sent();
-        assert_eq!(step(&mut several, Header::of(77, Kind::PongToUnreadable, LENGTH, 0), 2), Step::On);
-        assert_eq!(step(&mut several, pong(2, 1), 2), Step::On);
-        assert_eq!(step(&mut several, pong(2, 2), 2), Step::Over);
+        assert_eq!(step(&mut several, Header::of(77, Kind::PongToUnreadable, LENGTH, 0), 2), TripStep::On);
+        assert_eq!(step(&mut several, pong(2, 1), 2), TripStep::On);
+        assert_eq!(step(&mut several, pong(2, 2), 2), TripStep::Over);
         let damaged = |index: usize| counts(&several)[index].damaged;
         assert_eq!([damaged(0), damaged(1), damaged(2)], [1, 1, 0]);
     }
 
     #[test]
     fn one_damaged_and_one_lost_cannot_be_told_apart_but_are_counted() {
-        let mut several = Several::new(2);
+        let mut several = SeveralFollowers::new(2);
         several.begin(0);
         several.sent();
-        assert_eq!(step(&mut several, torn(), 1), Step::On);
+        assert_eq!(step(&mut several, torn(), 1), TripStep::On);
         several.give_up(1);
         assert_eq!((several.counts().damaged, several.counts().lost), (1, 2));
     }
 
     #[test]
     fn a_late_answer_of_one_that_is_awaited_ends_nothing() {
-        let mut several = Several::new(2);
+        let mut several = SeveralFollowers::new(2);
         several.begin(0);
         several.sent();
-        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::On);
         several.give_up(1);
         several.sent();
-        assert_eq!(step(&mut several, pong(1, 1), 2), Step::On);
-        assert_eq!(step(&mut several, pong(2, 0), 2), Step::On);
-        assert_eq!(step(&mut several, pong(2, 1), 2), Step::Answered);
+        assert_eq!(step(&mut several, pong(1, 1), 2), TripStep::On);
+        assert_eq!(step(&mut several, pong(2, 0), 2), TripStep::On);
+        assert_eq!(step(&mut several, pong(2, 1), 2), TripStep::Answered);
         assert_eq!(counts(&several), [received(2), Counts { late: 1, ..received(1) }]);
     }
 
     #[test]
     fn an_answer_of_nobody_is_damaged_and_one_when_all_have_answered_ends_nothing() {
-        let mut several = Several::new(2);
+        let mut several = SeveralFollowers::new(2);
         several.begin(0);
         several.sent();
         // There is no follower 2: it is of one that has not answered.
-        assert_eq!(step(&mut several, pong(1, 2), 1), Step::On);
-        assert_eq!(step(&mut several, pong(1, 0), 1), Step::Over);
+        assert_eq!(step(&mut several, pong(1, 2), 1), TripStep::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::Over);
         assert_eq!((several.counts().damaged, counts(&several)[1].damaged), (1, 1));
         several.sent();
-        assert_eq!(step(&mut several, pong(2, 0), 2), Step::On);
-        assert_eq!(step(&mut several, pong(2, 1), 2), Step::Answered);
+        assert_eq!(step(&mut several, pong(2, 0), 2), TripStep::On);
+        assert_eq!(step(&mut several, pong(2, 1), 2), TripStep::Answered);
         for _ in 0..2 {
-            assert_eq!(step(&mut several, torn(), 2), Step::On);
+            assert_eq!(step(&mut several, torn(), 2), TripStep::On);
         }
         assert_eq!((several.counts().damaged, counts(&several)[0]), (3, received(2)));
     }
 
     #[test]
     fn of_several_that_keep_silent_alike_the_first_is_named() {
-        let mut several = Several::new(3);
+        let mut several = SeveralFollowers::new(3);
         several.begin(0);
         several.sent();
-        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::On);
         assert_eq!((several.give_up(1), several.silent()), (1, Some(1)));
     }
 
     #[test]
     fn the_one_that_keeps_silent_is_named() {
-        let mut several = Several::new(2);
+        let mut several = SeveralFollowers::new(2);
         several.begin(0);
         for sequence in 1..=3 {
             several.sent();
-            assert_eq!(step(&mut several, pong(sequence, 0), sequence), Step::On);
+            assert_eq!(step(&mut several, pong(sequence, 0), sequence), TripStep::On);
             assert_eq!(several.give_up(sequence), sequence as u32);
         }
         assert_eq!(several.silent(), Some(1));
@@ -375,20 +375,20 @@ mod tests {
 
     #[test]
     fn a_message_in_flight_at_the_stop_counts_for_nobody() {
-        let mut several = Several::new(2);
+        let mut several = SeveralFollowers::new(2);
         several.begin(0);
         several.sent();
-        assert_eq!(step(&mut several, pong(1, 0), 1), Step::On);
+        assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::On);
         several.abandon(1);
-        assert_eq!(step(&mut several, pong(1, 1), 2), Step::On);
+        assert_eq!(step(&mut several, pong(1, 1), 2), TripStep::On);
         assert_eq!((counts(&several), several.abandoned()), (vec![Counts::default(); 2], 1));
     }
 
     #[test]
     fn of_those_that_are_to_answer_one_may_be_enough() {
-        let mut several = Several::only(3, 1);
+        let mut several = SeveralFollowers::only(3, 1);
         several.begin(0);
         several.sent();
-        assert_eq!(step(&mut several, pong(1, 1), 1), Step::Answered);
+        assert_eq!(step(&mut several, pong(1, 1), 1), TripStep::Answered);
     }
 }

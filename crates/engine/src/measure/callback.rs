@@ -1,10 +1,10 @@
 //! Both sides under wait `callback`: messages are handled in the system's own thread.
 
-use super::answers::{Answers, Step};
+use super::answers::{Answers, TripStep};
 use super::echo;
 use super::stamps::Stamps;
-use super::trips::{Stored, Trips};
-use super::{End, Failure, Shared, Tap};
+use super::trips::{StoredSamples, Trips};
+use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::Clock;
 use crate::message::TouchKind;
 use std::cell::UnsafeCell;
@@ -49,7 +49,12 @@ impl Inbox {
     }
 
     /// Handles messages with `handle` while `wait` runs in this thread; both have `state`, in turns.
-    pub fn serve<S, R>(&self, state: &mut S, handle: fn(&mut S, &Message), wait: impl FnOnce(&Turns<'_, S>) -> R) -> R {
+    pub fn serve<S, R>(
+        &self,
+        state: &mut S,
+        handle: fn(&mut S, &Message),
+        wait: impl FnOnce(&HandlerTurns<'_, S>) -> R,
+    ) -> R {
         let state: *mut S = state;
         let handler: Box<dyn FnMut(&Message) + '_> = Box::new(move |message| {
             // SAFETY: the handler runs in its turn only, and is removed before `state`'s borrow ends.
@@ -59,7 +64,7 @@ impl Inbox {
         let handler: Handler = unsafe { std::mem::transmute(handler) };
         self.turn(|slot| *slot = Some(handler));
         let _removed_at_the_end = RemoveHandler(self);
-        wait(&Turns { inbox: self, state })
+        wait(&HandlerTurns { inbox: self, state })
     }
 }
 
@@ -81,12 +86,12 @@ impl Drop for RemoveHandler<'_> {
 }
 
 /// Lets the waiting thread have the state of a handler.
-pub struct Turns<'a, S> {
+pub struct HandlerTurns<'a, S> {
     inbox: &'a Inbox,
     state: *mut S,
 }
 
-impl<S> Turns<'_, S> {
+impl<S> HandlerTurns<'_, S> {
     /// Works on the state while no message is handled.
     pub fn with<R>(&self, work: impl FnOnce(&mut S) -> R) -> R {
         // SAFETY: the state is used by the holder of the turn only.
@@ -127,14 +132,14 @@ struct Chain<'t, 'a, L, C, A, const ON: bool> {
     stored: usize,
     previous: u64,
     deadline: u64,
-    end: Option<Result<End, Failure>>,
+    end: Option<Result<LoopEnd, Failure>>,
     /// Answers that still come belong to no trip, also once the main thread has taken the end.
     is_over: bool,
     waiter: std::thread::Thread,
 }
 
 impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
-    fn finish(&mut self, end: Result<End, Failure>) {
+    fn finish(&mut self, end: Result<LoopEnd, Failure>) {
         (self.end, self.is_over) = (Some(end), true);
         self.waiter.unpark();
     }
@@ -165,9 +170,9 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
     fn next<T: TouchKind>(&mut self, stamp: u64) {
         self.previous = stamp;
         if self.stored == self.samples.len() {
-            self.finish(Ok(End::Full));
+            self.finish(Ok(LoopEnd::Full));
         } else if stamp >= self.deadline {
-            self.finish(Ok(End::Deadline));
+            self.finish(Ok(LoopEnd::Deadline));
         } else {
             self.send::<T>();
         }
@@ -181,17 +186,17 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
             return;
         }
         match self.trips.answers.step::<T>(message, sequence, length) {
-            Step::Answered => {
+            TripStep::Answered => {
                 let stamp = self.trips.clock.now();
                 self.samples[self.stored] = stamp - self.previous;
                 self.stored += 1;
                 self.next::<T>(stamp);
             }
-            Step::Over => match self.trips.damaged(message.length) {
+            TripStep::Over => match self.trips.damaged(message.length) {
                 Ok(_) => self.next_row::<T>(),
                 Err(failure) => self.finish(Err(failure)),
             },
-            Step::On => {}
+            TripStep::On => {}
         }
     }
 
@@ -200,7 +205,7 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         if self.is_over {
         } else if shared.stop.load(Relaxed) {
             self.trips.answers.abandon(self.trips.sequence);
-            self.finish(Ok(End::Stopped));
+            self.finish(Ok(LoopEnd::Stopped));
         } else if shared.peer_gone.load(Relaxed) {
             self.finish(Err(Failure::PeerGone));
         } else if self.trips.clock.now().saturating_sub(self.previous) >= self.trips.loss_timeout_ticks {
@@ -215,9 +220,9 @@ pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
     trips: &mut Trips<'_, L, C, A, ON>,
     samples: &mut [u64],
     deadline: u64,
-) -> Stored {
+) -> StoredSamples {
     if samples.is_empty() {
-        return (0, Ok(End::Full));
+        return (0, Ok(LoopEnd::Full));
     }
     let shared = trips.shared;
     let pause = Duration::from_nanos(trips.loss_timeout_ns / 4);
@@ -267,14 +272,14 @@ pub fn echo<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
     stamps: &mut S,
     listening: impl FnOnce(),
 ) -> Result<(), Failure> {
-    struct Answering<'a, 'w, L, S, const ON: bool> {
+    struct AnswerState<'a, 'w, L, S, const ON: bool> {
         link: &'a mut Tap<'w, L, ON>,
         timeout_ns: u64,
         stamps: &'a mut S,
         result: Result<(), Failure>,
     }
-    let mut state = Answering { link, timeout_ns, stamps, result: Ok(()) };
-    let handle = |state: &mut Answering<'_, '_, L, S, ON>, message: &Message| {
+    let mut state = AnswerState { link, timeout_ns, stamps, result: Ok(()) };
+    let handle = |state: &mut AnswerState<'_, '_, L, S, ON>, message: &Message| {
         state.link.seen(message);
         if state.result.is_ok() {
             state.result = echo::answer::<_, T, _>(state.link, message, state.timeout_ns, state.stamps);
@@ -363,7 +368,7 @@ mod tests {
         chain.send::<TouchNone>();
         shared.stop.store(true, Relaxed);
         chain.watch::<TouchNone>(&shared);
-        assert!(matches!(chain.end.take(), Some(Ok(End::Stopped))));
+        assert!(matches!(chain.end.take(), Some(Ok(LoopEnd::Stopped))));
         let header = Header::new(1, Kind::Pong, 16);
         chain.handle::<TouchNone>(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() });
         assert_eq!((chain.trips.sequence, chain.stored), (1, 0));

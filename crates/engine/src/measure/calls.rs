@@ -1,11 +1,11 @@
 //! The leader's loop of one client under pattern `rpc`: it calls, waits for the answer, and calls again.
 
-use super::answers::{Answers, Step};
-use super::callback::{Inbox, Turns};
+use super::answers::{Answers, TripStep};
+use super::callback::{HandlerTurns, Inbox};
 use super::notes::{DAMAGED, NEVER};
 use super::publish::{Rest, Schedule, Sending, Timetable, await_due};
 use super::trips::{Trip, Trips};
-use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
+use super::{Failure, LoopEnd, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
 use crate::clock::Clock;
 use crate::memory::{OutOfMemory, filled};
 use crate::message::TouchKind;
@@ -16,7 +16,7 @@ use tripmeter_abi::{Link, Message, Status};
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CallEnd {
     /// Its answer was there at this tick, intact.
     Answered(u64),
     /// Neither answer nor error came in time, or the transport did not take the request.
@@ -64,7 +64,7 @@ pub struct Called {
     /// Calls made.
     pub calls: usize,
     /// Why no more were.
-    pub end: End,
+    pub end: LoopEnd,
     /// Answers that came after the end of their call.
     pub late: u64,
     /// Answers that came again.
@@ -103,19 +103,19 @@ impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
         &mut self,
         made: &mut Made,
         deadline: u64,
-        mut call: impl FnMut(u64, usize) -> Result<Ended, Failure>,
-    ) -> Result<(usize, End), Failure> {
+        mut call: impl FnMut(u64, usize) -> Result<CallEnd, Failure>,
+    ) -> Result<(usize, LoopEnd), Failure> {
         for index in 0..made.sent.len() {
             let due = self.schedule.due(index);
             if due >= deadline {
-                return Ok((index, End::Deadline));
+                return Ok((index, LoopEnd::Deadline));
             }
             if !await_due(due, &self.clock, &self.rest, self.shared)? {
-                return Ok((index, End::Stopped));
+                return Ok((index, LoopEnd::Stopped));
             }
             let begun = self.clock.now();
             if begun >= deadline {
-                return Ok((index, End::Deadline));
+                return Ok((index, LoopEnd::Deadline));
             }
             self.sequence += 1;
             self.sending.begin(self.sequence);
@@ -123,17 +123,17 @@ impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
             let ended = call(begun, self.schedule.length(index, self.length))?;
             self.sending.end(self.sequence);
             match ended {
-                Ended::Answered(stamp) => {
+                CallEnd::Answered(stamp) => {
                     (made.answered[index], made.until) = (stamp, stamp);
                     continue;
                 }
-                Ended::Failed => made.marks[index] = DAMAGED,
-                Ended::TimedOut => {}
-                Ended::Stopped => return Ok((index, End::Stopped)),
+                CallEnd::Failed => made.marks[index] = DAMAGED,
+                CallEnd::TimedOut => {}
+                CallEnd::Stopped => return Ok((index, LoopEnd::Stopped)),
             }
             made.until = self.clock.now();
         }
-        Ok((made.sent.len(), End::Full))
+        Ok((made.sent.len(), LoopEnd::Full))
     }
 }
 
@@ -157,14 +157,14 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
     /// # Errors
     /// If the link is closed, or so many calls in a row have not succeeded that nothing else is to be expected.
     #[inline(always)]
-    pub fn call<T: TouchKind>(&mut self, begun: u64) -> Result<Ended, Failure> {
+    pub fn call<T: TouchKind>(&mut self, begun: u64) -> Result<CallEnd, Failure> {
         match self.trip::<T>(begun) {
-            Ok(Trip::Answered) => Ok(Ended::Answered(self.clock.now())),
-            Ok(Trip::Unanswered) => Ok(Ended::TimedOut),
-            Ok(Trip::Damaged) => Ok(Ended::Failed),
+            Ok(Trip::Answered) => Ok(CallEnd::Answered(self.clock.now())),
+            Ok(Trip::Unanswered) => Ok(CallEnd::TimedOut),
+            Ok(Trip::Damaged) => Ok(CallEnd::Failed),
             Ok(Trip::Stopped) => {
                 self.answers.abandon(self.sequence);
-                Ok(Ended::Stopped)
+                Ok(CallEnd::Stopped)
             }
             Err(failure) => self.failed(failure),
         }
@@ -172,12 +172,12 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
 
     /// A call that failed is counted, unless the link is of no more use.
     #[cold]
-    fn failed(&mut self, failure: Failure) -> Result<Ended, Failure> {
+    fn failed(&mut self, failure: Failure) -> Result<CallEnd, Failure> {
         let is_call = matches!(&failure, Failure::Transport(error) if error.status != Status::Closed);
         if !is_call || self.answers.give_up(self.sequence) >= MOST_SILENT {
             return Err(failure);
         }
-        Ok(Ended::Failed)
+        Ok(CallEnd::Failed)
     }
 }
 
@@ -185,7 +185,7 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
 struct CalledBack<'t, 'w, L, C> {
     trips: &'t mut Trips<'w, L, C, Tracker, false>,
     is_awaited: bool,
-    ended: Option<Result<Ended, Failure>>,
+    ended: Option<Result<CallEnd, Failure>>,
     waiter: Thread,
 }
 
@@ -197,16 +197,16 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
             return;
         }
         let ended = match self.trips.answers.step::<T>(message, sequence, length) {
-            Step::Answered => Ok(Ended::Answered(self.trips.clock.now())),
-            Step::Over => self.trips.damaged(message.length).map(|_| Ended::Failed),
-            Step::On => return,
+            TripStep::Answered => Ok(CallEnd::Answered(self.trips.clock.now())),
+            TripStep::Over => self.trips.damaged(message.length).map(|_| CallEnd::Failed),
+            TripStep::On => return,
         };
         (self.is_awaited, self.ended) = (false, Some(ended));
         self.waiter.unpark();
     }
 
     /// `None`: its end is to be waited for.
-    fn send<T: TouchKind, S: Timetable>(&mut self, length: usize) -> Result<Option<Ended>, Failure> {
+    fn send<T: TouchKind, S: Timetable>(&mut self, length: usize) -> Result<Option<CallEnd>, Failure> {
         if S::HAS_LENGTHS {
             self.trips.length = length;
         }
@@ -214,21 +214,21 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
         let ended = match self.trips.send::<T>() {
             Ok(true) => return Ok(None),
             Ok(false) if matches!(self.trips.unsent()?, Trip::Stopped) => self.stop(),
-            Ok(false) => Ended::TimedOut,
+            Ok(false) => CallEnd::TimedOut,
             Err(failure) => self.trips.failed(failure)?,
         };
         self.is_awaited = false;
         Ok(Some(ended))
     }
 
-    fn stop(&mut self) -> Ended {
+    fn stop(&mut self) -> CallEnd {
         self.trips.answers.abandon(self.trips.sequence);
         self.is_awaited = false;
-        Ended::Stopped
+        CallEnd::Stopped
     }
 
     /// Looks after the call from the client's thread.
-    fn look(&mut self, begun: u64) -> Result<Option<Ended>, Failure> {
+    fn look(&mut self, begun: u64) -> Result<Option<CallEnd>, Failure> {
         if let Some(ended) = self.ended.take() {
             return ended.map(Some);
         }
@@ -244,7 +244,7 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
         }
         self.is_awaited = false;
         self.trips.give_up()?;
-        Ok(Some(Ended::TimedOut))
+        Ok(Some(CallEnd::TimedOut))
     }
 }
 
@@ -256,13 +256,13 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
 pub fn called_back<L: Link, C: Clock, T: TouchKind, S: Timetable, O>(
     inbox: &Inbox,
     trips: &mut Trips<'_, L, C, Tracker, false>,
-    work: impl FnOnce(&mut dyn FnMut(u64, usize) -> Result<Ended, Failure>) -> Result<O, Failure>,
+    work: impl FnOnce(&mut dyn FnMut(u64, usize) -> Result<CallEnd, Failure>) -> Result<O, Failure>,
 ) -> Result<O, Failure> {
     const QUIET: Duration = Duration::from_millis(5);
     let pause = Duration::from_nanos(TAKE_TIMEOUT_NS.min(trips.loss_timeout_ns / 4));
     let waiter = std::thread::current();
     let mut state = CalledBack { trips, is_awaited: false, ended: None, waiter };
-    inbox.serve(&mut state, CalledBack::handle::<T>, |turns: &Turns<'_, CalledBack<'_, '_, L, C>>| {
+    inbox.serve(&mut state, CalledBack::handle::<T>, |turns: &HandlerTurns<'_, CalledBack<'_, '_, L, C>>| {
         let done = work(&mut |begun, length| {
             if let Some(ended) = turns.with(|state| state.send::<T, S>(length))? {
                 return Ok(ended);

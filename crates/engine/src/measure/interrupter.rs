@@ -10,11 +10,11 @@ use std::time::Duration;
 ///
 /// Its own thread sleeps otherwise: it wakes once per period, which is half a second or so while a cell is measured.
 pub struct Interrupter {
-    state: Arc<(Mutex<State>, Condvar)>,
+    state: Arc<(Mutex<InterrupterState>, Condvar)>,
 }
 
 #[derive(Default)]
-struct State {
+struct InterrupterState {
     period: Option<Duration>,
     ended: bool,
 }
@@ -22,7 +22,7 @@ struct State {
 impl Interrupter {
     /// An alarm, not set, for `target`.
     pub fn new(shared: Arc<Shared>, target: Target) -> Self {
-        let state = Arc::new((Mutex::new(State::default()), Condvar::new()));
+        let state = Arc::new((Mutex::new(InterrupterState::default()), Condvar::new()));
         let watched = state.clone();
         std::thread::spawn(move || watch(&watched, &shared, &target));
         Self { state }
@@ -33,7 +33,7 @@ impl Interrupter {
         self.change(|state| state.period = period);
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut InterrupterState)) {
         change(&mut self.state.0.lock().unwrap_or_else(PoisonError::into_inner));
         self.state.1.notify_one();
     }
@@ -45,7 +45,7 @@ impl Drop for Interrupter {
     }
 }
 
-fn watch((state, changed): &(Mutex<State>, Condvar), shared: &Shared, target: &Target) {
+fn watch((state, changed): &(Mutex<InterrupterState>, Condvar), shared: &Shared, target: &Target) {
     const UNSET: Duration = Duration::from_secs(3600);
     let mut latest = 0;
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -69,7 +69,7 @@ impl<N: Notes> Ledger for Single<'_, N> {
 }
 
 /// The streams of several publishers, told apart by the index in our header.
-pub struct Several<'a, C> {
+pub struct SeveralPublishers<'a, C> {
     clock: C,
     now: u64,
     streams: Vec<(Arrivals, Arrival<'a, C>)>,
@@ -79,7 +79,7 @@ pub struct Several<'a, C> {
     shared: &'a [Shared],
 }
 
-impl<'a, C: Clock + Copy> Several<'a, C> {
+impl<'a, C: Clock + Copy> SeveralPublishers<'a, C> {
     /// Nothing has come of the messages of each publisher, which begin with number `first`; `shared` is told the number of
     /// the last of each.
     pub fn new(clock: C, first: u64, logs: Vec<ArrivalLog<'a>>, shared: &'a [Shared]) -> Self {
@@ -99,7 +99,7 @@ impl<'a, C: Clock + Copy> Several<'a, C> {
     }
 }
 
-impl<C: Clock + Copy> Ledger for Several<'_, C> {
+impl<C: Clock + Copy> Ledger for SeveralPublishers<'_, C> {
     #[inline(always)]
     fn arrived(&mut self) {
         self.now = self.clock.now();
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    fn come<'a>(ledger: &mut Several<'a, Count<'a>>, now: &AtomicU64, header: Header, length: usize) {
+    fn come<'a>(ledger: &mut SeveralPublishers<'a, Count<'a>>, now: &AtomicU64, header: Header, length: usize) {
         now.fetch_add(1, Relaxed);
         ledger.arrived();
         let message = Message { data: (&raw const header).cast(), length, token: null_mut() };
@@ -169,7 +169,7 @@ mod tests {
     fn each_publisher_has_numbers_counts_and_stamps_of_its_own() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
         let mut memory = memory(&[3, 4]);
-        let mut ledger = Several::new(Count(&now), 11, memory.logs(0), &shared);
+        let mut ledger = SeveralPublishers::new(Count(&now), 11, memory.logs(0), &shared);
         // Of the first 12 is overtaken and 13 comes twice; of the second 12 is lost, and all else comes in order.
         for (publisher, sequence) in [(0, 11), (1, 11), (0, 13), (1, 13), (0, 12), (0, 13), (1, 14)] {
             come(&mut ledger, &now, Header::of(sequence, Kind::Ping, 16, publisher), 16);
@@ -216,7 +216,7 @@ mod tests {
         let mut memories = [memory(&[3]), memory(&[3])];
         let [one, other] = memories.each_mut().map(|memory| memory.logs(0));
         let mut single = Single::new(1, &shared[0], Arrival::new(Verifying, 1, one.into_iter().next().unwrap()));
-        let mut several = Several::new(Verifying, 1, other, &shared);
+        let mut several = SeveralPublishers::new(Verifying, 1, other, &shared);
         // The last of them overtakes, so that it is verified off the fast path.
         for (index, sequence) in (0..).zip([1, 3, 2]) {
             let header = Header::new(sequence, Kind::Ping, 16);
@@ -238,7 +238,7 @@ mod tests {
     fn a_header_that_nobody_can_read_is_no_publishers_damage() {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
         let mut memory = memory(&[1, 1]);
-        let mut ledger = Several::new(Count(&now), 1, memory.logs(0), &shared);
+        let mut ledger = SeveralPublishers::new(Count(&now), 1, memory.logs(0), &shared);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 17, 1), 16);
         come(&mut ledger, &now, Header::of(1, Kind::Ping, 16, 0), 16);
         let (streams, nobodys) = ledger.into_parts();

@@ -1,20 +1,20 @@
 //! The loop of pattern `log`: one call of the logger after the other, each between two clock readings.
 
-use super::{End, Failure, Shared};
+use super::{Failure, LoopEnd, Shared};
 use crate::clock::Clock;
-use crate::log_check::Text;
+use crate::log_check::LogText;
 use crate::message;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
 
 /// The caller of a logger.
-pub struct Calls<'a, L, C> {
+pub struct LogCaller<'a, L, C> {
     /// The logger.
     pub link: &'a mut L,
     /// Where readings come from.
     pub clock: C,
     /// What is logged.
-    pub text: &'a Text,
+    pub text: &'a LogText,
     /// Bytes of every text, 16 at least.
     pub length: usize,
     /// Number of the latest line.
@@ -27,17 +27,17 @@ pub struct Calls<'a, L, C> {
     pub refused: u64,
 }
 
-impl<L: Link, C: Clock> Calls<'_, L, C> {
+impl<L: Link, C: Clock> LogCaller<'_, L, C> {
     /// Logs a line for each place of `samples`, and stores there how long the call took, in ticks. Ends early once the
     /// deadline has passed, or if the user has asked to stop. Returns how many were logged.
     ///
     /// # Errors
     /// If the logger fails, or takes no lines any more, or nobody is left to read them.
     #[inline(never)]
-    pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, End), Failure> {
+    pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
         for (index, sample) in samples.iter_mut().enumerate() {
             if self.shared.stop.load(Relaxed) {
-                return Ok((index, End::Stopped));
+                return Ok((index, LoopEnd::Stopped));
             }
             if self.shared.peer_gone.load(Relaxed) {
                 return Err(Failure::PeerGone);
@@ -49,17 +49,17 @@ impl<L: Link, C: Clock> Calls<'_, L, C> {
             let mut end = self.clock.now();
             if !is_taken {
                 if !self.again()? {
-                    return Ok((index, End::Stopped));
+                    return Ok((index, LoopEnd::Stopped));
                 }
                 end = self.clock.now();
             }
             *sample = end - begin;
             self.sequence += 1;
             if end >= deadline {
-                return Ok((index + 1, End::Deadline));
+                return Ok((index + 1, LoopEnd::Deadline));
             }
         }
-        Ok((samples.len(), End::Full))
+        Ok((samples.len(), LoopEnd::Full))
     }
 
     /// The line was refused: tries it again. False if the user has asked to stop.

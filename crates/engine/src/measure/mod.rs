@@ -71,7 +71,7 @@ impl Shared {
 
 /// Why a loop returned before its buffer was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum LoopEnd {
     /// The buffer is full.
     Full,
     /// The deadline has passed.

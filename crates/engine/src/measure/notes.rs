@@ -151,9 +151,9 @@ pub trait Places: Default {
 
 /// Every message has a place.
 #[derive(Default)]
-pub struct Each;
+pub struct EveryMessage;
 
-impl Places for Each {
+impl Places for EveryMessage {
     #[inline(always)]
     fn of(index: u64) -> Option<usize> {
         Some(index as usize)
@@ -161,7 +161,7 @@ impl Places for Each {
 }
 
 /// Notes the first intact arrival of each message of a stream that has a place, in memory that is written before.
-pub struct Arrival<'m, C, P = Each> {
+pub struct Arrival<'m, C, P = EveryMessage> {
     clock: C,
     now: u64,
     first: u64,

@@ -1,7 +1,7 @@
 //! The leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
 //! When messages are due, and how long they are, is a type of the loop, so that it asks nothing per message.
 
-use super::{End, Failure, Shared, Tap};
+use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::{Clock, monotonic_ns};
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::AtomicU64;
@@ -244,14 +244,14 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
     /// # Errors
     /// If the transport fails, or takes no messages any more.
     #[inline(never)]
-    pub fn run<T: TouchKind>(&mut self, sent: &mut [u64], deadline: u64) -> Result<(usize, End), Failure> {
+    pub fn run<T: TouchKind>(&mut self, sent: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
         for (index, stamp) in sent.iter_mut().enumerate() {
             let due = self.schedule.due(index);
             if due >= deadline {
-                return Ok((index, End::Deadline));
+                return Ok((index, LoopEnd::Deadline));
             }
             if !await_due(due, &self.clock, &self.rest, self.shared)? {
-                return Ok((index, End::Stopped));
+                return Ok((index, LoopEnd::Stopped));
             }
             let number = self.sequence + 1;
             self.sending.begin(number);
@@ -259,10 +259,10 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
             let is_sent = self.send::<T>(self.schedule.length(index, self.length))?;
             self.sending.end(number);
             if !is_sent {
-                return Ok((index, End::Stopped));
+                return Ok((index, LoopEnd::Stopped));
             }
         }
-        Ok((sent.len(), End::Full))
+        Ok((sent.len(), LoopEnd::Full))
     }
 
     #[inline(always)]

@@ -87,7 +87,7 @@ impl<C: Clock> Stamps for Kept<'_, C> {
 
 /// A row of trips without a pause, each message answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct TripRow {
     /// Number of its first sample, from 0.
     pub first_sample: usize,
     /// Number of that sample's message.
@@ -103,7 +103,7 @@ pub const MISSING: u64 = u64::MAX;
 /// clock at the arrival of the messages from number `first` on, or [`NEVER`].
 ///
 /// A message that arrived before it was sent, which one clock cannot show, is missing too.
-pub fn one_way(rows: &[Row], trips: &[u64], first: u64, arrived: &[u64]) -> Vec<u64> {
+pub fn one_way(rows: &[TripRow], trips: &[u64], first: u64, arrived: &[u64]) -> Vec<u64> {
     let mut latencies = Vec::with_capacity(trips.len());
     for (index, row) in rows.iter().enumerate() {
         let end = rows.get(index + 1).map_or(trips.len(), |next| next.first_sample);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_trip_begins_where_the_one_before_ended() {
-        let row = |first_sample, sequence, began| Row { first_sample, sequence, began };
+        let row = |first_sample, sequence, began| TripRow { first_sample, sequence, began };
         let rows = [row(0, 7, 100), row(2, 9, 500)];
         let latencies = |arrived: &[u64]| one_way(&rows, &[10, 20, 30], 7, arrived);
         assert_eq!(latencies(&[103, 114, 505]), [3, 4, 5]);

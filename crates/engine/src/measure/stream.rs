@@ -1,7 +1,7 @@
 //! The leader's loop under one-way patterns: bursts of messages, at due times.
 
 use super::sampling::{NoTimes, SendTimes};
-use super::{End, Failure, Shared, Tap};
+use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -87,7 +87,7 @@ pub struct Extent {
 }
 
 /// The leader's side of a link.
-pub struct Stream<'a, L, C, const ON: bool> {
+pub struct StreamSender<'a, L, C, const ON: bool> {
     /// The link.
     pub link: Tap<'a, L, ON>,
     /// Where stamps come from.
@@ -116,7 +116,7 @@ pub struct Stream<'a, L, C, const ON: bool> {
 /// Before the end of a nap, which takes longer than asked for.
 const WAKING_NS: f64 = 100_000.0;
 
-impl<'a, L: Link, C: Clock, const ON: bool> Stream<'a, L, C, ON> {
+impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
     /// Messages of `length` bytes, numbered from `sequence + 1` on.
     pub fn new(link: Tap<'a, L, ON>, clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
         let (timeout_ns, nap, ticks_per_ns) = (1_000_000_000, u64::MAX, 1.0);
@@ -130,46 +130,46 @@ impl<'a, L: Link, C: Clock, const ON: bool> Stream<'a, L, C, ON> {
     ///
     /// # Errors
     /// If the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
-    pub fn run<T: TouchKind, S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<End, Failure> {
+    pub fn run<T: TouchKind, S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<LoopEnd, Failure> {
         self.run_timed::<T, S, NoTimes>(spacing, extent, &mut NoTimes)
     }
 
-    /// Sends as [`Stream::run`] does; `times` gets the number of each message before the first try to send it.
+    /// Sends as [`StreamSender::run`] does; `times` gets the number of each message before the first try to send it.
     ///
     /// # Errors
-    /// As [`Stream::run`].
+    /// As [`StreamSender::run`].
     #[inline(never)]
     pub fn run_timed<T: TouchKind, S: Spacing, M: SendTimes>(
         &mut self,
         spacing: &mut S,
         extent: Extent,
         times: &mut M,
-    ) -> Result<End, Failure> {
+    ) -> Result<LoopEnd, Failure> {
         loop {
             let mut now = self.clock.now();
             while now < self.due && now < extent.deadline {
                 self.relax(self.due.min(extent.deadline) - now);
                 if self.shared.stop.load(Relaxed) {
-                    return Ok(End::Stopped);
+                    return Ok(LoopEnd::Stopped);
                 }
                 now = self.clock.now();
             }
             if now >= extent.deadline {
-                return Ok(End::Deadline);
+                return Ok(LoopEnd::Deadline);
             }
             for _ in 0..extent.burst.min(extent.last - self.sequence) {
                 times.sending(self.sequence + 1, &self.clock);
                 if !self.send::<T>()? {
-                    return Ok(End::Stopped);
+                    return Ok(LoopEnd::Stopped);
                 }
             }
             self.due = spacing.next(now);
             self.ended = self.clock.now();
             if self.sequence == extent.last {
-                return Ok(End::Full);
+                return Ok(LoopEnd::Full);
             }
             if self.shared.stop.load(Relaxed) {
-                return Ok(End::Stopped);
+                return Ok(LoopEnd::Stopped);
             }
             if self.shared.peer_gone.load(Relaxed) {
                 return Err(Failure::PeerGone);

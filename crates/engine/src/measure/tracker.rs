@@ -1,4 +1,4 @@
-use super::answers::{Answers, Step};
+use super::answers::{Answers, TripStep};
 use crate::message::{self, Header, Kind, TouchKind};
 use crate::numbers::Gaps;
 use tripmeter_abi::Message;
@@ -30,16 +30,16 @@ impl Answers for Tracker {
     fn sent(&mut self) {}
 
     #[inline(always)]
-    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> Step {
+    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> TripStep {
         let expected = message.length == length
             && message::header(message) == Some(Header::new(sequence, Kind::Pong, length))
             && message::body_intact::<T>(message, sequence);
         if expected {
             self.answer(sequence);
-            return Step::Answered;
+            return TripStep::Answered;
         }
         // A copy is passed on, so that the message itself stays in registers.
-        if self.stray::<T>(&{ *message }, sequence) { Step::Over } else { Step::On }
+        if self.stray::<T>(&{ *message }, sequence) { TripStep::Over } else { TripStep::On }
     }
 
     fn give_up(&mut self, sequence: u64) -> u32 {

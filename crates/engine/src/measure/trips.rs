@@ -1,8 +1,8 @@
 //! The leader's loop under `pingpong`, waiting by `poll` or `block`; calls of `rpc` are trips too.
 
-use super::answers::{Answers, Step};
-use super::stamps::Row;
-use super::{End, Failure, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tap};
+use super::answers::{Answers, TripStep};
+use super::stamps::TripRow;
+use super::{Failure, LoopEnd, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
 use crate::message::{self, Header, Kind, TouchKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,13 +29,13 @@ pub struct Trips<'a, L, C, A, const ON: bool> {
     /// A try to receive that finds nothing leads to a look at the clock if its number has none of these bits.
     pub idle_mask: u32,
     /// Where the samples of the latest [`Trips::run`] begin, and go on after a message that was not answered.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TripRow>,
     damaged: Damaged,
 }
 
 /// Round trips over a link between two batches.
 #[derive(Debug, Default)]
-pub struct Paused<A> {
+pub struct PausedTrips<A> {
     /// See [`Trips`].
     pub length: usize,
     /// See [`Trips`].
@@ -43,7 +43,7 @@ pub struct Paused<A> {
     /// See [`Trips`].
     pub answers: A,
     /// See [`Trips`].
-    pub rows: Vec<Row>,
+    pub rows: Vec<TripRow>,
     damaged: Damaged,
 }
 
@@ -55,7 +55,7 @@ struct Damaged {
 }
 
 /// Samples stored, and why no more are.
-pub type Stored = (usize, Result<End, Failure>);
+pub type StoredSamples = (usize, Result<LoopEnd, Failure>);
 
 /// Tries to receive between two looks at the clock under `poll`; a look costs as much as a few tries.
 pub const POLL_IDLE_MASK: u32 = 0x3ff;
@@ -70,7 +70,7 @@ pub(super) enum Trip {
     Stopped,
 }
 
-impl<A: Answers> Paused<A> {
+impl<A: Answers> PausedTrips<A> {
     /// Nothing sent yet: messages of `length` bytes, of which the latest had that number.
     pub fn begin(mut answers: A, sequence: u64, length: usize) -> Self {
         answers.begin(sequence);
@@ -105,22 +105,22 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     }
 
     /// Goes on with what was paused.
-    pub fn resume(mut self, paused: Paused<A>) -> Self {
+    pub fn resume(mut self, paused: PausedTrips<A>) -> Self {
         (self.length, self.sequence, self.answers) = (paused.length, paused.sequence, paused.answers);
         (self.rows, self.damaged) = (paused.rows, paused.damaged);
         self
     }
 
     /// Ends a batch.
-    pub fn pause(self) -> Paused<A> {
+    pub fn pause(self) -> PausedTrips<A> {
         let Self { length, sequence, answers, rows, damaged, .. } = self;
-        Paused { length, sequence, answers, rows, damaged }
+        PausedTrips { length, sequence, answers, rows, damaged }
     }
 
     /// Begins a row of samples with the next message. Returns when that is sent, in ticks.
     #[cold]
     pub(super) fn begin_row(&mut self, first_sample: usize) -> u64 {
-        self.rows.push(Row { first_sample, sequence: self.sequence + 1, began: 0 });
+        self.rows.push(TripRow { first_sample, sequence: self.sequence + 1, began: 0 });
         let now = self.clock.now();
         if let Some(row) = self.rows.last_mut() {
             row.began = now;
@@ -133,7 +133,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     /// Returns the number of samples stored, and why it ended: with a failure if the transport fails, the other side has
     /// gone, or it has not answered [`MOST_SILENT`] messages in a row.
     #[inline(never)]
-    pub fn run<T: TouchKind>(&mut self, samples: &mut [u64], deadline: u64) -> Stored {
+    pub fn run<T: TouchKind>(&mut self, samples: &mut [u64], deadline: u64) -> StoredSamples {
         let mut stored = 0;
         self.rows.clear();
         let mut previous = self.begin_row(stored);
@@ -151,15 +151,15 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
                 Trip::Unanswered | Trip::Damaged => stamp = self.begin_row(stored),
                 Trip::Stopped => {
                     self.answers.abandon(self.sequence);
-                    return (stored, Ok(End::Stopped));
+                    return (stored, Ok(LoopEnd::Stopped));
                 }
             }
             previous = stamp;
             if stamp >= deadline {
-                return (stored, Ok(End::Deadline));
+                return (stored, Ok(LoopEnd::Deadline));
             }
         }
-        (stored, Ok(End::Full))
+        (stored, Ok(LoopEnd::Full))
     }
 
     /// Sends a message and waits for its answer.
@@ -188,9 +188,9 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
                 let step = self.answers.step::<T>(&message, self.sequence, self.length);
                 self.link.release(message);
                 match step {
-                    Step::Answered => return Ok(Trip::Answered),
-                    Step::Over => return self.damaged(bytes),
-                    Step::On => {}
+                    TripStep::Answered => return Ok(Trip::Answered),
+                    TripStep::Over => return self.damaged(bytes),
+                    TripStep::On => {}
                 }
             } else {
                 idle = idle.wrapping_add(1);

@@ -18,7 +18,7 @@ pub struct Evidence {
     pub(super) loopback_bytes: Option<u64>,
     /// UDP datagrams received, of the whole namespace.
     pub(super) udp_datagrams: Option<u64>,
-    pub(super) channels: Option<Vec<Channel>>,
+    pub(super) channels: Option<Vec<EvidenceChannel>>,
     /// Whether the message queues of System V could be listed, which have no descriptors.
     pub(super) has_listed_queues: bool,
     /// Whether the side looked where the first message waits.
@@ -41,14 +41,14 @@ impl Evidence {
     /// Both ends of the TCP connection that carried the most.
     pub(super) fn busiest_tcp(&self) -> Option<&Ends> {
         let connections = self.channels.as_ref()?.iter().filter(|channel| channel.path == Path::Tcp);
-        let bytes = |channel: &&Channel| channel.sent_bytes.unwrap_or(0) + channel.received_bytes.unwrap_or(0);
+        let bytes = |channel: &&EvidenceChannel| channel.sent_bytes.unwrap_or(0) + channel.received_bytes.unwrap_or(0);
         connections.max_by_key(bytes)?.ends.as_ref()
     }
 }
 
 /// A descriptor that the transport opened, or a queue of System V that it used, and that can carry messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Channel {
+pub(super) struct EvidenceChannel {
     pub path: Path,
     pub object: Object,
     /// Bytes over this TCP connection; how far this file's position moved.
@@ -76,12 +76,12 @@ pub(super) struct SharedObject {
 pub(super) struct Address {
     pub sequence: u64,
     pub address: u64,
-    pub place: Place,
+    pub place: AddressPlace,
 }
 
 /// What an address is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Place {
+pub(super) enum AddressPlace {
     /// Offset in an object mapped as shared.
     Shared(Object, u64),
     /// Memory of this process alone.

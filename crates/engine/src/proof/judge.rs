@@ -1,7 +1,7 @@
 //! The verdict: a claim against what both sides saw.
 
-use super::evidence::{Evidence, Place};
-use super::observations::{Common, Flow, Observations, amount, is_little, is_most};
+use super::evidence::{AddressPlace, Evidence};
+use super::observations::{CommonObject, Observations, PassedBytes, amount, is_little, is_most};
 use super::{Claim, LEAST_BYTES};
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::{PathProof, Verdict};
@@ -15,7 +15,7 @@ const BY_READ_WRITE: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::Uni
 /// Kinds that can carry bytes which no counter of a process shows.
 const UNCOUNTED: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::MessageQueue, Path::Udp];
 
-type Finding = (Verdict, String);
+type Judgement = (Verdict, String);
 
 /// Judges a claim by what both sides saw.
 pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof {
@@ -39,19 +39,19 @@ fn claimed(claim: &Claim) -> String {
     if claim.zero_copy { format!("{} without a copy", claim.path) } else { claim.path.to_string() }
 }
 
-fn proven(finding: impl Into<String>) -> Finding {
+fn proven(finding: impl Into<String>) -> Judgement {
     (Verdict::Proven, finding.into())
 }
 
-fn failed(finding: impl Into<String>) -> Finding {
+fn failed(finding: impl Into<String>) -> Judgement {
     (Verdict::Failed, finding.into())
 }
 
-fn not_visible(finding: impl Into<String>) -> Finding {
+fn not_visible(finding: impl Into<String>) -> Judgement {
     (Verdict::NotVisible, finding.into())
 }
 
-fn processes(observed: &Observations) -> Option<Finding> {
+fn processes(observed: &Observations) -> Option<Judgement> {
     match (observed.claim.same_process, observed.is_same_process) {
         (true, false) => Some(failed("leader and follower are two processes, not one")),
         (false, true) => Some(failed("leader and follower are one process, not two")),
@@ -60,13 +60,13 @@ fn processes(observed: &Observations) -> Option<Finding> {
 }
 
 /// Messages that did not come leave no trace: a system may lose them while others keep it from the processors.
-fn lost(observed: &Observations) -> Option<Finding> {
+fn lost(observed: &Observations) -> Option<Judgement> {
     let (came, all) = (observed.follower.received_messages, observed.claim.messages);
     (!is_most(came, all)).then(|| not_visible(format!("only {came} of {all} messages came")))
 }
 
 /// Messages were compared, and they must all have been: the outcome of a claim of zero-copy.
-fn zero_copy(observed: &Observations, private: bool) -> Finding {
+fn zero_copy(observed: &Observations, private: bool) -> Judgement {
     let places = if private { Some(observed.private_places()) } else { observed.shared_places() };
     let Some(places) = places else { return not_visible("the mappings of a process could not be read") };
     let (same, compared, expected) = (places.same, places.compared, places.expected);
@@ -83,7 +83,7 @@ fn zero_copy(observed: &Observations, private: bool) -> Finding {
     proven(format!("{same} of {compared} messages at the same place at both ends, in {object}"))
 }
 
-fn named(common: &Common) -> String {
+fn named(common: &CommonObject) -> String {
     format!("{} ({})", common.name, amount(common.bytes))
 }
 
@@ -119,7 +119,7 @@ fn listed(paths: &[Path]) -> String {
 }
 
 /// What memory claims have in common: nothing else may have carried the payload, and enough must be known of that.
-fn nothing_else(observed: &Observations) -> Option<Finding> {
+fn nothing_else(observed: &Observations) -> Option<Judgement> {
     if let Some(carrier) = carried_by_kernel(observed) {
         return Some(failed(carrier));
     }
@@ -129,7 +129,7 @@ fn nothing_else(observed: &Observations) -> Option<Finding> {
     None
 }
 
-fn memory(observed: &Observations) -> Finding {
+fn memory(observed: &Observations) -> Judgement {
     if !observed.is_same_process {
         return failed("leader and follower are two processes");
     }
@@ -142,7 +142,7 @@ fn memory(observed: &Observations) -> Finding {
     if received == 0 {
         return not_visible("no message was received by reference");
     }
-    if addresses.any(|address| address.place != Place::Private) {
+    if addresses.any(|address| address.place != AddressPlace::Private) {
         return failed("not all messages lie in private memory");
     }
     if let Some(finding) = too_little(observed).or_else(|| nothing_else(observed)) {
@@ -155,7 +155,7 @@ fn memory(observed: &Observations) -> Finding {
     proven(format!("{received} messages in private memory of one process, which holds nothing else to carry them"))
 }
 
-fn shared_memory(observed: &Observations) -> Finding {
+fn shared_memory(observed: &Observations) -> Judgement {
     let places = zero_copy(observed, false);
     if observed.claim.zero_copy {
         // The same place is proof by itself; bytes that went over a socket besides are a contradiction all the same.
@@ -186,7 +186,7 @@ fn shared_memory(observed: &Observations) -> Finding {
     }
 }
 
-fn by_elimination(observed: &Observations, best: &Common) -> Finding {
+fn by_elimination(observed: &Observations, best: &CommonObject) -> Judgement {
     let carriers = carriers(observed, UNCOUNTED);
     if carriers.is_empty() {
         return proven(format!("both sides mapped {}, and hold nothing else to carry the payload", named(best)));
@@ -198,12 +198,12 @@ fn has_volume(observed: &Observations) -> bool {
     observed.claim.messages.saturating_mul(observed.claim.payload_bytes) >= LEAST_BYTES
 }
 
-fn too_little(observed: &Observations) -> Option<Finding> {
+fn too_little(observed: &Observations) -> Option<Judgement> {
     let bytes = amount(observed.claim.messages.saturating_mul(observed.claim.payload_bytes));
     (!has_volume(observed)).then(|| not_visible(format!("{bytes} per direction is too little to be told from noise")))
 }
 
-fn kernel_object(observed: &Observations, path: Path) -> Finding {
+fn kernel_object(observed: &Observations, path: Path) -> Judgement {
     if observed.claim.zero_copy {
         return failed("a kernel object is never free of copies");
     }
@@ -228,7 +228,7 @@ fn kernel_object(observed: &Observations, path: Path) -> Finding {
 }
 
 /// Positive evidence of another path.
-fn contradiction(observed: &Observations, path: Path) -> Option<Finding> {
+fn contradiction(observed: &Observations, path: Path) -> Option<Judgement> {
     let is_elsewhere =
         observed.shared_places().is_some_and(|places| places.compared > 0 && is_most(places.same, places.compared));
     if is_elsewhere {
@@ -248,7 +248,7 @@ fn of(part: u64, whole: u64) -> String {
     format!("{} of {} each way", amount(part), amount(whole))
 }
 
-fn tcp(observed: &Observations) -> Finding {
+fn tcp(observed: &Observations) -> Judgement {
     let Some(flow) = observed.by_own_counter(Path::Tcp) else {
         return not_visible("a TCP connection does not tell its bytes");
     };
@@ -265,7 +265,7 @@ fn tcp(observed: &Observations) -> Finding {
 }
 
 /// Whether both sides are connected with one third process: each by the connection that carried the most.
-fn between(observed: &Observations, bytes: &str) -> Finding {
+fn between(observed: &Observations, bytes: &str) -> Judgement {
     let (Some(leader), Some(follower)) = (observed.leader.busiest_tcp(), observed.follower.busiest_tcp()) else {
         return not_visible(format!("{bytes}, but the addresses of a TCP connection could not be read"));
     };
@@ -287,7 +287,7 @@ fn between(observed: &Observations, bytes: &str) -> Finding {
 }
 
 /// Unix sockets and pipes: bytes counted by `read` and `write`, and only this kind to carry them.
-fn uncounted(observed: &Observations, path: Path) -> Finding {
+fn uncounted(observed: &Observations, path: Path) -> Judgement {
     let Some(flow) = observed.by_read_write() else {
         return not_visible("the counters of a process could not be read");
     };
@@ -310,7 +310,7 @@ fn uncounted(observed: &Observations, path: Path) -> Finding {
 }
 
 /// Nothing went by `read` and `write`: what is left is the first message, seen waiting.
-fn unread(observed: &Observations, path: Path) -> Finding {
+fn unread(observed: &Observations, path: Path) -> Judgement {
     if let Some(common) = observed.used_in_common() {
         return failed(format!("both sides used {} as much as the payload needs", named(&common)));
     }
@@ -328,14 +328,14 @@ fn unread(observed: &Observations, path: Path) -> Finding {
 /// message too soon for it to be seen waiting.
 fn is_all_there_is(observed: &Observations, path: Path) -> bool {
     let counted = [observed.by_own_counter(Path::Tcp), observed.by_read_write()];
-    let is_small = |flow: &Option<Flow>| flow.is_some_and(|flow| is_little(flow.most, observed.expected_bytes));
+    let is_small = |flow: &Option<PassedBytes>| flow.is_some_and(|flow| is_little(flow.most, observed.expected_bytes));
     UNCOUNTED.contains(&path)
         && counted.iter().all(is_small)
         && observed.shares_memory() == Some(false)
         && carriers(observed, UNCOUNTED) == [path]
 }
 
-fn message_queue(observed: &Observations) -> Finding {
+fn message_queue(observed: &Observations) -> Judgement {
     let Some(flow) = observed.by_read_write() else {
         return not_visible("the counters of a process could not be read");
     };
@@ -345,7 +345,7 @@ fn message_queue(observed: &Observations) -> Finding {
     unread(observed, Path::MessageQueue)
 }
 
-fn udp(observed: &Observations) -> Finding {
+fn udp(observed: &Observations) -> Judgement {
     let (Some(bytes), Some(datagrams)) = (observed.loopback_bytes(), observed.udp_datagrams()) else {
         return not_visible("the counters of the loopback could not be read");
     };
@@ -392,7 +392,7 @@ fn udp(observed: &Observations) -> Finding {
     proven(format!("{there} over the loopback, of all programs, and no sign of another way"))
 }
 
-fn file(observed: &Observations) -> Finding {
+fn file(observed: &Observations) -> Judgement {
     let (Some(flow), Some(moved)) = (observed.by_read_write(), observed.by_own_counter(Path::File)) else {
         return not_visible("the counters of a process could not be read");
     };

@@ -82,7 +82,7 @@ pub struct LogObserver {
 /// What was seen of the file or pipe.
 #[derive(Clone, Debug)]
 pub struct LogSeen {
-    kind: Kind,
+    kind: FileKind,
     /// It is what stood there before.
     is_same: bool,
     size: u64,
@@ -91,20 +91,20 @@ pub struct LogSeen {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     Regular,
     Fifo,
     Other,
     Missing,
 }
 
-impl Kind {
+impl FileKind {
     fn as_str(self) -> &'static str {
         match self {
-            Kind::Regular => "a regular file",
-            Kind::Fifo => "a FIFO",
-            Kind::Other => "neither file nor FIFO",
-            Kind::Missing => "nothing",
+            FileKind::Regular => "a regular file",
+            FileKind::Fifo => "a FIFO",
+            FileKind::Other => "neither file nor FIFO",
+            FileKind::Missing => "nothing",
         }
     }
 }
@@ -119,10 +119,10 @@ impl LogObserver {
     pub fn finish(self) -> LogSeen {
         let written_bytes = Counters::now().since(self.counters).written_bytes;
         let found = fs::symlink_metadata(&self.file).ok();
-        let kind = found.as_ref().map_or(Kind::Missing, |found| match found.file_type() {
-            kind if kind.is_file() => Kind::Regular,
-            kind if kind.is_fifo() => Kind::Fifo,
-            _ => Kind::Other,
+        let kind = found.as_ref().map_or(FileKind::Missing, |found| match found.file_type() {
+            kind if kind.is_file() => FileKind::Regular,
+            kind if kind.is_fifo() => FileKind::Fifo,
+            _ => FileKind::Other,
         });
         let is_same = self.before.is_some() && identity(&self.file) == self.before;
         LogSeen { kind, is_same, size: found.map_or(0, |found| found.len()), written_bytes }
@@ -155,7 +155,7 @@ pub fn judge_log(probe: &LogProbe, seen: &LogSeen, held: Held, counts: &Counts, 
 
 fn verdict(probe: &LogProbe, seen: &LogSeen, counts: &Counts, lines: &Lines) -> (Verdict, String) {
     let failed = |why: String| (Verdict::Failed, why);
-    let wanted = if probe.claim == Claim::Pipe { Kind::Fifo } else { Kind::Regular };
+    let wanted = if probe.claim == Claim::Pipe { FileKind::Fifo } else { FileKind::Regular };
     if seen.kind != wanted {
         return failed(format!("where lines were to go there is {}", seen.kind.as_str()));
     }
@@ -194,9 +194,9 @@ mod tests {
     const ALL: Counts = Counts { sent: 64, received: 64, lost: 0, late: 0, duplicated: 0, reordered: 0, damaged: 0 };
     const LINES: Lines = Lines { written: 64, bytes: 64 * 1025, shortest_prefix_bytes: 0, longest_prefix_bytes: 0 };
 
-    fn seen(kind: Kind) -> LogSeen {
-        let size = if kind == Kind::Regular { LINES.bytes } else { 0 };
-        LogSeen { kind, is_same: kind == Kind::Fifo, size, written_bytes: Some(70_000) }
+    fn seen(kind: FileKind) -> LogSeen {
+        let size = if kind == FileKind::Regular { LINES.bytes } else { 0 };
+        LogSeen { kind, is_same: kind == FileKind::Fifo, size, written_bytes: Some(70_000) }
     }
 
     fn found(probe: &LogProbe, seen: &LogSeen, counts: &Counts) -> (Verdict, String) {
@@ -207,23 +207,23 @@ mod tests {
     #[test]
     fn lines_in_the_file_or_through_the_pipe_are_proof() {
         let pipe = LogProbe { claim: Claim::Pipe, ..PROBE };
-        assert_eq!(found(&PROBE, &seen(Kind::Regular), &ALL).0, Verdict::Proven);
-        assert_eq!(found(&pipe, &seen(Kind::Fifo), &ALL).0, Verdict::Proven);
+        assert_eq!(found(&PROBE, &seen(FileKind::Regular), &ALL).0, Verdict::Proven);
+        assert_eq!(found(&pipe, &seen(FileKind::Fifo), &ALL).0, Verdict::Proven);
         let some = Counts { received: 40, lost: 24, ..ALL };
-        assert_eq!(found(&LogProbe { lossy: true, ..PROBE }, &seen(Kind::Regular), &some).0, Verdict::Proven);
+        assert_eq!(found(&LogProbe { lossy: true, ..PROBE }, &seen(FileKind::Regular), &some).0, Verdict::Proven);
     }
 
     #[test]
     fn every_lie_is_found_out() {
         let pipe = LogProbe { claim: Claim::Pipe, ..PROBE };
         let none = Counts { received: 0, lost: 64, ..ALL };
-        let grown = LogSeen { size: 1 << 20, ..seen(Kind::Regular) };
+        let grown = LogSeen { size: 1 << 20, ..seen(FileKind::Regular) };
         for (probe, seen, counts, words) in [
-            (&PROBE, seen(Kind::Missing), &none, "there is nothing"),
-            (&PROBE, seen(Kind::Fifo), &ALL, "there is a FIFO"),
-            (&pipe, seen(Kind::Regular), &none, "there is a regular file"),
-            (&pipe, LogSeen { is_same: false, ..seen(Kind::Fifo) }, &none, "not the one that is being read"),
-            (&PROBE, seen(Kind::Regular), &Counts { received: 63, lost: 1, ..ALL }, "only 63 of 64 lines"),
+            (&PROBE, seen(FileKind::Missing), &none, "there is nothing"),
+            (&PROBE, seen(FileKind::Fifo), &ALL, "there is a FIFO"),
+            (&pipe, seen(FileKind::Regular), &none, "there is a regular file"),
+            (&pipe, LogSeen { is_same: false, ..seen(FileKind::Fifo) }, &none, "not the one that is being read"),
+            (&PROBE, seen(FileKind::Regular), &Counts { received: 63, lost: 1, ..ALL }, "only 63 of 64 lines"),
             (&PROBE, grown, &ALL, "is not the"),
         ] {
             let (verdict, evidence) = found(probe, &seen, counts);
@@ -231,10 +231,10 @@ mod tests {
             assert!(evidence.contains(words) && evidence.contains("was claimed, but"), "{evidence}");
         }
         let few = Counts { received: 20, lost: 44, ..ALL };
-        let (verdict, evidence) = found(&LogProbe { lossy: true, ..PROBE }, &seen(Kind::Regular), &few);
+        let (verdict, evidence) = found(&LogProbe { lossy: true, ..PROBE }, &seen(FileKind::Regular), &few);
         assert_eq!(verdict, Verdict::NotVisible, "{evidence}");
         for written_bytes in [None, Some(1000)] {
-            let (verdict, evidence) = found(&PROBE, &LogSeen { written_bytes, ..seen(Kind::Regular) }, &ALL);
+            let (verdict, evidence) = found(&PROBE, &LogSeen { written_bytes, ..seen(FileKind::Regular) }, &ALL);
             assert_eq!(verdict, Verdict::NotVisible, "{evidence}");
         }
     }
@@ -252,11 +252,11 @@ mod tests {
         drop((opened, reading));
         assert!(!Held::by_this_process(&file).is_open());
         let seen = observer.finish();
-        assert_eq!((seen.kind, seen.size, seen.is_same), (Kind::Regular, 5000, false));
+        assert_eq!((seen.kind, seen.size, seen.is_same), (FileKind::Regular, 5000, false));
         assert!(seen.written_bytes.is_none_or(|bytes| bytes >= 5000));
         let fifo = folder.path().join("fifo");
         crate::os::make_fifo(&fifo).unwrap();
         let seen = LogObserver::start(&fifo).finish();
-        assert_eq!((seen.kind, seen.is_same), (Kind::Fifo, true));
+        assert_eq!((seen.kind, seen.is_same), (FileKind::Fifo, true));
     }
 }

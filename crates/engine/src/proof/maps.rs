@@ -1,6 +1,6 @@
 //! The mappings of this process.
 
-use super::evidence::{Place, SharedObject};
+use super::evidence::{AddressPlace, SharedObject};
 use super::sys::Object;
 use procfs::FromRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
@@ -35,16 +35,16 @@ impl Maps {
     }
 
     /// What a range of addresses is part of.
-    pub fn place(&self, address: u64, length: u64) -> Place {
-        let Some(first) = self.mapping_of(address) else { return Place::Unmapped };
+    pub fn place(&self, address: u64, length: u64) -> AddressPlace {
+        let Some(first) = self.mapping_of(address) else { return AddressPlace::Unmapped };
         let last_address = address.saturating_add(length.max(1) - 1);
-        let Some(last) = self.mapping_of(last_address) else { return Place::Unmapped };
+        let Some(last) = self.mapping_of(last_address) else { return AddressPlace::Unmapped };
         match (is_shared(first), is_shared(last)) {
-            (false, false) => Place::Private,
+            (false, false) => AddressPlace::Private,
             (true, true) if object(first) == object(last) => {
-                Place::Shared(object(first), first.offset + (address - first.address.0))
+                AddressPlace::Shared(object(first), first.offset + (address - first.address.0))
             }
-            _ => Place::Unmapped,
+            _ => AddressPlace::Unmapped,
         }
     }
 
@@ -106,13 +106,13 @@ Referenced:            0 kB
     #[test]
     fn addresses_resolve_to_offsets_in_their_object() {
         let maps = Maps::parse(SMAPS);
-        assert_eq!(maps.place(0x7f00_0000_0010, 16), Place::Shared(FIRST, 0x1010));
-        assert_eq!(maps.place(0x7f00_0000_1000, 0x2000), Place::Shared(FIRST, 0x2000), "across two mappings");
-        assert_eq!(maps.place(0x7f00_0000_2fff, 2), Place::Unmapped, "runs out of its mapping");
-        assert_eq!(maps.place(0x7f00_0000_8000, 0x1000), Place::Shared(Object { device: 0x1a, inode: 78 }, 0));
-        assert_eq!(maps.place(0x55d0_c000_0000, 0), Place::Private);
-        assert_eq!(maps.place(0x1000, 1), Place::Unmapped);
-        assert_eq!(Maps::default().place(0x1000, 1), Place::Unmapped);
+        assert_eq!(maps.place(0x7f00_0000_0010, 16), AddressPlace::Shared(FIRST, 0x1010));
+        assert_eq!(maps.place(0x7f00_0000_1000, 0x2000), AddressPlace::Shared(FIRST, 0x2000), "across two mappings");
+        assert_eq!(maps.place(0x7f00_0000_2fff, 2), AddressPlace::Unmapped, "runs out of its mapping");
+        assert_eq!(maps.place(0x7f00_0000_8000, 0x1000), AddressPlace::Shared(Object { device: 0x1a, inode: 78 }, 0));
+        assert_eq!(maps.place(0x55d0_c000_0000, 0), AddressPlace::Private);
+        assert_eq!(maps.place(0x1000, 1), AddressPlace::Unmapped);
+        assert_eq!(Maps::default().place(0x1000, 1), AddressPlace::Unmapped);
     }
 
     #[test]

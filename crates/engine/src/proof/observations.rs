@@ -1,6 +1,6 @@
 //! What both sides saw, put together.
 
-use super::evidence::{Address, Channel, Evidence, Place, SharedObject};
+use super::evidence::{Address, AddressPlace, Evidence, EvidenceChannel, SharedObject};
 use super::sys::Object;
 use super::{Claim, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use std::collections::BTreeMap;
@@ -40,14 +40,14 @@ pub(super) fn amount(bytes: u64) -> String {
 
 /// Bytes that passed in one way or another: the least and the most of all ends that should have seen them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
+pub(super) struct PassedBytes {
     pub least: u64,
     pub most: u64,
 }
 
 /// A writable object that both sides mapped and that holds a message.
 #[derive(Debug)]
-pub(super) struct Common {
+pub(super) struct CommonObject {
     pub object: Object,
     pub name: String,
     pub bytes: u64,
@@ -58,7 +58,7 @@ pub(super) struct Common {
 
 /// Loans compared with the messages they became.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ComparedLoans {
     /// Messages that should have been compared.
     pub expected: u64,
     /// Messages of which both ends are known.
@@ -133,7 +133,7 @@ impl<'a> Observations<'a> {
         &self,
         sent: impl Fn(&Evidence) -> Option<u64>,
         received: impl Fn(&Evidence) -> Option<u64>,
-    ) -> Option<Flow> {
+    ) -> Option<PassedBytes> {
         let there = [sent(self.leader)?, received(self.follower)?];
         let back = [sent(self.follower)?, received(self.leader)?];
         let least = there.iter().chain(back.iter().filter(|_| self.is_answered)).min();
@@ -141,17 +141,17 @@ impl<'a> Observations<'a> {
         let others = u64::from(self.claim.followers.saturating_sub(1));
         let own = |leader: u64, follower: u64| leader.saturating_sub(follower.saturating_mul(others)).max(follower);
         let most = own(there[0], there[1]).max(own(back[1], back[0]));
-        Some(Flow { least: *least?, most })
+        Some(PassedBytes { least: *least?, most })
     }
 
     /// By `read` and `write`, over anything.
-    pub fn by_read_write(&self) -> Option<Flow> {
+    pub fn by_read_write(&self) -> Option<PassedBytes> {
         self.flow(|side| side.written_bytes, |side| side.read_bytes)
     }
 
     /// Over sockets that count for themselves, or through files.
-    pub fn by_own_counter(&self, path: Path) -> Option<Flow> {
-        let sum = |side: &Evidence, bytes: fn(&Channel) -> Option<u64>| {
+    pub fn by_own_counter(&self, path: Path) -> Option<PassedBytes> {
+        let sum = |side: &Evidence, bytes: fn(&EvidenceChannel) -> Option<u64>| {
             side.channels.as_ref()?.iter().filter(|channel| channel.path == path).map(bytes).sum()
         };
         self.flow(|side| sum(side, |channel| channel.sent_bytes), |side| sum(side, |channel| channel.received_bytes))
@@ -209,13 +209,13 @@ impl<'a> Observations<'a> {
     }
 
     /// Objects that could hold the messages, the most touched first. `None`: not visible.
-    pub fn common(&self) -> Option<Vec<Common>> {
+    pub fn common(&self) -> Option<Vec<CommonObject>> {
         let (ours, theirs) = (self.leader.shared.as_ref()?, self.follower.shared.as_ref()?);
         let mut common: Vec<_> = ours
             .iter()
             .filter_map(|our| Some((our, theirs.iter().find(|their| their.object == our.object)?)))
             .filter(|(our, their)| our.is_writable || their.is_writable)
-            .map(|(our, their)| Common {
+            .map(|(our, their)| CommonObject {
                 object: our.object,
                 name: our.name.clone(),
                 bytes: our.bytes.min(their.bytes),
@@ -238,13 +238,13 @@ impl<'a> Observations<'a> {
     }
 
     /// An object that both sides used as if the payload went through it.
-    pub fn used_in_common(&self) -> Option<Common> {
+    pub fn used_in_common(&self) -> Option<CommonObject> {
         self.common()?.into_iter().find(|common| common.is_used)
     }
 
     fn uses(&self, side: &Evidence, shared: &SharedObject) -> bool {
         let is_inside =
-            |address: &&Address| matches!(address.place, Place::Shared(object, _) if object == shared.object);
+            |address: &&Address| matches!(address.place, AddressPlace::Shared(object, _) if object == shared.object);
         let holds = |addresses: &[Address]| {
             !addresses.is_empty() && is_most(addresses.iter().filter(is_inside).count() as u64, addresses.len() as u64)
         };
@@ -253,22 +253,22 @@ impl<'a> Observations<'a> {
     }
 
     /// Compares every loan with the message it became, as places of common shared objects.
-    pub fn shared_places(&self) -> Option<Places> {
+    pub fn shared_places(&self) -> Option<ComparedLoans> {
         let common = self.common()?;
         let is_common = |object: &Object| common.iter().any(|common| common.object == *object);
         Some(self.places(|loan, message| {
-            loan.place == message.place && matches!(&loan.place, Place::Shared(object, _) if is_common(object))
+            loan.place == message.place && matches!(&loan.place, AddressPlace::Shared(object, _) if is_common(object))
         }))
     }
 
     /// Compares every loan with the message it became, as addresses of one process.
-    pub fn private_places(&self) -> Places {
-        self.places(|loan, message| loan.place == Place::Private && loan.address == message.address)
+    pub fn private_places(&self) -> ComparedLoans {
+        self.places(|loan, message| loan.place == AddressPlace::Private && loan.address == message.address)
     }
 
-    fn places(&self, is_same: impl Fn(&Address, &Address) -> bool) -> Places {
+    fn places(&self, is_same: impl Fn(&Address, &Address) -> bool) -> ComparedLoans {
         let expected = self.claim.messages.min(MOST_ADDRESSES as u64) * (1 + u64::from(self.is_answered));
-        let mut places = Places { expected, compared: 0, same: 0, difference: None };
+        let mut places = ComparedLoans { expected, compared: 0, same: 0, difference: None };
         for (from, to) in [(self.leader, self.follower), (self.follower, self.leader)] {
             let loans: BTreeMap<_, _> = from.sent.iter().map(|loan| (loan.sequence, loan)).collect();
             for message in &to.received {
@@ -287,9 +287,9 @@ impl<'a> Observations<'a> {
 
     fn place(&self, address: &Address) -> String {
         match address.place {
-            Place::Private => "in private memory".to_owned(),
-            Place::Unmapped => "in memory no longer mapped".to_owned(),
-            Place::Shared(object, offset) => {
+            AddressPlace::Private => "in private memory".to_owned(),
+            AddressPlace::Unmapped => "in memory no longer mapped".to_owned(),
+            AddressPlace::Shared(object, offset) => {
                 let known = self.leader.shared.iter().chain(&self.follower.shared).flatten();
                 let name = known.into_iter().find(|shared| shared.object == object).map(|shared| shared.name.as_str());
                 format!("at {offset} of {}", name.unwrap_or("a mapping from before the transport was opened"))

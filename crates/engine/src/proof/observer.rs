@@ -1,6 +1,6 @@
 //! One side observes itself.
 
-use super::evidence::{Address, Channel, Evidence, Place, SharedObject};
+use super::evidence::{Address, AddressPlace, Evidence, EvidenceChannel, SharedObject};
 use super::maps::Maps;
 use super::peer;
 use super::queues::{self, Queue};
@@ -180,7 +180,7 @@ impl Observer {
         }
     }
 
-    fn channel(&self, descriptor: &Descriptor) -> Channel {
+    fn channel(&self, descriptor: &Descriptor) -> EvidenceChannel {
         let object = descriptor.object;
         // What was opened since the start has passed all its bytes in this time.
         let before = self.passed.get(&object).copied().unwrap_or((Some(0), Some(0)));
@@ -188,7 +188,7 @@ impl Observer {
         let added = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         let (sent_bytes, received_bytes) = (added(now.0, before.0), added(now.1, before.1));
         let is_used = descriptor.path == Path::Tcp && (sent_bytes, received_bytes) != (Some(0), Some(0));
-        Channel {
+        EvidenceChannel {
             path: descriptor.path,
             object,
             sent_bytes,
@@ -198,10 +198,10 @@ impl Observer {
         }
     }
 
-    fn queue_channel(&self, queue: &Queue) -> Channel {
+    fn queue_channel(&self, queue: &Queue) -> EvidenceChannel {
         let (path, object) = (Path::MessageQueue, queue.object());
         let parked_bytes = self.parked_bytes(object);
-        Channel { path, object, sent_bytes: None, received_bytes: None, ends: None, parked_bytes }
+        EvidenceChannel { path, object, sent_bytes: None, received_bytes: None, ends: None, parked_bytes }
     }
 
     fn parked_bytes(&self, object: Object) -> u64 {
@@ -245,7 +245,7 @@ impl Addresses {
 
     fn resolve(&self, maps: &Maps) -> Vec<Address> {
         let resolve = |&(sequence, address, length): &(u64, u64, u64)| {
-            let place: Place = maps.place(address, length);
+            let place: AddressPlace = maps.place(address, length);
             Address { sequence, address, place }
         };
         self.kept.iter().map(resolve).collect()

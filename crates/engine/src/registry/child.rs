@@ -46,7 +46,7 @@ impl Request {
 
 /// Its answer.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Reply {
+pub(super) enum ChildReply {
     Description(Description),
     Limits(Limits),
     DaemonCommand(Option<DaemonCommand>),
@@ -95,21 +95,26 @@ fn answer_on_stdin(file: &Path) -> std::io::Result<()> {
     stream.write_all(&serde_json::to_vec(&reply)?)
 }
 
-fn reply_to(file: &Path, request: &Request) -> Reply {
+fn reply_to(file: &Path, request: &Request) -> ChildReply {
     let plugin = match Plugin::load(file) {
         Ok(plugin) => plugin,
-        Err(error) => return Reply::NotLoaded { library: library_missed_by(&error), message: error.to_string() },
+        Err(error) => return ChildReply::NotLoaded { library: library_missed_by(&error), message: error.to_string() },
     };
     let answer = match request {
-        Request::Describe => Ok(Reply::Description(plugin.description())),
-        Request::Probe(options) => plugin.probe(options).map(Reply::Limits),
-        Request::DaemonCommand(options) => plugin.daemon_command(options).map(Reply::DaemonCommand),
+        Request::Describe => Ok(ChildReply::Description(plugin.description())),
+        Request::Probe(options) => plugin.probe(options).map(ChildReply::Limits),
+        Request::DaemonCommand(options) => plugin.daemon_command(options).map(ChildReply::DaemonCommand),
     };
-    answer.unwrap_or_else(|error| Reply::Refused { status: error.status, message: error.to_string() })
+    answer.unwrap_or_else(|error| ChildReply::Refused { status: error.status, message: error.to_string() })
 }
 
 /// The parent's half: starts `prober` for the plugin `file` and puts one question to it.
-pub(super) fn ask(prober: &Prober, file: &Path, transport: &str, request: &Request) -> Result<Reply, RegistryError> {
+pub(super) fn ask(
+    prober: &Prober,
+    file: &Path,
+    transport: &str,
+    request: &Request,
+) -> Result<ChildReply, RegistryError> {
     let no_prober = |error: std::io::Error| RegistryError::NoProber {
         transport: transport.to_owned(),
         program: prober.program.clone(),

@@ -35,11 +35,11 @@ impl PlanError {
 }
 
 /// Tells where a problem is.
-pub(super) trait At<T> {
+pub(super) trait AtTransport<T> {
     fn at(self, transport: &str) -> Result<T, PlanError>;
 }
 
-impl<T> At<T> for Result<T, Problem> {
+impl<T> AtTransport<T> for Result<T, Problem> {
     fn at(self, transport: &str) -> Result<T, PlanError> {
         self.map_err(|problem| PlanError::at(transport, problem))
     }

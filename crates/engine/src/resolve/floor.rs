@@ -1,6 +1,6 @@
 //! The floor: what our own zero-copy reference needs for the same messages, measured beside the others.
 
-use super::{Candidate, Made, PlanError, Planner, Task, transport};
+use super::{Candidate, PlanError, PlannedTask, Planner, ResolvedSubExperiment, transport};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::transport::Selector;
 
@@ -10,7 +10,7 @@ const FLOOR: &str = "shm";
 /// Adds to the plan what is missing of the floor: one sub-experiment for each way of measuring among `made`, with all
 /// payloads that are not measured over the floor already with the same wait and touch. A floor that cannot be measured is
 /// left out.
-pub(super) fn add(planner: &mut Planner, made: &[Made]) {
+pub(super) fn add(planner: &mut Planner, made: &[ResolvedSubExperiment]) {
     let Some(entry) = planner.registry.entries().iter().find(|entry| entry.system() == FLOOR) else { return };
     let Ok(description) = entry.describe() else { return };
     let Ok(variants) = transport::variants(description, None) else { return };
@@ -33,7 +33,7 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
         if payloads.is_empty() || !can_wait || !can_publish || !variant.patterns.contains(&task.pattern) {
             continue;
         }
-        match planner.make(&candidate, &selector, &Task { payloads, ..task.clone() }) {
+        match planner.make(&candidate, &selector, &PlannedTask { payloads, ..task.clone() }) {
             Ok(floor) => floors.push(floor),
             Err(problem) => planner.plan.left_out.push(PlanError::at("shm as the floor", problem).to_string()),
         }
@@ -50,10 +50,10 @@ pub(super) fn add(planner: &mut Planner, made: &[Made]) {
 }
 
 /// Each way of measuring once, with the payloads of all that are measured so.
-fn tasks(made: &[Made]) -> Vec<Task> {
-    let mut tasks: Vec<Task> = Vec::new();
-    for Made { sub_experiment: one, .. } in made {
-        let new = Task {
+fn tasks(made: &[ResolvedSubExperiment]) -> Vec<PlannedTask> {
+    let mut tasks: Vec<PlannedTask> = Vec::new();
+    for ResolvedSubExperiment { sub_experiment: one, .. } in made {
+        let new = PlannedTask {
             pattern: one.pattern,
             payloads: one.payloads.clone(),
             samples: one.samples,
@@ -65,7 +65,8 @@ fn tasks(made: &[Made]) -> Vec<Task> {
             wait: Some(one.wait),
             touch: one.touch,
         };
-        let is_same = |task: &&mut Task| Task { payloads: new.payloads.clone(), ..(**task).clone() } == new;
+        let is_same =
+            |task: &&mut PlannedTask| PlannedTask { payloads: new.payloads.clone(), ..(**task).clone() } == new;
         match tasks.iter_mut().find(is_same) {
             Some(task) => {
                 let more = new.payloads.into_iter().filter(|payload| !task.payloads.contains(payload));

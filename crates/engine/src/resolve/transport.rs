@@ -1,7 +1,7 @@
 //! One transport against what it says of itself, and against this machine.
 
 use super::error::listed;
-use super::{Candidate, Planner, Problem, Task, default_name, log};
+use super::{Candidate, PlannedTask, Planner, Problem, default_name, log};
 use crate::registry::RegistryError;
 use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ impl Planner<'_> {
         &self,
         candidate: &Candidate,
         selector: &Selector,
-        task: &Task,
+        task: &PlannedTask,
     ) -> Result<SubExperiment, Problem> {
         let transport = settle(candidate, &selector.settings)?;
         let variant = candidate.variant;
@@ -87,7 +87,13 @@ impl Planner<'_> {
         if followers > 1 { self.machine.spread(leader, self.follower_cpu, followers) } else { Vec::new() }
     }
 
-    fn probe(&self, candidate: &Candidate, transport: &Transport, task: &Task, wait: Wait) -> Result<(), Problem> {
+    fn probe(
+        &self,
+        candidate: &Candidate,
+        transport: &Transport,
+        task: &PlannedTask,
+        wait: Wait,
+    ) -> Result<(), Problem> {
         let largest = task.payloads.iter().copied().max().unwrap_or(0);
         let options = NodeOptions {
             role: Role::Leader,

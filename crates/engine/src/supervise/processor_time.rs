@@ -12,11 +12,11 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// A look: time of CLOCK_MONOTONIC, and processor time so far, both in nanoseconds.
-type Look = (u64, u64);
+type CpuTimeReading = (u64, u64);
 
 /// A thread that looks every 100 ms, until it is dropped or the process has ended.
 pub(super) struct ProcessorTime {
-    looks: Arc<Mutex<Vec<Look>>>,
+    looks: Arc<Mutex<Vec<CpuTimeReading>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -24,7 +24,7 @@ pub(super) struct ProcessorTime {
 impl ProcessorTime {
     /// Begins to look at that process; `None` if there can be no such thread.
     pub(super) fn watch(pid: u32) -> Option<Self> {
-        let (looks, stop) = (Arc::<Mutex<Vec<Look>>>::default(), Arc::<AtomicBool>::default());
+        let (looks, stop) = (Arc::<Mutex<Vec<CpuTimeReading>>>::default(), Arc::<AtomicBool>::default());
         let (noted, stopped) = (looks.clone(), stop.clone());
         let look = move || {
             while !stopped.load(Relaxed) {
@@ -57,9 +57,9 @@ impl Drop for ProcessorTime {
     }
 }
 
-fn most_percent(looks: &[Look], end_ns: u64) -> Option<f64> {
+fn most_percent(looks: &[CpuTimeReading], end_ns: u64) -> Option<f64> {
     let within = looks.windows(2).filter(|pair| pair[1].0 <= end_ns && pair[1].0 > pair[0].0);
-    let share = |pair: &[Look]| (pair[1].1 - pair[0].1) as f64 * 100.0 / (pair[1].0 - pair[0].0) as f64;
+    let share = |pair: &[CpuTimeReading]| (pair[1].1 - pair[0].1) as f64 * 100.0 / (pair[1].0 - pair[0].0) as f64;
     within.map(share).reduce(f64::max)
 }
 

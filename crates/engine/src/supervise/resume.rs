@@ -3,7 +3,7 @@
 use super::{RunError, now};
 use crate::results::Results;
 use std::path::PathBuf;
-use tripmeter_model::manifest::{Environment, Manifest, Resumption, Status, SubExperimentResult};
+use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult};
 use tripmeter_stats::pairs::trouble;
 
 /// What of a run is there already.
@@ -15,7 +15,7 @@ pub struct Begun {
 }
 
 fn is_ended(result: &SubExperimentResult) -> bool {
-    matches!(result.status, Status::Complete | Status::Failed)
+    matches!(result.status, RunStatus::Complete | RunStatus::Failed)
 }
 
 impl Begun {
@@ -32,7 +32,7 @@ impl Begun {
         let rounds = if is_whole || has_failed { last } else { last.saturating_sub(1) };
         manifest.sub_experiments.retain(|result| result.round <= rounds);
         for result in manifest.sub_experiments.iter_mut().filter(|result| !is_ended(result)) {
-            result.status = Status::Interrupted;
+            result.status = RunStatus::Interrupted;
         }
         Self { folder, manifest, rounds }
     }
@@ -54,7 +54,7 @@ impl Begun {
             return Err(RunError::OtherMachine { what, before: before.clone(), now: now.clone() });
         }
         let mut manifest = self.manifest.clone();
-        (manifest.status, manifest.ended) = (Status::Running, None);
+        (manifest.status, manifest.ended) = (RunStatus::Running, None);
         (manifest.environment.after, manifest.environment.audit_after) = (None, None);
         manifest.resumptions.push(Resumption { at: now(), after_round: self.rounds });
         Ok((manifest, Results::reopen(&self.folder, self.rounds)?))
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_failure_of_the_round_under_way_stays() {
         let begun = begun(&[(1, "a", "failed"), (1, "b", "running")]);
-        let statuses: Vec<Status> = begun.manifest.sub_experiments.iter().map(|result| result.status).collect();
-        assert_eq!((begun.rounds(), statuses), (1, vec![Status::Failed, Status::Interrupted]));
+        let statuses: Vec<RunStatus> = begun.manifest.sub_experiments.iter().map(|result| result.status).collect();
+        assert_eq!((begun.rounds(), statuses), (1, vec![RunStatus::Failed, RunStatus::Interrupted]));
     }
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Pattern, Role};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::file::append;
-use tripmeter_model::manifest::{Cell, Status};
+use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::plan::SubExperiment;
 
@@ -46,15 +46,15 @@ const SAMPLE_WRITING_TIME: Duration = Duration::from_micros(6);
 const SAMPLES_OF_A_DURATION: u64 = 100_000_000;
 
 /// What ends a sub-experiment whose results cannot be written.
-fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<Outcome> {
-    written.err().map(|error| Outcome::Killed(error.to_string()))
+fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<LeaderOutcome> {
+    written.err().map(|error| LeaderOutcome::Killed(error.to_string()))
 }
 
 /// Runs it to its end; the result so far is in the results folder all the time.
 ///
 /// # Errors
 /// Why it failed, in one line.
-pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<Status, String> {
+pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<RunStatus, String> {
     let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
     let part = run.scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
     let logs = run.results.round(round).join("logs");
@@ -70,7 +70,7 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         };
         match ended {
             // Even if the transport went on without it.
-            Some(what) if status == Status::Complete => Err(format!(
+            Some(what) if status == RunStatus::Complete => Err(format!(
                 "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
             )),
             _ => Ok(status),
@@ -148,7 +148,7 @@ struct ProcessGroup {
     /// The payload that is being measured is so again; its earlier attempts are in the latest cell.
     again: bool,
     /// The cell with its earlier attempts, while what was written of it is replaced.
-    replaced: Option<Cell>,
+    replaced: Option<PayloadResult>,
     /// Bytes of `trials.jsonl` before its last line.
     trials_bytes: u64,
     /// Under pattern `log`: the leader's processor time.
@@ -168,7 +168,7 @@ struct ProcessGroup {
 }
 
 /// The leader's last word, or why there was none.
-enum Outcome {
+enum LeaderOutcome {
     Done,
     Interrupted,
     Failed(String),
@@ -255,7 +255,7 @@ impl ProcessGroup {
     }
 
     /// Hears the leader out.
-    fn watch(&mut self, run: &mut Run<'_>) -> Outcome {
+    fn watch(&mut self, run: &mut Run<'_>) -> LeaderOutcome {
         let mut heard = Instant::now();
         loop {
             if run.stopped() && self.told_to_stop.is_none() {
@@ -275,11 +275,11 @@ impl ProcessGroup {
                 Ok(Heard::Nothing) => {}
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
                     let (transport, phase) = (&self.transport, &self.phase);
-                    return Outcome::Killed(format!(
+                    return LeaderOutcome::Killed(format!(
                         "the leader of '{transport}' sent {error} while it was to {phase}; it was killed"
                     ));
                 }
-                Ok(Heard::End) | Err(_) => return Outcome::Vanished,
+                Ok(Heard::End) | Err(_) => return LeaderOutcome::Vanished,
             }
             // At every turn: whoever speaks all the time must not be out of reach.
             if let Some(outcome) = self.overdue(run, heard).or_else(|| self.standing(run)) {
@@ -289,7 +289,7 @@ impl ProcessGroup {
     }
 
     /// Whether the leader has said for too long that it is alive, and nothing has moved, or its payload does not end.
-    fn standing(&self, run: &Run<'_>) -> Option<Outcome> {
+    fn standing(&self, run: &Run<'_>) -> Option<LeaderOutcome> {
         let (now, transport, phase) = (Instant::now(), &self.transport, &self.phase);
         let writing = writing_time(&self.plan);
         // A reader of logs may take long.
@@ -297,14 +297,14 @@ impl ProcessGroup {
         let standing = 2 * (writing + reading + longest_pause(&self.plan));
         if self.movement.stood(now) > standing {
             let seconds = standing.as_secs();
-            return Some(Outcome::Killed(format!(
+            return Some(LeaderOutcome::Killed(format!(
                 "the leader of '{transport}' says that it lives, but has sent nothing for {seconds} s while it was to {phase}; \
                  it was killed"
             )));
         }
         let lasting = longest_payload(run, &self.plan).saturating_add(standing).saturating_add(writing);
         (self.movement.lasted(now) > lasting).then(|| {
-            Outcome::Killed(format!(
+            LeaderOutcome::Killed(format!(
                 "the leader of '{transport}' does not come to the end of its payload: it says that it goes on, {} s after \
                  its begin (limit {} s by the plan's time cap or samples) while it was to {phase}; it was killed",
                 self.movement.lasted(now).as_secs(),
@@ -313,7 +313,7 @@ impl ProcessGroup {
         })
     }
 
-    fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<Outcome> {
+    fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<LeaderOutcome> {
         let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns_of(&self.plan));
         if let (Some((told, since)), WRITING) = (&mut self.told_to_stop, self.phase.as_str())
             && told.elapsed() < writing_time(&self.plan)
@@ -322,7 +322,7 @@ impl ProcessGroup {
             *since = Instant::now();
         }
         if self.told_to_stop.is_some_and(|(_, since)| since.elapsed() > STOPPING_TIME + loss_timeout) {
-            return Some(Outcome::Interrupted);
+            return Some(LeaderOutcome::Interrupted);
         }
         let silence = heard.elapsed();
         let watchdog = match self.phase.as_str() {
@@ -332,7 +332,7 @@ impl ProcessGroup {
         };
         if silence > watchdog {
             let (seconds, limit) = (silence.as_secs(), watchdog.as_secs());
-            return Some(Outcome::Killed(format!(
+            return Some(LeaderOutcome::Killed(format!(
                 "the leader of '{}' hangs: no sign of life for {seconds} s (limit {limit} s) while it was to {}; it was \
                  killed; fix the transport, or leave it out",
                 self.transport, self.phase
@@ -354,7 +354,7 @@ impl ProcessGroup {
             return None;
         }
         let (who, transport, phase) = (self.who(*index), &self.transport, &self.phase);
-        Some(Outcome::Killed(match word {
+        Some(LeaderOutcome::Killed(match word {
             Some(why) => format!("transport '{transport}' failed to {phase}: {who} failed: {why}"),
             None if phase == CLOSING && !self.followers[*index].was_signalled() => format!(
                 "the leader of '{transport}' does not come back from closing, {} s after {who} had ended as it should; it \
@@ -381,7 +381,7 @@ impl ProcessGroup {
         None
     }
 
-    fn take_note(&mut self, run: &mut Run<'_>, event: FromLeader) -> Option<Outcome> {
+    fn take_note(&mut self, run: &mut Run<'_>, event: FromLeader) -> Option<LeaderOutcome> {
         match event {
             FromLeader::Phase(phase) => self.phase = phase,
             FromLeader::Opened { transport_version, system_version, same_process, memory_lock } => {
@@ -393,7 +393,7 @@ impl ProcessGroup {
             }
             FromLeader::Broken(why) => self.broken = Some(why),
             FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
-                return Some(Outcome::Killed("the leader asks twice for unauthorized peers".to_owned()));
+                return Some(LeaderOutcome::Killed("the leader asks twice for unauthorized peers".to_owned()));
             }
             FromLeader::AttemptAccess(attempts) => {
                 let (environment, log) = (&self.plan.environment, &self.log);
@@ -403,7 +403,7 @@ impl ProcessGroup {
                     .map(|one| access::attempt(run, one, environment, log))
                     .collect();
                 if self.leader.send(&ToWorker::AccessAttempted(trials)).is_err() {
-                    return Some(Outcome::Vanished);
+                    return Some(LeaderOutcome::Vanished);
                 }
             }
             FromLeader::Proof(proof) => {
@@ -433,26 +433,28 @@ impl ProcessGroup {
                 if let Some(outcome) = failed(run.results.cut_trials(self.trials_bytes)) {
                     return Some(outcome);
                 }
-                return self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished);
+                return self.leader.send(&ToWorker::Continue).is_err().then_some(LeaderOutcome::Vanished);
             }
             FromLeader::Used(mut activity) if !std::mem::replace(&mut self.has_used, true) => {
                 activity.planned_cpus = planned_cpus(run, &self.plan, None);
                 run.add_process(activity);
             }
-            FromLeader::Used(_) => return Some(Outcome::Killed("the leader tells twice what it used".to_owned())),
-            FromLeader::Done => return Some(Outcome::Done),
-            FromLeader::Interrupted => return Some(Outcome::Interrupted),
-            FromLeader::Failed(why) => return Some(Outcome::Failed(why)),
+            FromLeader::Used(_) => {
+                return Some(LeaderOutcome::Killed("the leader tells twice what it used".to_owned()));
+            }
+            FromLeader::Done => return Some(LeaderOutcome::Done),
+            FromLeader::Interrupted => return Some(LeaderOutcome::Interrupted),
+            FromLeader::Failed(why) => return Some(LeaderOutcome::Failed(why)),
         }
         None
     }
 
     /// Takes note of a measured cell; `again`, if it is to be measured again.
-    fn note(&mut self, run: &mut Run<'_>, mut cell: Box<Cell>, again: bool) -> Option<Outcome> {
+    fn note(&mut self, run: &mut Run<'_>, mut cell: Box<PayloadResult>, again: bool) -> Option<LeaderOutcome> {
         // A payload may have no progress to tell.
         self.part.close();
         if let Err(error) = self.note_log(run, &mut cell) {
-            return Some(Outcome::Killed(format!("results cannot be written: {error}")));
+            return Some(LeaderOutcome::Killed(format!("results cannot be written: {error}")));
         }
         let attempts = run.plan.attempts.max(1) as usize;
         let (cells, planned) = (&mut run.current().cells, self.plan.payloads.len());
@@ -463,20 +465,22 @@ impl ProcessGroup {
             earlier
         });
         if cells.len() >= planned {
-            return Some(Outcome::Killed(format!("the leader reports more than the {planned} payloads of the plan")));
+            return Some(LeaderOutcome::Killed(format!(
+                "the leader reports more than the {planned} payloads of the plan"
+            )));
         }
         let is_too_often = cell.earlier_attempts.len() + usize::from(again) >= attempts;
         cells.push((*cell).clone());
         if let Err(error) = self.append(run, again) {
-            return Some(Outcome::Killed(error.to_string()));
+            return Some(LeaderOutcome::Killed(error.to_string()));
         }
         if is_too_often {
             let why = format!("the leader measures a payload more often than the {attempts} attempts of the plan");
-            return Some(Outcome::Killed(why));
+            return Some(LeaderOutcome::Killed(why));
         }
         (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
         // The leader waits for this, so that nothing of the above falls into its next cell.
-        self.leader.send(&ToWorker::Continue).is_err().then_some(Outcome::Vanished)
+        self.leader.send(&ToWorker::Continue).is_err().then_some(LeaderOutcome::Vanished)
     }
 
     /// Writes what was measured of the last payload; its figures too, unless it is measured again.
@@ -500,7 +504,7 @@ impl ProcessGroup {
     }
 
     /// Adds to the cell of a logger what was seen from here, and writes its row.
-    fn note_log(&self, run: &mut Run<'_>, cell: &mut Cell) -> std::io::Result<()> {
+    fn note_log(&self, run: &mut Run<'_>, cell: &mut PayloadResult) -> std::io::Result<()> {
         let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.pattern == Pattern::Log) else {
             return Ok(());
         };
@@ -517,14 +521,14 @@ impl ProcessGroup {
     }
 
     /// Ends both processes and says how it went.
-    fn end(&mut self, run: &mut Run<'_>, outcome: Outcome, log_file: &Path) -> Result<Status, String> {
+    fn end(&mut self, run: &mut Run<'_>, outcome: LeaderOutcome, log_file: &Path) -> Result<RunStatus, String> {
         // The attempt in its place did not come to an end: its figures are all there is.
         let is_unwritten = self.again || self.replaced.is_some();
         run.current().cells.extend(self.replaced.take());
         if let Some(Err(error)) = is_unwritten.then(|| self.append(run, false)) {
             (run.watch)(&Event::Warning(error.to_string()));
         }
-        let patience = if matches!(outcome, Outcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
+        let patience = if matches!(outcome, LeaderOutcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
         let leader_hung = self.leader.end(patience);
         // They end beside each other: one that has its time has had that of the others, too.
         let hung: Vec<bool> = self.followers.iter_mut().map(|follower| follower.end(patience)).collect();
@@ -533,15 +537,15 @@ impl ProcessGroup {
         }
         let broken = self.broken.take();
         let outcome = match (outcome, &broken) {
-            (Outcome::Done, Some(why)) => Outcome::Failed(why.clone()),
-            (Outcome::Interrupted, Some(why)) => {
+            (LeaderOutcome::Done, Some(why)) => LeaderOutcome::Failed(why.clone()),
+            (LeaderOutcome::Interrupted, Some(why)) => {
                 (run.watch)(&Event::Note(format!("before it was interrupted: {why}")));
-                Outcome::Interrupted
+                LeaderOutcome::Interrupted
             }
             (outcome, _) => outcome,
         };
         let why = match outcome {
-            Outcome::Done => {
+            LeaderOutcome::Done => {
                 for index in 0..self.followers.len() {
                     self.hear_out(run, index);
                 }
@@ -551,14 +555,14 @@ impl ProcessGroup {
                     let note = format!("{who} did not end by itself after its work, and was killed");
                     (run.watch)(&Event::Note(note));
                 }
-                return Ok(Status::Complete);
+                return Ok(RunStatus::Complete);
             }
-            Outcome::Interrupted => return Ok(Status::Interrupted),
-            Outcome::Failed(why) | Outcome::Killed(why) => match self.crash_of_follower(&hung) {
+            LeaderOutcome::Interrupted => return Ok(RunStatus::Interrupted),
+            LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => match self.crash_of_follower(&hung) {
                 Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
                 None => why,
             },
-            Outcome::Vanished => {
+            LeaderOutcome::Vanished => {
                 // What a library does that has lost its peer comes of that.
                 let cause = self.crash_of_follower(&hung).map_or_else(String::new, |how| format!("{how}, then "));
                 match self.leader.crash() {

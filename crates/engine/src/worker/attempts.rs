@@ -7,7 +7,7 @@ use super::{Error, Result};
 use crate::files::discarded::Discarded;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tripmeter_model::manifest::{Cell, ModeChange};
+use tripmeter_model::manifest::{ModeChange, PayloadResult};
 use tripmeter_stats::handover::change;
 
 /// The attempts at the payload that is measured.
@@ -76,7 +76,7 @@ impl Attempts {
     /// has probes, both of which were to be answered.
     pub(super) fn judge(
         &mut self,
-        cell: &mut Cell,
+        cell: &mut PayloadResult,
         has_handover: bool,
         ending: Option<&Error>,
         bounds: Bounds,

@@ -1,6 +1,6 @@
 //! What the leader says to its supervisor and its followers, and hears of them.
 
-use super::patience::{Patience, SIGN_OF_LIFE, Stillness};
+use super::patience::{FollowerPatience, SIGN_OF_LIFE, Stillness};
 use super::{Error, Result};
 use crate::channel::{Channel, NoMessage};
 use crate::measure::Failure;
@@ -95,7 +95,7 @@ impl Controls {
 
     /// The next message of each follower, by index, all of which open or connect.
     pub(super) fn recv_opening(&mut self) -> Result<Vec<FromFollower>> {
-        (0..self.followers()).map(|follower| self.recv(follower, Patience::OPENING)).collect()
+        (0..self.followers()).map(|follower| self.recv(follower, FollowerPatience::OPENING)).collect()
     }
 
     /// A follower's next message; `None` if there was none in time.
@@ -114,7 +114,7 @@ impl Controls {
     ///
     /// # Errors
     /// As [`Controls::recv`].
-    pub(super) fn recv_report(&mut self, follower: u32, patience: Patience) -> Result<Report> {
+    pub(super) fn recv_report(&mut self, follower: u32, patience: FollowerPatience) -> Result<Report> {
         match self.recv(follower, patience)? {
             FromFollower::Report(report) => Ok(*report),
             _ => Err(self.failed("the follower's messages are out of order")),
@@ -125,7 +125,7 @@ impl Controls {
     ///
     /// # Errors
     /// If it does not come in time, or the follower's process does nothing.
-    pub(super) fn recv(&mut self, follower: u32, patience: Patience) -> Result<FromFollower> {
+    pub(super) fn recv(&mut self, follower: u32, patience: FollowerPatience) -> Result<FromFollower> {
         let begin = Instant::now();
         let mut stillness = self.followers[follower as usize].peer_pid().map(Stillness::of);
         loop {
@@ -161,7 +161,7 @@ impl Controls {
     }
 
     fn recv_ready(&mut self, follower: u32) -> Result<()> {
-        match self.recv(follower, Patience::ANSWER)? {
+        match self.recv(follower, FollowerPatience::ANSWER)? {
             FromFollower::Ready => Ok(()),
             _ => Err(self.failed("the follower's messages are out of order")),
         }

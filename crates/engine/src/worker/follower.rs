@@ -2,7 +2,7 @@
 
 use super::{ANSWER_TIMEOUT, Error, Result, confine};
 use crate::channel::{Channel, NoMessage, Versions};
-use crate::lanes::{Answering, Endpoint, Lane, Setting};
+use crate::lanes::{Answering, AnyNode, Lane, LoopSetting};
 use crate::measure::callback::Inbox;
 use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::{Failure, Shared};
@@ -105,7 +105,7 @@ impl Follower {
     /// Answers messages until the leader says stop, or has gone.
     pub(super) fn answer(
         &mut self,
-        endpoint: &mut dyn Endpoint,
+        endpoint: &mut dyn AnyNode,
         inboxes: &[Box<Inbox>],
         answers: Answering<'_>,
         observer: Option<&mut Observer>,
@@ -122,7 +122,7 @@ impl Follower {
     /// that log, if there is one.
     pub(super) fn count(
         &mut self,
-        endpoint: &mut dyn Endpoint,
+        endpoint: &mut dyn AnyNode,
         inboxes: &[Box<Inbox>],
         first: u64,
         kept: Option<ArrivalLog<'_>>,
@@ -136,9 +136,9 @@ impl Follower {
     /// Has the first link used in this thread, which says that it is ready once a callback is in place.
     fn alone<R>(
         &mut self,
-        endpoint: &mut dyn Endpoint,
+        endpoint: &mut dyn AnyNode,
         inboxes: &[Box<Inbox>],
-        work: impl FnOnce(&mut dyn Lane, Setting<'_>, &mut dyn FnMut()) -> std::result::Result<R, Failure>,
+        work: impl FnOnce(&mut dyn Lane, LoopSetting<'_>, &mut dyn FnMut()) -> std::result::Result<R, Failure>,
     ) -> std::result::Result<R, Failure> {
         let (shared, is_called_back, control) = (self.shared.clone(), self.is_called_back(), &mut self.control);
         let setup = &self.setup;
@@ -186,9 +186,9 @@ impl Follower {
 }
 
 /// What a loop over a link runs in.
-pub(super) fn setting<'a>(setup: &Setup, inbox: &'a Inbox, shared: &'a Shared) -> Setting<'a> {
+pub(super) fn setting<'a>(setup: &Setup, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
     let Setup { timebase, touch, loss_timeout_ns, .. } = *setup;
-    Setting { timebase, touch, wait: setup.options.wait, loss_timeout_ns, inbox, shared }
+    LoopSetting { timebase, touch, wait: setup.options.wait, loss_timeout_ns, inbox, shared }
 }
 
 #[cfg(test)]

@@ -63,9 +63,9 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
 }
 
 /// What a leader is made of: its system, itself, and its followers, if they are threads.
-type Prepared = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
+type PreparedLeader = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
 
-fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Prepared> {
+fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<PreparedLeader> {
     confine(&job.cpus)?;
     let shared = Arc::new(Shared::default());
     let stops = |message: &ToWorker, _: &Shared| matches!(message, ToWorker::Stop).then_some(0);

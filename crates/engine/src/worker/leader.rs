@@ -5,7 +5,7 @@ use super::controls::Controls;
 use super::output::Output;
 use super::{Error, Result};
 use crate::handover::Page;
-use crate::lanes::{Lane, Setting};
+use crate::lanes::{Lane, LoopSetting};
 use crate::measure::Shared;
 use crate::measure::callback::Inbox;
 use crate::measure::interrupter::Interrupter;
@@ -124,9 +124,9 @@ impl Leader {
     }
 
     /// What a loop over a link runs in.
-    pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> Setting<'a> {
+    pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
         let (plan, loss_timeout_ns) = (&self.job.sub_experiment, self.job.loss_timeout_ns);
-        Setting { timebase: self.job.timebase, touch: plan.touch, wait: plan.wait, loss_timeout_ns, inbox, shared }
+        LoopSetting { timebase: self.job.timebase, touch: plan.touch, wait: plan.wait, loss_timeout_ns, inbox, shared }
     }
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {

@@ -3,15 +3,15 @@
 
 use super::leader::Leader;
 use super::outcome::put_process;
-use super::payload::{MANY_SAMPLES, Measured, Samples};
+use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples};
 use super::pool::Window;
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
 use crate::handover::Page;
-use crate::lanes::{AnySystem, Lane, Logging, Setting};
-use crate::log_check::Text;
+use crate::lanes::{AnySystem, Lane, Logging, LoopSetting};
+use crate::log_check::LogText;
 use crate::measure::callback::Inbox;
-use crate::measure::{End, Failure};
+use crate::measure::{Failure, LoopEnd};
 use crate::os;
 use crate::proof::log::{Held, LogObserver, LogProbe, judge_log};
 use crate::record::Recorder;
@@ -45,13 +45,13 @@ const PROBE_LINES: u64 = 32;
 const PROBE_PAUSE: Duration = Duration::from_micros(500);
 
 /// What the calls of one payload were.
-struct Called {
+struct LoggedCalls {
     recorder: Recorder,
     warmup: u64,
     /// All calls, those of the warm-up included.
     calls: u64,
     refused: u64,
-    end: End,
+    end: LoopEnd,
     /// First call after the warm-up, of CLOCK_MONOTONIC.
     begin_ns: u64,
     duration_ns: u64,
@@ -94,7 +94,7 @@ impl Leader {
         let calls = PROBE_LINES.max(PROBE_BYTES.div_ceil(payload_bytes));
         let file = self.begin_log(payload_bytes, calls)?;
         let observer = LogObserver::start(&file);
-        let (text, shared) = (Text::new(payload_bytes as usize), self.shared.clone());
+        let (text, shared) = (LogText::new(payload_bytes as usize), self.shared.clone());
         let held = self.with_logger(system, |leader, lane, inbox| {
             let setting = leader.setting(inbox, &shared);
             let mut log = Logging { text: &text, length: payload_bytes as usize, sequence: 0, refused: 0 };
@@ -128,7 +128,7 @@ impl Leader {
         let (counts, lines) = self.end_log(called.calls)?;
         self.check_room(&file, &counts, &lines)?;
         remove(&file)?;
-        if called.end == End::Stopped {
+        if called.end == LoopEnd::Stopped {
             self.shared.stop.store(false, Relaxed);
             if called.recorder.count() == 0 {
                 return Err(Error::Interrupted);
@@ -137,7 +137,7 @@ impl Leader {
         if called.recorder.count() > MANY_SAMPLES {
             self.controls.set_phase(WRITING);
         }
-        let Called { recorder, warmup, calls: _, refused, end, begin_ns, duration_ns } = called;
+        let LoggedCalls { recorder, warmup, calls: _, refused, end, begin_ns, duration_ns } = called;
         let mut recorded = recorder.finish();
         let (mut trial, all) = (Trial::new(OfferedLoad::Closed), Stream::all());
         trial.cut_short = self.log_cut_short(end);
@@ -157,7 +157,7 @@ impl Leader {
         trial.put_series(&all, Figure::Call, recorded.series.take());
         // The supervisor adds the peak.
         put_process(&mut trial, Process::Leader, &used);
-        let measured = Measured {
+        let measured = MeasuredPayload {
             samples: recorded.count,
             samples_planned: self.job.sub_experiment.samples_of(payload_bytes),
             warmup,
@@ -165,14 +165,14 @@ impl Leader {
             duration_ns,
             trials: vec![trial],
             unwritten: Some(Samples { recorded, others: Vec::new() }),
-            ..Measured::default()
+            ..MeasuredPayload::default()
         };
         self.write(payload_bytes, &measured)?;
         let cell = self.cell(payload_bytes, packet_bytes, Handovers::default(), measured);
         self.controls.report(&FromLeader::Logged { begin_ns, end_ns });
         self.controls.report(&FromLeader::CellFinished(Box::new(cell)));
         self.controls.await_noted()?;
-        if end == End::Stopped { Err(Error::Interrupted) } else { Ok(()) }
+        if end == LoopEnd::Stopped { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Makes the reader ready, and the FIFO, if lines go to one. Returns where lines go.
@@ -236,52 +236,52 @@ impl Leader {
     }
 
     /// Calls the logger: warm-up, then samples.
-    fn call_logger(&mut self, lane: &mut dyn Lane, inbox: &Inbox, payload_bytes: u64) -> Result<(Called, Window)> {
+    fn call_logger(&mut self, lane: &mut dyn Lane, inbox: &Inbox, payload_bytes: u64) -> Result<(LoggedCalls, Window)> {
         let plan = &self.job.sub_experiment;
         let (base, cap_ns, shared) = (self.job.timebase, plan.time_cap_ns, self.shared.clone());
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
         let mut warm = Recorder::new(base, Raw::None, plan.warmup)?;
-        let text = Text::new(payload_bytes as usize);
+        let text = LogText::new(payload_bytes as usize);
         let setting = self.setting(inbox, &shared);
         let mut log = Logging { text: &text, length: payload_bytes as usize, sequence: 0, refused: 0 };
         let capped = cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
         let mut result = self.record(lane, setting, &mut log, &mut warm, capped, false);
         let (begin_ns, window) = (monotonic_ns(), Window::open());
-        if matches!(result, Ok(End::Full)) {
+        if matches!(result, Ok(LoopEnd::Full)) {
             result = self.record(lane, setting, &mut log, &mut recorder, capped, true);
         }
         let duration_ns = monotonic_ns() - begin_ns;
         let (sequence, refused) = (log.sequence, log.refused);
         let end = result.map_err(|failure| self.controls.diagnose(failure))?;
         let warmup = warm.count();
-        Ok((Called { recorder, warmup, calls: sequence, refused, end, begin_ns, duration_ns }, window))
+        Ok((LoggedCalls { recorder, warmup, calls: sequence, refused, end, begin_ns, duration_ns }, window))
     }
 
     /// Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
     fn record(
         &mut self,
         lane: &mut dyn Lane,
-        setting: Setting<'_>,
+        setting: LoopSetting<'_>,
         log: &mut Logging<'_>,
         recorder: &mut Recorder,
         deadline: u64,
         is_shown: bool,
-    ) -> std::result::Result<End, Failure> {
+    ) -> std::result::Result<LoopEnd, Failure> {
         let base = self.job.timebase;
         let pause = base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64);
         while !recorder.free().is_empty() {
             let (stored, end) = lane.log(setting, log, recorder.free(), deadline.min(base.now() + pause))?;
             recorder.advance(stored);
             match end {
-                End::Full => {}
-                End::Deadline if base.now() < deadline => {
+                LoopEnd::Full => {}
+                LoopEnd::Deadline if base.now() < deadline => {
                     let samples = if is_shown { recorder.count() } else { 0 };
                     self.controls.report(&FromLeader::Progress { samples, moves: log.sequence });
                 }
-                End::Deadline | End::Stopped => return Ok(end),
+                LoopEnd::Deadline | LoopEnd::Stopped => return Ok(end),
             }
         }
-        Ok(End::Full)
+        Ok(LoopEnd::Full)
     }
 
     /// Waits until no descriptor of this process is open on the file: a logger may write it out in a thread of its own, and
@@ -330,11 +330,11 @@ impl Leader {
     }
 
     /// Why the payload ended before its time, for people.
-    fn log_cut_short(&self, end: End) -> Option<String> {
+    fn log_cut_short(&self, end: LoopEnd) -> Option<String> {
         match end {
-            End::Full => None,
-            End::Stopped => Some("interrupted".to_owned()),
-            End::Deadline => {
+            LoopEnd::Full => None,
+            LoopEnd::Stopped => Some("interrupted".to_owned()),
+            LoopEnd::Deadline => {
                 self.job.sub_experiment.time_cap_ns.map(|cap| format!("time cap of {} s", cap as f64 / 1e9))
             }
         }

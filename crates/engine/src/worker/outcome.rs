@@ -1,7 +1,7 @@
 //! From what was counted and timed to a [`Trial`].
 
 use super::Error;
-use crate::delivery::{Kept, Tally};
+use crate::delivery::{KeptRate, Tally};
 use tripmeter_model::channel::Used;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
@@ -88,7 +88,7 @@ pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>) -> Trial {
     let (are_calls, count) = (all.are_calls, topics.len().max(1) as f64);
     let mut trial = trial(all, OfferedLoad::Recorded);
     let (mut offered_hz, mut behind) = (0.0, 0);
-    let mut over_topics = Kept { achieved_hz: 0.0, slowest_hz: f64::INFINITY, rate_missed: false };
+    let mut over_topics = KeptRate { achieved_hz: 0.0, slowest_hz: f64::INFINITY, rate_missed: false };
     for PlayedTopic { recorded, offered_hz: hz, mut tally, late } in topics {
         let (stream, kept) = (Stream::topic(&recorded.name), tally.kept());
         let bytes =
@@ -118,7 +118,7 @@ pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>) -> Trial {
     trial
 }
 
-fn put_rates(trial: &mut Trial, stream: &Stream, offered_hz: f64, kept: &Kept) {
+fn put_rates(trial: &mut Trial, stream: &Stream, offered_hz: f64, kept: &KeptRate) {
     for (figure, hz) in [
         (Figure::OfferedRate, offered_hz),
         (Figure::AchievedRate, kept.achieved_hz),

@@ -1,6 +1,6 @@
 //! What a leader writes beside the manifest.
 
-use crate::files::{Files, Kind, StampFiles, TrialFile};
+use crate::files::{Files, StampFiles, StampKind, TrialFile};
 use crate::wire::Job;
 use tripmeter_abi::Pattern;
 use tripmeter_model::plan::Raw;
@@ -18,7 +18,7 @@ pub(super) enum Output {
 impl Output {
     pub(super) fn create(job: &Job) -> std::io::Result<Self> {
         let name = &job.sub_experiment.name;
-        if let Some(kind) = Kind::of(&job.sub_experiment) {
+        if let Some(kind) = StampKind::of(&job.sub_experiment) {
             let has_bursts = job.sub_experiment.workload.has_bursts();
             let files = StampFiles::create(&job.results_dir, name, kind, job.raw == Raw::Csv, has_bursts);
             return files.map(Output::Stamps);

@@ -1,7 +1,7 @@
 //! The leader's threads that measure beside each other: their start, and what happens until all have ended.
 
 use super::leader::Leader;
-use super::patience::{Patience, SIGN_OF_LIFE};
+use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::pool::{ThreadPool, Window};
 use super::{Error, Result};
 use crate::lanes::Ended;
@@ -162,7 +162,8 @@ impl Leader {
             self.controls.report(&FromLeader::Phase(WRITING.to_owned()));
             (0..followers).for_each(|follower| drop(self.controls.try_send(follower, &sent)));
         }
-        let patience = if failure.is_some() { Patience::taking_after_failure } else { Patience::taking };
+        let patience =
+            if failure.is_some() { FollowerPatience::taking_after_failure } else { FollowerPatience::taking };
         let mut side = FollowerSide { arrived: Vec::new(), used: Used::default(), broken: None };
         for follower in 0..followers {
             match self.controls.recv_report(follower, patience(self.job.loss_timeout_ns)) {

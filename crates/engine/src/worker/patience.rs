@@ -13,7 +13,7 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
 /// How long a follower is waited for.
 #[derive(Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct FollowerPatience {
     /// While its process does nothing, though it could.
     pub(super) still: Duration,
     /// In all.
@@ -22,7 +22,7 @@ pub(super) struct Patience {
     pub(super) what: &'static str,
 }
 
-impl Patience {
+impl FollowerPatience {
     /// For an answer that takes no work.
     pub(super) const ANSWER: Self = Self { still: ANSWER_TIMEOUT, whole: LONGEST_ANSWER, what: "did not answer" };
     /// For a side of a transport to open, or to be connected.

@@ -4,14 +4,14 @@ use super::attempts::Bounds;
 use super::leader::{Leader, Session};
 use super::output::Output;
 use super::{Error, Result};
-use crate::record::Recorded;
+use crate::record::RecordedSamples;
 use crate::replay::Replay;
 use crate::wire::FromLeader;
 use hdrhistogram::Histogram;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Handovers};
+use tripmeter_model::manifest::{Handovers, PayloadResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
@@ -22,7 +22,7 @@ pub(super) const MANY_SAMPLES: u64 = 1_000_000;
 
 /// What was measured at a payload.
 #[derive(Default)]
-pub(super) struct Measured {
+pub(super) struct MeasuredPayload {
     /// In the order of the plan.
     pub trials: Vec<Trial>,
     /// Of all trials.
@@ -43,11 +43,11 @@ pub(super) struct Measured {
 
 /// Samples, and histograms of other times with their tags.
 pub(super) struct Samples {
-    pub recorded: Recorded,
+    pub recorded: RecordedSamples,
     pub others: Vec<(String, Histogram<u64>)>,
 }
 
-impl Measured {
+impl MeasuredPayload {
     /// Trials of messages or calls, of so many planned, since `begun`; `broken` tells what ended them, if something failed.
     /// What is missing without a reason is missing because of the time cap, or the user has asked to stop.
     pub(super) fn of(trials: Vec<Trial>, planned: usize, begun: Instant, broken: Option<Error>) -> Self {
@@ -151,7 +151,7 @@ impl Leader {
     }
 
     /// Writes what is not yet in a file.
-    pub(super) fn write(&mut self, payload_bytes: u64, measured: &Measured) -> Result<()> {
+    pub(super) fn write(&mut self, payload_bytes: u64, measured: &MeasuredPayload) -> Result<()> {
         let duration = Duration::from_nanos(measured.duration_ns);
         let written = match (&mut self.files, &measured.unwritten) {
             (Output::Samples(files), Some(Samples { recorded, others })) => {
@@ -163,9 +163,17 @@ impl Leader {
         written.map_err(|error| Error::of("results cannot be written", error))
     }
 
-    pub(super) fn cell(&self, payload_bytes: u64, packet_bytes: u64, handover_ns: Handovers, of: Measured) -> Cell {
-        let Measured { trials, samples, samples_planned, warmup, warmup_damaged, cut_short, duration_ns, .. } = of;
-        Cell {
+    pub(super) fn cell(
+        &self,
+        payload_bytes: u64,
+        packet_bytes: u64,
+        handover_ns: Handovers,
+        of: MeasuredPayload,
+    ) -> PayloadResult {
+        let MeasuredPayload {
+            trials, samples, samples_planned, warmup, warmup_damaged, cut_short, duration_ns, ..
+        } = of;
+        PayloadResult {
             payload_bytes,
             samples,
             samples_planned,
@@ -185,7 +193,7 @@ impl Leader {
 
     /// Reports a cell that is measured and written, which may be measured again; an error if it is the last one, as `ending`
     /// says why.
-    fn finish_cell(&mut self, mut cell: Cell, ending: Option<Error>) -> Result<()> {
+    fn finish_cell(&mut self, mut cell: PayloadResult, ending: Option<Error>) -> Result<()> {
         let time_cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
         let bounds = Bounds { time_cap, attempts: self.job.attempts };
         let again = self.attempts.judge(&mut cell, self.has_handover(), ending.as_ref(), bounds);

@@ -1,6 +1,7 @@
 //! Threads that measure beside each other, one for each topic or client, and what the main thread sees and tells them.
 
 use crate::clock::monotonic_ns;
+use crate::lanes::Ended;
 use crate::measure::{Shared, TAKE_TIMEOUT_NS};
 use crate::os::{self, Target, Whose};
 use std::sync::OnceLock;
@@ -19,6 +20,9 @@ const LONGEST_LOOK_NS: u64 = 1_000_000_000;
 pub(super) fn look_ns(threads: usize) -> u64 {
     (TAKE_TIMEOUT_NS * threads as u64 / LOOKING).clamp(TAKE_TIMEOUT_NS, LONGEST_LOOK_NS)
 }
+
+/// What one thread does.
+pub(super) type Work<'a, R> = Box<dyn FnOnce() -> Ended<R> + Send + 'a>;
 
 /// The threads.
 pub(super) struct ThreadPool {

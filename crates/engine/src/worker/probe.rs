@@ -3,10 +3,10 @@
 use super::follower::Follower;
 use super::leader::{Leader, Session};
 use super::output::is_one_way;
-use super::patience::Patience;
+use super::patience::FollowerPatience;
 use super::{Error, Result};
-use crate::lanes::{Answering, Endpoint, Flow, RoundTrips, Spaced};
-use crate::measure::End;
+use crate::lanes::{Answering, AnyNode, Flow, RoundTrips, Spaced};
+use crate::measure::LoopEnd;
 use crate::measure::callback::Inbox;
 use crate::measure::stream::{Even, Extent};
 use crate::proof::{self, Baseline, Claim, Evidence, Observer};
@@ -41,7 +41,7 @@ struct ProbePlan {
 /// The follower's half.
 pub(super) fn follow(
     follower: &mut Follower,
-    endpoint: &mut dyn Endpoint,
+    endpoint: &mut dyn AnyNode,
     inboxes: &[Box<Inbox>],
     baseline: &Baseline,
     begin: &Begin,
@@ -133,7 +133,7 @@ fn prove(
         (Ok(observer.finish()), damaged)
     };
     leader.controls.send_all(&ToFollower::End { last: vec![session.sequence] })?;
-    let patience = Patience::taking(leader.job.loss_timeout_ns);
+    let patience = FollowerPatience::taking(leader.job.loss_timeout_ns);
     let mut reports = Vec::new();
     for follower in followers {
         let report = leader.controls.recv_report(follower, patience)?;
@@ -178,7 +178,7 @@ fn exchange(
         let (part, deadline) = (&mut ticks[answered..], base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
         let result = session.lanes[0].round_trips(setting, &mut trips, part, deadline, Some(&mut *observer));
         match result {
-            (count, Ok(End::Deadline)) if answered + count < ticks.len() => {
+            (count, Ok(LoopEnd::Deadline)) if answered + count < ticks.len() => {
                 answered += count;
                 leader.controls.sign_of_life();
             }
@@ -224,7 +224,7 @@ fn send(
     let mut stream = |flow: &mut Flow, extent: Extent| loop {
         let deadline = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
         match lane.stream(setting, flow, Extent { deadline, ..extent }, Some(&mut *observer)) {
-            Ok(End::Deadline) => leader.controls.sign_of_life(),
+            Ok(LoopEnd::Deadline) => leader.controls.sign_of_life(),
             result => break result,
         }
     };

@@ -2,10 +2,10 @@
 //! publishers of one.
 
 use super::follower::{Follower, setting};
-use super::pool::{PAUSE, ThreadPool, Window, look_ns};
+use super::pool::{PAUSE, ThreadPool, Window, Work, look_ns};
 use super::{ANSWER_TIMEOUT, Error, Result};
 use crate::channel::NoMessage;
-use crate::lanes::{Ended, Endpoint, Received, Receiving, Setting};
+use crate::lanes::{AnyNode, Ended, LoopSetting, Received, Receiving};
 use crate::measure::Failure;
 use crate::measure::callback::Inbox;
 use crate::wire::{Arrived, Begin, FromFollower, Report, ToFollower};
@@ -29,7 +29,7 @@ const REMINDER: Duration = Duration::from_millis(2);
 impl Follower {
     /// Notes the messages of every topic until the leader says how many there are, and they have come, or it has gone, or
     /// the transport fails; and says so.
-    pub(super) fn receive(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+    pub(super) fn receive(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let Begin { first, most: messages, arrivals, .. } = begin;
         let (streams, links) = (messages.len(), inboxes.len());
         // What stops the loops, a place for each stream: there may be fewer threads.
@@ -64,19 +64,18 @@ impl Follower {
     fn receive_all(
         &mut self,
         pool: &ThreadPool,
-        endpoint: &mut dyn Endpoint,
+        endpoint: &mut dyn AnyNode,
         inboxes: &[Box<Inbox>],
         receiving: Vec<Receiving<'_>>,
     ) -> Result<(Taken, Vec<Received>)> {
-        type Work<'a> = Box<dyn FnOnce() -> Ended<Vec<Received>> + Send + 'a>;
         let listening = || {
             pool.ready.fetch_add(1, Release);
         };
         let setup = self.setup();
         let settings =
             receiving.iter().zip(inboxes).map(|(receiving, inbox)| setting(setup, inbox, &receiving.ends[0]));
-        let settings: Vec<Setting<'_>> = settings.collect();
-        let works: Vec<Work<'_>> = if setup.options.wait == Wait::Poll {
+        let settings: Vec<LoopSetting<'_>> = settings.collect();
+        let works: Vec<Work<'_, Vec<Received>>> = if setup.options.wait == Wait::Poll {
             let (mut turns, setting) = (endpoint.in_turns(), settings[0]);
             vec![Box::new(move || {
                 listening();
@@ -84,7 +83,7 @@ impl Follower {
             })]
         } else {
             let lanes = endpoint.lanes().into_iter().zip(settings).zip(receiving);
-            let works = lanes.map(|((lane, setting), receiving)| -> Work<'_> {
+            let works = lanes.map(|((lane, setting), receiving)| -> Work<'_, Vec<Received>> {
                 Box::new(move || {
                     let (received, ended) = lane.receive(setting, receiving, &mut || listening());
                     (vec![received], ended)

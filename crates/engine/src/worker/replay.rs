@@ -2,9 +2,9 @@
 
 use super::leader::{Leader, Session};
 use super::outcome::{self, PlayedTopic, Tallied};
-use super::payload::Measured;
+use super::payload::MeasuredPayload;
 use super::timed::{cut_short, damaged_of};
-use super::workload::{LinkPlan, Sent, Workload};
+use super::workload::{Batch, LinkPlan, Sent};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Tally};
 use crate::measure::publish::{Schedule, Timetable};
@@ -28,7 +28,12 @@ impl Leader {
     }
 
     /// Plays the recording once; `payload_bytes` are those of its largest message.
-    pub(super) fn play(&mut self, session: &mut Session<'_>, replay: &Replay, payload_bytes: u64) -> Result<Measured> {
+    pub(super) fn play(
+        &mut self,
+        session: &mut Session<'_>,
+        replay: &Replay,
+        payload_bytes: u64,
+    ) -> Result<MeasuredPayload> {
         if replay.recording.topics.len() != session.lanes.len() {
             return Err(Error::Failed("the schedule has other topics than the plan".to_owned()));
         }
@@ -50,7 +55,7 @@ impl Leader {
                 Times::Even(Schedule { first, period })
             };
             let links = recorded.iter().map(|recorded| link(recorded, messages)).collect();
-            let sent = send(self, session, &Workload { links, times: &times, capped })?;
+            let sent = send(self, session, &Batch { links, times: &times, capped })?;
             damaged = damaged_of(&sent.delivered.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
@@ -58,7 +63,7 @@ impl Leader {
         if !self.shared.stop.load(Relaxed) {
             let times = |begin, index| Times::Recorded(replay.times(index, begin));
             let links = recorded.iter().map(|recorded| link(recorded, recorded.messages)).collect();
-            let mut sent = send(self, session, &Workload { links, times: &times, capped })?;
+            let mut sent = send(self, session, &Batch { links, times: &times, capped })?;
             if sent.is_empty() {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
@@ -69,8 +74,8 @@ impl Leader {
             self.controls.set_phase("play the recording");
         }
         let samples_planned = recorded.iter().map(|topic| topic.messages).sum();
-        let measured = Measured::of(trials, 1, begun, broken);
-        Ok(Measured { samples_planned, warmup: messages, warmup_damaged: damaged, ..measured })
+        let measured = MeasuredPayload::of(trials, 1, begun, broken);
+        Ok(MeasuredPayload { samples_planned, warmup: messages, warmup_damaged: damaged, ..measured })
     }
 
     /// What came of its messages, topic by topic, which is written, too.

@@ -4,12 +4,12 @@
 use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
 use super::parallel::Parallel;
-use super::pool::{ThreadPool, look_ns};
-use super::workload::{Sent, Workload, end_of};
+use super::pool::{ThreadPool, Work, look_ns};
+use super::workload::{Batch, Sent, end_of};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Topic};
-use crate::lanes::{Answering, Calls, Ended, Endpoint};
-use crate::measure::End;
+use crate::lanes::{Answering, AnyNode, Calls};
+use crate::measure::LoopEnd;
 use crate::measure::callback::Inbox;
 use crate::measure::calls::{Called, Made};
 use crate::measure::notes::{ArrivalMemory, DAMAGED, NEVER};
@@ -22,10 +22,10 @@ use tripmeter_abi::{Pattern, Wait};
 
 impl Leader {
     /// Lets all clients call; the follower answers.
-    pub(super) fn call_all<'r>(&mut self, session: &mut Session<'_>, workload: &Workload<'_, 'r>) -> Result<Sent<'r>> {
+    pub(super) fn call_all<'r>(&mut self, session: &mut Session<'_>, batch: &Batch<'_, 'r>) -> Result<Sent<'r>> {
         let (clients, sequence) = (session.lanes.len(), session.sequence);
         let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
-        let calls = workload.links.iter().map(|link| link.messages);
+        let calls = batch.links.iter().map(|link| link.messages);
         // What latencies are made in at the end: found to be too little now, and not then.
         let values = if self.job.sub_experiment.one_way { 7 } else { 6 };
         drop(reserved::<u64>(calls.clone().sum::<u64>().saturating_mul(values), "values of latencies")?);
@@ -37,12 +37,12 @@ impl Leader {
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns };
         let draining = || pool.wake_main();
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
-        let places = settings.zip(&sending).zip(&workload.links);
+        let places = settings.zip(&sending).zip(&batch.links);
         let works = session.lanes.iter_mut().zip(&mut made).zip(places).enumerate();
         let works = works.map(|(index, ((lane, made), ((setting, sending), link)))| {
-            let (draining, length, deadline) = (&draining, link.length, workload.capped);
+            let (draining, length, deadline) = (&draining, link.length, batch.capped);
             move |begin: u64| {
-                let times = (workload.times)(begin, index);
+                let times = (batch.times)(begin, index);
                 lane.call(setting, Calls { times, rest, length, sequence, deadline, sending, draining }, made)
             }
         });
@@ -55,7 +55,7 @@ impl Leader {
         }
         let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
         let Parallel { begin, used, ended, failure } = ran;
-        let none = || Called { calls: 0, end: End::Stopped, late: 0, duplicated: 0, sequence };
+        let none = || Called { calls: 0, end: LoopEnd::Stopped, late: 0, duplicated: 0, sequence };
         let ended: Vec<Called> = ended.into_iter().map(|ended| ended.unwrap_or_else(none)).collect();
         let last: Vec<u64> = ended.iter().map(|called| called.sequence).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
@@ -69,7 +69,7 @@ impl Leader {
         }
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
         let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
-        let times = |index| Some((workload.times)(begin, index)).filter(|times| !matches!(times, Times::Closed(_)));
+        let times = |index| Some((batch.times)(begin, index)).filter(|times| !matches!(times, Times::Closed(_)));
         let topics = made.into_iter().enumerate().map(|(index, made)| Topic {
             requests: logs.get(index).map_or_else(Vec::new, |log| log.ticks.to_vec()),
             schedule: times(index),
@@ -102,11 +102,10 @@ impl Follower {
     /// if the leader has memory for them.
     pub(super) fn answer_calls(
         &mut self,
-        endpoint: &mut dyn Endpoint,
+        endpoint: &mut dyn AnyNode,
         inboxes: &[Box<Inbox>],
         begin: Begin,
     ) -> Result<()> {
-        type Work<'a> = Box<dyn FnOnce() -> Ended<()> + Send + 'a>;
         let Begin { first, most, arrivals, .. } = begin;
         let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
         let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
@@ -124,7 +123,7 @@ impl Follower {
         };
         let setup = self.setup();
         let settings = inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| setting(setup, inbox, shared));
-        let works: Vec<Work<'_>> = if setup.options.wait == Wait::Poll {
+        let works: Vec<Work<'_, ()>> = if setup.options.wait == Wait::Poll {
             let (mut turns, mut settings) = (endpoint.in_turns(), settings);
             let Some(setting) = settings.next() else { return Err(Error::Failed("there is no link".to_owned())) };
             vec![Box::new(move || {
@@ -134,7 +133,7 @@ impl Follower {
         } else {
             let kept = kept.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
             let works = endpoint.lanes().into_iter().zip(settings).zip(kept);
-            let works = works.map(|((lane, setting), kept)| -> Work<'_> {
+            let works = works.map(|((lane, setting), kept)| -> Work<'_, ()> {
                 let answers = Answering { names_request: true, kept, ..Answering::default() };
                 Box::new(move || ((), lane.answer(setting, answers, None, &mut || listening())))
             });

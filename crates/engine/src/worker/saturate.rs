@@ -2,15 +2,15 @@
 
 use super::Result;
 use super::leader::{Leader, Session};
-use super::patience::{Patience, SIGN_OF_LIFE};
-use super::payload::Measured;
+use super::patience::{FollowerPatience, SIGN_OF_LIFE};
+use super::payload::MeasuredPayload;
 use super::search::search;
 use crate::clock::Timebase;
 use crate::lanes::{Flow, Spaced};
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::sampling::{self, SampledTimes};
 use crate::measure::stream::{Even, Extent, Spacing};
-use crate::measure::{End, Failure, Shared};
+use crate::measure::{Failure, LoopEnd, Shared};
 use crate::record::Distribution;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::time::Instant;
@@ -39,12 +39,12 @@ const NAP_NS: u64 = 300_000;
 
 /// What bounds one trial.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct TrialBounds {
     messages: Option<u64>,
     duration_ns: Option<u64>,
 }
 
-impl Bounds {
+impl TrialBounds {
     /// Most messages of a trial: none takes less than a nanosecond.
     fn most_messages(self) -> u64 {
         self.messages.unwrap_or(u64::MAX).min(self.duration_ns.unwrap_or(u64::MAX))
@@ -53,15 +53,15 @@ impl Bounds {
 
 impl Leader {
     /// Every offer at one payload, one after the other.
-    pub(super) fn saturate(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<Measured> {
+    pub(super) fn saturate(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let load = self.job.sub_experiment.workload.clone();
         let (begun, capped) = (Instant::now(), self.capped());
         let (warmup, warmup_damaged) = self.warm_up(session, payload_bytes, &load)?;
         let (trials, broken) = self.each_load(&load.loads, capped, |leader, offer| {
             Ok((leader.offer(session, payload_bytes, &load, offer, capped)?, None))
         })?;
-        let measured = Measured::of(trials, load.loads.len(), begun, broken);
-        Ok(Measured { samples_planned: measured.samples, warmup, warmup_damaged, ..measured })
+        let measured = MeasuredPayload::of(trials, load.loads.len(), begun, broken);
+        Ok(MeasuredPayload { samples_planned: measured.samples, warmup, warmup_damaged, ..measured })
     }
 
     /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing,
@@ -73,7 +73,7 @@ impl Leader {
             return Ok((0, 0));
         }
         let duration_ns = load.duration_ns.map_or(LONGEST_WARMUP_NS, |ns| (ns / WARMUP_SHARE).min(LONGEST_WARMUP_NS));
-        let bounds = Bounds { messages: Some(messages), duration_ns: Some(duration_ns) };
+        let bounds = TrialBounds { messages: Some(messages), duration_ns: Some(duration_ns) };
         let offer = OfferedLoad::Rate { hz: WARMUP_HZ };
         let trial = self.trial(session, payload_bytes, offer, bounds, u64::MAX)?;
         let counts = trial.counts(&Stream::all());
@@ -88,14 +88,14 @@ impl Leader {
         offer: OfferedLoad,
         capped: u64,
     ) -> Result<Trial> {
-        let bounds = Bounds { messages: load.most_messages, duration_ns: load.duration_ns };
+        let bounds = TrialBounds { messages: load.most_messages, duration_ns: load.duration_ns };
         let OfferedLoad::Search { loss_bound } = offer else {
             return self.trial(session, payload_bytes, offer, bounds, capped);
         };
         let full_ns = load.duration_ns.unwrap_or(LONGEST_WARMUP_NS);
         let mut run = |rate_hz: Option<f64>, ns: u64| {
             let offer = rate_hz.map_or(OfferedLoad::Max, |hz| OfferedLoad::Rate { hz });
-            let bounds = Bounds { duration_ns: Some(ns), ..bounds };
+            let bounds = TrialBounds { duration_ns: Some(ns), ..bounds };
             self.trial(session, payload_bytes, offer, bounds, capped)
         };
         let found = search(loss_bound, full_ns, &mut run)?;
@@ -115,7 +115,7 @@ impl Leader {
         session: &mut Session<'_>,
         payload_bytes: u64,
         offer: OfferedLoad,
-        bounds: Bounds,
+        bounds: TrialBounds,
         capped: u64,
     ) -> Result<Trial> {
         let first = session.sequence + 1;
@@ -154,9 +154,9 @@ impl Leader {
         let sent = sequence + 1 - first;
         let publication_ns = base.to_ns(end.saturating_sub(begin));
         let cut_short = match ended {
-            End::Stopped => Some("interrupted".to_owned()),
-            End::Deadline if capped < timed => Some("time cap".to_owned()),
-            End::Deadline | End::Full => None,
+            LoopEnd::Stopped => Some("interrupted".to_owned()),
+            LoopEnd::Deadline if capped < timed => Some("time cap".to_owned()),
+            LoopEnd::Deadline | LoopEnd::Full => None,
         };
         let (mut trial, all) = (Trial::new(offer), Stream::all());
         trial.cut_short = cut_short;
@@ -211,13 +211,13 @@ impl Leader {
         shared: &Shared,
         flow: &mut Flow,
         extent: Extent,
-    ) -> std::result::Result<End, Failure> {
+    ) -> std::result::Result<LoopEnd, Failure> {
         let (base, setting) = (self.job.timebase, self.setting(&session.inboxes[0], shared));
         let piece = base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64);
         loop {
             let deadline = extent.deadline.min(base.now() + piece);
             match session.lanes[0].stream(setting, flow, Extent { deadline, ..extent }, None)? {
-                End::Deadline if base.now() < extent.deadline => {
+                LoopEnd::Deadline if base.now() < extent.deadline => {
                     self.controls.report(&FromLeader::Progress { samples: 0, moves: flow.sequence });
                 }
                 end => return Ok(end),
@@ -228,7 +228,7 @@ impl Leader {
     /// Tells the followers how many messages there are, and hears what has come of them to each.
     fn count(&mut self, last: u64) -> Result<Vec<Arrived>> {
         self.controls.send_all(&ToFollower::End { last: vec![last] })?;
-        let patience = || Patience::taking(self.job.loss_timeout_ns);
+        let patience = || FollowerPatience::taking(self.job.loss_timeout_ns);
         let counted = |follower| {
             let report = self.controls.recv_report(follower, patience())?;
             report.arrived.first().copied().ok_or_else(|| self.controls.failed("a follower has counted nothing"))

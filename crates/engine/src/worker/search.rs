@@ -28,7 +28,7 @@ const DESCENT: f64 = 0.7;
 const BACK_OFF: f64 = 0.9;
 
 /// What a search has found.
-pub struct Found {
+pub struct SearchResult {
     /// The trial at the highest rate that passed; if none did, the last one.
     pub trial: Trial,
     /// Whether it passed.
@@ -52,11 +52,11 @@ pub fn search<E>(
     loss_bound: f64,
     full_ns: u64,
     run: &mut dyn FnMut(Option<f64>, u64) -> Result<Trial, E>,
-) -> Result<Found, E> {
+) -> Result<SearchResult, E> {
     let mut search = Search { loss_bound, full_ns, run, steps: Vec::new() };
     let (mut trial, passed) = search.enclose()?;
     trial.steps = search.steps;
-    Ok(Found { trial, passed })
+    Ok(SearchResult { trial, passed })
 }
 
 impl<E> Search<'_, E> {
@@ -123,7 +123,7 @@ mod tests {
     use tripmeter_model::throughput::per_second;
 
     /// A system that is offered `fastest` at most, and delivers `capacity` messages per second; what is more is lost.
-    fn found(fastest: f64, capacity: f64, loss_bound: f64) -> Found {
+    fn found(fastest: f64, capacity: f64, loss_bound: f64) -> SearchResult {
         let mut run = |rate: Option<f64>, ns: u64| Ok::<_, ()>(trial(rate, ns, fastest, capacity));
         search(loss_bound, 1_000_000_000, &mut run).unwrap()
     }

@@ -4,7 +4,7 @@ use super::follower::{Follower, IDLE_TIMEOUT};
 use super::pool::Window;
 use super::{BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, find, probe};
 use crate::handover::Page;
-use crate::lanes::{Answering, AnySystem, Endpoint, Lane};
+use crate::lanes::{Answering, AnyNode, AnySystem, Lane};
 use crate::measure::callback::Inbox;
 use crate::os::{self, ForThisUser};
 use crate::proof::{Baseline, Observer};
@@ -77,7 +77,7 @@ impl Follower {
     /// Does what the leader says until it says good-bye.
     fn serve(
         &mut self,
-        endpoint: &mut dyn Endpoint,
+        endpoint: &mut dyn AnyNode,
         inboxes: &[Box<Inbox>],
         page: &Page,
         baseline: &Baseline,
@@ -102,7 +102,7 @@ impl Follower {
     }
 
     /// Handles messages until the leader has sent all, and reports them.
-    fn begin(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+    fn begin(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let task = begin.task;
         let is_alone = match task {
             Task::Answer => self.pattern() != Pattern::Rpc,
@@ -119,7 +119,7 @@ impl Follower {
     }
 
     /// Counts the messages of the first link; the arrivals of some are kept, if the leader has memory for them.
-    fn count_one(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+    fn count_one(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let Begin { first, most, arrivals, .. } = begin;
         let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
         let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());
@@ -129,7 +129,7 @@ impl Follower {
     }
 
     /// Answers the messages of the first link; their arrivals are kept, if the leader has memory for them.
-    fn answer_one(&mut self, endpoint: &mut dyn Endpoint, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
+    fn answer_one(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let Begin { first, most, arrivals, .. } = begin;
         let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
         let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());

@@ -3,12 +3,12 @@
 use super::leader::{Leader, Session};
 use super::outcome::{self, Tallied};
 use super::output::Output;
-use super::payload::{MANY_SAMPLES, Measured};
-use super::workload::{LinkPlan, Send, Sent, Workload};
+use super::payload::{MANY_SAMPLES, MeasuredPayload};
+use super::workload::{Batch, LinkPlan, Send, Sent};
 use super::{Error, Result};
 use crate::delivery::Tally;
 use crate::files::StampFiles;
-use crate::measure::End;
+use crate::measure::LoopEnd;
 use crate::measure::publish::Timetable;
 use crate::replay::Times;
 use crate::wire::{Arrived, WRITING};
@@ -20,9 +20,9 @@ use tripmeter_model::plan::Raw;
 /// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
 const MOST_STAMPS: u64 = 1 << 22;
 
-/// What is sent in one batch.
+/// What is sent at one offered load, in one batch or in several.
 #[derive(Clone, Copy)]
-struct Batch {
+struct LoadBatch {
     payload_bytes: u64,
     /// Over each link.
     messages: u64,
@@ -33,12 +33,12 @@ struct Batch {
 }
 
 /// Why a trial ended before its time, for people; `None` if it did not.
-pub(super) fn cut_short(end: End, broken: Option<&Error>) -> Option<String> {
+pub(super) fn cut_short(end: LoopEnd, broken: Option<&Error>) -> Option<String> {
     match (broken, end) {
         (Some(error), _) => Some(error.to_string()),
-        (None, End::Full) => None,
-        (None, End::Stopped) => Some("interrupted".to_owned()),
-        (None, End::Deadline) => Some("time cap".to_owned()),
+        (None, LoopEnd::Full) => None,
+        (None, LoopEnd::Stopped) => Some("interrupted".to_owned()),
+        (None, LoopEnd::Deadline) => Some("time cap".to_owned()),
     }
 }
 
@@ -49,20 +49,20 @@ pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
 
 impl Leader {
     /// Every offered load at one payload, one after the other, each with its own warm-up.
-    pub(super) fn timed(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<Measured> {
+    pub(super) fn timed(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let plan = &self.job.sub_experiment;
         let loads = plan.workload.loads.clone();
         let (messages, links, warmup) = (plan.samples_of(payload_bytes), u64::from(plan.workload.links()), plan.warmup);
         let (begun, capped, mut warmup_damaged) = (Instant::now(), self.capped(), 0);
         let (trials, broken) = self.each_load(&loads, capped, |leader, load| {
-            let batch = Batch { payload_bytes, messages, load, capped };
+            let batch = LoadBatch { payload_bytes, messages, load, capped };
             let mut tallied = leader.warmed_up_trial(session, batch, &mut warmup_damaged)?;
             let broken = tallied.broken.take();
             Ok((outcome::trial(tallied, load), broken))
         })?;
-        let measured = Measured::of(trials, loads.len(), begun, broken);
+        let measured = MeasuredPayload::of(trials, loads.len(), begun, broken);
         let samples_planned = messages * links * loads.len() as u64;
-        Ok(Measured { samples_planned, warmup, warmup_damaged, ..measured })
+        Ok(MeasuredPayload { samples_planned, warmup, warmup_damaged, ..measured })
     }
 
     /// What sends a batch: messages that are answered, or not.
@@ -70,27 +70,27 @@ impl Leader {
         if self.job.sub_experiment.workload.is_call() { Self::call_all } else { Self::publish_all }
     }
 
-    fn warmed_up_trial(&mut self, session: &mut Session<'_>, batch: Batch, damaged: &mut u64) -> Result<Tallied> {
+    fn warmed_up_trial(&mut self, session: &mut Session<'_>, batch: LoadBatch, damaged: &mut u64) -> Result<Tallied> {
         let warmup = self.job.sub_experiment.warmup;
         if warmup > 0 {
-            let sent = self.send_batch(session, Batch { messages: warmup, ..batch })?;
+            let sent = self.send_batch(session, LoadBatch { messages: warmup, ..batch })?;
             *damaged += damaged_of(&sent.delivered.arrived);
             sent.broken.map_or(Ok(()), Err)?;
         }
         self.trial_of(session, batch)
     }
 
-    fn send_batch(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Sent<'static>> {
-        let (Batch { messages, load, capped, .. }, length) = (batch, batch.payload_bytes as usize);
+    fn send_batch(&mut self, session: &mut Session<'_>, batch: LoadBatch) -> Result<Sent<'static>> {
+        let (LoadBatch { messages, load, capped, .. }, length) = (batch, batch.payload_bytes as usize);
         let (base, count) = (self.job.timebase, session.lanes.len());
         let has_publishers = self.job.sub_experiment.workload.publishers() > 1;
         let link = |index| LinkPlan { messages, length, publisher: if has_publishers { index } else { 0 } };
         let times = move |begin, link| Times::of(load, &base, begin, link, count);
-        self.sends()(self, session, &Workload { links: (0..count as u32).map(link).collect(), times: &times, capped })
+        self.sends()(self, session, &Batch { links: (0..count as u32).map(link).collect(), times: &times, capped })
     }
 
     /// One trial: all messages in one batch, or in several where only histograms are kept.
-    fn trial_of(&mut self, session: &mut Session<'_>, batch: Batch) -> Result<Tallied> {
+    fn trial_of(&mut self, session: &mut Session<'_>, batch: LoadBatch) -> Result<Tallied> {
         let links = session.lanes.len();
         let streams = links as u64 * u64::from(self.job.sub_experiment.workload.followers());
         let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
@@ -108,13 +108,13 @@ impl Leader {
         };
         let (mut tally, mut followers) = (new(audited), Vec::new());
         let (mut own, mut others) = (Used::default(), Used::default());
-        let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, End::Full);
+        let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, LoopEnd::Full);
         let mut broken = None;
         let lengths = self.stamp_files(|files| files.lengths())?;
-        while left > 0 && end == End::Full && broken.is_none() {
+        while left > 0 && end == LoopEnd::Full && broken.is_none() {
             self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
-            let mut sent = self.send_batch(session, Batch { messages, ..batch })?;
+            let mut sent = self.send_batch(session, LoadBatch { messages, ..batch })?;
             if sent.is_empty() && left == batch.messages {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }

@@ -1,15 +1,15 @@
 //! Round trips one after the other, of one payload, by the leader.
 
 use super::leader::{Leader, Session};
-use super::patience::Patience;
-use super::payload::{MANY_SAMPLES, Measured, Samples};
+use super::patience::FollowerPatience;
+use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples};
 use super::{Error, Result};
 use crate::lanes::RoundTrips;
-use crate::measure::End;
+use crate::measure::LoopEnd;
 use crate::measure::notes::ArrivalMemory;
-use crate::measure::stamps::{self, MISSING, Row};
+use crate::measure::stamps::{self, MISSING, TripRow};
 use crate::memory::reserved;
-use crate::record::{Distribution, Recorded, Recorder};
+use crate::record::{Distribution, RecordedSamples, Recorder};
 use crate::wire::{Begin, FromLeader, Task, ToFollower, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_model::figure::Figure;
@@ -25,14 +25,14 @@ const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
 const WARMUP_SHARE: f64 = 0.2;
 
 /// What came of the trips of a cell.
-struct Outcome {
-    recorded: Recorded,
+struct TripsOutcome {
+    recorded: RecordedSamples,
     counts: Counts,
     /// At each of several followers.
     at_followers: Vec<Counts>,
     warmup: u64,
     duration_ns: u64,
-    end: End,
+    end: LoopEnd,
     /// What ended it, if something failed.
     broken: Option<Error>,
     stamped: Option<Stamped>,
@@ -40,7 +40,7 @@ struct Outcome {
 
 /// When the messages of a cell were sent, for latency one way.
 struct Stamped {
-    rows: Vec<Row>,
+    rows: Vec<TripRow>,
     /// Of the round trips.
     ticks: Vec<u64>,
     /// Number of the first message whose arrival is noted.
@@ -61,7 +61,7 @@ enum Latency {
 }
 
 /// Latencies one way.
-struct OneWay {
+struct OneWayLatencies {
     of: Latency,
     times: Distribution,
     /// Samples that have none.
@@ -81,7 +81,7 @@ impl Latency {
 
 impl Leader {
     /// Warm-up and round trips of one payload.
-    pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<Measured> {
+    pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let memory = self.begin_trips(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
@@ -105,27 +105,27 @@ impl Leader {
                 let pause = deadline.min(base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
                 let (stored, end) = lane.round_trips(setting, trips, recorder.free(), pause, None);
                 let before = recorder.count() as usize;
-                rows.extend(trips.rows().iter().map(|row| Row { first_sample: before + row.first_sample, ..*row }));
+                rows.extend(trips.rows().iter().map(|row| TripRow { first_sample: before + row.first_sample, ..*row }));
                 recorder.advance(stored);
                 let end = end?;
                 match end {
-                    End::Full => {}
-                    End::Deadline if shared.stop.load(Relaxed) => return Ok(End::Stopped),
-                    End::Deadline if base.now() < deadline => {
+                    LoopEnd::Full => {}
+                    LoopEnd::Deadline if shared.stop.load(Relaxed) => return Ok(LoopEnd::Stopped),
+                    LoopEnd::Deadline if base.now() < deadline => {
                         let samples = if is_shown { recorder.count() } else { 0 };
                         self.controls.report(&FromLeader::Progress { samples, moves: trips.sequence() });
                     }
-                    End::Deadline | End::Stopped => return Ok(end),
+                    LoopEnd::Deadline | LoopEnd::Stopped => return Ok(end),
                 }
             }
-            Ok(End::Full)
+            Ok(LoopEnd::Full)
         };
         let start = base.now();
         let end_of = |share: f64| cap_ns.map_or(u64::MAX, |cap| start + base.to_ticks((cap as f64 * share) as u64));
         let (mut begin, mut warmed) = (start, first);
         let result = record(&mut trips, &mut warm, end_of(WARMUP_SHARE), false).and_then(|end| {
             (begin, warmed) = (base.now(), trips.sequence());
-            if end == End::Stopped { Ok(end) } else { record(&mut trips, &mut recorder, end_of(1.0), true) }
+            if end == LoopEnd::Stopped { Ok(end) } else { record(&mut trips, &mut recorder, end_of(1.0), true) }
         });
         let duration_ns = base.to_ns(base.now() - begin);
         self.arm_briefly();
@@ -137,7 +137,7 @@ impl Leader {
         let at_followers = answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts }).collect();
         let (end, broken) = match result {
             Ok(end) => (end, None),
-            Err(failure) => (End::Stopped, Some(self.controls.diagnose(failure))),
+            Err(failure) => (LoopEnd::Stopped, Some(self.controls.diagnose(failure))),
         };
         if recorder.count() > MANY_SAMPLES || broken.is_some() {
             self.controls.set_phase(WRITING);
@@ -152,7 +152,7 @@ impl Leader {
             // With what was under way.
             counts.lost = sent.saturating_sub(counts.received + counts.damaged);
         }
-        let outcome = Outcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, stamped };
+        let outcome = TripsOutcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, stamped };
         self.end_trips(payload_bytes, outcome)
     }
 
@@ -170,11 +170,12 @@ impl Leader {
     }
 
     /// Stops the followers, and puts together what was measured.
-    fn end_trips(&mut self, payload_bytes: u64, mut outcome: Outcome) -> Result<Measured> {
+    fn end_trips(&mut self, payload_bytes: u64, mut outcome: TripsOutcome) -> Result<MeasuredPayload> {
         if outcome.broken.is_none() {
             self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
             let followers = 0..self.controls.followers();
-            let ended = followers.map(|follower| self.controls.recv_report(follower, Patience::ANSWER).map(drop));
+            let ended =
+                followers.map(|follower| self.controls.recv_report(follower, FollowerPatience::ANSWER).map(drop));
             // What was answered is kept.
             outcome.broken = ended.collect::<Result<()>>().err();
         }
@@ -186,7 +187,7 @@ impl Leader {
         let mut one_way = self.one_way(outcome.stamped.take());
         let trial = trial(&mut outcome, &mut one_way, cut_short.clone());
         let others = one_way.into_iter().map(|one| (one.of.tag(payload_bytes), one.times.histogram)).collect();
-        Ok(Measured {
+        Ok(MeasuredPayload {
             trials: vec![trial],
             samples: outcome.recorded.count,
             samples_planned: self.job.sub_experiment.samples_of(payload_bytes),
@@ -195,12 +196,12 @@ impl Leader {
             duration_ns: outcome.duration_ns,
             unwritten: Some(Samples { recorded: outcome.recorded, others }),
             broken: outcome.broken,
-            ..Measured::default()
+            ..MeasuredPayload::default()
         })
     }
 
     /// Latencies one way, from our stamps and the followers', of messages that were answered.
-    fn one_way(&self, stamped: Option<Stamped>) -> Vec<OneWay> {
+    fn one_way(&self, stamped: Option<Stamped>) -> Vec<OneWayLatencies> {
         let Some(Stamped { rows, ticks, first, mut memory }) = stamped else { return Vec::new() };
         let mut each = Vec::new();
         for follower in 0..self.controls.followers() {
@@ -211,7 +212,7 @@ impl Leader {
             let mut times = Distribution::new(Raw::Csv);
             let known = ticks.iter().filter(|ticks| **ticks != MISSING);
             known.for_each(|ticks| times.record(self.job.timebase.to_ns(*ticks)));
-            OneWay { of, missing: ticks.len() as u64 - times.histogram.len(), times }
+            OneWayLatencies { of, missing: ticks.len() as u64 - times.histogram.len(), times }
         };
         if let [only] = &each[..] {
             return vec![one_way(Latency::Only, only)];
@@ -222,12 +223,12 @@ impl Leader {
     }
 
     /// Why the payload ended before its time, for people.
-    fn cut_short(&self, outcome: &Outcome) -> Option<String> {
+    fn cut_short(&self, outcome: &TripsOutcome) -> Option<String> {
         match (&outcome.broken, outcome.end) {
             (Some(error), _) => Some(error.to_string()),
-            (None, End::Full) => None,
-            (None, End::Stopped) => Some("interrupted".to_owned()),
-            (None, End::Deadline) => {
+            (None, LoopEnd::Full) => None,
+            (None, LoopEnd::Stopped) => Some("interrupted".to_owned()),
+            (None, LoopEnd::Deadline) => {
                 let cap = self.job.sub_experiment.time_cap_ns;
                 cap.map(|cap| format!("time cap of {} s", cap as f64 / 1e9))
             }
@@ -236,7 +237,7 @@ impl Leader {
 }
 
 /// The trial of these round trips.
-fn trial(outcome: &mut Outcome, one_way: &mut [OneWay], cut_short: Option<String>) -> Trial {
+fn trial(outcome: &mut TripsOutcome, one_way: &mut [OneWayLatencies], cut_short: Option<String>) -> Trial {
     let (mut trial, all) = (Trial::new(OfferedLoad::Closed), Stream::all());
     trial.cut_short = cut_short;
     outcome.recorded.times.put_scaled(&mut trial, &all, Figure::RttHalf, 0.5);

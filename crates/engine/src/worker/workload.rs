@@ -6,7 +6,7 @@ use super::pool::{ThreadPool, look_ns};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Topic};
 use crate::lanes::{Publication, Published};
-use crate::measure::End;
+use crate::measure::LoopEnd;
 use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::publish::{Sending, Sleep};
 use crate::memory::{filled, reserved};
@@ -15,8 +15,8 @@ use crate::wire::{Begin, Task};
 use std::sync::Arc;
 use tripmeter_model::channel::Used;
 
-/// What is sent over every link.
-pub(super) struct Workload<'p, 'r> {
+/// What is sent over all links in one go.
+pub(super) struct Batch<'p, 'r> {
     /// Of each link.
     pub links: Vec<LinkPlan>,
     /// When the messages over one of so many links are due, if the first of all is due at that tick.
@@ -35,10 +35,10 @@ pub(super) struct LinkPlan {
     pub publisher: u32,
 }
 
-/// Sends a workload.
-pub(super) type Send = for<'r> fn(&mut Leader, &mut Session<'_>, &Workload<'_, 'r>) -> Result<Sent<'r>>;
+/// Sends a batch.
+pub(super) type Send = for<'r> fn(&mut Leader, &mut Session<'_>, &Batch<'_, 'r>) -> Result<Sent<'r>>;
 
-/// The result of a workload.
+/// The result of a batch.
 pub(super) struct Sent<'r> {
     /// What came to the follower, or to the last of several, or back from it.
     pub delivered: Delivered<Times<'r>>,
@@ -48,7 +48,7 @@ pub(super) struct Sent<'r> {
     pub late: Vec<u64>,
     /// How often the transport was full.
     pub refused: u64,
-    pub end: End,
+    pub end: LoopEnd,
     /// What ended it, if something failed.
     pub broken: Option<Error>,
     /// When the first message was due, in ticks.
@@ -68,34 +68,30 @@ impl Sent<'_> {
     }
 }
 
-/// How the threads of a workload ended, all together.
-pub(super) fn end_of(ends: impl Iterator<Item = End> + Clone) -> End {
-    let is = |wanted: &End| ends.clone().any(|end| end == *wanted);
-    [End::Stopped, End::Deadline].into_iter().find(is).unwrap_or(End::Full)
+/// How the threads of a batch ended, all together.
+pub(super) fn end_of(ends: impl Iterator<Item = LoopEnd> + Clone) -> LoopEnd {
+    let is = |wanted: &LoopEnd| ends.clone().any(|end| end == *wanted);
+    [LoopEnd::Stopped, LoopEnd::Deadline].into_iter().find(is).unwrap_or(LoopEnd::Full)
 }
 
 impl Leader {
     /// Publishes on all topics; the followers note what comes.
-    pub(super) fn publish_all<'r>(
-        &mut self,
-        session: &mut Session<'_>,
-        workload: &Workload<'_, 'r>,
-    ) -> Result<Sent<'r>> {
+    pub(super) fn publish_all<'r>(&mut self, session: &mut Session<'_>, batch: &Batch<'_, 'r>) -> Result<Sent<'r>> {
         let topics = session.lanes.len();
         let (pool, sending) = (&ThreadPool::new(topics), Sending::of(topics));
-        let messages: Vec<u64> = workload.links.iter().map(|topic| topic.messages).collect();
+        let messages: Vec<u64> = batch.links.iter().map(|topic| topic.messages).collect();
         let sent = messages.iter().map(|count| filled(u64::MAX, *count, "times of sending"));
         let mut sent = sent.collect::<std::result::Result<Vec<_>, _>>()?;
         let sequence = session.sequence;
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(topics) };
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
-        let places = settings.zip(&sending).zip(&workload.links);
+        let places = settings.zip(&sending).zip(&batch.links);
         let works = session.lanes.iter_mut().zip(&mut sent).zip(places).enumerate();
         let works = works.map(|(index, ((lane, sent), ((setting, sending), topic)))| {
             move |begin: u64| {
-                let times = (workload.times)(begin, index);
+                let times = (batch.times)(begin, index);
                 let LinkPlan { length, publisher, .. } = *topic;
-                let deadline = workload.capped;
+                let deadline = batch.capped;
                 let plan = Publication { times, rest, length, sequence, publisher, deadline, sending };
                 lane.publish_due(setting, plan, sent)
             }
@@ -110,7 +106,7 @@ impl Leader {
             Begin { most: messages, arrivals: Some(memory.place()), ..Begin::new(Task::Count, sequence + 1, 0) };
         let ran = self.run_parallel(pool, &sending, receive, works.collect())?;
         let Parallel { begin, used: own, ended, failure } = ran;
-        let none = Published { count: 0, end: End::Stopped, refused: 0 };
+        let none = Published { count: 0, end: LoopEnd::Stopped, refused: 0 };
         let ended: Vec<Published> = ended.into_iter().map(|ended| ended.unwrap_or(none)).collect();
         sent.iter_mut().zip(&ended).for_each(|(sent, published)| sent.truncate(published.count));
         let last: Vec<u64> = ended.iter().map(|published| sequence + published.count as u64).collect();
@@ -124,7 +120,7 @@ impl Leader {
             // One that was killed has noted what came until then.
             let arrived = arrived.unwrap_or_else(|| logs.iter().map(ArrivalLog::arrived).collect());
             let topics = sent.iter().zip(logs).enumerate().map(|(topic, (sent, log))| Topic {
-                schedule: Some((workload.times)(begin, topic)),
+                schedule: Some((batch.times)(begin, topic)),
                 sent: sent.clone(),
                 arrived: log.ticks.to_vec(),
                 marks: log.marks.to_vec(),

@@ -15,7 +15,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 const LINE_BYTES: usize = 1 << 20;
 
 /// What is read from.
-enum Source {
+enum ByteSource {
     /// A regular file, from an offset on.
     Plain(Arc<File>, u64),
     /// A regular file that is compressed.
@@ -26,7 +26,7 @@ enum Source {
 
 /// Chunks of whole lines.
 pub struct Chunks {
-    source: Source,
+    source: ByteSource,
     /// Of the file when it was opened.
     size: u64,
     buffer: Vec<u8>,
@@ -38,7 +38,7 @@ pub struct Chunks {
 }
 
 /// The rest of a plain file, for [`Chunks::range`].
-pub struct Rest {
+pub struct FileRest {
     file: Arc<File>,
     /// Where the first line begins.
     pub start: u64,
@@ -64,15 +64,15 @@ impl Chunks {
         let source = if metadata.is_file() {
             let read = file.read_at(&mut magic, 0).map_err(failed)?;
             match magic[..read] == GZIP_MAGIC {
-                true => Source::Gzip(Box::new(MultiGzDecoder::new(file))),
-                false => Source::Plain(Arc::new(file), 0),
+                true => ByteSource::Gzip(Box::new(MultiGzDecoder::new(file))),
+                false => ByteSource::Plain(Arc::new(file), 0),
             }
         } else {
             let read = read_full(&mut file, &mut magic).map_err(failed)?;
             let all = Cursor::new(magic[..read].to_vec()).chain(file);
             match magic[..read] == GZIP_MAGIC {
-                true => Source::Stream(Box::new(MultiGzDecoder::new(all))),
-                false => Source::Stream(Box::new(all)),
+                true => ByteSource::Stream(Box::new(MultiGzDecoder::new(all))),
+                false => ByteSource::Stream(Box::new(all)),
             }
         };
         let mut chunks = Self::of(source, metadata.len(), u64::MAX);
@@ -87,29 +87,31 @@ impl Chunks {
 
     /// Whether it can be opened again.
     pub fn regular(&self) -> bool {
-        !matches!(self.source, Source::Stream(_))
+        !matches!(self.source, ByteSource::Stream(_))
     }
 
     /// Size of a regular file that is not compressed.
     pub fn plain_size(&self) -> Option<u64> {
-        matches!(self.source, Source::Plain(..)).then_some(self.size)
+        matches!(self.source, ByteSource::Plain(..)).then_some(self.size)
     }
 
     /// The lines that were not given away; `None` if it is no plain file.
-    pub fn into_rest(self) -> Option<Rest> {
+    pub fn into_rest(self) -> Option<FileRest> {
         match self.source {
-            Source::Plain(file, at) => Some(Rest { file, start: at - self.unread.len() as u64, size: self.size }),
+            ByteSource::Plain(file, at) => {
+                Some(FileRest { file, start: at - self.unread.len() as u64, size: self.size })
+            }
             _ => None,
         }
     }
 
-    fn of(source: Source, size: u64, left: u64) -> Self {
+    fn of(source: ByteSource, size: u64, left: u64) -> Self {
         Self { source, size, buffer: Vec::new(), unread: 0..0, left, ended: false }
     }
 
     /// The lines that begin in a range of the bytes of the file.
-    pub fn range(rest: &Rest, bytes: Range<u64>) -> Result<Self, ChunkError> {
-        let from = |start: u64| Self::of(Source::Plain(rest.file.clone(), start), rest.size, bytes.end - start);
+    pub fn range(rest: &FileRest, bytes: Range<u64>) -> Result<Self, ChunkError> {
+        let from = |start: u64| Self::of(ByteSource::Plain(rest.file.clone(), start), rest.size, bytes.end - start);
         if bytes.start <= rest.start {
             return Ok(from(bytes.start));
         }
@@ -188,7 +190,7 @@ impl Chunks {
         }
         let free = &mut self.buffer[self.unread.end..];
         let read = match &mut self.source {
-            Source::Plain(file, at) => {
+            ByteSource::Plain(file, at) => {
                 let read = file.read_at(free, *at)?;
                 *at += read as u64;
                 if read == 0 && *at < self.size {
@@ -196,7 +198,7 @@ impl Chunks {
                 }
                 read
             }
-            Source::Gzip(reader) | Source::Stream(reader) => read_full(reader, free)?,
+            ByteSource::Gzip(reader) | ByteSource::Stream(reader) => read_full(reader, free)?,
         };
         self.unread.end += read;
         self.ended = read == 0;

@@ -1,8 +1,8 @@
 //! Rows put together by payload.
 
 use super::chunks::{ChunkError, Chunks};
-use super::fast::Shape;
-use super::row::{self, Layout, RowError};
+use super::fast::RowShape;
+use super::row::{self, RowError, RowLayout};
 use crate::bytes::Bytes;
 use crate::file::FileError;
 use std::cell::Cell;
@@ -76,7 +76,7 @@ impl Stop {
 }
 
 /// Samples of one payload.
-pub struct Held {
+pub struct PayloadSamples {
     /// Its place in the order of first appearance, where all are held.
     place: usize,
     bytes: Bytes,
@@ -88,11 +88,11 @@ pub struct Held {
 /// What came of a file or a range of it.
 pub struct Collected<T> {
     /// The first payload, if a range before may have more of it.
-    head: Option<Held>,
+    head: Option<PayloadSamples>,
     /// Payloads between first and last.
     pub done: Vec<(Bytes, T)>,
     /// The last payload, if a range after may have more of it and it is not the first.
-    tail: Option<Held>,
+    tail: Option<PayloadSamples>,
     /// Lines read.
     pub lines: u64,
     /// Why it was not read to its end.
@@ -107,9 +107,9 @@ pub struct Collector<'a, T, F> {
     held_all: bool,
     open_ended: bool,
     most: usize,
-    head: Option<Held>,
+    head: Option<PayloadSamples>,
     /// The last one is the one that grows.
-    open: Vec<Held>,
+    open: Vec<PayloadSamples>,
     /// Where each is, by its payload.
     places: HashMap<u64, usize>,
     done: Vec<(Bytes, T)>,
@@ -153,7 +153,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
     }
 
     /// Reads all rows.
-    pub fn read(mut self, layout: &Layout, chunks: Result<Chunks, ChunkError>) -> Collected<T> {
+    pub fn read(mut self, layout: &RowLayout, chunks: Result<Chunks, ChunkError>) -> Collected<T> {
         let stop = match chunks {
             Ok(chunks) => self.rows(layout, chunks).err(),
             Err(error) => Some(Stop::Chunk(1, error)),
@@ -165,7 +165,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         Collected { head: self.head, done: self.done, tail, lines: self.lines, stop }
     }
 
-    fn rows(&mut self, layout: &Layout, mut chunks: Chunks) -> Result<(), Stop> {
+    fn rows(&mut self, layout: &RowLayout, mut chunks: Chunks) -> Result<(), Stop> {
         let mut passed: Option<MutexGuard<'_, ()>> = None;
         let mut shape = None;
         loop {
@@ -201,13 +201,13 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
     }
 
     /// Whether a line that was cut off is of a payload that counts: its own, or else that of the row before.
-    fn counts_of_cut(&self, layout: &Layout, line: &[u8]) -> bool {
+    fn counts_of_cut(&self, layout: &RowLayout, line: &[u8]) -> bool {
         let own = row::payload_of_cut(layout, line);
         own.as_ref().or(self.open.last().map(|held| &held.bytes)).is_none_or(self.counts)
     }
 
     /// Reads whole lines.
-    fn chunk(&mut self, layout: &Layout, mut rest: &[u8], shape: &mut Option<Shape>) -> Result<(), Stop> {
+    fn chunk(&mut self, layout: &RowLayout, mut rest: &[u8], shape: &mut Option<RowShape>) -> Result<(), Stop> {
         while !rest.is_empty() {
             if let (Some(shape), Some(held)) = (&shape, self.open.last_mut()) {
                 let (bytes, rows) = shape.rows(rest, &mut held.latencies_us);
@@ -221,7 +221,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
             if let Some(row) = row {
                 self.change(&row.payload)?;
                 self.open.last_mut().expect("a payload was begun").latencies_us.push(row.latency_us);
-                *shape = if layout.usual() { Shape::of(line) } else { None };
+                *shape = if layout.usual() { RowShape::of(line) } else { None };
             }
             rest = after;
         }
@@ -263,11 +263,11 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
         }
         let latencies_us = SPARE.take();
         self.places.insert(bytes.key(), self.open.len());
-        self.open.push(Held { place: self.open.len(), bytes, text: text.to_owned(), latencies_us });
+        self.open.push(PayloadSamples { place: self.open.len(), bytes, text: text.to_owned(), latencies_us });
         Ok(())
     }
 
-    fn complete(&mut self, mut held: Held) {
+    fn complete(&mut self, mut held: PayloadSamples) {
         if self.open_ended && self.head.is_none() {
             self.head = Some(held);
             return;
@@ -283,18 +283,18 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
 }
 
 /// Puts together what came of one range after the other.
-pub struct Merged<'a, T, F> {
+pub struct RangeMerger<'a, T, F> {
     finish: &'a F,
     gate: &'a Mutex<()>,
     ungated: usize,
     passed: Option<MutexGuard<'a, ()>>,
-    open: Option<Held>,
+    open: Option<PayloadSamples>,
     done: Vec<(Bytes, T)>,
     /// Their payloads.
     known: HashSet<u64>,
 }
 
-impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Merged<'a, T, F> {
+impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> RangeMerger<'a, T, F> {
     /// Whoever holds more than `ungated` samples of a payload must have the gate.
     pub fn new(finish: &'a F, gate: &'a Mutex<()>, ungated: usize) -> Self {
         Self { finish, gate, ungated, passed: None, open: None, done: Vec::new(), known: HashSet::new() }
@@ -318,7 +318,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Merged<'a, T, F> {
         Ok(self.done)
     }
 
-    fn grow(&mut self, held: Held) -> Result<(), Stopped> {
+    fn grow(&mut self, held: PayloadSamples) -> Result<(), Stopped> {
         match &mut self.open {
             Some(open) if open.bytes == held.bytes => {
                 open.latencies_us.extend_from_slice(&held.latencies_us);

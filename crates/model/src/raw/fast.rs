@@ -13,7 +13,7 @@ const EXACT: u64 = 1 << 53;
 const POWERS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
 /// What consecutive rows have in common: the length of the sample number, the payload, and the line break.
-pub struct Shape {
+pub struct RowShape {
     /// Mask and value of what comes before the latency, 8 bytes by 8. Of the digits of the sample number only the high
     /// halves are looked at: it is not used.
     begin: [(u64, u64); 4],
@@ -25,7 +25,7 @@ pub struct Shape {
 }
 
 /// How a number of at most eight characters is written. Masks are of the eight bytes that end with it.
-struct Number {
+struct NumberMask {
     /// Bytes of the row.
     length: usize,
     /// Where in the row those eight bytes begin.
@@ -42,7 +42,7 @@ struct Number {
     power: f64,
 }
 
-impl Shape {
+impl RowShape {
     /// The shape of a line; `None` if it is none for here.
     pub fn of(line: &[u8]) -> Option<Self> {
         let sample = line.iter().position(|byte| !byte.is_ascii_digit())?;
@@ -85,7 +85,7 @@ impl Shape {
     /// Appends the latencies of rows from `at` on with such numbers; returns where the first one begins that was not read.
     // In a function of its own it has enough registers.
     #[inline(never)]
-    fn rows_alike(&self, text: &[u8], mut at: usize, number: &Number, latencies_us: &mut Vec<f64>) -> usize {
+    fn rows_alike(&self, text: &[u8], mut at: usize, number: &NumberMask, latencies_us: &mut Vec<f64>) -> usize {
         while let Some(row) = text.get(at..).and_then(<[u8]>::first_chunk)
             && self.begins(row)
             && let Some(latency_us) = self.alike(row, number)
@@ -98,7 +98,7 @@ impl Shape {
 
     /// The latency of a row whose beginning was checked; `None` if its number is written otherwise.
     #[inline(always)]
-    fn alike(&self, row: &[u8; MARGIN], number: &Number) -> Option<f64> {
+    fn alike(&self, row: &[u8; MARGIN], number: &NumberMask) -> Option<f64> {
         // The masks change nothing; they spare checks.
         let at = number.at & 31;
         let values = (u64_at(row, at) ^ number.form) & number.mask;
@@ -109,14 +109,14 @@ impl Shape {
     }
 
     /// How the number of a row is written that has this shape; `None` if it is too long.
-    fn number(&self, row: &[u8]) -> Option<Number> {
+    fn number(&self, row: &[u8]) -> Option<NumberMask> {
         let end = row.len() - self.end_length;
         let width = end - self.before;
         let at = end.checked_sub(8).filter(|_| width <= 8)?;
         let mask = u64::MAX << (8 * (8 - width));
         let point = equal(u64_at(row, at) & mask, b'.') >> 7;
         let decimals = (point.leading_zeros() / 8) as usize;
-        Some(Number {
+        Some(NumberMask {
             length: row.len(),
             at,
             mask,
@@ -237,7 +237,9 @@ mod tests {
     fn latencies_us(numbers: &[&str]) -> Vec<f64> {
         let rows: String = numbers.iter().map(|number| format!("1,16,{number}\n")).collect();
         let mut latencies_us = Vec::new();
-        Shape::of(b"1,16,1.5\n").unwrap().rows(format!("{rows}{}", "-".repeat(MARGIN)).as_bytes(), &mut latencies_us);
+        RowShape::of(b"1,16,1.5\n")
+            .unwrap()
+            .rows(format!("{rows}{}", "-".repeat(MARGIN)).as_bytes(), &mut latencies_us);
         latencies_us
     }
 
@@ -305,7 +307,7 @@ mod tests {
                 let at = random.usize(text.len() / 2..text.len());
                 text[at] = LETTERS[random.usize(..LETTERS.len())];
             }
-            let shape = Shape::of(row(1, 1.5).as_bytes()).unwrap();
+            let shape = RowShape::of(row(1, 1.5).as_bytes()).unwrap();
             let mut latencies_us = Vec::new();
             let (bytes, rows) = shape.rows(&text, &mut latencies_us);
             assert_eq!(latencies_us, plainly(&text[..bytes]), "round {round}");

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Where the columns are.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct RowLayout {
     columns: usize,
     payload: usize,
     latency: usize,
@@ -19,7 +19,7 @@ pub struct Layout {
 }
 
 /// A row, as far as it is of use.
-pub struct Row {
+pub struct SampleRow {
     /// Text of the payload.
     pub payload: String,
     /// Microseconds.
@@ -37,7 +37,7 @@ pub struct RowError {
     pub what: String,
 }
 
-impl Layout {
+impl RowLayout {
     /// Reads the header.
     pub fn of(file: &Path, chunks: &mut Chunks) -> Result<Self, Stopped> {
         let mut header_lines = 0;
@@ -68,7 +68,7 @@ impl Layout {
     }
 
     /// Reads a row; `None` if it is blank.
-    pub fn row(&self, line: &[u8]) -> Result<Option<Row>, RowError> {
+    pub fn row(&self, line: &[u8]) -> Result<Option<SampleRow>, RowError> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -80,7 +80,7 @@ impl Layout {
             return Err(RowError { column: None, value: lossy(line.trim_ascii()), what });
         }
         let latency_us = latency(&lossy(&fields[self.latency]))?;
-        Ok(Some(Row { payload: lossy(&fields[self.payload]), latency_us }))
+        Ok(Some(SampleRow { payload: lossy(&fields[self.payload]), latency_us }))
     }
 
     /// Reads the last line of a file, which has no line break.
@@ -95,7 +95,7 @@ impl Layout {
 }
 
 /// The payload of a line that was cut off, if at least that is whole.
-pub fn payload_of_cut(layout: &Layout, line: &[u8]) -> Option<Bytes> {
+pub fn payload_of_cut(layout: &RowLayout, line: &[u8]) -> Option<Bytes> {
     let fields = fields(line);
     let is_whole = fields.len() > layout.payload + 1;
     fields.get(layout.payload).filter(|_| is_whole).and_then(|text| Bytes::parse(&lossy(text)))

@@ -17,7 +17,7 @@ use crate::number::count as rate;
 use crate::table_row::TableRow;
 use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::Pattern;
-use tripmeter_model::figure::{self, Statistic};
+use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, Verdict};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
@@ -25,7 +25,7 @@ use tripmeter_stats::rounds::figure_over_rounds;
 
 /// The results of one experiment.
 #[derive(Clone, Copy, Debug)]
-pub struct Results<'a> {
+pub struct NamedResults<'a> {
     /// Their name, which lines have beside that of the transport where there are several.
     pub name: &'a str,
     /// What was measured.
@@ -52,8 +52,8 @@ impl Drawing {
 }
 
 /// Every plot that there are figures for. A plot needs two payloads, or two numbers of topics or clients.
-pub fn drawings(results: &[Results<'_>], options: &Options) -> Vec<Drawing> {
-    let mut figures: [Vec<Figure>; 4] = Default::default();
+pub fn drawings(results: &[NamedResults<'_>], options: &Options) -> Vec<Drawing> {
+    let mut figures: [Vec<PlottedValue>; 4] = Default::default();
     for (folder, one) in results.iter().enumerate() {
         let (subs, metrics) = (Merged::of(one.manifest), MetricTable::of(one.manifest));
         let rows = |pattern| TableRow::rows(&subs, &metrics, move |plan| plan.pattern == pattern);
@@ -88,7 +88,7 @@ enum Over {
 }
 
 /// One value with what it belongs to.
-struct Figure {
+struct PlottedValue {
     /// The index of its results.
     folder: usize,
     sub_experiment: String,
@@ -107,7 +107,7 @@ struct Figure {
     proof_failed: bool,
 }
 
-impl Figure {
+impl PlottedValue {
     /// Without a value yet.
     fn new(folder: usize, row: &TableRow<'_>) -> Self {
         let planned = row.sub.planned;
@@ -127,7 +127,7 @@ impl Figure {
     }
 
     /// The average of a latency, in units of so many nanoseconds.
-    fn with_average(self, row: &TableRow<'_>, figure: figure::Figure, unit_ns: f64) -> Self {
+    fn with_average(self, row: &TableRow<'_>, figure: Figure, unit_ns: f64) -> Self {
         let get = |statistic| row.get(&Stream::all(), figure, statistic);
         self.with(get(Statistic::Mean), get(Statistic::N), unit_ns)
     }
@@ -143,7 +143,7 @@ impl Figure {
     }
 }
 
-fn of_channel(folder: usize, row: &TableRow<'_>) -> Figure {
+fn of_channel(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     let (planned, offered) = (row.sub.planned, rate(row.offered_hz()));
     let [at, load] = match row.load() {
         load @ OfferedLoad::Burst(_) => [crate::throughput::offered(load), load.suffix()],
@@ -153,14 +153,14 @@ fn of_channel(folder: usize, row: &TableRow<'_>) -> Figure {
         1 => Default::default(),
         number => [format!("{number} publishers of each topic, "), format!("_publishers-{number}")],
     };
-    Figure {
+    PlottedValue {
         links: planned.workload.topology.topics,
         way: [words + &at, file + &load],
-        ..Figure::new(folder, row).with_average(row, figure::Figure::Service, 1000.0)
+        ..PlottedValue::new(folder, row).with_average(row, Figure::Service, 1000.0)
     }
 }
 
-fn of_rpc(folder: usize, row: &TableRow<'_>) -> Figure {
+fn of_rpc(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     let way = match row.load() {
         OfferedLoad::Closed => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
         load @ OfferedLoad::Burst(_) => [format!("{} each", crate::throughput::offered(load)), load.suffix()],
@@ -169,18 +169,17 @@ fn of_rpc(folder: usize, row: &TableRow<'_>) -> Figure {
             [format!("at {offered} /s each (fixed-freq)"), format!("_fixed-freq_rate-{offered}")]
         }
     };
-    Figure { way, ..Figure::new(folder, row).with_average(row, figure::Figure::ServiceRtt, 1000.0) }
+    PlottedValue { way, ..PlottedValue::new(folder, row).with_average(row, Figure::ServiceRtt, 1000.0) }
 }
 
 /// Calls per second, which only a closed loop has.
-fn queries(folder: usize, row: &TableRow<'_>) -> Option<Figure> {
-    let figure =
-        of_rpc(folder, row).with(row.value(figure::Figure::Completed), row.value(figure::Figure::Received), 1.0);
+fn queries(folder: usize, row: &TableRow<'_>) -> Option<PlottedValue> {
+    let figure = of_rpc(folder, row).with(row.value(Figure::Completed), row.value(Figure::Received), 1.0);
     (row.load() == OfferedLoad::Closed).then_some(figure)
 }
 
-fn of_log(folder: usize, row: &TableRow<'_>) -> Figure {
-    Figure { factors: String::new(), ..Figure::new(folder, row).with_average(row, figure::Figure::Call, 1.0) }
+fn of_log(folder: usize, row: &TableRow<'_>) -> PlottedValue {
+    PlottedValue { factors: String::new(), ..PlottedValue::new(folder, row).with_average(row, Figure::Call, 1.0) }
 }
 
 /// What one kind of plot shows.
@@ -233,20 +232,21 @@ const LOG: Plot = Plot {
 
 impl Plot {
     /// A picture for each way of measuring and each value of what is not on its axis.
-    fn plots(&self, figures: &[Figure], over: Over, names: &[&str]) -> Vec<Drawing> {
-        let fixed = |figure: &Figure| match over {
+    fn plots(&self, figures: &[PlottedValue], over: Over, names: &[&str]) -> Vec<Drawing> {
+        let fixed = |figure: &PlottedValue| match over {
             Over::Payloads => u64::from(figure.links),
             Over::Links => figure.payload_bytes,
         };
-        let mut groups: Vec<Vec<&Figure>> = Vec::new();
+        let mut groups: Vec<Vec<&PlottedValue>> = Vec::new();
         for figure in figures {
-            let is_own = |group: &&mut Vec<&Figure>| group[0].way == figure.way && fixed(group[0]) == fixed(figure);
+            let is_own =
+                |group: &&mut Vec<&PlottedValue>| group[0].way == figure.way && fixed(group[0]) == fixed(figure);
             match groups.iter_mut().find(is_own) {
                 Some(group) => group.push(figure),
                 None => groups.push(vec![figure]),
             }
         }
-        let places = |group: &[&Figure]| {
+        let places = |group: &[&PlottedValue]| {
             let mut places: Vec<u64> = group.iter().map(|figure| figure.x(over)).collect();
             places.sort_unstable();
             places.dedup();
@@ -256,7 +256,7 @@ impl Plot {
         groups.map(|(places, group)| self.drawing(&group, &places, over, names)).collect()
     }
 
-    fn drawing(&self, group: &[&Figure], places: &[u64], over: Over, names: &[&str]) -> Drawing {
+    fn drawing(&self, group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) -> Drawing {
         let first = group[0];
         let [way, file_way] = &first.way;
         let [link, links] = self.links;
@@ -304,15 +304,16 @@ fn capitalised(word: &str) -> String {
 }
 
 /// A line for each transport, in the order of appearance, and rings around what is not of the rate that was asked for.
-fn lines(group: &[&Figure], places: &[u64], over: Over, names: &[&str]) -> Vec<Line> {
-    let plain = |figure: &Figure| (figure.folder, figure.transport.clone(), figure.factors.clone(), String::new());
-    let by_name = |figure: &Figure| (figure.folder, String::new(), String::new(), figure.sub_experiment.clone());
-    let is_twice = |(index, one): (usize, &&Figure)| {
+fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) -> Vec<Line> {
+    let plain =
+        |figure: &PlottedValue| (figure.folder, figure.transport.clone(), figure.factors.clone(), String::new());
+    let by_name = |figure: &PlottedValue| (figure.folder, String::new(), String::new(), figure.sub_experiment.clone());
+    let is_twice = |(index, one): (usize, &&PlottedValue)| {
         group[..index].iter().any(|other| plain(other) == plain(one) && other.x(over) == one.x(over))
     };
     // Where a transport has two figures of one place, its sub-experiments are told apart.
     let told_apart = group.iter().enumerate().any(is_twice);
-    let key = |figure: &Figure| if told_apart { by_name(figure) } else { plain(figure) };
+    let key = |figure: &PlottedValue| if told_apart { by_name(figure) } else { plain(figure) };
     let with_factors = common_factors(group).is_none();
     let mut lines: Vec<(_, Line)> = Vec::new();
     let mut missed = Vec::new();
@@ -349,13 +350,13 @@ fn lines(group: &[&Figure], places: &[u64], over: Over, names: &[&str]) -> Vec<L
 }
 
 /// Wait and touch, if all have the same.
-fn common_factors<'a>(group: &[&'a Figure]) -> Option<&'a str> {
+fn common_factors<'a>(group: &[&'a PlottedValue]) -> Option<&'a str> {
     let first = group.first()?;
     group.iter().all(|figure| figure.factors == first.factors).then_some(&first.factors)
 }
 
 /// The number of samples behind each figure of a round.
-fn samples(group: &[&Figure]) -> String {
+fn samples(group: &[&PlottedValue]) -> String {
     let numbers = || group.iter().flat_map(|figure| &figure.samples);
     match (numbers().min(), numbers().max()) {
         (Some(least), Some(most)) if least == most => format!("n = {} per figure", count(*least)),
@@ -364,7 +365,7 @@ fn samples(group: &[&Figure]) -> String {
     }
 }
 
-fn rounds(group: &[&Figure]) -> &'static str {
+fn rounds(group: &[&PlottedValue]) -> &'static str {
     let has_several = group.iter().any(|figure| figure.values.len() > 1);
     let has_interval =
         group.iter().any(|figure| figure_over_rounds(&figure.values).is_some_and(|over| over.interval.is_some()));
@@ -376,8 +377,8 @@ fn rounds(group: &[&Figure]) -> &'static str {
 }
 
 /// What a reader must know of single figures.
-fn notes(group: &[&Figure], over: Over) -> Vec<String> {
-    let listed = |is_one: fn(&Figure) -> bool| {
+fn notes(group: &[&PlottedValue], over: Over) -> Vec<String> {
+    let listed = |is_one: fn(&PlottedValue) -> bool| {
         let mut names: Vec<String> = group
             .iter()
             .filter(|figure| is_one(figure))

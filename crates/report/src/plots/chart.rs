@@ -158,14 +158,14 @@ pub struct Mark {
     /// Its name in the legend, with value and unit.
     pub name: String,
     /// Where it is.
-    pub at: At,
+    pub at: AxisValue,
     /// Its colour.
     pub color: Color,
 }
 
 /// A value on one of the axes.
 #[derive(Clone, Copy, Debug)]
-pub enum At {
+pub enum AxisValue {
     /// An upright line.
     X(f64),
     /// A level line.

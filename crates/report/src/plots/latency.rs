@@ -3,8 +3,10 @@
 //! # Source
 //! File names and contents: eProsima's latency test specification and scripts (`eProsima/benchmarking`).
 
-use super::chart::{At, BLACK, BLUE, Band, Bar, Chart, Color, Line, Look, Mark, Marker, Stroke, VERMILLION, X, Y};
-use super::samples::{Histogram, Series};
+use super::chart::{
+    AxisValue, BLACK, BLUE, Band, Bar, Chart, Color, Line, Look, Mark, Marker, Stroke, VERMILLION, X, Y,
+};
+use super::samples::{Histogram, SampleSeries};
 use super::scale::{count, number};
 use super::{Options, Picture, PlotError};
 use tripmeter_model::bytes::Bytes;
@@ -74,7 +76,7 @@ pub struct Named<'a> {
 
 /// What one histogram or series is of.
 #[derive(Clone, Copy, Debug)]
-pub struct Cell<'a> {
+pub struct PlotSubject<'a> {
     /// The sub-experiment; empty if it is not known.
     pub sub_experiment: &'a str,
     /// The payload.
@@ -91,11 +93,11 @@ pub struct Cell<'a> {
 /// As [`Chart::draw`].
 pub fn histogram(
     histogram: &Histogram,
-    cell: &Cell<'_>,
+    of: &PlotSubject<'_>,
     row: Option<&SummaryRow>,
     options: &Options,
 ) -> Result<Picture, PlotError> {
-    let (axis, bins) = (axis(cell.kind), histogram.edges.windows(2).zip(&histogram.counts));
+    let (axis, bins) = (axis(of.kind), histogram.edges.windows(2).zip(&histogram.counts));
     let width = match histogram.edges.as_slice() {
         [first, second, ..] if !histogram.log => format!(" of {} us", significant(second - first)),
         [_, ..] => " of equal ratio".to_owned(),
@@ -104,11 +106,11 @@ pub fn histogram(
     let mark = |magnitude: Magnitude, color| {
         let value = row.map_or(f64::NAN, |row| magnitude.of(row));
         let name = format!("{} {} us", magnitude.column(), significant(value));
-        value.is_finite().then_some(Mark { name, at: At::X(value), color })
+        value.is_finite().then_some(Mark { name, at: AxisValue::X(value), color })
     };
     let chart = Chart {
-        title: format!("Latency histogram: {} bytes", cell.bytes),
-        subtitle: subtitle(&[cell.sub_experiment, &samples(histogram.samples), &format!("{} bins{width}", bins.len())]),
+        title: format!("Latency histogram: {} bytes", of.bytes),
+        subtitle: subtitle(&[of.sub_experiment, &samples(histogram.samples), &format!("{} bins{width}", bins.len())]),
         x: X::Numbers { label: axis, log: histogram.log, whole: false },
         y: Y { label: "Number of samples [n]".to_owned(), whole: true, ..Y::default() },
         bars: bins.map(|(edges, count)| Bar { from: edges[0], to: edges[1], count: *count as f64 }).collect(),
@@ -116,14 +118,14 @@ pub fn histogram(
         notes: left_out(histogram.left_out, histogram.log),
         ..Chart::default()
     };
-    picture(&chart, &format!("histogram_{}", cell.bytes), options)
+    picture(&chart, &format!("histogram_{}", of.bytes), options)
 }
 
 /// `series_<payload>`: the latency of each sample in its order.
 ///
 /// # Errors
 /// As [`Chart::draw`].
-pub fn series(series: &Series, cell: &Cell<'_>, options: &Options) -> Result<Picture, PlotError> {
+pub fn series(series: &SampleSeries, of: &PlotSubject<'_>, options: &Options) -> Result<Picture, PlotError> {
     let each = format!("of each {}", count(series.group as u64));
     let (bands, line) = if series.group == 1 {
         let marker = if series.points.len() <= 100 { Marker::Circle } else { Marker::Dot };
@@ -136,19 +138,19 @@ pub fn series(series: &Series, cell: &Cell<'_>, options: &Options) -> Result<Pic
         (vec![band], Line { name: format!("median {each}"), points: medians(series), look, ..Line::default() })
     };
     let chart = Chart {
-        title: format!("Latency series: {} bytes", cell.bytes),
-        subtitle: subtitle(&[cell.sub_experiment, &samples(series.samples)]),
+        title: format!("Latency series: {} bytes", of.bytes),
+        subtitle: subtitle(&[of.sub_experiment, &samples(series.samples)]),
         x: X::Numbers { label: "Sample number [n]".to_owned(), log: false, whole: true },
-        y: Y { label: axis(cell.kind), log: series.log, ..Y::default() },
+        y: Y { label: axis(of.kind), log: series.log, ..Y::default() },
         bands,
         lines: vec![line],
         notes: left_out(series.left_out, series.log),
         ..Chart::default()
     };
-    picture(&chart, &format!("series_{}", cell.bytes), options)
+    picture(&chart, &format!("series_{}", of.bytes), options)
 }
 
-fn medians(series: &Series) -> Vec<(f64, f64)> {
+fn medians(series: &SampleSeries) -> Vec<(f64, f64)> {
     series.points.iter().map(|&(x, _, median, _)| (x, median)).collect()
 }
 
@@ -348,7 +350,7 @@ pub fn history_payload(
     let points = over_experiments(magnitude, bytes, experiments);
     let limit = requirement.map(|limit| Mark {
         name: format!("requirement {} us", significant(limit)),
-        at: At::Y(limit),
+        at: AxisValue::Y(limit),
         color: VERMILLION,
     });
     let mut lines = vec![Line {

@@ -1,6 +1,6 @@
 //! A chart into shapes at their places.
 
-use super::chart::{At, BLUE, Chart, Color, Marker, Stroke, X};
+use super::chart::{AxisValue, BLUE, Chart, Color, Marker, Stroke, X};
 use super::legend::{INK, Legend, PALE, Style, marker, stroke, styles};
 use super::render::{Align, Point, Shape};
 use super::scale::{Scale, count, drawable};
@@ -79,8 +79,8 @@ fn y_scale(chart: &Chart, wanted: usize) -> (Scale, Vec<String>) {
     let intervals = chart.lines.iter().flat_map(|line| line.intervals.iter().flat_map(|ends| [ends.1, ends.2]));
     let bands = chart.bands.iter().flat_map(|band| band.points.iter().flat_map(|point| [point.1, point.2]));
     let marks = chart.marks.iter().filter_map(|mark| match mark.at {
-        At::Y(value) => Some(value),
-        At::X(_) => None,
+        AxisValue::Y(value) => Some(value),
+        AxisValue::X(_) => None,
     });
     let bars = chart.bars.iter().map(|bar| bar.count).filter(|&count| !chart.y.log || count > 0.0);
     let values: Vec<f64> = lines.chain(intervals).chain(bands).chain(marks).chain(bars).collect();
@@ -305,11 +305,11 @@ impl Frame {
     fn marks(&self, chart: &Chart, shapes: &mut Vec<Shape>) {
         for mark in &chart.marks {
             let ends = match mark.at {
-                At::X(value) => self
+                AxisValue::X(value) => self
                     .x
                     .place(value, self.x.scale.as_ref().is_some_and(Scale::is_log))
                     .map(|place| [(self.x_at(place), self.top), (self.x_at(place), self.bottom)]),
-                At::Y(value) => drawable(value, self.y.is_log())
+                AxisValue::Y(value) => drawable(value, self.y.is_log())
                     .then(|| [(self.left, self.y_at(value)), (self.right, self.y_at(value))]),
             };
             if let Some(ends) = ends {

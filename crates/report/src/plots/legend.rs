@@ -1,6 +1,6 @@
 //! The legend: names beside the chart, each with what it looks like there.
 
-use super::chart::{At, BLUE, Chart, Color, Marker, PALETTE, Stroke};
+use super::chart::{AxisValue, BLUE, Chart, Color, Marker, PALETTE, Stroke};
 use super::render::{Align, Point, Shape};
 use super::text;
 
@@ -45,7 +45,7 @@ pub fn styles(chart: &Chart) -> Vec<Style> {
 }
 
 /// What an entry looks like.
-enum Key {
+enum LegendKey {
     Line(Style),
     Band,
     Mark(Color, bool),
@@ -55,7 +55,7 @@ enum Key {
 
 /// The legend of a chart.
 pub struct Legend {
-    entries: Vec<(Key, String)>,
+    entries: Vec<(LegendKey, String)>,
     /// Its width in pixels; 0 if there is none.
     pub width: f64,
 }
@@ -63,9 +63,12 @@ pub struct Legend {
 impl Legend {
     /// The legend, in at most these pixels. Of too many entries those in the middle are left out, and their number is said.
     pub fn new(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
-        let bands = chart.bands.iter().map(|band| (Key::Band, &band.name));
-        let lines = chart.lines.iter().zip(styles).map(|(line, style)| (Key::Line(*style), &line.name));
-        let marks = chart.marks.iter().map(|mark| (Key::Mark(mark.color, matches!(mark.at, At::X(_))), &mark.name));
+        let bands = chart.bands.iter().map(|band| (LegendKey::Band, &band.name));
+        let lines = chart.lines.iter().zip(styles).map(|(line, style)| (LegendKey::Line(*style), &line.name));
+        let marks = chart
+            .marks
+            .iter()
+            .map(|mark| (LegendKey::Mark(mark.color, matches!(mark.at, AxisValue::X(_))), &mark.name));
         let named = bands.chain(lines).chain(marks).filter(|(_, name)| !name.is_empty());
         let limit = width - SAMPLE - GAP;
         let mut entries: Vec<_> = named.map(|(key, name)| (key, text::fit(name, EM, limit))).collect();
@@ -76,7 +79,7 @@ impl Legend {
         if entries.len() > most {
             let (head, tail) = (most / 2, most - 1 - most / 2);
             let left_out = entries.len() - head - tail;
-            entries.splice(head..head + left_out, [(Key::More, format!("… {left_out} more"))]);
+            entries.splice(head..head + left_out, [(LegendKey::More, format!("… {left_out} more"))]);
         }
         let widest = entries.iter().map(|(_, name)| text::width(name, EM)).fold(0.0, f64::max);
         let width = if entries.is_empty() { 0.0 } else { widest.ceil() + SAMPLE + GAP };
@@ -89,21 +92,21 @@ impl Legend {
             let middle = top + (index as f64 + 0.5) * LINE;
             let (from, to) = ((left, middle), (left + SAMPLE, middle));
             match key {
-                Key::Line(style) => {
+                LegendKey::Line(style) => {
                     stroke(&[from, to], style.stroke, style.color, style.width, shapes);
                     marker(style, (left + SAMPLE / 2.0, middle), shapes);
                 }
-                Key::Band => shapes.push(Shape::Box {
+                LegendKey::Band => shapes.push(Shape::Box {
                     from: (left, middle - 6.0),
                     to: (left + SAMPLE, middle + 6.0),
                     color: PALE,
                 }),
-                Key::Mark(color, true) => {
+                LegendKey::Mark(color, true) => {
                     let x = left + SAMPLE / 2.0;
                     stroke(&[(x, middle - 8.0), (x, middle + 9.0)], Stroke::Dashed, *color, 2.0, shapes);
                 }
-                Key::Mark(color, false) => stroke(&[from, to], Stroke::Dashed, *color, 2.0, shapes),
-                Key::More => {}
+                LegendKey::Mark(color, false) => stroke(&[from, to], Stroke::Dashed, *color, 2.0, shapes),
+                LegendKey::More => {}
             }
             shapes.push(Shape::Text {
                 at: (left + SAMPLE + GAP, middle + EM * 0.36),

@@ -64,7 +64,7 @@ impl Histogram {
 
 /// Samples in their order: all of them where they are few, else minimum, median and maximum of groups of equal size.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct SampleSeries {
     /// All samples.
     pub samples: usize,
     /// Samples that are not shown: not finite or, on a logarithmic axis, 0 or less.
@@ -78,7 +78,7 @@ pub struct Series {
     pub log: bool,
 }
 
-impl Series {
+impl SampleSeries {
     /// Reduces the samples, in one pass, for a linear or logarithmic axis. No extreme is lost.
     pub fn of(samples: &[f64], log: bool) -> Self {
         let group = if samples.len() <= 2 * GROUPS { 1 } else { samples.len().div_ceil(GROUPS) };
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!((histogram.samples, histogram.left_out, histogram.counts.iter().sum::<u64>()), (5, 4, 1));
         assert!(Histogram::of(&[], false).edges.is_empty());
         assert!(Histogram::of(&[0.0; 3], false).edges[0] < 0.0);
-        let series = Series::of(&[f64::NAN, 1.0], false);
+        let series = SampleSeries::of(&[f64::NAN, 1.0], false);
         assert_eq!((series.left_out, series.points[1]), (1, (2.0, 1.0, 1.0, 1.0)));
         assert!(series.points[0].1.is_nan());
     }
@@ -134,12 +134,12 @@ mod tests {
     fn a_series_keeps_every_extreme() {
         let mut samples = vec![10.0; 1_000_003];
         (samples[123_456], samples[1_000_002]) = (1.0, 5000.0);
-        let series = Series::of(&samples, true);
+        let series = SampleSeries::of(&samples, true);
         assert!(series.points.len() <= GROUPS);
         let low = series.points.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
         let high = series.points.iter().map(|point| point.3).fold(0.0, f64::max);
         assert_eq!((low, high), (1.0, 5000.0));
         assert!(series.points.iter().all(|point| point.2 == 10.0 || point.1 == 5000.0));
-        assert_eq!(Series::of(&samples[..1600], false).points.len(), 1600);
+        assert_eq!(SampleSeries::of(&samples[..1600], false).points.len(), 1600);
     }
 }

@@ -1,7 +1,7 @@
-use super::chart::{At, Chart, Line, Look, Mark, Marker, Stroke, X, Y};
+use super::chart::{AxisValue, Chart, Line, Look, Mark, Marker, Stroke, X, Y};
 use super::latency::*;
 use super::render::{Shape, render};
-use super::samples::{Histogram, Series};
+use super::samples::{Histogram, SampleSeries};
 use super::{Format, Options, Picture, PlotError};
 use std::path::{Path, PathBuf};
 use tripmeter_model::bytes::Bytes;
@@ -94,7 +94,7 @@ fn report(factor: f64, missing: &[u64]) -> CheckReport {
 /// Every plot of the latency benchmark, once.
 fn all(options: &Options) -> Vec<Picture> {
     let bytes = Bytes::from(16384);
-    let cell = Cell { sub_experiment: NAMES[3], bytes: &bytes, kind: KIND };
+    let of = PlotSubject { sub_experiment: NAMES[3], bytes: &bytes, kind: KIND };
     let raw = samples(10_000, 42.0, 7);
     let many: Vec<(String, Summary)> = NAMES
         .iter()
@@ -104,8 +104,8 @@ fn all(options: &Options) -> Vec<Picture> {
     let history = summaries(40);
     let (many, history) = (named(&many), named(&history));
     let mut pictures = vec![
-        histogram(&Histogram::of(&raw, options.log), &cell, Some(&row(16384, &raw)), options),
-        series(&Series::of(&raw, options.log), &cell, options),
+        histogram(&Histogram::of(&raw, options.log), &of, Some(&row(16384, &raw)), options),
+        series(&SampleSeries::of(&raw, options.log), &of, options),
     ];
     for magnitude in Magnitude::ALL {
         pictures.push(subexperiment_comparison(magnitude, &many, KIND, options));
@@ -231,18 +231,18 @@ fn drawing_time() {
         let options = Options { format, ..Options::default() };
         let (start, mut size) = (std::time::Instant::now(), 0);
         for (bytes, raw) in &raw {
-            let cell = Cell { sub_experiment: NAMES[0], bytes, kind: KIND };
-            size += histogram(&Histogram::of(raw, false), &cell, None, &options).unwrap().bytes.len();
-            size += series(&Series::of(raw, false), &cell, &options).unwrap().bytes.len();
+            let of = PlotSubject { sub_experiment: NAMES[0], bytes, kind: KIND };
+            size += histogram(&Histogram::of(raw, false), &of, None, &options).unwrap().bytes.len();
+            size += series(&SampleSeries::of(raw, false), &of, &options).unwrap().bytes.len();
         }
         println!("22 plots, {format:?}: {:?}, {} kB", start.elapsed(), size / 1000);
     }
     let million = samples(1_000_000, 42.0, 1);
     let start = std::time::Instant::now();
-    let reduced = Series::of(&million, false);
-    let cell = Cell { sub_experiment: NAMES[0], bytes: &raw[0].0, kind: KIND };
+    let reduced = SampleSeries::of(&million, false);
+    let of = PlotSubject { sub_experiment: NAMES[0], bytes: &raw[0].0, kind: KIND };
     let reduction = start.elapsed();
-    series(&reduced, &cell, &Options::default()).unwrap();
+    series(&reduced, &of, &Options::default()).unwrap();
     println!("1,000,000 samples: reduced in {reduction:?}, with drawing {:?}", start.elapsed());
 }
 
@@ -313,11 +313,11 @@ fn odd_data_are_drawn() {
 #[test]
 fn outliers_of_a_series_are_seen() {
     let bytes = Bytes::from(16);
-    let cell = Cell { sub_experiment: "x", bytes: &bytes, kind: KIND };
+    let of = PlotSubject { sub_experiment: "x", bytes: &bytes, kind: KIND };
     for at in [0, 1, 31_415, 99_998, 99_999] {
         let mut raw = vec![1.0; 100_000];
         raw[at] = 100.0;
-        let picture = series(&Series::of(&raw, false), &cell, &Options::default()).unwrap();
+        let picture = series(&SampleSeries::of(&raw, false), &of, &Options::default()).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(&picture.bytes)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         reader.next_frame(&mut pixels).unwrap();
@@ -364,7 +364,8 @@ fn scatter_plots_and_logarithmic_x_are_drawn() {
     for log in [false, true] {
         let x = X::Numbers { label: "Rate [Hz]".to_owned(), log, whole: false };
         let mut chart = chart(x, false, vec![scatter.clone(), dashed.clone()]);
-        chart.marks = vec![Mark { name: "knee 40,000".to_owned(), at: At::X(40_000.0), color: super::chart::BLACK }];
+        chart.marks =
+            vec![Mark { name: "knee 40,000".to_owned(), at: AxisValue::X(40_000.0), color: super::chart::BLACK }];
         keep_both(&chart, if log { "scatter_log" } else { "scatter" });
     }
 }
@@ -372,7 +373,7 @@ fn scatter_plots_and_logarithmic_x_are_drawn() {
 #[test]
 fn few_and_odd_samples_are_drawn() {
     let bytes = Bytes::parse("16.0").unwrap();
-    let cell = Cell { sub_experiment: "", bytes: &bytes, kind: None };
+    let of = PlotSubject { sub_experiment: "", bytes: &bytes, kind: None };
     let sets: [(&str, Vec<f64>); 6] = [
         ("none", vec![]),
         ("one", vec![2.5]),
@@ -386,8 +387,8 @@ fn few_and_odd_samples_are_drawn() {
             for format in [Format::Png, Format::Svg] {
                 let options = Options { format, log, ..Options::default() };
                 for mut picture in [
-                    histogram(&Histogram::of(&raw, log), &cell, None, &options).unwrap(),
-                    series(&Series::of(&raw, log), &cell, &options).unwrap(),
+                    histogram(&Histogram::of(&raw, log), &of, None, &options).unwrap(),
+                    series(&SampleSeries::of(&raw, log), &of, &options).unwrap(),
                 ] {
                     assert!(picture.path.contains("_16.0."), "{}", picture.path);
                     picture.path = picture.path.replace("16.0", &format!("{name}{}", if log { "_log" } else { "" }));
@@ -434,7 +435,7 @@ fn random_data_are_drawn() {
             false => X::Numbers { label: "x".to_owned(), log: random.bool(), whole: random.bool() },
         };
         let mut chart = chart(x, random.bool(), lines);
-        chart.marks = vec![Mark { name: "mark".to_owned(), at: At::Y(value(&mut random)), color: [0; 3] }];
+        chart.marks = vec![Mark { name: "mark".to_owned(), at: AxisValue::Y(value(&mut random)), color: [0; 3] }];
         chart.title = (0..random.usize(0..300)).map(|_| random.char(..)).collect();
         let (width, height) = (random.u32(200..600), random.u32(200..400));
         texts(&chart.draw(&Options { width, height, ..SVG }).unwrap());

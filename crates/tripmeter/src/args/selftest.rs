@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use tripmeter_engine::bare::Kind;
+use tripmeter_engine::bare::BarePath;
 
 /// Test this program on this machine: false alarms, changes that it sees, its own overhead, and whether it tells the truth
 #[derive(Args)]
@@ -67,11 +67,11 @@ pub enum BareKind {
     Shm,
 }
 
-impl From<BareKind> for Kind {
-    fn from(kind: BareKind) -> Kind {
+impl From<BareKind> for BarePath {
+    fn from(kind: BareKind) -> BarePath {
         match kind {
-            BareKind::Uds => Kind::Uds,
-            BareKind::Shm => Kind::Shm,
+            BareKind::Uds => BarePath::Uds,
+            BareKind::Shm => BarePath::Shm,
         }
     }
 }

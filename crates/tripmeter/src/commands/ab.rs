@@ -13,7 +13,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::{experiment, verdicts};
 pub use asked::this_build;
-use asked::{Asked, Plugin, question};
+use asked::{Asked, HashedPlugin, question};
 use found::Found;
 use pace::Pace;
 use resume::Unfinished;
@@ -26,9 +26,9 @@ use std::time::Duration;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::{Event, Followers, RunOptions};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
-use tripmeter_stats::runs::Figure;
+use tripmeter_stats::runs::ComparedFigure;
 use tripmeter_stats::shift::fewest_pairs;
 
 /// What comes of it, beside the manifest.
@@ -45,7 +45,7 @@ const FIRST_ROUNDS: u64 = 10;
 const MOST_ROUNDS: u64 = tripmeter_model::plan::MOST_ROUNDS as u64;
 
 /// What came of both sides.
-pub struct Judged {
+pub struct AbReport {
     /// `ab.json`
     pub json: Value,
     text: String,
@@ -63,13 +63,13 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
 }
 
 /// Measures both sides, and judges; `adjust` may change the plan before anything is measured.
-pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan)) -> Result<Judged, CliError> {
+pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan)) -> Result<AbReport, CliError> {
     let question = question(args)?;
     let program = experiment::program()?;
     let registries = [registry(args, 0, &program)?, registry(args, 1, &program)?];
     let unfinished = Unfinished::find(args.output.as_deref())?;
     let mut plan = plan(args, &registries, unfinished.as_ref().map(Unfinished::seed))?;
-    let comparisons = (plan.sub_experiments[0].payloads.len() * Figure::ALL.len()) as u64;
+    let comparisons = (plan.sub_experiments[0].payloads.len() * ComparedFigure::ALL.len()) as u64;
     plan.rounds = first_rounds(args, comparisons)?;
     adjust(&mut plan);
     let plugin = |side: usize| plugin(&registries[side], &plan.sub_experiments[side]).transpose();
@@ -91,10 +91,10 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     pace.needed = found.needed(&asked.question, args.effect.0);
     let made = found.json(&asked, &pace);
     found.write(&folder, &made)?;
-    if manifest.status == Status::Interrupted && !args.quiet {
+    if manifest.status == RunStatus::Interrupted && !args.quiet {
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.display()));
     }
-    Ok(Judged { json: made, text: found.text(&asked, &pace), code: found.exit_code() })
+    Ok(AbReport { json: made, text: found.text(&asked, &pace), code: found.exit_code() })
 }
 
 /// Runs the plan, or what is missing of it, and judges after each round; returns the results folder, too.
@@ -150,8 +150,8 @@ fn registry(args: &AbArgs, side: usize, program: &Path) -> Result<Registry, CliE
     experiment::registry_with(&first.collect::<Result<Vec<_>, _>>()?, &args.plugins.plugin, prober)
 }
 
-fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<Plugin, CliError>> {
-    registry.plugin_file(&side.transport.system).map(Plugin::read)
+fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<HashedPlugin, CliError>> {
+    registry.plugin_file(&side.transport.system).map(HashedPlugin::read)
 }
 
 /// Both sides as the two sub-experiments of one plan; `seed` is that of the rounds so far, unless another is asked for.

@@ -3,7 +3,7 @@
 use crate::args::CheckArgs;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, create_folder, draw_all};
+use crate::plotting::{PictureJob, create_folder, draw_all};
 use crate::summaries::{ExperimentFolder, kind_of, kind_of_name, other_kind, runs};
 use crate::verdicts::RATE;
 use serde_json::{Value, json};
@@ -223,8 +223,8 @@ fn jobs<'a>(
     checked: &'a ExperimentCheck,
     measured: &'a [Measured],
     options: &'a plots::Options,
-) -> Vec<Job<'a>> {
-    let mut jobs: Vec<Job> = Vec::new();
+) -> Vec<PictureJob<'a>> {
+    let mut jobs: Vec<PictureJob> = Vec::new();
     for one in &checked.checked {
         let Some(Measured { name, summary, .. }) = measured.iter().find(|other| other.name == one.name) else {
             continue;

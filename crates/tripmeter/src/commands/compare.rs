@@ -6,7 +6,7 @@ use crate::args::{CompareArgs, Method};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, create_folder, draw_all};
+use crate::plotting::{PictureJob, create_folder, draw_all};
 use crate::summaries::{ExperimentFolder, kind_of, other_kind};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -15,7 +15,7 @@ use tripmeter_model::file::write_whole;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_report::document::{Block, Document};
 use tripmeter_report::plots::latency::{self, COMPARED, LatencyKind, Named};
-use tripmeter_report::{Comparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
+use tripmeter_report::{ExperimentComparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
 use tripmeter_stats::comparison::{Compared, Outcome, by_threshold};
 use tripmeter_stats::timed::sub_experiment;
 use tripmeter_stats::verdict::Measured;
@@ -94,10 +94,10 @@ fn by_one_run(args: &CompareArgs) -> Result<u8, CliError> {
 }
 
 /// Compares what both sides have, and tells apart what only one has.
-fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Comparison, CliError> {
+fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<ExperimentComparison, CliError> {
     let [reference, results] = sides;
     same_kinds(sides, args)?;
-    let mut made = Comparison::default();
+    let mut made = ExperimentComparison::default();
     for one in &reference.measured {
         let name = one.name.clone();
         let Some(other) = results.of(&name) else {
@@ -210,11 +210,16 @@ fn same_pattern([reference, result]: [&SubExperiment; 2], args: &CompareArgs) ->
 }
 
 /// Writes comparison files and pictures; returns their paths.
-fn write(sides: &[Side; 2], made: &Comparison, folder: &Path, args: &CompareArgs) -> Result<Vec<String>, CliError> {
+fn write(
+    sides: &[Side; 2],
+    made: &ExperimentComparison,
+    folder: &Path,
+    args: &CompareArgs,
+) -> Result<Vec<String>, CliError> {
     create_folder(folder)?;
     let options = args.plotting.options();
     let mut files = Vec::new();
-    let mut jobs: Vec<Job> = Vec::new();
+    let mut jobs: Vec<PictureJob> = Vec::new();
     for one in &made.both {
         let Some((reference, result)) = sides[0].of(&one.name).zip(sides[1].of(&one.name)) else { continue };
         let labels = [format!("Reference: {}", sides[0].name), format!("Result: {}", sides[1].name)];
@@ -237,7 +242,7 @@ fn write(sides: &[Side; 2], made: &Comparison, folder: &Path, args: &CompareArgs
 }
 
 /// The summaries of both sides, one below the other.
-fn summaries(sides: &[Side; 2], made: &Comparison) -> Document {
+fn summaries(sides: &[Side; 2], made: &ExperimentComparison) -> Document {
     let tables = made.both.iter().filter_map(|one| {
         let (reference, result) = sides[0].of(&one.name).zip(sides[1].of(&one.name))?;
         let sides = [("reference", &reference.summary), ("result", &result.summary)];
@@ -247,7 +252,7 @@ fn summaries(sides: &[Side; 2], made: &Comparison) -> Document {
 }
 
 /// Everything, for programs.
-fn as_json(made: &Comparison, args: &CompareArgs, threshold: f64) -> Value {
+fn as_json(made: &ExperimentComparison, args: &CompareArgs, threshold: f64) -> Value {
     let row = |one: &Compared| {
         // What is no time has no unit in its names, but beside them.
         let names = if one.figure.is_latency() { ["reference_us", "result_us"] } else { ["reference", "result"] };

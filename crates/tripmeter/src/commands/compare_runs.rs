@@ -11,7 +11,7 @@ use std::path::Path;
 use tripmeter_model::Pattern;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Cell, Manifest, SubExperimentResult};
+use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::summary::Summary;
@@ -19,7 +19,7 @@ use tripmeter_report::RunsComparison;
 use tripmeter_stats::losses::gone;
 use tripmeter_stats::pairs::{self, trouble};
 use tripmeter_stats::power::Layout;
-use tripmeter_stats::runs::{Figure, Question, Runs, compare};
+use tripmeter_stats::runs::{ComparedFigure, Question, Runs, compare};
 use tripmeter_stats::shift::fewest_runs;
 use tripmeter_stats::timed;
 
@@ -125,25 +125,26 @@ fn runs_of(manifests: &[Manifest; 2], plans: [&SubExperiment; 2], args: &Compare
 }
 
 /// What was answered at one payload, in the rounds that count.
-fn cells_of<'a>(manifest: &'a Manifest, name: &str, bytes: u64) -> Vec<&'a Cell> {
+fn cells_of<'a>(manifest: &'a Manifest, name: &str, bytes: u64) -> Vec<&'a PayloadResult> {
     let results = manifest.sub_experiments.iter().filter(|one| one.name == name && trouble(one).is_none());
     let cells = results.flat_map(|one| &one.cells);
     cells.filter(|cell| cell.payload_bytes == bytes && pairs::half_trips(cell).is_some()).collect()
 }
 
 /// The runs of half round trips at one payload, if both sides have any; the share delivered where a message was lost.
-fn half_trips(name: &str, bytes: u64, sides: [Vec<&Cell>; 2]) -> Option<Runs> {
+fn half_trips(name: &str, bytes: u64, sides: [Vec<&PayloadResult>; 2]) -> Option<Runs> {
     if sides.iter().any(Vec::is_empty) {
         return None;
     }
-    let figures = |side: &Vec<&Cell>| side.iter().filter_map(|cell| pairs::half_trips(cell)).collect();
+    let figures = |side: &Vec<&PayloadResult>| side.iter().filter_map(|cell| pairs::half_trips(cell)).collect();
     let mut runs = Runs::of(name, bytes, &sides.each_ref().map(figures));
     if sides.iter().flatten().any(|cell| gone(&cell.counts()).0 > 0) {
-        let delivered = |cell: &&Cell| {
+        let delivered = |cell: &&PayloadResult| {
             let (gone, sent) = gone(&cell.counts());
             100.0 * (1.0 - gone as f64 / sent.max(1) as f64)
         };
-        runs.figures.push((Figure::Delivered, sides.each_ref().map(|side| side.iter().map(delivered).collect())));
+        runs.figures
+            .push((ComparedFigure::Delivered, sides.each_ref().map(|side| side.iter().map(delivered).collect())));
     }
     Some(runs)
 }

@@ -4,7 +4,7 @@ use crate::args::plotting::CompareSubexperimentsArgs;
 use crate::commands::table;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all};
+use crate::plotting::{PictureJob, draw_all};
 use crate::summaries::{has_manifest, kind_of};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
@@ -26,8 +26,9 @@ pub fn compare_subexperiments(args: &CompareSubexperimentsArgs) -> Result<u8, Cl
         return Err(CliError::new(exit::DATA, "there is nothing to plot: no summary has a row"));
     }
     let (named, kind, options) = (&named, common_kind(files)?, args.plotting.options());
-    let jobs = Magnitude::ALL
-        .map(|magnitude| -> Job<'_> { Box::new(move || subexperiment_comparison(magnitude, named, kind, &options)) });
+    let jobs = Magnitude::ALL.map(|magnitude| -> PictureJob<'_> {
+        Box::new(move || subexperiment_comparison(magnitude, named, kind, &options))
+    });
     for path in draw_all(&args.plots_directory, jobs.into())? {
         output::print(&format!("{}\n", path.display()))?;
     }

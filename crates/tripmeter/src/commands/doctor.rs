@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tripmeter_engine::audit::{self, Root};
 use tripmeter_engine::clock::Calibration;
-use tripmeter_engine::registry::{Entry, Registry, Source};
+use tripmeter_engine::registry::{Entry, Registry, SystemSource};
 use tripmeter_engine::{os, resolve};
 use tripmeter_model::audit::{Audit, CheckInfo, Finding, Level};
 use tripmeter_model::exit;
@@ -63,7 +63,7 @@ fn unusable(error: &CliError) -> Finding {
 
 /// Systems that are here, and leave something open.
 fn open_to_others(registry: &Registry) -> BTreeMap<&str, &[String]> {
-    let is_here = |entry: &&Entry| !matches!(entry.source, Source::Missing { .. });
+    let is_here = |entry: &&Entry| !matches!(entry.source, SystemSource::Missing { .. });
     let all =
         registry.entries().iter().filter(is_here).map(|entry| (entry.system(), &entry.sidecar.open_to_others[..]));
     all.filter(|(_, what)| !what.is_empty()).collect()

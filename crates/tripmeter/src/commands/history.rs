@@ -4,8 +4,8 @@ use super::check::requirements;
 use crate::args::HistoryArgs;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all};
-use crate::summaries::{ExperimentFolder, Machine, differences, runs};
+use crate::plotting::{PictureJob, draw_all};
+use crate::summaries::{ExperimentFolder, MachineFacts, differences, runs};
 use std::path::Path;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::check::Check;
@@ -16,7 +16,7 @@ use tripmeter_model::summary::Summary;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::latency::{self, LatencyKind, Named};
 use tripmeter_report::{Change, changes, counted};
-use tripmeter_stats::change_points::Options as StepOptions;
+use tripmeter_stats::change_points::StepOptions;
 use tripmeter_stats::{median, slow_drift};
 
 /// One sub-experiment in every experiment that has it, oldest first.
@@ -25,7 +25,7 @@ struct Past {
     kind: Option<LatencyKind>,
     experiments: Vec<(String, Summary)>,
     /// What each experiment was measured on, as far as it is known.
-    machines: Vec<Option<Machine>>,
+    machines: Vec<Option<MachineFacts>>,
 }
 
 /// `tripmeter history`
@@ -45,8 +45,8 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
 
 /// The steps and slow drifts of every figure, and in how many series they were looked for.
 fn changes_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Change>, usize), CliError> {
-    let marks: Vec<Mark> = args.known.iter().map(|name| Mark::of(name, false)).collect();
-    let drift_marks: Vec<Mark> = args.known_drift.iter().map(|name| Mark::of(name, true)).collect();
+    let marks: Vec<KnownMark> = args.known.iter().map(|name| KnownMark::of(name, false)).collect();
+    let drift_marks: Vec<KnownMark> = args.known_drift.iter().map(|name| KnownMark::of(name, true)).collect();
     for mark in marks.iter().chain(&drift_marks) {
         mark.check(pasts)?;
     }
@@ -93,13 +93,13 @@ fn changes_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Change>, usize)
 }
 
 /// What people have marked as known: an experiment, of all sub-experiments or of one.
-struct Mark<'a> {
+struct KnownMark<'a> {
     experiment: &'a str,
     sub_experiment: Option<&'a str>,
     flag: &'static str,
 }
 
-impl<'a> Mark<'a> {
+impl<'a> KnownMark<'a> {
     fn of(text: &'a str, is_drift: bool) -> Self {
         let (experiment, sub_experiment) = text.split_once(':').map_or((text, None), |(one, sub)| (one, Some(sub)));
         Self { experiment, sub_experiment, flag: if is_drift { "--known-drift" } else { "--known" } }
@@ -124,27 +124,27 @@ impl<'a> Mark<'a> {
     }
 
     /// Its place among the points of a figure.
-    fn first(&self, past: &Past, points: &[Point<'_>]) -> Option<usize> {
+    fn first(&self, past: &Past, points: &[HistoryPoint<'_>]) -> Option<usize> {
         points.iter().position(|point| self.is_of(past) && is_of(point.experiment, self.experiment))
     }
 
     /// The place of its last round.
-    fn last(&self, past: &Past, points: &[Point<'_>]) -> Option<usize> {
+    fn last(&self, past: &Past, points: &[HistoryPoint<'_>]) -> Option<usize> {
         points.iter().rposition(|point| self.is_of(past) && is_of(point.experiment, self.experiment))
     }
 }
 
 /// A figure of one experiment.
-struct Point<'a> {
+struct HistoryPoint<'a> {
     experiment: &'a str,
-    machine: Option<&'a Machine>,
+    machine: Option<&'a MachineFacts>,
     /// Of several rounds the median: what differs from one experiment to the next is the same for all rounds of one, so
     /// that they are no runs of their own.
     value: f64,
 }
 
 /// One figure of every experiment that has it, oldest first.
-fn points_of<'a>(past: &'a Past, bytes: &Bytes, figure: Magnitude) -> Vec<Point<'a>> {
+fn points_of<'a>(past: &'a Past, bytes: &Bytes, figure: Magnitude) -> Vec<HistoryPoint<'a>> {
     let runs: Vec<_> = past
         .experiments
         .iter()
@@ -158,7 +158,7 @@ fn points_of<'a>(past: &'a Past, bytes: &Bytes, figure: Magnitude) -> Vec<Point<
         .filter_map(|rounds| {
             let values: Vec<f64> = rounds.iter().map(|round| round.2).collect();
             let (experiment, machine, _) = *rounds.first()?;
-            Some(Point { experiment, machine, value: median(&values)? })
+            Some(HistoryPoint { experiment, machine, value: median(&values)? })
         })
         .collect()
 }
@@ -169,7 +169,7 @@ fn experiment_of(run: &str) -> &str {
 }
 
 /// Whether figures of two experiments cannot be compared: something is known to differ, or nothing is known of one.
-fn is_other(one: Option<&Machine>, other: Option<&Machine>) -> bool {
+fn is_other(one: Option<&MachineFacts>, other: Option<&MachineFacts>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => differences(one, other).next().is_some(),
         _ => one.is_some() != other.is_some(),
@@ -313,10 +313,10 @@ fn same_kind(past: &Past, kind: Option<LatencyKind>, run: &str) -> Result<(), Cl
     Err(CliError::new(exit::DATA, text))
 }
 
-fn jobs<'a>(past: &'a Past, limits: Option<&'a Requirements>, options: Options) -> Vec<Job<'a>> {
+fn jobs<'a>(past: &'a Past, limits: Option<&'a Requirements>, options: Options) -> Vec<PictureJob<'a>> {
     let Past { name, kind, experiments, .. } = past;
     let named = || -> Vec<Named> { experiments.iter().map(|(name, summary)| Named { name, summary }).collect() };
-    let mut jobs: Vec<Job> = Vec::new();
+    let mut jobs: Vec<PictureJob> = Vec::new();
     for magnitude in figures(past) {
         jobs.push(Box::new(move || latency::history_magnitude(name, magnitude, &named(), *kind, &options)));
         jobs.push(Box::new(move || latency::history_by_date(name, magnitude, &named(), *kind, &options)));

@@ -6,14 +6,14 @@ use crate::args::JobArgs;
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all, no_link};
+use crate::plotting::{PictureJob, draw_all, no_link};
 use crate::summaries::{ExperimentFolder, Source};
 use std::path::{Path, PathBuf};
 use tripmeter_engine::results::dated;
 use tripmeter_engine::{Followers, RunError};
 use tripmeter_model::exit;
 use tripmeter_model::magnitude::Magnitude;
-use tripmeter_model::manifest::Status;
+use tripmeter_model::manifest::RunStatus;
 use tripmeter_report::plots::{Options, latency};
 use tripmeter_stats::timed;
 
@@ -35,7 +35,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         None => dated(&results).map_err(RunError::from)?,
     };
     let manifest = prepared.run(Some(&place), Followers::Local, args.quiet)?;
-    if manifest.status == Status::Interrupted {
+    if manifest.status == RunStatus::Interrupted {
         return Ok(exit::INTERRUPTED);
     }
     let allowed = prepared.allowed;
@@ -116,7 +116,7 @@ fn summarise(place: &Path, plots: &Path, options: Options) -> Result<u8, CliErro
     kinds.dedup();
     let kind = if let [kind] = kinds[..] { kind } else { None };
     let named = &named;
-    let jobs = Magnitude::ALL.map(|magnitude| -> Job<'_> {
+    let jobs = Magnitude::ALL.map(|magnitude| -> PictureJob<'_> {
         Box::new(move || latency::subexperiment_comparison(magnitude, named, kind, &options))
     });
     draw_all(plots, jobs.into())?;

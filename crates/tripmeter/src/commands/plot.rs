@@ -5,12 +5,12 @@ use crate::args::plotting::PlotArgs;
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
-use crate::plotting::{Job, draw_all, no_link};
+use crate::plotting::{PictureJob, draw_all, no_link};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::aimrt::{Results, drawings};
+use tripmeter_report::plots::aimrt::{NamedResults, drawings};
 
 /// Where plots go in a results folder.
 const PLOTS: &str = "plots";
@@ -30,7 +30,8 @@ pub fn plot(args: &PlotArgs) -> Result<u8, CliError> {
     };
     let manifests = args.folders.iter().map(|folder| table::read(folder)).collect::<Result<Vec<_>, _>>()?;
     let names = names(&args.folders);
-    let results: Vec<_> = names.iter().zip(&manifests).map(|(name, manifest)| Results { name, manifest }).collect();
+    let results: Vec<_> =
+        names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
     let drawn = draw(&results, &place, args.plotting.options())?;
     if drawn.is_empty() {
         let text = format!(
@@ -52,7 +53,7 @@ pub fn plot(args: &PlotArgs) -> Result<u8, CliError> {
 pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), CliError> {
     let place = folder.join(PLOTS);
     no_link(&place)?;
-    let drawn = draw(&[Results { name: "", manifest }], &place, Options::default())?;
+    let drawn = draw(&[NamedResults { name: "", manifest }], &place, Options::default())?;
     if !drawn.is_empty() && !quiet {
         output::say(&format!("plots in '{}'", place.display()));
     }
@@ -60,9 +61,9 @@ pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), Cli
 }
 
 /// Draws everything there is; returns the files.
-fn draw(results: &[Results<'_>], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
+fn draw(results: &[NamedResults<'_>], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let drawings = drawings(results, &options);
-    let jobs = drawings.iter().map(|drawing| -> Job<'_> { Box::new(move || drawing.draw(&options)) });
+    let jobs = drawings.iter().map(|drawing| -> PictureJob<'_> { Box::new(move || drawing.draw(&options)) });
     draw_all(place, jobs.collect())
 }
 

@@ -16,11 +16,11 @@ use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{Summary, SummaryRow};
 use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::latency::{Cell, LatencyKind, histogram, series};
-use tripmeter_report::plots::samples::{Histogram, Series};
+use tripmeter_report::plots::latency::{LatencyKind, PlotSubject, histogram, series};
+use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 
 /// One file to process.
-struct Job {
+struct RawFile {
     raw: PathBuf,
     summary: PathBuf,
     /// Whether the user has named both files.
@@ -39,7 +39,7 @@ struct Payload {
     bytes: Bytes,
     row: SummaryRow,
     /// What is drawn.
-    shapes: Option<(Histogram, Series)>,
+    shapes: Option<(Histogram, SampleSeries)>,
 }
 
 /// `tripmeter process`
@@ -57,7 +57,7 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     let name = stem.trim_start_matches(SAMPLES).to_owned();
     let plots = args.plots_directory.clone();
     let job =
-        Job { raw: raw.clone(), summary: summary.clone(), is_named: true, name, kind: None, finished: None, plots };
+        RawFile { raw: raw.clone(), summary: summary.clone(), is_named: true, name, kind: None, finished: None, plots };
     let threads = threads();
     process_one(&Reader::new(threads).of_named(), threads, &job, options)?;
     Ok(exit::GOOD)
@@ -90,7 +90,7 @@ pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u
 }
 
 /// Processes all files, as many at a time as there are processors; says what failed. Returns the exit code.
-fn process_all(mut jobs: Vec<Job>, options: Option<Options>) -> u8 {
+fn process_all(mut jobs: Vec<RawFile>, options: Option<Options>) -> u8 {
     // The largest first, so that no processor is left with a large one at the end.
     jobs.sort_by_cached_key(|job| Reverse(fs::metadata(&job.raw).map_or(0, |metadata| metadata.len())));
     // The plots of one file keep all processors busy.
@@ -120,11 +120,11 @@ fn process_all(mut jobs: Vec<Job>, options: Option<Options>) -> u8 {
 }
 
 /// Makes the summary and the plots of a file; says so if there is nothing to summarise.
-fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> Result<(), CliError> {
+fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options) -> Result<(), CliError> {
     let is_counted = |bytes: &Bytes| counts(job.finished.as_deref(), bytes);
     let found = reader.read(&job.raw, threads, is_counted, |bytes, samples| {
         let draw = job.plots.is_some();
-        let shapes = draw.then(|| (Histogram::of(samples, options.log), Series::of(samples, options.log)));
+        let shapes = draw.then(|| (Histogram::of(samples, options.log), SampleSeries::of(samples, options.log)));
         (tripmeter_stats::summary_row(bytes, samples), shapes)
     })?;
     let payload = |(bytes, (row, shapes)): (Bytes, (Option<SummaryRow>, _))| {
@@ -149,17 +149,17 @@ fn process_one(reader: &Reader, threads: usize, job: &Job, options: Options) -> 
 }
 
 /// The histogram and the series of a payload.
-fn drawings<'a>(job: &'a Job, payload: &'a Payload, options: Options) -> Vec<plotting::Job<'a>> {
+fn drawings<'a>(job: &'a RawFile, payload: &'a Payload, options: Options) -> Vec<plotting::PictureJob<'a>> {
     let Some((counts, points)) = &payload.shapes else { return Vec::new() };
-    let cell = Cell { sub_experiment: &job.name, bytes: &payload.bytes, kind: job.kind };
+    let of = PlotSubject { sub_experiment: &job.name, bytes: &payload.bytes, kind: job.kind };
     vec![
-        Box::new(move || histogram(counts, &cell, Some(&payload.row), &options)),
-        Box::new(move || series(points, &cell, &options)),
+        Box::new(move || histogram(counts, &of, Some(&payload.row), &options)),
+        Box::new(move || series(points, &of, &options)),
     ]
 }
 
 /// Every file of samples in a folder and in its rounds.
-fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<Job>, CliError> {
+fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError> {
     let unreadable = |error: std::io::Error| {
         let text = format!("'{}' is no results folder: {error}", folder.display());
         CliError::new(exit::NO_INPUT, text)
@@ -167,7 +167,7 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<Job>, CliError> {
     let entries = fs::read_dir(folder).map_err(unreadable)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(unreadable)?;
     paths.sort();
-    let mut jobs: Vec<Job> = Vec::new();
+    let mut jobs: Vec<RawFile> = Vec::new();
     for raw in paths {
         let file_name = raw.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if round_of(&file_name).is_some() && raw.is_dir() {
@@ -182,7 +182,7 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<Job>, CliError> {
                 let name = stem.trim_start_matches(SAMPLES).to_owned();
                 let plots = plots.map(|plots| plots.join(stem));
                 plots.as_deref().map_or(Ok(()), no_link)?;
-                jobs.push(Job { raw, summary, is_named: false, name, kind: None, finished: None, plots });
+                jobs.push(RawFile { raw, summary, is_named: false, name, kind: None, finished: None, plots });
             }
         }
     }

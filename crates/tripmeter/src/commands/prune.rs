@@ -7,7 +7,7 @@ use crate::output;
 use crate::summaries::has_manifest;
 use std::path::Path;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::Status;
+use tripmeter_model::manifest::RunStatus;
 use tripmeter_model::printable::line;
 use tripmeter_report::counted;
 
@@ -79,7 +79,7 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
 fn is_finished_experiment(folder: &Path) -> Result<(), String> {
     if has_manifest(folder) {
         return match super::table::read(folder) {
-            Ok(manifest) if manifest.status == Status::Running => Err("it is running, or was killed".to_owned()),
+            Ok(manifest) if manifest.status == RunStatus::Running => Err("it is running, or was killed".to_owned()),
             Ok(manifest) if manifest.sub_experiments.iter().all(|result| result.cells.is_empty()) => {
                 Err("nothing was measured in it".to_owned())
             }

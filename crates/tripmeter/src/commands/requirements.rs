@@ -2,8 +2,8 @@
 
 use crate::args::RequirementsArgs;
 use crate::error::CliError;
-use crate::many_runs::{Made, make};
-use crate::summaries::{ExperimentFolder, Run, Source, listed, read, runs, threads};
+use crate::many_runs::{RunsOutcome, make};
+use crate::summaries::{ExperimentFolder, RunFolder, Source, listed, read, runs, threads};
 use crate::{output, progress};
 use indicatif::ProgressBar;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use tripmeter_model::raw::Reader;
 use tripmeter_model::requirements::Requirement;
 use tripmeter_report::counted;
 use tripmeter_report::plots::latency::LatencyKind;
-use tripmeter_stats::limits::{Broken, Derived, Gap, RunSummary, broken, fewest_runs, limits};
+use tripmeter_stats::limits::{BrokenLimit, Derived, Gap, RunSummary, broken, fewest_runs, limits};
 
 /// How many runs the specification asks for; with much fewer, a 99th percentile is no more than the largest.
 const ENOUGH_RUNS: usize = 100;
@@ -27,8 +27,8 @@ pub fn requirements(args: &RequirementsArgs) -> Result<u8, CliError> {
     let (runs, code) = match (&args.experiments_results, args.runs) {
         (Some(folder), _) => (runs_in(folder, args)?, exit::GOOD),
         (None, number) => match make(args, number.unwrap_or_default())? {
-            Made::All { runs, code } => (runs, code),
-            Made::Interrupted => return Ok(exit::INTERRUPTED),
+            RunsOutcome::All { runs, code } => (runs, code),
+            RunsOutcome::Interrupted => return Ok(exit::INTERRUPTED),
         },
     };
     let derived = derived(runs, args)?;
@@ -38,7 +38,7 @@ pub fn requirements(args: &RequirementsArgs) -> Result<u8, CliError> {
 }
 
 /// The runs in a folder. What would be run does not matter then, and must not be given.
-fn runs_in(folder: &Path, args: &RequirementsArgs) -> Result<Vec<Run>, CliError> {
+fn runs_in(folder: &Path, args: &RequirementsArgs) -> Result<Vec<RunFolder>, CliError> {
     let experiment = &args.experiment;
     let is_given = [&experiment.preset, &experiment.measuring.payloads].iter().any(|flag| flag.is_some())
         || experiment.file.is_some()
@@ -53,7 +53,7 @@ fn runs_in(folder: &Path, args: &RequirementsArgs) -> Result<Vec<Run>, CliError>
 }
 
 /// Reads all runs and makes requirements of them.
-fn derived(runs: Vec<Run>, args: &RequirementsArgs) -> Result<Derived, CliError> {
+fn derived(runs: Vec<RunFolder>, args: &RequirementsArgs) -> Result<Derived, CliError> {
     let sources = sources(&runs, args.experiment.allowed.allow_damage)?;
     let summaries = read_all(&sources, args.quiet)?;
     let counting = sources.iter().map(|source| source.run.as_str()).collect::<BTreeSet<_>>().len();
@@ -76,7 +76,7 @@ fn derived(runs: Vec<Run>, args: &RequirementsArgs) -> Result<Derived, CliError>
 fn too_few(derived: &Derived, summaries: &[RunSummary], runs: usize, percentile: f64) -> Option<String> {
     let fewest = fewest_runs(percentile).filter(|fewest| (runs as u64) < *fewest)?;
     let broken = broken(&derived.requirements, summaries);
-    let Broken { run, sub_experiment, row } = broken.first()?;
+    let BrokenLimit { run, sub_experiment, row } = broken.first()?;
     let mut failing: Vec<&str> = broken.iter().map(|one| one.run).collect();
     failing.sort_unstable();
     failing.dedup();
@@ -119,7 +119,7 @@ fn same_kind(found: &[RunSource], name: &str, kind: Option<LatencyKind>, run: &s
 }
 
 /// Every file to read, in the order of runs and names. What is not what its name says is left out.
-fn sources(runs: &[Run], allows_damage: bool) -> Result<Vec<RunSource>, CliError> {
+fn sources(runs: &[RunFolder], allows_damage: bool) -> Result<Vec<RunSource>, CliError> {
     let mut found = Vec::new();
     for run in runs {
         let mut folder = ExperimentFolder::open(&run.path)?;

@@ -15,7 +15,7 @@ use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand};
 use tripmeter_model::exit;
 use tripmeter_model::experiment::TableKind;
-use tripmeter_model::manifest::{Manifest, Status, Verdict};
+use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::plan::Plan;
 
 /// How long a measuring process may show no sign of life; it shows one per second.
@@ -199,14 +199,14 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, CliError> {
 
 /// What a finished run means to a script; says which messages came damaged, or not at all.
 pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
-    if manifest.status == Status::Interrupted {
+    if manifest.status == RunStatus::Interrupted {
         return exit::INTERRUPTED;
     }
     let bad = bad_messages(manifest, allowed);
     bad.iter().for_each(|line| output::say(&format!("tripmeter: {line}")));
     let failed = manifest.sub_experiments.iter().any(|result| {
         let proof_failed = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
-        result.status != Status::Complete || proof_failed
+        result.status != RunStatus::Complete || proof_failed
     });
     if failed || !bad.is_empty() || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
 }

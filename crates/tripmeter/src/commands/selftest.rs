@@ -11,7 +11,7 @@ use crate::args::SelftestArgs;
 use crate::commands::run::stop_on_signals;
 use crate::error::CliError;
 use crate::{experiment, output};
-use campaign::{Campaign, Outcome, Phase};
+use campaign::{Campaign, Phase, PhaseOutcome};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     let truth = truth::truth(&bench)?;
     let overhead = bare::overhead(&bench)?;
     campaign.run(&bench, most)?;
-    let outcomes: Vec<Outcome> = phases.iter().map(|phase| campaign.outcome(phase, args.full)).collect();
+    let outcomes: Vec<PhaseOutcome> = phases.iter().map(|phase| campaign.outcome(phase, args.full)).collect();
     let interrupted = bench.stopped();
     let (ended, environment) = tripmeter_engine::machine();
     let made = json!({
@@ -83,7 +83,7 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
         "environment": environment,
         "truth": truth,
         "overhead": overhead,
-        "comparisons": outcomes.iter().map(Outcome::json).collect::<Vec<_>>(),
+        "comparisons": outcomes.iter().map(PhaseOutcome::json).collect::<Vec<_>>(),
     });
     let text = serde_json::to_string_pretty(&made).expect("it is plain data") + "\n";
     write_whole(&bench.folder.join(FILE), text.as_bytes())?;
@@ -91,7 +91,7 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     Ok(exit_code(&made, &outcomes, interrupted))
 }
 
-fn exit_code(made: &Value, outcomes: &[Outcome], interrupted: bool) -> u8 {
+fn exit_code(made: &Value, outcomes: &[PhaseOutcome], interrupted: bool) -> u8 {
     let is_good = |part: &Value| part.as_array().is_none_or(|all| all.iter().all(|one| one["good"] == json!(true)));
     let good = is_good(&made["truth"]) && is_good(&made["overhead"]) && outcomes.iter().all(|one| one.good);
     match (interrupted, good) {

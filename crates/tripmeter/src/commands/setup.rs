@@ -38,7 +38,7 @@ pub fn setup(args: &SetupArgs) -> Result<u8, CliError> {
     })?;
     for sidecar in chosen {
         let folder = data.join("python").join(&sidecar.system);
-        Environment { sidecar, folder: &folder }.make(args.quiet)?;
+        PythonEnvironment { sidecar, folder: &folder }.make(args.quiet)?;
         output::print(&format!("{}\n", folder.display()))?;
     }
     Ok(exit::GOOD)
@@ -61,12 +61,12 @@ fn find<'a>(sidecars: &'a [Sidecar], system: &str) -> Result<&'a Sidecar, CliErr
 }
 
 /// A Python environment of one system.
-struct Environment<'a> {
+struct PythonEnvironment<'a> {
     sidecar: &'a Sidecar,
     folder: &'a Path,
 }
 
-impl Environment<'_> {
+impl PythonEnvironment<'_> {
     fn make(&self, quiet: bool) -> Result<(), CliError> {
         let say = |text: &str| {
             if !quiet {

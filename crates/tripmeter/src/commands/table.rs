@@ -17,7 +17,7 @@ const ICEPERF: Text = Text { has_intervals: false, has_help: false, is_coloured:
 const ECAL: Text = Text { has_intervals: true, ..ICEPERF };
 
 /// A table as it is printed.
-struct Part<'a> {
+struct PrintedTable<'a> {
     /// Name of its folder; `None` if it is of all folders.
     folder: Option<&'a str>,
     /// Whether the name of its folder stands above it.
@@ -47,7 +47,7 @@ pub fn table(args: &TableArgs) -> Result<u8, CliError> {
 }
 
 /// Every table asked for: first, and once, tables that have rows or columns of all folders, then those of each folder.
-fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TableArgs) -> Vec<Part<'a>> {
+fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TableArgs) -> Vec<PrintedTable<'a>> {
     let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.clone() };
     let is_together = |kind: TableKind| match kind {
         TableKind::Ecal => named.len() > 1,
@@ -66,7 +66,7 @@ fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TableArgs) -> Vec<Part<'a>> 
         let kinds = kinds_of(one.1).into_iter().filter(|kind| !is_together(*kind));
         parts.extend(kinds.enumerate().map(|(place, kind)| {
             let has_heading = named.len() > 1 && place == 0;
-            Part { has_heading, ..part(Some(one.0), &[*one], kind, args.shown, args.format) }
+            PrintedTable { has_heading, ..part(Some(one.0), &[*one], kind, args.shown, args.format) }
         }));
     }
     parts
@@ -85,7 +85,7 @@ fn part<'a>(
     kind: TableKind,
     shown: ShownArgs,
     format: Option<TableFormat>,
-) -> Part<'a> {
+) -> PrintedTable<'a> {
     let manifest = named[0].1;
     let whole = Text { has_intervals: true, has_help: true, is_coloured: output::may_colour(), is_unwrapped: false };
     let (document, text, usual) = match kind {
@@ -99,11 +99,11 @@ fn part<'a>(
         TableKind::Figures => (tripmeter_report::figures(named), whole, TableFormat::Text),
         TableKind::Screen | TableKind::All => (tripmeter_report::all(manifest), whole, TableFormat::Text),
     };
-    Part { folder, has_heading: false, kind, document, text, format: format.unwrap_or(usual) }
+    PrintedTable { folder, has_heading: false, kind, document, text, format: format.unwrap_or(usual) }
 }
 
 /// Prints tables one after the other.
-fn print_parts(parts: &[Part<'_>]) -> Result<(), CliError> {
+fn print_parts(parts: &[PrintedTable<'_>]) -> Result<(), CliError> {
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             output::print("\n")?;
@@ -118,8 +118,8 @@ fn print_parts(parts: &[Part<'_>]) -> Result<(), CliError> {
 }
 
 /// Prints all tables as one array.
-fn print_array(parts: &[Part<'_>]) -> Result<(), CliError> {
-    let of_part = |part: &Part<'_>| {
+fn print_array(parts: &[PrintedTable<'_>]) -> Result<(), CliError> {
+    let of_part = |part: &PrintedTable<'_>| {
         let mut value = render::json(&part.document);
         (value["folder"], value["table"]) = (json!(part.folder), json!(part.kind));
         value

@@ -5,14 +5,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
-use tripmeter_engine::registry::{Entry, RegistryError, Source};
+use tripmeter_engine::registry::{Entry, RegistryError, SystemSource};
 use tripmeter_engine::scratch::fresh_run_id;
 use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::{Pattern, exit};
 
 /// What is known of one system here.
 #[derive(Serialize)]
-struct Row<'a> {
+struct SystemRow<'a> {
     system: &'a str,
     aliases: &'a [String],
     summary: &'a str,
@@ -61,7 +61,7 @@ pub fn transports(args: &TransportsArgs) -> Result<u8, CliError> {
         .prefix(&fresh_run_id())
         .tempdir()
         .map_err(|error| CliError::new(exit::CANNOT_CREATE, format!("cannot create a scratch folder: {error}")))?;
-    let rows: Vec<Row> = entries.into_iter().map(|entry| row(entry, scratch.path())).collect();
+    let rows: Vec<SystemRow> = entries.into_iter().map(|entry| row(entry, scratch.path())).collect();
     let text = if args.json {
         serde_json::to_string_pretty(&rows).expect("rows are plain data") + "\n"
     } else {
@@ -71,7 +71,7 @@ pub fn transports(args: &TransportsArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-fn row<'a>(entry: &'a Entry, scratch: &Path) -> Row<'a> {
+fn row<'a>(entry: &'a Entry, scratch: &Path) -> SystemRow<'a> {
     let description = entry.describe();
     let variants: Vec<Here> = match description {
         Ok(description) => {
@@ -81,7 +81,7 @@ fn row<'a>(entry: &'a Entry, scratch: &Path) -> Row<'a> {
     };
     let first_reason = || variants.iter().find_map(|here| here.reason.clone());
     let available = variants.iter().any(|here| here.available);
-    Row {
+    SystemRow {
         system: entry.system(),
         aliases: &entry.sidecar.aliases,
         summary: match description {
@@ -90,9 +90,9 @@ fn row<'a>(entry: &'a Entry, scratch: &Path) -> Row<'a> {
         },
         language: &entry.sidecar.language,
         source: match entry.source {
-            Source::BuiltIn(_) => "built-in",
-            Source::Plugin(_) => "plugin",
-            Source::Missing { .. } => "missing",
+            SystemSource::BuiltIn(_) => "built-in",
+            SystemSource::Plugin(_) => "plugin",
+            SystemSource::Missing { .. } => "missing",
         },
         file: entry.plugin_file(),
         available,
@@ -141,7 +141,7 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
 }
 
 /// A row for people: a head line, one line per variant, and the settings.
-fn paragraph(row: &Row) -> String {
+fn paragraph(row: &SystemRow) -> String {
     let mut text = format!("{}: {}\n", row.system, row.summary);
     if !row.aliases.is_empty() {
         text += &format!("  also called {}\n", row.aliases.join(", "));

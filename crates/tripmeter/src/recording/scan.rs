@@ -21,7 +21,7 @@ const MOST_TOPIC_BYTES: usize = 16 << 20;
 
 /// Why a recording cannot be used.
 #[derive(Debug, Error)]
-pub enum Broken {
+pub enum RecordingError {
     /// By the user.
     #[error("interrupted")]
     Interrupted,
@@ -39,17 +39,17 @@ pub enum Broken {
     Wrong(String),
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for RecordingError {
     fn from(error: io::Error) -> Self {
-        match error.downcast::<Broken>() {
+        match error.downcast::<RecordingError>() {
             Ok(broken) => broken,
-            Err(error) => Broken::Unreadable(error),
+            Err(error) => RecordingError::Unreadable(error),
         }
     }
 }
 
 /// Reads a recording to its end mark, and gives the writer every message.
-pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), Broken> {
+pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), RecordingError> {
     check_begin(source)?;
     // Its checksum begins there.
     let source = &mut Read::chain(MAGIC, source);
@@ -78,17 +78,17 @@ pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), Broken> {
 }
 
 /// The first bytes of the file, which say what it is.
-fn check_begin(source: &mut impl Read) -> Result<(), Broken> {
+fn check_begin(source: &mut impl Read) -> Result<(), RecordingError> {
     let mut begin = [0; MAGIC.len()];
     let mut filled = 0;
     while filled < begin.len() {
         match source.read(&mut begin[filled..])? {
-            0 if begin[..filled] == MAGIC[..filled] => return Err(Broken::CutOff),
+            0 if begin[..filled] == MAGIC[..filled] => return Err(RecordingError::CutOff),
             0 => break,
             count => filled += count,
         }
     }
-    let wrong = |text: &str| Err(Broken::Wrong(format!("is no MCAP file {text}")));
+    let wrong = |text: &str| Err(RecordingError::Wrong(format!("is no MCAP file {text}")));
     match &begin[..filled] {
         begin if begin == MAGIC => Ok(()),
         begin if begin.starts_with(b"SQLite ") => {
@@ -107,21 +107,21 @@ struct Channels {
     bytes: usize,
 }
 
-fn note(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer) -> Result<(), Broken> {
-    let damaged = |what: String| Err(Broken::Wrong(format!("is damaged: {what}")));
+fn note(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer) -> Result<(), RecordingError> {
+    let damaged = |what: String| Err(RecordingError::Wrong(format!("is damaged: {what}")));
     match record {
         Record::Channel(channel) if channel.topic.len() > MOST_TEXT_BYTES => {
             let (id, bytes) = (channel.id, channel.topic.len());
             let what =
                 format!("cannot be played: the topic of channel {id} has {bytes} bytes, {MOST_TEXT_BYTES} at most");
-            return Err(Broken::Wrong(what));
+            return Err(RecordingError::Wrong(what));
         }
         Record::Channel(channel) => match channels.topics.get(&channel.id) {
             None => {
                 channels.bytes += channel.topic.len();
                 if channels.bytes > MOST_TOPIC_BYTES {
                     let text = format!("cannot be played: its topics have more than {MOST_TOPIC_BYTES} bytes");
-                    return Err(Broken::Wrong(text));
+                    return Err(RecordingError::Wrong(text));
                 }
                 channels.topics.insert(channel.id, channel.topic.clone());
             }
@@ -143,14 +143,14 @@ fn note(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer) -> Re
 }
 
 /// What the library says, for people.
-fn broken(error: &McapError) -> Broken {
+fn broken(error: &McapError) -> RecordingError {
     match error {
-        McapError::UnexpectedEof => Broken::CutOff,
-        McapError::UnsupportedCompression(name) => Broken::Wrong(format!(
+        McapError::UnexpectedEof => RecordingError::CutOff,
+        McapError::UnsupportedCompression(name) => RecordingError::Wrong(format!(
             "has chunks compressed by '{}', and only lz4 and zstd can be read; write it with one of those",
             name.escape_default()
         )),
-        McapError::RecordTooLarge { len, .. } => Broken::Wrong(format!(
+        McapError::RecordTooLarge { len, .. } => RecordingError::Wrong(format!(
             "has a record of {len} bytes, more than {LARGEST_RECORD}, the most that can be read, or is damaged; \
              `mcap doctor` tells which"
         )),
@@ -158,7 +158,7 @@ fn broken(error: &McapError) -> Broken {
             // Its texts may have several lines.
             let text = error.to_string();
             let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            Broken::Wrong(format!("is damaged: {line}; `mcap doctor` says more"))
+            RecordingError::Wrong(format!("is damaged: {line}; `mcap doctor` says more"))
         }
     }
 }

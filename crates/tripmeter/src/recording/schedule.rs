@@ -1,12 +1,14 @@
 //! The writing of a schedule while its recording is read, and what is known of it in the end.
 
-use super::scan::Broken;
+use super::scan::RecordingError;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tripmeter_model::payload::{HEADER_BYTES, LARGEST_BYTES};
-use tripmeter_model::recording::{Entry, LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedTopic, Recording, sent_bytes};
+use tripmeter_model::recording::{
+    LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedTopic, Recording, ScheduleEntry, sent_bytes,
+};
 
 /// Writes the file of messages, and counts by topic.
 pub struct Writer {
@@ -32,14 +34,14 @@ impl Writer {
     }
 
     /// Adds a message.
-    pub fn add(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<(), Broken> {
+    pub fn add(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<(), RecordingError> {
         if self.messages == MOST_MESSAGES {
-            return Err(Broken::Wrong(format!(
+            return Err(RecordingError::Wrong(format!(
                 "has more than {MOST_MESSAGES} messages, the most that can be played; cut a part out of it (`mcap filter`)"
             )));
         }
         if bytes > LARGEST_BYTES {
-            return Err(Broken::Wrong(format!(
+            return Err(RecordingError::Wrong(format!(
                 "has a message of {bytes} bytes on topic '{topic}', larger than {LARGEST_BYTES} bytes, the most that can \
                  be sent; leave the topic out of it (`mcap filter`)"
             )));
@@ -53,18 +55,18 @@ impl Writer {
         (of.smallest_bytes, of.largest_bytes) = (of.smallest_bytes.min(bytes), of.largest_bytes.max(bytes));
         (of.first_ns, of.last_ns) = (of.first_ns.min(time_ns), of.last_ns.max(time_ns));
         self.messages += 1;
-        let entry = Entry { time_ns, topic: index, bytes: bytes as u32 };
-        self.file.write_all(&entry.to_bytes()).map_err(Broken::Unwritable)
+        let entry = ScheduleEntry { time_ns, topic: index, bytes: bytes as u32 };
+        self.file.write_all(&entry.to_bytes()).map_err(RecordingError::Unwritable)
     }
 
     /// The index of a topic, which is new if this is its first message.
-    fn index_of(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<u32, Broken> {
+    fn index_of(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<u32, RecordingError> {
         if let Some(index) = self.indices.get(topic) {
             return Ok(*index);
         }
         let index = self.topics.len();
         if index == MOST_TOPICS {
-            return Err(Broken::Wrong(format!(
+            return Err(RecordingError::Wrong(format!(
                 "has messages on more than {MOST_TOPICS} topics, the most that can be played, as each needs a thread on \
                  both sides; leave some out of it (`mcap filter`)"
             )));
@@ -83,18 +85,18 @@ impl Writer {
     }
 
     /// What was written; file, size, hash and schedule are not known here.
-    pub fn finish(mut self, speed: f64) -> Result<Recording, Broken> {
-        self.file.flush().map_err(Broken::Unwritable)?;
+    pub fn finish(mut self, speed: f64) -> Result<Recording, RecordingError> {
+        self.file.flush().map_err(RecordingError::Unwritable)?;
         let first = self.topics.iter().min_by_key(|topic| topic.first_ns);
         let last = self.topics.iter().max_by_key(|topic| topic.last_ns);
         let (Some(first), Some(last)) = (first, last) else {
             let topics = self.silent_topics;
-            return Err(Broken::Wrong(format!("has no messages ({topics} topics): there is nothing to play")));
+            return Err(RecordingError::Wrong(format!("has no messages ({topics} topics): there is nothing to play")));
         };
         let (start_ns, duration_ns) = (first.first_ns, last.last_ns - first.first_ns);
         if duration_ns > LONGEST_NS {
             let [days, limit] = [duration_ns, LONGEST_NS].map(|ns| ns as f64 / 86_400e9);
-            return Err(Broken::Wrong(format!(
+            return Err(RecordingError::Wrong(format!(
                 "lasts {days:.1} days, more than {limit}, the most that can be played: from {start_ns} ns (topic '{}') to \
                  {} ns (topic '{}'); its log times may be of two clocks",
                 first.name, last.last_ns, last.name

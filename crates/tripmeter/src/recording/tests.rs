@@ -6,7 +6,7 @@ use mcap::{Compression, WriteOptions};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tripmeter_model::recording::{Entry, MOST_TOPICS};
+use tripmeter_model::recording::{MOST_TOPICS, ScheduleEntry};
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
 
@@ -102,10 +102,11 @@ fn every_kind_of_file_has_the_topics_sizes_and_times_that_were_written() {
         let imu = &recording.topics[0];
         assert_eq!((imu.smallest_bytes, imu.largest_bytes, imu.first_ns, imu.last_ns), (320, 330, 0, 5_000_010));
         let entries = std::fs::read(Recording::files(&recording.schedule).1).unwrap();
-        let entries: Vec<Entry> = entries.as_chunks().0.iter().map(|entry| Entry::from_bytes(*entry)).collect();
+        let entries: Vec<ScheduleEntry> =
+            entries.as_chunks().0.iter().map(|entry| ScheduleEntry::from_bytes(*entry)).collect();
         let expected = MESSAGES.iter().map(|&(name, offset_ns, bytes)| {
             let topic = recording.topics.iter().position(|topic| topic.name == name).unwrap() as u32;
-            Entry { time_ns: START_NS + offset_ns, topic, bytes: bytes as u32 }
+            ScheduleEntry { time_ns: START_NS + offset_ns, topic, bytes: bytes as u32 }
         });
         assert_eq!(entries, expected.collect::<Vec<_>>(), "{kind}");
     }

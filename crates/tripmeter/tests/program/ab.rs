@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 
 /// Small: a run takes little more than its start.
 const SMALL: [&str; 11] =
@@ -165,7 +165,7 @@ fn kill_a_leader(running: &mut Running, results: &Path) -> u32 {
         let leader = traces::workers(running.pid()).leader;
         let Some(manifest) = so_far(results) else { return false };
         let runs = &manifest.sub_experiments;
-        if let Some(run) = runs.iter().find(|run| run.status == Status::Failed) {
+        if let Some(run) = runs.iter().find(|run| run.status == RunStatus::Failed) {
             failed = run.round;
             return true;
         }
@@ -242,7 +242,7 @@ fn what_was_measured_before_a_kill_is_judged() {
 /// Sides in the order of their measurement, with the medians of what was measured.
 fn measured(results: &Path) -> Vec<(u32, String, Vec<f64>)> {
     let manifest = manifest(results);
-    let medians = |cells: &[tripmeter_model::manifest::Cell]| {
+    let medians = |cells: &[tripmeter_model::manifest::PayloadResult]| {
         cells.iter().filter_map(|cell| cell.trials[0].of_all(Figure::RttHalf, Statistic::P50)).collect()
     };
     let of =

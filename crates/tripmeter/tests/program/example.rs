@@ -3,7 +3,7 @@
 use crate::common::{Tripmeter, alone, folder, manifest, repository};
 use std::process::Command;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Status, Verdict};
+use tripmeter_model::manifest::{RunStatus, Verdict};
 
 #[test]
 fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
@@ -34,7 +34,7 @@ fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
         manifest.sub_experiments.iter().filter(|result| result.name.starts_with("example_")).collect();
     assert!(!results.is_empty());
     for result in results {
-        assert_eq!((result.status, result.cells.len()), (Status::Complete, 3), "{:?}", result.error);
+        assert_eq!((result.status, result.cells.len()), (RunStatus::Complete, 3), "{:?}", result.error);
         assert!(
             result.cells.iter().all(|cell| cell.samples == 200 && cell.counts().damaged == 0),
             "{:?}",

@@ -5,7 +5,7 @@ use crate::common::{Finished, LONGEST, Tripmeter, aloud, folder, manifest, manif
 use crate::metrics;
 use std::path::Path;
 use std::process::Command;
-use tripmeter_model::manifest::{Cell, Manifest, ModeChange};
+use tripmeter_model::manifest::{Manifest, ModeChange, PayloadResult};
 
 /// At 500 per second, five seconds for each attempt: as long a test has to move the workers.
 const MESSAGES: usize = 2500;
@@ -19,7 +19,7 @@ fn rows(file: &Path, payload: &str) -> usize {
 
 /// How many payloads are finished by the manifest, and are not measured again.
 fn cells(results: &Path) -> usize {
-    let is_last = |cell: &Cell| cell.handover_changed.is_none() || cell.earlier_attempts.len() == 2;
+    let is_last = |cell: &PayloadResult| cell.handover_changed.is_none() || cell.earlier_attempts.len() == 2;
     let first = |so_far: Manifest| {
         so_far.sub_experiments.first().map(|one| one.cells.iter().filter(|cell| is_last(cell)).count())
     };

@@ -5,7 +5,7 @@
 use crate::common::{Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, repository};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Status, Verdict};
+use tripmeter_model::manifest::{RunStatus, Verdict};
 
 /// The plugin that tells that lie about a system; `None` if it is not here. `TRIPMETER_LIES` is their folder, by
 /// default `target/lies`, and holds `tripmeter_SYSTEM.so` of the first lie, `tripmeter_SYSTEM-N.so` of lie N.
@@ -55,7 +55,7 @@ fn run_finds_out(system: &str, plugin: &Path, transports: &[&str], wait: &str, w
     let manifest = manifest(folder.path());
     assert_eq!(manifest.sub_experiments.len(), transports.len());
     for result in &manifest.sub_experiments {
-        assert_eq!(result.status, Status::Complete, "{}: {:?}", result.name, result.error);
+        assert_eq!(result.status, RunStatus::Complete, "{}: {:?}", result.name, result.error);
         let proof = result.path_proof.clone().unwrap();
         assert_eq!(proof.verdict, Verdict::Failed, "{}: {}", result.name, proof.evidence);
         assert!(proof.evidence.contains(words), "{}: {}", result.name, proof.evidence);

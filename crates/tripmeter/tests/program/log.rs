@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts, Manifest, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Counts, Manifest, PayloadResult, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::plan::SubExperiment;
 
 const SAMPLES: u64 = 300;
@@ -36,7 +36,7 @@ fn run(transport: &str, more: &[&str], results: &Path) -> Finished {
 }
 
 /// The only cell of a logger with that fault, and its calls in microseconds.
-fn cell(transport: &str) -> (Cell, Vec<f64>) {
+fn cell(transport: &str) -> (PayloadResult, Vec<f64>) {
     let folder = folder();
     run(transport, &["--payloads", "64", "--allow-damage"], folder.path()).with(exit::GOOD).clean();
     let manifest = manifest(folder.path());
@@ -120,7 +120,7 @@ fn every_lie_is_found_out_and_no_honest_word_is_doubted() {
     for (result, plan) in results {
         let (result, plan): (&SubExperimentResult, &SubExperiment) = (result, plan);
         let variant = &plan.transport.variant;
-        assert_eq!(result.status, Status::Complete, "{variant}: {:?}", result.error);
+        assert_eq!(result.status, RunStatus::Complete, "{variant}: {:?}", result.error);
         let proof = result.path_proof.as_ref().unwrap();
         let expected = if variant.starts_with("honest") { Verdict::Proven } else { Verdict::Failed };
         assert_eq!(proof.verdict, expected, "{variant}: {}", proof.evidence);

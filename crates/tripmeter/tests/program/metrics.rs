@@ -5,7 +5,7 @@ use crate::common::{Tripmeter, folder, manifest};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::trial::Measured;
+use tripmeter_model::trial::TrialFigure;
 
 /// The file of a finished run has the figures of each finished payload of its manifest, and no others. Returns them by
 /// sub-experiment, round, payload, load, stream, figure and statistic.
@@ -26,7 +26,7 @@ pub fn check(results: &Path) -> BTreeMap<Vec<String>, f64> {
                 assert_eq!(trial.rate_missed, count(&trial, Figure::RateMissed) == 1, "{trial:?}");
                 let place =
                     [&result.name, &result.round.to_string(), &cell.payload_bytes.to_string()].map(String::from);
-                expected.extend(trial.figures().map(|Measured { stream, figure, statistic, value, .. }| {
+                expected.extend(trial.figures().map(|TrialFigure { stream, figure, statistic, value, .. }| {
                     let rest = [trial.load.to_string(), stream.to_string(), figure.to_string(), statistic.to_string()];
                     ([&place[..], &rest].concat(), value)
                 }));

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Counts, RefusalTrial, Status, Verdict};
+use tripmeter_model::manifest::{Counts, RefusalTrial, RunStatus, Verdict};
 
 /// The variants that can run here.
 fn variants() -> Vec<String> {
@@ -78,7 +78,7 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         run.wait(LONGEST).with(exit::PARTIAL).says(&["the broker has gone"]).clean();
         let manifest = manifest(&results);
         let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
-        assert_eq!((result.status, result.cells.len()), (Status::Failed, 1), "{transport} {pattern}");
+        assert_eq!((result.status, result.cells.len()), (RunStatus::Failed, 1), "{transport} {pattern}");
         let (cell, error) = (&result.cells[0], result.error.clone().unwrap());
         let why = cell.cut_short.clone().unwrap();
         assert!(why.contains("the broker has gone") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
@@ -241,7 +241,7 @@ fn a_broker_that_runs_already_is_used_and_left_running() {
     let more = ["--payloads", "1k", "-n", "100"];
     run(&transport, "block", &more, results.path()).run().with(exit::GOOD).clean();
     let manifest = manifest(results.path());
-    assert_eq!(result(&manifest, &manifest.sub_experiments[0].name).status, Status::Complete);
+    assert_eq!(result(&manifest, &manifest.sub_experiments[0].name).status, RunStatus::Complete);
     assert!(broker.0.try_wait().unwrap().is_none(), "it is not ours to stop");
 }
 

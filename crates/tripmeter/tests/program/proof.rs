@@ -3,7 +3,7 @@
 use crate::common::{LONGEST, Tripmeter, alone, folder, manifest, plugin};
 use std::path::Path;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, PathProof, Status, SubExperimentResult, UnauthorizedPeer, Verdict};
+use tripmeter_model::manifest::{Manifest, PathProof, RunStatus, SubExperimentResult, UnauthorizedPeer, Verdict};
 use tripmeter_model::plan::SubExperiment;
 
 fn run(transports: &str, wait: &str, results: &Path) -> crate::common::Finished {
@@ -17,7 +17,7 @@ fn run(transports: &str, wait: &str, results: &Path) -> crate::common::Finished 
 fn verdicts(manifest: &Manifest) -> Vec<(String, Verdict, String)> {
     let results = manifest.sub_experiments.iter().zip(&manifest.plan.sub_experiments);
     let one = |(result, plan): (&SubExperimentResult, &SubExperiment)| {
-        assert_eq!(result.status, Status::Complete, "{}: {:?}", result.name, result.error);
+        assert_eq!(result.status, RunStatus::Complete, "{}: {:?}", result.name, result.error);
         let proof = result.path_proof.clone().expect("every path is put to the proof");
         (plan.transport.variant.clone(), proof.verdict, proof.evidence)
     };
@@ -75,7 +75,7 @@ fn unauthorized_peers(variant: &str, wait: &str, code: u8) -> (PathProof, crate:
     let folder = folder();
     let finished = run(&format!("liar/{variant}"), wait, folder.path()).with(code);
     let result = &manifest(folder.path()).sub_experiments[0];
-    assert_eq!((result.status, &result.error), (Status::Complete, &None), "the true pair is not disturbed");
+    assert_eq!((result.status, &result.error), (RunStatus::Complete, &None), "the true pair is not disturbed");
     let counts = result.cells[0].counts();
     assert_eq!((counts.sent, counts.received), (55, 55), "{counts:?}");
     let proof = result.path_proof.clone().unwrap();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Counts, Manifest, Status};
+use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
@@ -118,7 +118,7 @@ fn play(recording: &Path, output: &Path, flags: &[&str]) -> Finished {
 
 fn trial<'a>(manifest: &'a Manifest, name: &str) -> &'a Trial {
     let result = crate::common::result(manifest, name);
-    assert_eq!((result.status, result.cells.len()), (Status::Complete, 1), "{name}: {:?}", result.error);
+    assert_eq!((result.status, result.cells.len()), (RunStatus::Complete, 1), "{name}: {:?}", result.error);
     let [trial] = &result.cells[0].trials[..] else { panic!("{name}: not one trial") };
     trial
 }

@@ -1,7 +1,7 @@
 //! Evidence made by hand, for what is hard to bring about: counters that cannot be read, crowds, messages lost.
 
 use super::claim;
-use crate::proof::evidence::{Address, Channel, Evidence, Place, SharedObject};
+use crate::proof::evidence::{Address, AddressPlace, Evidence, EvidenceChannel, SharedObject};
 use crate::proof::peer::{Ends, Holder};
 use crate::proof::sys::Object;
 use crate::proof::{Claim, MOST_PAYLOAD_BYTES, judge, messages_for};
@@ -21,8 +21,9 @@ fn all_bytes() -> u64 {
 
 /// A side that sent and received everything, and shows nothing.
 fn quiet(process_id: u32) -> Evidence {
-    let addresses: Vec<_> =
-        (0..messages_for(BYTES)).map(|sequence| Address { sequence, address: 4096, place: Place::Private }).collect();
+    let addresses: Vec<_> = (0..messages_for(BYTES))
+        .map(|sequence| Address { sequence, address: 4096, place: AddressPlace::Private })
+        .collect();
     Evidence {
         process_id,
         read_bytes: Some(0),
@@ -49,9 +50,9 @@ fn both(change: impl Fn(&mut Evidence)) -> [Evidence; 2] {
     })
 }
 
-fn hold(path: Path, parked_bytes: u64) -> Channel {
+fn hold(path: Path, parked_bytes: u64) -> EvidenceChannel {
     let object = Object { device: 9, inode: path.code().into() };
-    Channel { path, object, sent_bytes: Some(0), received_bytes: Some(0), parked_bytes, ends: None }
+    EvidenceChannel { path, object, sent_bytes: Some(0), received_bytes: Some(0), parked_bytes, ends: None }
 }
 
 fn map(side: &mut Evidence, touched_bytes: Option<u64>) {
@@ -353,7 +354,7 @@ fn zero_copy() -> [Evidence; 2] {
     both(|side| {
         map(side, None);
         for address in side.sent.iter_mut().chain(&mut side.received) {
-            address.place = Place::Shared(SEGMENT, address.sequence * BYTES);
+            address.place = AddressPlace::Shared(SEGMENT, address.sequence * BYTES);
         }
     })
 }
@@ -363,9 +364,9 @@ fn one_copied_loan_refutes_zero_copy() {
     let claim = claim(Path::SharedMemory, true, false, BYTES);
     let mut sides = zero_copy();
     assert_verdict(&claim, &sides, Verdict::Proven, "64 of 64 messages at the same place");
-    sides[0].received[9].place = Place::Shared(SEGMENT, 1);
+    sides[0].received[9].place = AddressPlace::Shared(SEGMENT, 1);
     assert_verdict(&claim, &sides, Verdict::Failed, "message 9 was loaned at 589824 of /dev/shm/segment");
-    sides[0].received[9].place = Place::Unmapped;
+    sides[0].received[9].place = AddressPlace::Unmapped;
     assert_verdict(&claim, &sides, Verdict::Failed, "63 of 64");
 }
 
@@ -393,7 +394,7 @@ fn zero_copy_beside_a_copy_over_a_socket_is_refuted() {
 fn over_tcp(others: [(u16, Option<u32>); 2]) -> [Evidence; 2] {
     let mut sides = both(|side| {
         let all = Some(all_bytes() / 2);
-        let channel = Channel { sent_bytes: all, received_bytes: all, ..hold(Path::Tcp, 0) };
+        let channel = EvidenceChannel { sent_bytes: all, received_bytes: all, ..hold(Path::Tcp, 0) };
         side.channels = Some(vec![hold(Path::Tcp, 0), channel]);
     });
     for ((side, (port, process_id)), own) in sides.iter_mut().zip(others).zip([50_001, 50_002]) {
@@ -428,7 +429,7 @@ fn a_broker_is_a_third_process_at_one_address() {
 fn what_a_leader_sent_to_many_followers_counts_for_each() {
     let sides = |leader: u64, follower: u64| {
         let mut sides = both(|side| map(side, Some(all_bytes())));
-        let channel = |sent_bytes, received_bytes| Channel {
+        let channel = |sent_bytes, received_bytes| EvidenceChannel {
             sent_bytes: Some(sent_bytes),
             received_bytes: Some(received_bytes),
             ..hold(Path::Tcp, 0)

@@ -2,12 +2,11 @@ use super::*;
 use crate::fixture;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
-use tripmeter_model::figure;
-use tripmeter_model::manifest::Cell;
+use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::workload::Workload;
 
-fn named<'a>(name: &'a str, manifest: &'a Manifest) -> Results<'a> {
-    Results { name, manifest }
+fn named<'a>(name: &'a str, manifest: &'a Manifest) -> NamedResults<'a> {
+    NamedResults { name, manifest }
 }
 
 fn of(manifest: &Manifest) -> Vec<Drawing> {
@@ -29,15 +28,16 @@ fn kept(manifest: &Manifest, kind: &str) -> Vec<Drawing> {
 
 /// A channel at these payloads, whose average is that many microseconds.
 fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloads: &[(u64, f64)]) {
-    let template: Cell = crate::channel::tests::measured(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
+    let template: PayloadResult =
+        crate::channel::tests::measured(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
     let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
     let plan = fixture::add(manifest, name, transport, &sizes);
     plan.pattern = Pattern::Channel;
     plan.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 1000.0 }], topics, 1);
     let cell = |(bytes, us): &(u64, f64)| {
-        let mut cell = Cell { payload_bytes: *bytes, ..template.clone() };
+        let mut cell = PayloadResult { payload_bytes: *bytes, ..template.clone() };
         let trial = &mut cell.trials[0];
-        trial.put_statistic(&Stream::all(), figure::Figure::Service, Statistic::Mean, us * 1000.0, None);
+        trial.put_statistic(&Stream::all(), Figure::Service, Statistic::Mean, us * 1000.0, None);
         cell
     };
     fixture::result(manifest, name, 1, &[]).cells = payloads.iter().map(cell).collect();
@@ -90,8 +90,8 @@ fn rounds_have_intervals_and_a_missed_rate_a_ring() {
         result.round = round;
         for cell in &mut result.cells {
             let trial = &mut cell.trials[0];
-            let mean = trial.of_all(figure::Figure::Service, Statistic::Mean).unwrap() + f64::from(round) * 1000.0;
-            trial.put_statistic(&Stream::all(), figure::Figure::Service, Statistic::Mean, mean, None);
+            let mean = trial.of_all(Figure::Service, Statistic::Mean).unwrap() + f64::from(round) * 1000.0;
+            trial.put_statistic(&Stream::all(), Figure::Service, Statistic::Mean, mean, None);
         }
         manifest.sub_experiments.push(result);
     }
@@ -152,7 +152,7 @@ fn calls_have_their_modes_apart_and_loggers_nanoseconds() {
         cells[0].payload_bytes = payload;
         manifest.plan.sub_experiments.last_mut().unwrap().payloads = vec![payload];
     }
-    let second = Cell { payload_bytes: 2048, ..manifest.sub_experiments[0].cells[0].clone() };
+    let second = PayloadResult { payload_bytes: 2048, ..manifest.sub_experiments[0].cells[0].clone() };
     manifest.sub_experiments[0].cells.push(second);
     manifest.plan.sub_experiments[0].payloads.push(2048);
     crate::log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);

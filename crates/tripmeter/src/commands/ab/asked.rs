@@ -17,16 +17,16 @@ pub struct Asked<'a> {
     /// The program's own file, by size and time.
     pub program: String,
     /// The plugin of each side, if it is one.
-    pub plugins: [Option<Plugin>; 2],
+    pub plugins: [Option<HashedPlugin>; 2],
 }
 
 /// A plugin, by what is in it.
-pub struct Plugin {
+pub struct HashedPlugin {
     pub file: PathBuf,
     pub sha256: String,
 }
 
-impl Plugin {
+impl HashedPlugin {
     pub fn read(file: &Path) -> Result<Self, CliError> {
         const MOST_PLUGIN_BYTES: u64 = 4 << 30;
         let bytes = tripmeter_model::file::read(file, MOST_PLUGIN_BYTES)?;
@@ -46,15 +46,15 @@ pub fn this_build() -> Result<String, CliError> {
 }
 
 impl<'a> Asked<'a> {
-    pub fn new(args: &'a AbArgs, question: Question, plugins: [Option<Plugin>; 2]) -> Result<Self, CliError> {
+    pub fn new(args: &'a AbArgs, question: Question, plugins: [Option<HashedPlugin>; 2]) -> Result<Self, CliError> {
         Ok(Self { args, question, program: this_build()?, plugins })
     }
 
     /// By its place in `ab.json`.
     pub fn parts(&self) -> Vec<(&'static str, Value)> {
         let args = self.args;
-        let of = |side: usize, part: fn(&Plugin) -> Value| self.plugins[side].as_ref().map_or(Value::Null, part);
-        let (file, sha256) = (|plugin: &Plugin| json!(plugin.file), |plugin: &Plugin| json!(plugin.sha256));
+        let of = |side: usize, part: fn(&HashedPlugin) -> Value| self.plugins[side].as_ref().map_or(Value::Null, part);
+        let (file, sha256) = (|plugin: &HashedPlugin| json!(plugin.file), |plugin: &HashedPlugin| json!(plugin.sha256));
         vec![
             ("/question", verdicts::question_json(&self.question)),
             ("/effect", json!(args.effect.0)),

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_report::Ab;
-use tripmeter_stats::change::Verdict;
-use tripmeter_stats::pairs::{Failure, Pair, Pairs};
-use tripmeter_stats::runs::{Comparison, Figure, Question, compare, runs_needed};
+use tripmeter_stats::change::ChangeVerdict;
+use tripmeter_stats::pairs::{FailedSide, Pair, Pairs};
+use tripmeter_stats::runs::{ComparedFigure, Comparison, Question, compare, runs_needed};
 
 /// What there is so far.
 pub struct Found<'a> {
@@ -63,9 +63,9 @@ impl<'a> Found<'a> {
     }
 
     pub fn exit_code(&self) -> u8 {
-        let regressed = self.comparisons.iter().any(|one| one.judged.verdict == Verdict::Regressed);
+        let regressed = self.comparisons.iter().any(|one| one.judged.verdict == ChangeVerdict::Regressed);
         match self.manifest.status {
-            Status::Interrupted => exit::INTERRUPTED,
+            RunStatus::Interrupted => exit::INTERRUPTED,
             _ if !self.pairs.failures.is_empty() => exit::PARTIAL,
             _ if regressed => exit::FINDING,
             _ => exit::GOOD,
@@ -125,19 +125,19 @@ fn pair_json(pair: &Pair<'_>) -> Value {
             "p99_ns": figures.p99,
         })
     };
-    let log_ratio = |figure: Figure| (figure.of(&pair.figures[1]) / figure.of(&pair.figures[0])).ln();
+    let log_ratio = |figure: ComparedFigure| (figure.of(&pair.figures[1]) / figure.of(&pair.figures[0])).ln();
     json!({
         "round": pair.round,
         "first": SIDES[pair.first],
         "payload_bytes": pair.cells[0].payload_bytes,
         "a": side(0),
         "b": side(1),
-        "log_ratio_median": log_ratio(Figure::Median),
-        "log_ratio_p99": log_ratio(Figure::P99),
+        "log_ratio_median": log_ratio(ComparedFigure::Median),
+        "log_ratio_p99": log_ratio(ComparedFigure::P99),
     })
 }
 
-fn failure_json(failure: &Failure) -> Value {
+fn failure_json(failure: &FailedSide) -> Value {
     json!({
         "round": failure.round,
         "side": SIDES[failure.side],

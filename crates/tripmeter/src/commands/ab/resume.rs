@@ -13,7 +13,7 @@ use std::time::Duration;
 use tripmeter_engine::Begun;
 use tripmeter_model::exit;
 use tripmeter_model::file::{MOST_TABLE_BYTES, read};
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
 /// What was made before, and was not finished.
@@ -110,7 +110,7 @@ fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliErr
         }
         false => None,
     };
-    let is_over = matches!(manifest.status, Status::Complete | Status::Failed);
+    let is_over = matches!(manifest.status, RunStatus::Complete | RunStatus::Failed);
     let status = serde_json::to_value(manifest.status).ok();
     let is_judged = json.as_ref().is_some_and(|json| json.get("status") == status.as_ref());
     Ok((!(is_over && is_judged)).then_some((manifest, json)))

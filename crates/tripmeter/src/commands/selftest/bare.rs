@@ -8,7 +8,7 @@ use crate::output;
 use serde_json::{Value, json};
 use std::process::Command;
 use tripmeter_engine::Followers;
-use tripmeter_engine::bare::{Kind, Task, follow, lead};
+use tripmeter_engine::bare::{BarePath, BareTask, follow, lead};
 use tripmeter_engine::resolve::usual_processors;
 use tripmeter_model::exit;
 use tripmeter_stats::median;
@@ -29,7 +29,7 @@ const MOST_NS: f64 = 150.0;
 pub fn bare(args: &BareArgs) -> Result<u8, CliError> {
     let failed = |error: std::io::Error| CliError::new(exit::SOFTWARE, format!("bare loop: {error}"));
     let cpu = args.cpus.get(usize::from(args.follow)).copied();
-    let task = Task { kind: args.kind.into(), trips: args.trips, payload_bytes: args.payload_bytes as usize, cpu };
+    let task = BareTask { kind: args.kind.into(), trips: args.trips, payload_bytes: args.payload_bytes as usize, cpu };
     if args.follow {
         follow(&task).map_err(failed)?;
         return Ok(exit::GOOD);
@@ -46,7 +46,7 @@ pub fn bare(args: &BareArgs) -> Result<u8, CliError> {
 /// For each kind the medians of both, and how much longer ours take.
 pub fn overhead(bench: &Bench) -> Result<Value, CliError> {
     let mut found = Vec::new();
-    for kind in [Kind::Uds, Kind::Shm] {
+    for kind in [BarePath::Uds, BarePath::Shm] {
         if bench.stopped() {
             break;
         }
@@ -56,7 +56,7 @@ pub fn overhead(bench: &Bench) -> Result<Value, CliError> {
     Ok(found.into())
 }
 
-fn of_kind(bench: &Bench, kind: Kind) -> Result<Value, CliError> {
+fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
     let prepared = prepared(kind)?;
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for pair in 0..PAIRS {
@@ -102,7 +102,7 @@ fn of_kind(bench: &Bench, kind: Kind) -> Result<Value, CliError> {
     }))
 }
 
-fn prepared(kind: Kind) -> Result<Prepared, CliError> {
+fn prepared(kind: BarePath) -> Result<Prepared, CliError> {
     let mut args = ExperimentArgs { transports: vec![kind.as_str().to_owned()], no_floor: true, ..Default::default() };
     args.measuring.payloads = Some(PAYLOAD_BYTES.to_string());
     args.measuring.samples = Some(SAMPLES);
@@ -113,7 +113,7 @@ fn prepared(kind: Kind) -> Result<Prepared, CliError> {
 }
 
 /// The median round trip of a bare loop in two processes of its own, in nanoseconds.
-fn bare_median(bench: &Bench, kind: Kind) -> Result<f64, CliError> {
+fn bare_median(bench: &Bench, kind: BarePath) -> Result<f64, CliError> {
     let mut command = Command::new(&bench.program);
     command.args(["bare", kind.as_str(), &(SAMPLES + WARMUP).to_string(), &PAYLOAD_BYTES.to_string()]);
     command.args(usual_processors().iter().map(usize::to_string));

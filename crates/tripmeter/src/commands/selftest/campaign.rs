@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::lock::lock;
 use crate::many_runs::remove_unfinished;
 use indicatif::HumanDuration;
-pub use outcome::Outcome;
+pub use outcome::PhaseOutcome;
 pub use phase::Phase;
 use phase::ROUNDS;
 use serde_json::{Value, json};
@@ -240,8 +240,8 @@ impl Campaign {
 
     /// What came of a phase so far; the campaign's numbers are required as they are, others as far as so few comparisons
     /// can tell.
-    pub fn outcome(&self, phase: &Phase, full: bool) -> Outcome {
-        Outcome::of(phase, &self.made(phase).collect::<Vec<_>>(), full)
+    pub fn outcome(&self, phase: &Phase, full: bool) -> PhaseOutcome {
+        PhaseOutcome::of(phase, &self.made(phase).collect::<Vec<_>>(), full)
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::Cell;
+use tripmeter_model::manifest::PayloadResult;
 use tripmeter_stats::pairs::half_trips;
 
 const SAMPLES: u64 = 1000;
@@ -74,7 +74,7 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
 }
 
 /// The stalled sample, found by its number, lasts as long as the stall, and no message is missing.
-fn of_stall(cell: &Cell, half_ns: Option<f64>) -> Value {
+fn of_stall(cell: &PayloadResult, half_ns: Option<f64>) -> Value {
     let rtt_ns = half_ns.map(|ns| 2.0 * ns);
     let is_whole = cell.samples == SAMPLES && cell.counts().lost + cell.counts().late == 0;
     json!({
@@ -88,7 +88,7 @@ fn of_stall(cell: &Cell, half_ns: Option<f64>) -> Value {
 }
 
 /// As many are lost as were injected, and the others are all there.
-fn of_loss(cell: &Cell) -> Value {
+fn of_loss(cell: &PayloadResult) -> Value {
     let (lost, received) = (cell.counts().lost, cell.counts().received);
     json!({
         "what": "loss",

@@ -4,7 +4,7 @@ use crate::common::figures::{count, counts, times, value};
 use crate::conformance::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::trial::Trial;
 
 /// Clients.
@@ -45,7 +45,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     }
 }
 
-fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &Trial) {
+fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult, trial: &Trial) {
     let place = format!("{}, {}", outcome.place(cell), trial.load);
     let clients = u64::from(outcome.plan.workload.links());
     let all = clients * CALLS;

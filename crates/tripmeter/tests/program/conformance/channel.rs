@@ -4,7 +4,7 @@ use crate::common::figures::{Times, count, counts, followers, publishers, times,
 use crate::conformance::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::trial::Trial;
 
@@ -74,7 +74,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     }
 }
 
-fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell, trial: &Trial) {
+fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult, trial: &Trial) {
     let (place, may_lose) = (outcome.place(cell), outcome.may_lose);
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = counts(trial);
     let published = u64::from(outcome.plan.workload.links()) * PUBLISHED;

@@ -5,7 +5,7 @@ use crate::common::figures::{count, times};
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP};
 use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::{Process, Stream};
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
@@ -28,7 +28,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     outcome.result.cells.iter().for_each(|cell| check_lines(faults, outcome, cell));
 }
 
-fn check_lines(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
+fn check_lines(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult) {
     let place = outcome.place(cell);
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = cell.counts();
     let whole = sent == SAMPLES + WARMUP && received + lost == sent && (lost == 0 || outcome.may_lose);

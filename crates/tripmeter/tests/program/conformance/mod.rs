@@ -18,7 +18,7 @@ use std::time::Duration;
 use tripmeter_abi::{Path as Claim, Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Status, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{PayloadResult, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::LARGEST_BYTES;
 use tripmeter_model::plan::SubExperiment;
@@ -144,7 +144,7 @@ impl Outcome<'_> {
         is_used && trial.value(&follower, Figure::CpuTime).is_none() == self.result.same_process
     }
 
-    fn place(&self, cell: &Cell) -> String {
+    fn place(&self, cell: &PayloadResult) -> String {
         format!("{} ({} bytes)", self.result.name, cell.payload_bytes)
     }
 }
@@ -178,7 +178,7 @@ impl Entry {
 fn check_outcome(faults: &mut Faults, outcome: &Outcome<'_>) {
     let Outcome { result, plan, .. } = outcome;
     let name = &result.name;
-    let complete = result.status == Status::Complete && result.error.is_none();
+    let complete = result.status == RunStatus::Complete && result.error.is_none();
     faults.check(complete, || {
         let log = outcome.results.join(format!("logs/{name}.log"));
         let log = std::fs::read_to_string(log).unwrap_or_default();

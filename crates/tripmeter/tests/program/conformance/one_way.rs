@@ -4,7 +4,7 @@ use crate::common::figures::{counts, times, value};
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, loses_when_starved};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::manifest::{Counts, PayloadResult};
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     if !variant.can(Pattern::Throughput) {
@@ -29,7 +29,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
 }
 
 /// Every payload has one trial.
-fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
+fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult) {
     let place = outcome.place(cell);
     let [trial] = &cell.trials[..] else {
         return faults.check(false, || format!("{place}: {} trials", cell.trials.len()));

@@ -6,7 +6,7 @@ use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP, known, l
 use tripmeter_abi::{Path, Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::Stream;
 
 /// Odd sizes next to the borders of words, packets and pages.
@@ -70,7 +70,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     }
 }
 
-fn check_cell(faults: &mut Faults, name: &str, may_lose: bool, cell: &Cell) {
+fn check_cell(faults: &mut Faults, name: &str, may_lose: bool, cell: &PayloadResult) {
     let place = format!("{name}, {} bytes", cell.payload_bytes);
     let (counts, received) = (cell.counts(), SAMPLES + WARMUP);
     let lost = if may_lose { counts.lost } else { 0 };
@@ -105,7 +105,7 @@ fn check_several(faults: &mut Faults, outcome: &Outcome<'_>) {
     outcome.result.cells.iter().for_each(|cell| check_cell_of_several(faults, outcome, cell));
 }
 
-fn check_cell_of_several(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Cell) {
+fn check_cell_of_several(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult) {
     let (name, may_lose) = (&outcome.result.name, outcome.loses_when_starved());
     check_cell(faults, name, may_lose, cell);
     let place = format!("{name}, {} bytes", cell.payload_bytes);

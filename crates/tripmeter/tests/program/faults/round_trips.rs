@@ -5,10 +5,10 @@ use crate::common::figures::{count, times};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Counts};
+use tripmeter_model::manifest::{Counts, PayloadResult};
 
 /// The one cell of a run with these settings, which is good whatever was lost; and the table's row.
-fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (Cell, String) {
+fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (PayloadResult, String) {
     let (folder, loss_timeout_s) = (folder(), loss_timeout_s.to_string());
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let (samples, payload) = (SAMPLES.to_string(), PAYLOAD.to_string());

@@ -5,7 +5,7 @@ use crate::common::{LONGEST, Running, Tripmeter, alone, folder, manifest};
 use crate::trouble::{cells_on_disk, long_and_after};
 use std::path::Path;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Status, Verdict};
+use tripmeter_model::manifest::{RunStatus, Verdict};
 
 fn leader(folder: &Path, results: &Path, transports: &str) -> Tripmeter {
     let words = ["leader", "--no-floor", "-t", transports, "--wait", "block", "-n", "100", "--payloads", "16,64k"];
@@ -24,7 +24,7 @@ fn waits(run: &mut Running, word: &str) {
 fn check(leader: Running, follower: Running, results: &Path, temporary: &Path) {
     let (leader, follower) = (leader.wait(LONGEST).with(exit::GOOD), follower.wait(LONGEST).with(exit::GOOD));
     let manifest = manifest(results);
-    assert_eq!(manifest.status, Status::Complete);
+    assert_eq!(manifest.status, RunStatus::Complete);
     for result in &manifest.sub_experiments {
         assert_eq!(result.cells.len(), 2, "{result:?}");
         let proof = result.path_proof.as_ref().unwrap();

@@ -4,7 +4,7 @@ use crate::common::traces::{marked, running, signal};
 use crate::common::{LONGEST, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, result, transports};
 use crate::trouble::{cells_on_disk, daemon_of, long_and_after, many_and_after, run_file};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::Status;
+use tripmeter_model::manifest::RunStatus;
 
 /// Transports that can run here with a daemon that nobody has started, and the daemon's name: the first of each system,
 /// all nightly.
@@ -72,7 +72,7 @@ fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
             let is_named = ["its daemon has gone: ", "its daemon ended during the measurement: "];
             assert!(is_named.iter().any(|words| why.starts_with(words)), "{:?}: {why}", long.status);
             assert_eq!(finished.code, Some(exit::PARTIAL.into()));
-            assert_eq!(result(&manifest, "after").status, Status::Complete);
+            assert_eq!(result(&manifest, "after").status, RunStatus::Complete);
             finished.clean();
             let words =
                 ["run", "-q", "-t", &transport, "--wait", wait, "-n", "10", "--payloads", "1k", "--no-floor", "-o"];

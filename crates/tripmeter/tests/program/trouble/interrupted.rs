@@ -8,15 +8,15 @@ use std::path::Path;
 use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Counts, Status};
+use tripmeter_model::manifest::{Counts, RunStatus};
 
 /// Interrupted in the middle: all samples so far are in manifest and CSV, and nothing was begun afterwards.
 fn check_kept(finished: Finished, results: &Path) {
     let finished = finished.with(exit::INTERRUPTED);
     let manifest = manifest(results);
-    assert_eq!((manifest.status, manifest.sub_experiments.len()), (Status::Interrupted, 1));
+    assert_eq!((manifest.status, manifest.sub_experiments.len()), (RunStatus::Interrupted, 1));
     let long = result(&manifest, "long");
-    assert_eq!((long.status, &long.error), (Status::Interrupted, &None));
+    assert_eq!((long.status, &long.error), (RunStatus::Interrupted, &None));
     assert!((1..MANY_PAYLOADS).contains(&(long.cells.len() as u64)), "{} cells", long.cells.len());
     let samples: Vec<u64> =
         long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; cell.samples as usize]).collect();

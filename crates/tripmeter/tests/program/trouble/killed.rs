@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Cell, Manifest, Status};
+use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus};
 use tripmeter_model::metric::Stream;
 
 /// Both workers of a run that has measured something and goes on.
@@ -33,17 +33,17 @@ fn check_kept(results: &Path) -> Manifest {
 pub(super) fn check_kept_of(results: &Path, samples: usize) -> Manifest {
     let manifest = manifest(results);
     let long = result(&manifest, "long");
-    assert_eq!((manifest.status, long.status), (Status::Failed, Status::Failed), "{:?}", long.error);
+    assert_eq!((manifest.status, long.status), (RunStatus::Failed, RunStatus::Failed), "{:?}", long.error);
     let cells = long.cells.len() as u64;
     assert!(0 < cells && cells < MANY_PAYLOADS, "{cells} cells");
     check_rows(results, &long.cells, samples);
     let after = result(&manifest, "after");
-    assert_eq!((after.status, after.cells.len()), (Status::Complete, 1), "{:?}", after.error);
+    assert_eq!((after.status, after.cells.len()), (RunStatus::Complete, 1), "{:?}", after.error);
     manifest
 }
 
 /// The CSV begins with all samples of these cells.
-fn check_rows(results: &Path, cells: &[Cell], samples: usize) {
+fn check_rows(results: &Path, cells: &[PayloadResult], samples: usize) {
     let rows = csv_payloads(&results.join("measurements_long.csv"));
     let whole = cells.iter().filter(|cell| cell.cut_short.is_none() && cell.samples == samples as u64);
     assert!(whole.count() + 1 >= cells.len(), "{cells:?}");
@@ -133,7 +133,7 @@ fn workers_that_are_killed_while_they_start_leave_nothing() {
         let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["1/2 long", role]);
         assert_eq!(finished.stderr.lines().count(), 1, "{transport}: {}", finished.stderr);
         finished.clean();
-        assert_eq!(result(&manifest(&results), "after").status, Status::Complete, "{transport}");
+        assert_eq!(result(&manifest(&results), "after").status, RunStatus::Complete, "{transport}");
     }
 }
 
@@ -154,7 +154,7 @@ fn a_killed_supervisor_takes_its_workers_along_and_the_next_run_cleans_up() {
         let killed = run.wait(LONGEST);
         assert_eq!(killed.code, None);
         let manifest = manifest(&results);
-        assert_eq!(manifest.status, Status::Running);
+        assert_eq!(manifest.status, RunStatus::Running);
         check_rows(&results, &result(&manifest, "long").cells, SAMPLES);
         assert!(!names(killed.pid, &temporary).is_empty(), "{transport}: a kill left nothing: the test is none");
         let again = folder.path().join("again");
@@ -200,12 +200,12 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
         one_complaint(finished, &["1/2 long", victim, "signal 9 (kill)"]);
         let manifest = manifest(&results);
         let long = result(&manifest, "long");
-        assert_eq!((manifest.status, long.status), (Status::Failed, Status::Failed), "{:?}", long.error);
+        assert_eq!((manifest.status, long.status), (RunStatus::Failed, RunStatus::Failed), "{:?}", long.error);
         assert!((1..MANY_PAYLOADS as usize).contains(&long.cells.len()), "{} cells", long.cells.len());
         let rows = std::fs::read_to_string(results.join("channel_long.csv")).unwrap().lines().count();
         assert!(rows > long.cells.len() * SAMPLES * 3, "{rows} rows");
         let after = result(&manifest, "after");
-        assert_eq!((after.status, after.cells.len()), (Status::Complete, 1), "{:?}", after.error);
+        assert_eq!((after.status, after.cells.len()), (RunStatus::Complete, 1), "{:?}", after.error);
     }
 }
 
@@ -278,7 +278,7 @@ fn one_of_several_subscribers_that_is_killed_is_named_and_what_came_to_all_until
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
     let [cell] = &result.cells[..] else { panic!("{result:?}") };
-    assert_eq!(result.status, Status::Failed);
+    assert_eq!(result.status, RunStatus::Failed);
     let why = cell.cut_short.as_ref().unwrap();
     assert!(why.contains(&format!("follower {} (of 0 to 2)", killed[0])), "{why}");
     let [trial] = &cell.trials[..] else { panic!("{cell:?}") };

@@ -7,7 +7,7 @@ use crate::trouble::{MANY_PAYLOADS, cells_on_disk};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::{Manifest, Status};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 
 /// Messages that each side has taken in the middle of the cell: the proof of the path takes 32 of 64 kB.
 const IN_THE_CELL: u64 = 60;
@@ -52,7 +52,7 @@ fn check(finished: Finished, results: &Path, troubles: &[Trouble], parts: impl F
     let finished = finished.with(exit::PARTIAL);
     let printed: Manifest = serde_json::from_str(&finished.stdout).expect("nothing but JSON on standard output");
     let manifest = manifest(results);
-    assert_eq!((printed.status, manifest.status), (Status::Failed, Status::Failed));
+    assert_eq!((printed.status, manifest.status), (RunStatus::Failed, RunStatus::Failed));
     let complaints: Vec<&str> = finished.stderr.lines().collect();
     assert_eq!(complaints.len(), troubles.len(), "{complaints:#?}");
     let mut faults = Vec::new();
@@ -61,12 +61,12 @@ fn check(finished: Finished, results: &Path, troubles: &[Trouble], parts: impl F
         let error = result.error.clone().unwrap_or_default();
         let parts = parts(trouble);
         let is_one_line = !error.is_empty() && !error.contains('\n') && complaint.contains(&error);
-        if result.status != Status::Failed || !is_one_line || !parts.iter().all(|part| error.contains(part)) {
+        if result.status != RunStatus::Failed || !is_one_line || !parts.iter().all(|part| error.contains(part)) {
             faults.push(format!("{}: {:?} {error:?}, not {parts:?}", trouble.name(), result.status));
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
-    assert_eq!(result(&manifest, "good").status, Status::Complete);
+    assert_eq!(result(&manifest, "good").status, RunStatus::Complete);
     finished.clean();
 }
 
@@ -286,7 +286,7 @@ fn a_follower_that_hangs_at_its_end_spoils_nothing() {
     let sizes = ["--payloads", "64k", "--no-floor", "-o"];
     let finished = Tripmeter::new(words.iter().chain(&sizes).chain(&[results.display().to_string().as_str()])).run();
     finished.with(exit::GOOD).says(&["the follower did not end by itself", "was killed"]).clean();
-    assert_eq!(manifest(&results).status, Status::Complete);
+    assert_eq!(manifest(&results).status, RunStatus::Complete);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn noise_on_standard_output_stays_out_of_ours() {
         let words = ["run", "-q", "--json", "--plugin", &plugin, "-t", &transport, "-n", "10", "--payloads", "64k"];
         let finished = Tripmeter::new(words.iter().chain(&["--no-floor", "-o", &output])).run().with(exit::GOOD);
         let manifest: Manifest = serde_json::from_str(&finished.stdout).expect("nothing but JSON");
-        assert_eq!(manifest.status, Status::Complete);
+        assert_eq!(manifest.status, RunStatus::Complete);
         assert!(finished.stderr.is_empty(), "{}", finished.stderr);
         assert!(folder.path().join(place).join("logs").exists(), "noise in {place} is kept in a log");
         finished.clean();

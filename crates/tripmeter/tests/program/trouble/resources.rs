@@ -3,7 +3,7 @@
 use crate::common::{Tripmeter, alone, aloud, built, csv_payloads, folder, manifest, result};
 use std::process::Command;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::Status;
+use tripmeter_model::manifest::RunStatus;
 
 #[test]
 fn limits_of_message_queues_are_told_with_need_and_remedy() {
@@ -153,7 +153,7 @@ fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
     let manifest = manifest(&kept);
     let long = result(&manifest, "uds_stream_block");
     // The last manifest that had room; one cut off would not have been read.
-    assert!(matches!(long.status, Status::Failed | Status::Running), "{long:?}");
+    assert!(matches!(long.status, RunStatus::Failed | RunStatus::Running), "{long:?}");
     let finished_cells: Vec<u64> = long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; 8000]).collect();
     assert!(!finished_cells.is_empty());
     let rows = csv_payloads(&kept.join("measurements_uds_stream_block.csv"));

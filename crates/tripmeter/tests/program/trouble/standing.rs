@@ -4,7 +4,7 @@ use crate::common::traces::{signal, sleeps, workers};
 use crate::common::{LONGEST, Tripmeter, at_once, built, folder, has_cell, manifest, plugin};
 use std::time::Duration;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::Status;
+use tripmeter_model::manifest::RunStatus;
 
 fn run(transport: &str, pattern: &str, rest: &[&str], results: &std::path::Path) -> Tripmeter {
     let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
@@ -26,7 +26,7 @@ fn a_call_that_hangs_in_one_of_many_threads_is_ended() {
     });
     for (run, folder) in runs {
         let finished = run.wait(LONGEST).with(exit::PARTIAL).says(&["no sign of life", "measure 65536 bytes"]);
-        assert_eq!(manifest(folder.path()).sub_experiments[0].status, Status::Failed);
+        assert_eq!(manifest(folder.path()).sub_experiments[0].status, RunStatus::Failed);
         finished.clean();
     }
 }
@@ -57,7 +57,7 @@ fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
         signal(follower, "STOP");
         let finished = run.wait(LONGEST).with(exit::PARTIAL);
         finished.says(&["the follower stands still", "did nothing (stopped by a signal)"]).clean();
-        assert_eq!(manifest(folder.path()).sub_experiments[0].status, Status::Failed);
+        assert_eq!(manifest(folder.path()).sub_experiments[0].status, RunStatus::Failed);
     });
 }
 
@@ -99,5 +99,5 @@ fn a_leader_that_says_all_the_time_that_it_lives_is_stopped() {
     run.until("its hanging", |_| hangs.exists());
     run.signal("TERM");
     run.wait(LONGEST).with(exit::INTERRUPTED).clean();
-    assert_eq!(manifest(&results).sub_experiments[0].status, Status::Interrupted);
+    assert_eq!(manifest(&results).sub_experiments[0].status, RunStatus::Interrupted);
 }

@@ -11,7 +11,7 @@ const FALSE_RATE: f64 = 0.05;
 const ALPHA: f64 = 0.05;
 
 /// What came of a phase.
-pub struct Outcome {
+pub struct PhaseOutcome {
     phase: Phase,
     made: u32,
     /// Comparisons of which a side failed in some rounds.
@@ -29,7 +29,7 @@ pub struct Outcome {
     estimated: Option<f64>,
 }
 
-impl Outcome {
+impl PhaseOutcome {
     /// What came of a phase, by all of its lines; the campaign's numbers are required as they are, others as far as so
     /// few comparisons can tell.
     pub fn of(phase: &Phase, lines: &[&Value], full: bool) -> Self {
@@ -117,8 +117,8 @@ mod tests {
         })
     }
 
-    fn outcome(phase: &Phase, lines: Vec<Value>, full: bool) -> Outcome {
-        Outcome::of(phase, &lines.iter().collect::<Vec<_>>(), full)
+    fn outcome(phase: &Phase, lines: Vec<Value>, full: bool) -> PhaseOutcome {
+        PhaseOutcome::of(phase, &lines.iter().collect::<Vec<_>>(), full)
     }
 
     #[test]
