@@ -262,7 +262,7 @@ impl PlannedTask {
     }
 }
 
-/// Most followers where none answers; each is a process.
+/// Most followers under pattern `channel`, where none answers; each is a process.
 const MOST_SUBSCRIBERS: u32 = 512;
 
 /// Most followers of a saturating stream that note arrivals: about 25 MB of memory each.
@@ -270,13 +270,13 @@ const MOST_TIMED: u32 = 16;
 
 /// How many followers; latencies to each of several that answer need arrivals, which need samples.
 fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem> {
-    let none_answers = matches!(pattern, Pattern::Channel | Pattern::Throughput);
-    let most = if none_answers { MOST_SUBSCRIBERS } else { MOST_FOLLOWERS };
+    let most = if pattern == Pattern::Channel { MOST_SUBSCRIBERS } else { MOST_FOLLOWERS };
     match common.followers.unwrap_or(1) {
         1 => Ok(1),
         followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
         followers if pattern == Pattern::Rpc => Err(Problem::FollowersOfCalls(followers)),
-        followers if none_answers => match common.publishers.unwrap_or(1) {
+        followers if pattern == Pattern::Throughput => Ok(followers),
+        followers if pattern == Pattern::Channel => match common.publishers.unwrap_or(1) {
             1 => Ok(followers),
             publishers => Err(Problem::FollowersAndPublishers { followers, publishers }),
         },

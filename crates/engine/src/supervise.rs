@@ -4,7 +4,9 @@
 
 mod access;
 mod long_text;
+mod longest;
 mod movement;
+mod planned_job;
 mod processor_time;
 mod resume;
 mod sub_experiment;

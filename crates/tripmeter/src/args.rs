@@ -177,8 +177,8 @@ pub struct ExperimentArgs {
     /// a message at both sides
     #[arg(long)]
     pub one_way: bool,
-    /// Followers that every message is sent to, up to 64, under `channel` and `throughput` 512; latency to each of several,
-    /// and to the last [default: 1]
+    /// Followers that every message is sent to, up to 64, under `channel` 512; latency to each of several, and to the last
+    /// [default: 1]
     #[arg(long, value_name = "N")]
     pub followers: Option<u32>,
     /// Under `throughput`: longest time of a trial [default: 1, or none with -n]

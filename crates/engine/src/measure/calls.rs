@@ -138,13 +138,18 @@ impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
 }
 
 impl<C, R, S> Client<'_, C, R, S> {
-    /// Calls made until the failure that ended [`Client::run`]; one that was under way has failed with it, or timed out, too.
+    /// Calls made until the failure that ended [`Client::run`]; one that was under way has failed with it, or is lost if nobody
+    /// was left to answer.
     pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
         let is_under_way = self.sending.shown().is_sending();
         if let Some(last) = calls.checked_sub(1).filter(|_| is_under_way) {
-            let timed_out = matches!(failure, Failure::Silent { .. } | Failure::Full { .. });
-            made.marks[last] = if timed_out { 0 } else { DAMAGED };
+            let is_lost = match failure {
+                Failure::Transport(error) => error.status == Status::Closed,
+                Failure::Damaged { .. } => false,
+                Failure::Silent { .. } | Failure::Full { .. } | Failure::PeerGone => true,
+            };
+            made.marks[last] = if is_lost { 0 } else { DAMAGED };
             made.until = made.until.max(made.sent[last]);
         }
         calls

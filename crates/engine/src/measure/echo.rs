@@ -73,8 +73,9 @@ pub fn answer<L: Link, T: TouchKind, S: Stamps>(
     stamps: &mut S,
 ) -> Result<(), Failure> {
     let Some(header) = message::header(message) else { return Ok(()) };
-    stamps.arrived(header.sequence);
+    let at = stamps.stamp();
     let reply = if header == Header::new(header.sequence, Kind::Ping, message.length) {
+        stamps.arrived(header.sequence, at);
         let intact = message::body_intact::<T>(message, header.sequence);
         let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
         Header::of(header.sequence, kind, message.length, stamps.follower().unwrap_or(0))
@@ -128,10 +129,46 @@ mod tests {
     struct Damaging(*mut u8);
 
     impl Stamps for Damaging {
-        fn arrived(&mut self, sequence: u64) {
-            assert_eq!(sequence, 7);
+        type At = ();
+
+        fn stamp(&self) {
             // SAFETY: the message's own buffer, which nobody else reads meanwhile.
             unsafe { *self.0 ^= 1 };
+        }
+
+        fn arrived(&mut self, sequence: u64, (): ()) {
+            assert_eq!(sequence, 7);
+        }
+    }
+
+    /// Keeps the numbers of what arrived.
+    #[derive(Default)]
+    struct Numbers(Vec<u64>);
+
+    impl Stamps for Numbers {
+        type At = ();
+
+        fn stamp(&self) {}
+
+        fn arrived(&mut self, sequence: u64, (): ()) {
+            self.0.push(sequence);
+        }
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_read_is_no_arrival() {
+        let (mut link, mut ping, mut stamps) = (Kept([0; LENGTH / 8]), [0_u64; LENGTH / 8], Numbers::default());
+        let data = ping.as_mut_ptr().cast::<u8>();
+        let received = Message { data, length: LENGTH, token: null_mut() };
+        for (byte, expected) in [(None, &[7][..]), (Some(0), &[7]), (Some(9), &[7]), (None, &[7, 7])] {
+            let loan = Loan { data, length: LENGTH, token: null_mut() };
+            message::write::<TouchFull>(&loan, Header::new(7, Kind::Ping, LENGTH));
+            if let Some(byte) = byte {
+                // SAFETY: inside the header, which has 16 bytes.
+                unsafe { *data.add(byte) ^= 1 };
+            }
+            answer::<_, TouchFull, _>(&mut link, &received, 0, &mut stamps).unwrap();
+            assert_eq!(stamps.0, expected, "{byte:?}");
         }
     }
 

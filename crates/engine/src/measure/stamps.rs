@@ -11,8 +11,14 @@ pub trait Stamps {
     /// Whether an answer names its request to the transport, as under `rpc`.
     const REPLIES: bool = false;
 
-    /// Stamps the message with this number, before anything is done with it.
-    fn arrived(&mut self, sequence: u64);
+    /// A point in time, if it is kept.
+    type At: Copy;
+
+    /// Reads the clock, before anything is done with a message.
+    fn stamp(&self) -> Self::At;
+
+    /// The message with this number came then; its header is intact.
+    fn arrived(&mut self, sequence: u64, at: Self::At);
 
     /// Index of the follower, if it is one of several: its answers say so.
     #[inline(always)]
@@ -30,9 +36,16 @@ pub struct Numbered<S> {
 }
 
 impl<S: Stamps> Stamps for Numbered<S> {
+    type At = S::At;
+
     #[inline(always)]
-    fn arrived(&mut self, sequence: u64) {
-        self.stamps.arrived(sequence);
+    fn stamp(&self) -> S::At {
+        self.stamps.stamp()
+    }
+
+    #[inline(always)]
+    fn arrived(&mut self, sequence: u64, at: S::At) {
+        self.stamps.arrived(sequence, at);
     }
 
     #[inline(always)]
@@ -45,8 +58,13 @@ impl<S: Stamps> Stamps for Numbered<S> {
 pub struct NoStamps;
 
 impl Stamps for NoStamps {
+    type At = ();
+
     #[inline(always)]
-    fn arrived(&mut self, _sequence: u64) {}
+    fn stamp(&self) {}
+
+    #[inline(always)]
+    fn arrived(&mut self, _: u64, (): ()) {}
 }
 
 /// The stamps where answers name their requests, under `rpc`.
@@ -54,10 +72,16 @@ pub struct Requests<S>(pub S);
 
 impl<S: Stamps> Stamps for Requests<S> {
     const REPLIES: bool = true;
+    type At = S::At;
 
     #[inline(always)]
-    fn arrived(&mut self, sequence: u64) {
-        self.0.arrived(sequence);
+    fn stamp(&self) -> S::At {
+        self.0.stamp()
+    }
+
+    #[inline(always)]
+    fn arrived(&mut self, sequence: u64, at: S::At) {
+        self.0.arrived(sequence, at);
     }
 }
 
@@ -72,10 +96,16 @@ pub struct Kept<'a, C> {
 }
 
 impl<C: Clock> Stamps for Kept<'_, C> {
+    type At = u64;
+
+    /// Before the log is read: the leader has filled it, so a cache miss would be in the latency.
     #[inline(always)]
-    fn arrived(&mut self, sequence: u64) {
-        // Before the log is read: the leader has filled it, so a cache miss would be in the latency.
-        let now = self.clock.now();
+    fn stamp(&self) -> u64 {
+        self.clock.now()
+    }
+
+    #[inline(always)]
+    fn arrived(&mut self, sequence: u64, now: u64) {
         let place = sequence.wrapping_sub(self.first) as usize;
         if let Some(ticks) = self.log.ticks.get_mut(place)
             && *ticks == NEVER
@@ -142,7 +172,10 @@ mod tests {
         let (mut ticks, mut marks) = ([NEVER; 3], [0; 3]);
         let log = ArrivalLog { ticks: &mut ticks, marks: &mut marks };
         let mut kept = Kept { clock: Ticking(Cell::new(0)), first: 7, log };
-        [8, 6, 10, 7, 8].into_iter().for_each(|sequence| kept.arrived(sequence));
+        [8, 6, 10, 7, 8].into_iter().for_each(|sequence| {
+            let at = kept.stamp();
+            kept.arrived(sequence, at);
+        });
         assert_eq!(ticks, [40, 10, NEVER]);
     }
 

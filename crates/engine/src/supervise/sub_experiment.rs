@@ -1,6 +1,8 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
+use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
+use super::planned_job::{job, planned_cpus};
 use super::processor_time::ProcessorTime;
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
@@ -9,10 +11,9 @@ use crate::last_line::last_line;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
-use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, Job, OPENING, ToWorker, WRITING};
+use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, OPENING, ToWorker, WRITING};
 use crate::worker::OPEN_TIMEOUT;
 use crate::worker::logging::LONGEST_READING;
-use crate::worker::search::MOST_TRIALS;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -39,11 +40,6 @@ const STOPPING_TIME: Duration = Duration::from_secs(5);
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
 /// Most processes that try to get in; there are two kinds of them.
 const MOST_ACCESS_ATTEMPTS: usize = 8;
-/// How long a payload may take to be probed, and its samples to be sorted and written: at least, and each sample.
-const LEAST_WRITING_TIME: Duration = Duration::from_secs(60);
-const SAMPLE_WRITING_TIME: Duration = Duration::from_micros(6);
-/// Samples of a trial that has no number of messages.
-const SAMPLES_OF_A_DURATION: u64 = 100_000_000;
 
 /// What ends a sub-experiment whose results cannot be written.
 fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<LeaderOutcome> {
@@ -302,7 +298,7 @@ impl ProcessGroup {
                  it was killed"
             )));
         }
-        let lasting = longest_payload(run, &self.plan).saturating_add(standing).saturating_add(writing);
+        let lasting = longest_payload(run.plan, &self.plan).saturating_add(standing).saturating_add(writing);
         (self.movement.lasted(now) > lasting).then(|| {
             LeaderOutcome::Killed(format!(
                 "the leader of '{transport}' does not come to the end of its payload: it says that it goes on, {} s after \
@@ -606,105 +602,5 @@ impl ProcessGroup {
         let words: Vec<String> = self.followers.iter().filter_map(told).chain(heard).collect();
         let line = File::open(log_file).and_then(|mut file| last_line(&mut file, self.log_start, &words));
         line.ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
-    }
-}
-
-/// Most samples of a trial, of one sender and one receiver.
-fn most_samples(plan: &SubExperiment) -> u64 {
-    if plan.workload.is_saturating() {
-        return plan.workload.most_messages.unwrap_or(SAMPLES_OF_A_DURATION);
-    }
-    plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0)
-}
-
-/// Trials of a payload, unless they saturate.
-fn trials(plan: &SubExperiment) -> u64 {
-    if plan.workload.is_saturating() { 1 } else { plan.workload.loads.len() as u64 }
-}
-
-/// How long a payload may be probed, sorted and written.
-fn writing_time(plan: &SubExperiment) -> Duration {
-    let (followers, links) = (u64::from(plan.workload.followers().max(1)), u64::from(plan.workload.links().max(1)));
-    let streams = followers.saturating_mul(links);
-    let samples = match plan.workload.recorded {
-        Some(recorded) => recorded.messages.saturating_mul(followers),
-        None => most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams),
-    };
-    let each = SAMPLE_WRITING_TIME.saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));
-    LEAST_WRITING_TIME.saturating_add(each)
-}
-
-/// Longest time that the messages of one payload may take: the time cap, or else the durations of trials, or as if each
-/// message came just before it is lost.
-fn longest_payload(run: &Run<'_>, plan: &SubExperiment) -> Duration {
-    if let Some(cap_ns) = plan.time_cap_ns {
-        return Duration::from_nanos(cap_ns);
-    }
-    let workload = &plan.workload;
-    if workload.is_saturating() {
-        let trials = u32::try_from(workload.loads.len() * MOST_TRIALS).unwrap_or(u32::MAX);
-        // Each message may be kept waiting until the transport counts as one that takes no more.
-        let each = Duration::from_nanos(run.plan.loss_timeout_ns_of(plan)).saturating_mul(crate::measure::MOST_SILENT);
-        let each = each.saturating_add(longest_pause(plan)).as_secs_f64();
-        let trial = match (workload.duration_ns, workload.most_messages) {
-            (Some(ns), _) => Duration::from_nanos(ns),
-            (None, messages) => {
-                let seconds = messages.unwrap_or(u64::MAX) as f64 * each;
-                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-            }
-        };
-        return trial.saturating_mul(trials);
-    }
-    let each = Duration::from_nanos(run.plan.loss_timeout_ns_of(plan)).saturating_add(longest_pause(plan));
-    let messages = most_samples(plan).saturating_add(plan.warmup);
-    let seconds = messages as f64 * trials(plan) as f64 * each.as_secs_f64();
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-}
-
-/// The longest time between two messages that the plan asks for.
-fn longest_pause(plan: &SubExperiment) -> Duration {
-    let recorded = plan.workload.recorded.map(|recorded| recorded.duration_ns as f64);
-    let longest = plan.workload.loads.iter().map(|load| load.gap_ns()).chain(recorded).fold(0.0, f64::max) / 1e9;
-    Duration::try_from_secs_f64(longest).unwrap_or(Duration::MAX / 4)
-}
-
-/// The processor of each follower; `None` if the kernel chooses.
-fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
-    match plan.workload.is_fan_out() {
-        true => {
-            (0..plan.workload.followers() as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect()
-        }
-        false => vec![run.plan.follower_cpu],
-    }
-}
-
-/// Those that the leader or a follower is to use; `None` if the kernel chooses of all.
-fn planned_cpus(run: &Run<'_>, plan: &SubExperiment, follower: Option<usize>) -> Option<Vec<usize>> {
-    let bound = match follower {
-        None => run.plan.leader_cpu,
-        Some(index) => follower_cpus(run, plan).get(index).copied().flatten(),
-    };
-    let confined = Some(run.plan.cpus.clone()).filter(|cpus| !cpus.is_empty());
-    confined.or_else(|| bound.map(|cpu| vec![cpu]))
-}
-
-fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u32) -> Job {
-    Job {
-        sub_experiment: plan.clone(),
-        plugin: entry.plugin_file().map(Path::to_path_buf),
-        run_id: part.run_id.clone(),
-        scratch_dir: part.folder.clone(),
-        results_dir: run.results.round(round),
-        controls: (0..plan.workload.followers())
-            .map(|follower| part.folder.join(format!("control-{follower}")))
-            .collect(),
-        schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
-        timebase: run.calibration.timebase,
-        raw: run.plan.raw,
-        attempts: run.plan.attempts,
-        loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
-        leader_cpu: run.plan.leader_cpu,
-        follower_cpus: follower_cpus(run, plan),
-        cpus: run.plan.cpus.clone(),
     }
 }

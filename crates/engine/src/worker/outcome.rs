@@ -18,8 +18,8 @@ pub(super) struct Tallied {
     pub publishers: u32,
     /// Of several: what came to each.
     pub followers: Vec<Tally>,
-    /// Answers that came after the end of their call.
-    pub late: u64,
+    /// Of each client, answers that came after the end of their call.
+    pub late: Vec<u64>,
     pub refused: u64,
     pub duration_ns: u64,
     pub cut_short: Option<String>,
@@ -39,13 +39,16 @@ pub(super) struct PlayedTopic {
     pub late: u64,
 }
 
+/// So many topics or clients have streams of their own, and the slowest.
+const SHOWN_LINKS: usize = 16;
+
 /// The trial of an offered load; of a recording without its rates.
 pub(super) fn trial(tallied: Tallied, load: OfferedLoad) -> Trial {
     let Tallied { mut tally, are_calls, publishers, followers, late, refused, mut duration_ns, .. } = tallied;
     let (mut trial, all) = (Trial::new(load), Stream::all());
     trial.cut_short = tallied.cut_short;
     if are_calls {
-        tally.put_calls(&mut trial, &all, late, load != OfferedLoad::Closed);
+        tally.put_calls(&mut trial, &all, late.iter().sum(), load != OfferedLoad::Closed);
     } else {
         tally.put_messages(&mut trial, &all);
         trial.put(&all, Figure::Refused, refused as f64);
@@ -69,8 +72,13 @@ pub(super) fn trial(tallied: Tallied, load: OfferedLoad) -> Trial {
         let stream = if are_calls { Stream::client(link as u32) } else { all.clone() };
         put_series(&mut trial, &stream, &tally, link, are_calls);
     }
-    if publishers > 1 {
-        tally.put_publishers(&mut trial);
+    match tally.links() {
+        1 => {}
+        // Topics of a recording have names.
+        _ if load == OfferedLoad::Recorded => {}
+        _ if are_calls => tally.put_links(&mut trial, Stream::client, SHOWN_LINKS, Some(&late)),
+        _ if publishers > 1 => tally.put_links(&mut trial, Stream::publisher, usize::MAX, None),
+        _ => tally.put_links(&mut trial, |topic| Stream::topic(&topic.to_string()), SHOWN_LINKS, None),
     }
     for (follower, mut tally) in (0..).zip(followers) {
         tally.put_follower(&mut trial, follower);

@@ -124,7 +124,7 @@ impl Leader {
             are_calls: self.job.sub_experiment.workload.is_call(),
             publishers: 1,
             followers,
-            late: sent.late.iter().sum(),
+            late: sent.late,
             refused: sent.refused,
             duration_ns,
             cut_short: cut_short(sent.end, sent.broken.as_ref()),

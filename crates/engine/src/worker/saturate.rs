@@ -6,6 +6,7 @@ use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::payload::MeasuredPayload;
 use super::search::search;
 use crate::clock::Timebase;
+use crate::delivery::is_missed;
 use crate::lanes::{Flow, Spaced};
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::sampling::{self, SampledTimes};
@@ -100,7 +101,7 @@ impl Leader {
         };
         let found = search(loss_bound, full_ns, &mut run)?;
         let mut trial = found.trial;
-        trial.load = offer;
+        (trial.load, trial.rate_missed) = (offer, false);
         if !found.passed && trial.cut_short.is_none() {
             let (percent, trials) = (loss_bound * 100.0, trial.steps.len());
             let why = format!("no rate with a loss of at most {percent} % was found in {trials} trials");
@@ -182,6 +183,7 @@ impl Leader {
         }
         if let OfferedLoad::Rate { hz } = offer {
             trial.put(&all, Figure::OfferedRate, hz);
+            trial.rate_missed = is_missed(publication_ns as f64, sent as f64, 1e9 / hz, 1e9 / hz);
         }
         if let (Some(times), Some(memory)) = (flow.times, arrivals) {
             put_one_way(&mut trial, base, &times, memory, self.controls.followers());

@@ -108,7 +108,8 @@ impl Leader {
         };
         let (mut tally, mut followers) = (new(audited), Vec::new());
         let (mut own, mut others) = (Used::default(), Used::default());
-        let (mut left, mut refused, mut late, mut duration_ns, mut end) = (batch.messages, 0, 0, 0, LoopEnd::Full);
+        let (mut left, mut refused, mut duration_ns, mut end) = (batch.messages, 0, 0, LoopEnd::Full);
+        let mut late = vec![0; links];
         let mut broken = None;
         let lengths = self.stamp_files(|files| files.lengths())?;
         while left > 0 && end == LoopEnd::Full && broken.is_none() {
@@ -119,7 +120,8 @@ impl Leader {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             left -= messages;
-            (end, refused, late) = (sent.end, refused + sent.refused, late + sent.late.iter().sum::<u64>());
+            (end, refused) = (sent.end, refused + sent.refused);
+            late.iter_mut().zip(&sent.late).for_each(|(sum, late)| *sum += late);
             broken = sent.broken;
             duration_ns += base.to_ns(sent.until.saturating_sub(sent.begin));
             own += sent.own;

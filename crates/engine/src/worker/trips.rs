@@ -134,7 +134,8 @@ impl Leader {
         session.sequence = trips.sequence();
         let answers = trips.answers();
         let (sent, tracked) = (trips.sequence() - first - answers.abandoned(), answers.counts());
-        let at_followers = answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts }).collect();
+        let at_followers = answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts });
+        let mut at_followers: Vec<Counts> = at_followers.collect();
         let (end, broken) = match result {
             Ok(end) => (end, None),
             Err(failure) => (LoopEnd::Stopped, Some(self.controls.diagnose(failure))),
@@ -150,7 +151,10 @@ impl Leader {
         let mut counts = Counts { sent, received: warmup + recorded.count, ..tracked };
         if broken.is_some() {
             // With what was under way.
-            counts.lost = sent.saturating_sub(counts.received + counts.damaged);
+            let lost = |counts: &Counts| sent.saturating_sub(counts.received + counts.late + counts.damaged);
+            at_followers.iter_mut().for_each(|at| at.lost = lost(at));
+            let totals = at_followers.iter().map(|at| at.lost);
+            counts.lost = if totals.len() > 0 { totals.sum() } else { lost(&counts) };
         }
         let outcome = TripsOutcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, stamped };
         self.end_trips(payload_bytes, outcome)

@@ -62,7 +62,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t shm,tcp --followers 2", &["'tcp'", "it reaches 1 follower", "2 were asked for"]);
     wrong("run -t shm --followers 2 --pattern rpc", &["'rpc' has 1 follower", "2 were asked for"]);
     wrong("run -t shm --followers 513 --pattern channel", &["513 followers", "1 to 512", "--followers"]);
-    wrong("run -t shm --followers 513 --pattern throughput", &["513 followers", "1 to 512", "--followers"]);
+    wrong("run -t shm --followers 65 --pattern throughput", &["65 followers", "1 to 64", "--followers"]);
     wrong("run -t shm --followers 17 --pattern throughput --one-way", &["17 followers", "at most 16", "--one-way"]);
     wrong("run -t uds --followers 2 --publishers 2 --pattern channel", &["2 followers and 2 publishers", "leave"]);
     wrong("run -t uds --pattern channel --topics 0", &["0 topics", "--topics"]);

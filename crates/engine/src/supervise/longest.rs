@@ -1,0 +1,71 @@
+//! How long the work at a payload may take, as its plan has it.
+
+use crate::measure::MOST_SILENT;
+use crate::worker::search::MOST_TRIALS;
+use std::time::Duration;
+use tripmeter_model::plan::{Plan, SubExperiment};
+
+/// How long a payload may take to be probed, and its samples to be sorted and written: at least, and each sample.
+const LEAST_WRITING_TIME: Duration = Duration::from_secs(60);
+const SAMPLE_WRITING_TIME: Duration = Duration::from_micros(6);
+/// Samples of a trial that has no number of messages.
+const SAMPLES_OF_A_DURATION: u64 = 100_000_000;
+
+/// Most samples of a trial, of one sender and one receiver.
+fn most_samples(plan: &SubExperiment) -> u64 {
+    if plan.workload.is_saturating() {
+        return plan.workload.most_messages.unwrap_or(SAMPLES_OF_A_DURATION);
+    }
+    plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0)
+}
+
+/// Trials of a payload, unless they saturate.
+fn trials(plan: &SubExperiment) -> u64 {
+    if plan.workload.is_saturating() { 1 } else { plan.workload.loads.len() as u64 }
+}
+
+/// How long a payload may be probed, sorted and written.
+pub(super) fn writing_time(plan: &SubExperiment) -> Duration {
+    let (followers, links) = (u64::from(plan.workload.followers().max(1)), u64::from(plan.workload.links().max(1)));
+    let streams = followers.saturating_mul(links);
+    let samples = match plan.workload.recorded {
+        Some(recorded) => recorded.messages.saturating_mul(followers),
+        None => most_samples(plan).saturating_mul(trials(plan)).saturating_mul(streams),
+    };
+    let each = SAMPLE_WRITING_TIME.saturating_mul(u32::try_from(samples).unwrap_or(u32::MAX));
+    LEAST_WRITING_TIME.saturating_add(each)
+}
+
+/// Longest time that the messages of one payload may take: the time cap, or else the durations of trials, or as if each
+/// message came just before it is lost.
+pub(super) fn longest_payload(run: &Plan, plan: &SubExperiment) -> Duration {
+    if let Some(cap_ns) = plan.time_cap_ns {
+        return Duration::from_nanos(cap_ns);
+    }
+    let workload = &plan.workload;
+    if workload.is_saturating() {
+        let trials = u32::try_from(workload.loads.len() * MOST_TRIALS).unwrap_or(u32::MAX);
+        // Each message may be kept waiting until the transport counts as one that takes no more.
+        let each = Duration::from_nanos(run.loss_timeout_ns_of(plan)).saturating_mul(MOST_SILENT);
+        let each = each.saturating_add(longest_pause(plan)).as_secs_f64();
+        let trial = match (workload.duration_ns, workload.most_messages) {
+            (Some(ns), _) => Duration::from_nanos(ns),
+            (None, messages) => {
+                let seconds = messages.unwrap_or(u64::MAX) as f64 * each;
+                Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+            }
+        };
+        return trial.saturating_mul(trials);
+    }
+    let each = Duration::from_nanos(run.loss_timeout_ns_of(plan)).saturating_add(longest_pause(plan));
+    let messages = most_samples(plan).saturating_add(plan.warmup);
+    let seconds = messages as f64 * trials(plan) as f64 * each.as_secs_f64();
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// The longest time between two messages that the plan asks for.
+pub(super) fn longest_pause(plan: &SubExperiment) -> Duration {
+    let recorded = plan.workload.recorded.map(|recorded| recorded.duration_ns as f64);
+    let longest = plan.workload.loads.iter().map(|load| load.gap_ns()).chain(recorded).fold(0.0, f64::max) / 1e9;
+    Duration::try_from_secs_f64(longest).unwrap_or(Duration::MAX / 4)
+}

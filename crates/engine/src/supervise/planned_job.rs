@@ -1,0 +1,50 @@
+//! What a leader is told to do, and the CPUs of both sides.
+
+use super::Run;
+use crate::registry::Entry;
+use crate::scratch::Part;
+use crate::wire::Job;
+use std::path::Path;
+use tripmeter_model::plan::SubExperiment;
+
+/// The processor of each follower; `None` if the kernel chooses.
+fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
+    match plan.workload.is_fan_out() {
+        true => {
+            (0..plan.workload.followers() as usize).map(|follower| plan.follower_cpus.get(follower).copied()).collect()
+        }
+        false => vec![run.plan.follower_cpu],
+    }
+}
+
+/// Those that the leader or a follower is to use; `None` if the kernel chooses of all.
+pub(super) fn planned_cpus(run: &Run<'_>, plan: &SubExperiment, follower: Option<usize>) -> Option<Vec<usize>> {
+    let bound = match follower {
+        None => run.plan.leader_cpu,
+        Some(index) => follower_cpus(run, plan).get(index).copied().flatten(),
+    };
+    let confined = Some(run.plan.cpus.clone()).filter(|cpus| !cpus.is_empty());
+    confined.or_else(|| bound.map(|cpu| vec![cpu]))
+}
+
+/// The work of the leader.
+pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u32) -> Job {
+    Job {
+        sub_experiment: plan.clone(),
+        plugin: entry.plugin_file().map(Path::to_path_buf),
+        run_id: part.run_id.clone(),
+        scratch_dir: part.folder.clone(),
+        results_dir: run.results.round(round),
+        controls: (0..plan.workload.followers())
+            .map(|follower| part.folder.join(format!("control-{follower}")))
+            .collect(),
+        schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
+        timebase: run.calibration.timebase,
+        raw: run.plan.raw,
+        attempts: run.plan.attempts,
+        loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
+        leader_cpu: run.plan.leader_cpu,
+        follower_cpus: follower_cpus(run, plan),
+        cpus: run.plan.cpus.clone(),
+    }
+}
