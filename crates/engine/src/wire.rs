@@ -207,10 +207,14 @@ impl Begin {
 /// What a follower does with each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// Answer it.
+    /// Answer it, over the first link.
     Answer,
-    /// Count it.
+    /// Answer it, over every link; the answer names the request to the transport.
+    AnswerCalls,
+    /// Count it, over the first link.
     Count,
+    /// Note when it came, over every link.
+    Note,
     /// Check it as a line of the log.
     ReadLog {
         /// The log is a pipe, read while lines are logged; else a file, read afterwards.

@@ -19,12 +19,13 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{NodeOptions, Pattern, Role};
+use tripmeter_abi::{NodeOptions, Role};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::file::append;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::workload::Reply;
 
 /// How long processes may take to end after their last word.
 const ENDING_TIME: Duration = Duration::from_secs(5);
@@ -217,7 +218,7 @@ impl ProcessGroup {
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts.max(1));
         let plan = plan.clone();
-        let is_log = plan.pattern == Pattern::Log;
+        let is_log = plan.workload.reply == Reply::Lines;
         let processor_time = is_log.then(|| ProcessorTime::watch(leader.pid())).flatten();
         Ok(Self {
             log,
@@ -289,7 +290,7 @@ impl ProcessGroup {
         let (now, transport, phase) = (Instant::now(), &self.transport, &self.phase);
         let writing = writing_time(&self.plan);
         // A reader of logs may take long.
-        let reading = if self.plan.pattern == Pattern::Log { LONGEST_READING } else { Duration::ZERO };
+        let reading = if self.plan.workload.reply == Reply::Lines { LONGEST_READING } else { Duration::ZERO };
         let standing = 2 * (writing + reading + longest_pause(&self.plan));
         if self.movement.stood(now) > standing {
             let seconds = standing.as_secs();
@@ -501,7 +502,7 @@ impl ProcessGroup {
 
     /// Adds to the cell of a logger what was seen from here, and writes its row.
     fn note_log(&self, run: &mut Run<'_>, cell: &mut PayloadResult) -> std::io::Result<()> {
-        let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.pattern == Pattern::Log) else {
+        let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.workload.reply == Reply::Lines) else {
             return Ok(());
         };
         let ((begin_ns, end_ns), leader) = (self.logged, Stream::process(Process::Leader));

@@ -22,7 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Instant;
-use tripmeter_abi::{Pattern, Role};
+use tripmeter_abi::Role;
+use tripmeter_model::workload::Reply;
 
 /// What a leader is to do that has written what was measured until a failure.
 const ENDING: &str = "end after a failure";
@@ -134,7 +135,7 @@ impl Leader {
     /// # Errors
     /// What ended it; the payloads before are on disk.
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
-        if self.job.sub_experiment.pattern == Pattern::Log {
+        if self.job.sub_experiment.workload.reply == Reply::Lines {
             return self.log(system);
         }
         self.controls.set_phase("open");

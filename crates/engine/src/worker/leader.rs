@@ -10,11 +10,11 @@ use crate::measure::Shared;
 use crate::measure::callback::Inbox;
 use crate::measure::interrupter::Interrupter;
 use crate::os;
-use crate::wire::{Job, PROTOCOL, Setup, ToFollower};
+use crate::wire::{Job, PROTOCOL, Setup, Task, ToFollower};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tripmeter_abi::{Description, NodeOptions, Role, Variant, Wait};
+use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Variant, Wait};
 use tripmeter_model::manifest::Handover;
 
 /// A leader that has its job and its followers.
@@ -121,6 +121,11 @@ impl Leader {
             handover: page.place(),
             loss_timeout_ns: self.job.loss_timeout_ns,
         }
+    }
+
+    /// How the followers answer: calls name their request to the transport, whose pattern is `rpc` then.
+    pub(super) fn answer_task(&self) -> Task {
+        if self.job.sub_experiment.pattern == Pattern::Rpc { Task::AnswerCalls } else { Task::Answer }
     }
 
     /// What a loop over a link runs in.

@@ -2,8 +2,8 @@
 
 use crate::files::{Files, StampFiles, StampKind, TrialFile};
 use crate::wire::Job;
-use tripmeter_abi::Pattern;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::workload::Reply;
 
 /// What is written of a sub-experiment besides the manifest.
 pub(super) enum Output {
@@ -23,17 +23,13 @@ impl Output {
             let files = StampFiles::create(&job.results_dir, name, kind, job.raw == Raw::Csv, has_bursts);
             return files.map(Output::Stamps);
         }
-        if is_one_way(job.sub_experiment.pattern) {
+        let reply = job.sub_experiment.workload.reply;
+        if reply == Reply::Nothing {
             return TrialFile::create(&job.results_dir, name).map(Output::Trials);
         }
-        if job.sub_experiment.pattern == Pattern::Log {
+        if reply == Reply::Lines {
             return Files::of_calls(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Samples);
         }
         Files::create(&job.results_dir, name, job.raw == Raw::Csv).map(Output::Samples)
     }
-}
-
-/// The follower does not answer, but counts.
-pub(super) fn is_one_way(pattern: Pattern) -> bool {
-    matches!(pattern, Pattern::Throughput | Pattern::Channel)
 }

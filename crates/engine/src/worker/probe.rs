@@ -2,7 +2,6 @@
 
 use super::follower::Follower;
 use super::leader::{Leader, Session};
-use super::output::is_one_way;
 use super::patience::FollowerPatience;
 use super::{Error, Result};
 use crate::lanes::{Answering, AnyNode, Flow, RoundTrips, Spaced};
@@ -13,8 +12,9 @@ use crate::proof::{self, Baseline, Claim, Evidence, Observer};
 use crate::wire::{Begin, Report, Task, ToFollower};
 use std::ops::Range;
 use std::time::Duration;
-use tripmeter_abi::{Pattern, Variant};
+use tripmeter_abi::Variant;
 use tripmeter_model::manifest::{PathProof, Verdict};
+use tripmeter_model::workload::Reply;
 
 /// Other programs' traffic on the loopback may hide a path for a moment: so often is looked for it.
 const MOST_TRIES: u32 = 5;
@@ -55,7 +55,7 @@ pub(super) fn follow(
     if begin.task == Task::Count {
         arrived.push(follower.count(endpoint, inboxes, begin.first, None, Some(&mut observer))?);
     } else {
-        let names_request = follower.pattern() == Pattern::Rpc;
+        let names_request = begin.task == Task::AnswerCalls;
         let answers = Answering { names_request, follower: follower.number(), ..Answering::default() };
         follower.answer(endpoint, inboxes, answers, Some(&mut observer))?;
     }
@@ -72,7 +72,7 @@ pub(super) fn lead(
 ) -> Result<PathProof> {
     leader.controls.set_phase(PHASE);
     let followers = leader.controls.followers();
-    let at_once = if is_one_way(leader.job.sub_experiment.pattern) { followers } else { 1 };
+    let at_once = if leader.job.sub_experiment.workload.reply == Reply::Nothing { followers } else { 1 };
     let mut proofs = Vec::new();
     for first in (0..followers).step_by(at_once as usize) {
         let group = first..first + at_once;
@@ -121,7 +121,8 @@ fn prove(
     for other in &others {
         leader.controls.ask(*other, &begin(Task::Count, false))?;
     }
-    let task = if is_one_way(leader.job.sub_experiment.pattern) { Task::Count } else { Task::Answer };
+    let task =
+        if leader.job.sub_experiment.workload.reply == Reply::Nothing { Task::Count } else { leader.answer_task() };
     for follower in followers.clone() {
         leader.controls.ask(follower, &begin(task, true))?;
     }

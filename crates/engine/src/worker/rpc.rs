@@ -16,7 +16,7 @@ use crate::measure::notes::{ArrivalMemory, DAMAGED, NEVER};
 use crate::measure::publish::{Sending, Sleep};
 use crate::memory::reserved;
 use crate::replay::Times;
-use crate::wire::{Arrived, Begin, Task};
+use crate::wire::{Arrived, Begin};
 use std::sync::atomic::Ordering::Release;
 use tripmeter_abi::{Pattern, Wait};
 
@@ -46,7 +46,7 @@ impl Leader {
                 lane.call(setting, Calls { times, rest, length, sequence, deadline, sending, draining }, made)
             }
         });
-        let mut answer = Begin::new(Task::Answer, sequence + 1, 0);
+        let mut answer = Begin::new(self.answer_task(), sequence + 1, 0);
         let mut memory = None;
         if self.job.sub_experiment.one_way {
             let created = ArrivalMemory::create(calls.clone().collect(), 1)?;

@@ -104,17 +104,13 @@ impl Follower {
     /// Handles messages until the leader has sent all, and reports them.
     fn begin(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let task = begin.task;
-        let is_alone = match task {
-            Task::Answer => self.pattern() != Pattern::Rpc,
-            Task::Count => begin.most.is_empty() || self.pattern() == Pattern::Throughput,
-            Task::ReadLog { .. } => return Err(Error::Failed("the leader asked a transport for a log".to_owned())),
-        };
-        self.shared.is_alone.store(is_alone, Relaxed);
+        self.shared.is_alone.store(matches!(task, Task::Answer | Task::Count), Relaxed);
         match task {
-            Task::Count if is_alone => self.count_one(endpoint, inboxes, begin),
-            Task::Answer if is_alone => self.answer_one(endpoint, inboxes, begin),
-            Task::Answer => self.answer_calls(endpoint, inboxes, begin),
-            _ => self.receive(endpoint, inboxes, begin),
+            Task::Count => self.count_one(endpoint, inboxes, begin),
+            Task::Answer => self.answer_one(endpoint, inboxes, begin),
+            Task::AnswerCalls => self.answer_calls(endpoint, inboxes, begin),
+            Task::Note => self.receive(endpoint, inboxes, begin),
+            Task::ReadLog { .. } => Err(Error::Failed("the leader asked a transport for a log".to_owned())),
         }
     }
 

@@ -103,7 +103,7 @@ impl Leader {
         drop(reserved::<u64>(values, "values of latencies")?);
         // Under a recording they have many sizes.
         let receive =
-            Begin { most: messages, arrivals: Some(memory.place()), ..Begin::new(Task::Count, sequence + 1, 0) };
+            Begin { most: messages, arrivals: Some(memory.place()), ..Begin::new(Task::Note, sequence + 1, 0) };
         let ran = self.run_parallel(pool, &sending, receive, works.collect())?;
         let Parallel { begin, used: own, ended, failure } = ran;
         let none = Published { count: 0, end: LoopEnd::Stopped, refused: 0 };
