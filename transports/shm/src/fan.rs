@@ -1,4 +1,11 @@
 //! The leader's end of a link to several followers: one row of chunks that all of them read, and a ring back from each.
+//!
+//! The number of followers changes no ordering: none writes a word that another one reads, but for the event count in
+//! which the leader sleeps. One release store of a chunk's sequence hands the message to all: each acquires that same
+//! word. Each counts what it gave back in a word of its own, with release; a chunk is written again only after an
+//! acquire load of every one of those words. Each sleeps in an event count of its own, which the leader looks at
+//! after that one store and a sequentially consistent fence. All followers wake the leader in one event count;
+//! between its own fence and its sleep it looks at every ring.
 
 use crate::ring::{Consumer, Producer};
 use std::time::{Duration, Instant};

@@ -20,8 +20,8 @@ use tripmeter_abi::{
 /// Messages on their way per direction.
 const DEPTH: std::ops::RangeInclusive<u64> = 2..=1024;
 
-/// Followers of a link: they have a bit each.
-const MOST_FOLLOWERS: u64 = u64::BITS as u64;
+/// Followers of a link: each has a byte in the front page, and words of its own.
+const MOST_FOLLOWERS: u64 = 512;
 
 /// The system `shm`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,6 +102,10 @@ impl Sizes {
             let text =
                 format!("{followers} followers are more than {MOST_FOLLOWERS}, the most that one leader connects");
             return Err(Error::new(Status::Limit, text));
+        }
+        let follower = options.follower_index;
+        if u64::from(follower) >= followers {
+            return Err(Error::new(Status::Invalid, format!("follower {follower} is none of {followers} (from 0)")));
         }
         let answers = if matches!(options.pattern, Pattern::PingPong | Pattern::Rpc) { followers } else { 0 };
         Ok(Self { depth: options.number("depth", DEPTH)?, directions: 1 + answers, followers })

@@ -1,5 +1,6 @@
 //! The shared segment of one link: a front page, then the chunks of both directions.
 
+use crate::MOST_FOLLOWERS;
 use crate::ring::{Control, EventCount, HEAD_BYTES, Place};
 use std::ffi::CString;
 use std::io;
@@ -11,7 +12,7 @@ use tripmeter_abi::{Error, Result, Role, Status};
 const PAGE: u64 = 4096;
 const CACHE_LINE: u64 = 64;
 /// Tells a finished segment of this layout.
-const MAGIC: u64 = u64::from_le_bytes(*b"tripshm2");
+const MAGIC: u64 = u64::from_le_bytes(*b"tripshm3");
 
 /// The first page of a segment.
 #[repr(C, align(64))]
@@ -24,9 +25,9 @@ struct Front {
     follower_sleeps: AtomicU32,
     /// Followers that are ready.
     connected: AtomicU32,
-    /// Bits of the followers that wanted to connect.
-    followers: AtomicU64,
     controls: Controls,
+    /// 1 for each follower that wanted to connect. Behind the words that messages use, whose cache lines are their own.
+    joined: [AtomicU8; MOST_FOLLOWERS as usize],
 }
 
 /// The words of the rings of one follower. Those of the first are in the front page; those of the others come behind it.
@@ -137,8 +138,7 @@ impl Segment {
         let mut segment = Self { memory: ptr::null_mut(), geometry: Geometry::whole(length), name: None };
         segment.map(&file)?;
         segment.geometry = segment.read_geometry(length, followers).ok_or_else(foreign)?;
-        let bit = 1 << follower;
-        if segment.front().followers.fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+        if segment.front().joined[follower as usize].swap(1, Ordering::AcqRel) != 0 {
             let text = format!(
                 "shared memory '{name}' has a follower {follower} already; this leader connects {followers} follower(s)"
             );
@@ -195,9 +195,8 @@ impl Segment {
 
     fn controls(&self, follower: u32) -> &Controls {
         let Some(behind) = u64::from(follower).checked_sub(1) else { return &self.front().controls };
-        debug_assert!(u64::from(follower) < self.geometry.followers);
-        // SAFETY: the front of a segment has room for all followers, in the mapping; they consist of atomics, all zeros at
-        // the start.
+        // SAFETY: this is one of the followers, by the check of the options; the front of a segment has room for all of
+        // them, in the mapping; they consist of atomics, all zeros at the start.
         unsafe { &*self.memory.add((PAGE + behind * CONTROLS_BYTES) as usize).cast::<Controls>() }
     }
 

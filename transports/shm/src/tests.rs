@@ -138,7 +138,7 @@ fn several(options: &NodeOptions, count: u32) -> (ShmLink, Vec<ShmLink>) {
 
 #[test]
 fn one_message_reaches_all_followers_and_all_answers_come_back() {
-    for (wait, count) in [(Wait::Block, 2), (Wait::Block, 40), (Wait::Poll, 3)] {
+    for (wait, count) in [(Wait::Block, 2), (Wait::Block, 40), (Wait::Block, 200), (Wait::Poll, 3)] {
         let (mut leader, followers) = several(&options(Pattern::PingPong, wait, 5000, 2), count);
         let answering: Vec<_> = (0..)
             .zip(followers)
@@ -186,6 +186,119 @@ fn the_slowest_follower_keeps_the_ring_full() {
     assert!(send(&mut leader, &[3], 0));
     let third = receive(&mut followers[0]);
     assert_eq!(bytes(&third), [3]);
+}
+
+/// Numbers of followers on both sides of a word's bits, and the most.
+const MANY: [u32; 3] = [65, 200, 512];
+
+#[test]
+fn many_followers_get_every_message_in_order() {
+    for count in MANY {
+        let (mut leader, mut followers) = several(&options(Pattern::Channel, Wait::Poll, 64, 3), count);
+        for first in (0..12).step_by(3) {
+            for number in first..first + 3 {
+                assert!(send(&mut leader, &content(number, 64), 0));
+            }
+            for follower in &mut followers {
+                for number in first..first + 3 {
+                    let message = receive(follower);
+                    assert_eq!(bytes(&message), content(number, 64));
+                    follower.release(message);
+                }
+                assert!(follower.take(0).unwrap().is_none());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_slowest_of_many_followers_keeps_its_chunk_and_wakes_the_sender() {
+    for count in MANY {
+        let (mut leader, mut followers) = several(&options(Pattern::Throughput, Wait::Block, 64, 2), count);
+        assert!(send(&mut leader, &[0], 0) && send(&mut leader, &[1], 0));
+        for (number, slow) in (0..).zip([0, 63, 64, count as usize - 1]) {
+            let mut held = None;
+            for (index, follower) in followers.iter_mut().enumerate() {
+                let message = receive(follower);
+                assert_eq!(bytes(&message), [number]);
+                if index == slow {
+                    held = Some(message);
+                } else {
+                    follower.release(message);
+                }
+            }
+            let held = held.unwrap();
+            assert!(!send(&mut leader, &[number + 2], 0), "follower {slow} of {count} holds its chunk");
+            assert_eq!(bytes(&held), [number]);
+            let (to_us, from_sender) = channel();
+            let sending = thread::spawn(move || {
+                to_us.send(thread_id()).unwrap();
+                let start = Instant::now();
+                assert!(send(&mut leader, &[number + 2], TIMEOUT_NS));
+                assert!(start.elapsed() < Duration::from_nanos(TIMEOUT_NS), "the time-out ended it");
+                leader
+            });
+            let sender = from_sender.recv().unwrap();
+            wait_for("sleep of the sender", || is_asleep(sender).then_some(()));
+            followers[slow].release(held);
+            leader = sending.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_message_wakes_all_of_many_followers() {
+    const MESSAGES: usize = 3;
+    for count in MANY {
+        let (mut leader, followers) = several(&options(Pattern::Channel, Wait::Block, 64, 2), count);
+        let (to_us, from_followers) = channel();
+        let receiving: Vec<_> = followers
+            .into_iter()
+            .map(|mut follower| {
+                let to_us = to_us.clone();
+                thread::spawn(move || {
+                    for number in 0..MESSAGES {
+                        to_us.send(thread_id()).unwrap();
+                        let start = Instant::now();
+                        let message = receive(&mut follower);
+                        assert!(start.elapsed() < Duration::from_nanos(TIMEOUT_NS), "the time-out ended it");
+                        assert_eq!(bytes(&message), content(number, 64));
+                        follower.release(message);
+                    }
+                })
+            })
+            .collect();
+        drop(to_us);
+        for number in 0..MESSAGES {
+            for _ in 0..count {
+                let receiver = from_followers.recv().unwrap();
+                wait_for("sleep of a follower", || is_asleep(receiver).then_some(()));
+            }
+            assert!(send(&mut leader, &content(number, 64), TIMEOUT_NS));
+        }
+        receiving.into_iter().for_each(|one| one.join().unwrap());
+    }
+}
+
+#[test]
+fn more_followers_than_a_link_has_places_for_are_refused() {
+    let most = NodeOptions { follower_count: 512, ..options(Pattern::Channel, Wait::Poll, 16, 2) };
+    let last = NodeOptions { follower_index: 511, ..follower(&most) };
+    let mut leader = link(&most).unwrap();
+    let address = leader.address().unwrap();
+    let mut one = link(&last).unwrap();
+    one.connect(std::slice::from_ref(&address), TIMEOUT_NS).unwrap();
+    let error = link(&last).unwrap().connect(&[address], SHORT_NS).unwrap_err();
+    assert!(error.message.contains("has a follower 511 already"), "{error}");
+    let text = Shm.open(&NodeOptions { follower_index: 512, ..last }).err().unwrap().to_string();
+    assert!(text.contains("follower 512 is none of 512"), "{text}");
+    for pattern in [Pattern::PingPong, Pattern::Channel, Pattern::Throughput] {
+        let refused = NodeOptions { pattern, follower_count: 513, ..most.clone() };
+        for error in [Shm.probe(&refused).unwrap_err(), Shm.open(&refused).err().unwrap()] {
+            assert_eq!(error.status, Status::Limit);
+            assert!(error.message.contains("513 followers are more than 512"), "{error}");
+        }
+    }
 }
 
 #[test]

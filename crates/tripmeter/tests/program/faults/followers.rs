@@ -3,8 +3,9 @@
 use super::{HIT, LOSS_TIMEOUT_S, PAYLOAD, PROOF, SAMPLES, WARMUP, check_end};
 use crate::common::figures::{counts, followers, times, times_at, value};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
+use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::Counts;
+use tripmeter_model::manifest::{Counts, RunStatus};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::trial::Trial;
 
@@ -171,4 +172,28 @@ fn stalls_at_one_subscriber_show_there_and_at_the_last() {
     assert!(first.p90 < stalled.p90 && third.p90 < stalled.p90, "{trial:?}");
     let counts = counts(&trial);
     assert_eq!((counts.received, counts.late), (SAMPLES, 0));
+}
+
+/// Each a process, of a link over shared memory.
+#[test]
+fn a_hundred_followers_get_every_message() {
+    const SUBSCRIBERS: u32 = 100;
+    const MESSAGES: u64 = 5;
+    let _alone = alone();
+    let folder = folder();
+    let (output, subscribers, messages) =
+        (folder.path().display().to_string(), SUBSCRIBERS.to_string(), MESSAGES.to_string());
+    let words = ["run", "-q", "-t", "shm", "--pattern", "channel", "--followers", &subscribers, "--rate", "20"];
+    // A busy machine makes no message late.
+    let rest = ["-n", &messages, "--payloads", "64", "--no-floor", "--attempts", "1", "--loss-timeout", "15"];
+    let finished = Tripmeter::new(words.iter().chain(&rest).chain(&["-o", &output])).run();
+    finished.with(exit::GOOD).clean();
+    let result = &manifest(folder.path()).sub_experiments[0];
+    assert_eq!(result.status, RunStatus::Complete);
+    let trial = &result.cells[0].trials[0];
+    assert_eq!(followers(trial), (0..SUBSCRIBERS).map(Stream::follower).collect::<Vec<_>>());
+    let expected = Counts { sent: MESSAGES, received: MESSAGES, ..Counts::default() };
+    for stream in followers(trial).iter().chain([&Stream::all()]) {
+        assert_eq!(trial.counts(stream), expected, "{stream}");
+    }
 }
