@@ -147,7 +147,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             let place = format!("{} at {}", LETTERS[side], display_size(bytes));
             let mut note =
                 |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));
-            let what = mishaps(&counts);
+            let what = mishaps(&counts, planned.workload.is_call());
             if !what.is_empty() {
                 note(Severity::Warning, "lost or out of order", what);
             }
@@ -156,8 +156,8 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             if changed + again > 0 {
                 let rounds = counted(changed, "round");
                 let what = format!(
-                    "the hand-over changed in {rounds} to the last, and in {again} attempts before, which are only in the \
-                     manifest"
+                    "the hand-over changed in {rounds} to the last, and in {again} attempts before, which are only in \
+                     trials.jsonl"
                 );
                 note(Severity::Info, "core-to-core latency changed", what);
             }

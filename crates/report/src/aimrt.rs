@@ -72,8 +72,23 @@ fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
         let plan = sub.planned;
         is_topic(plan) || is_call(plan) || log::is_of(sub)
     };
-    let note = |text| Note { severity: Severity::Error, kind: "failed or not run", anchor: None, text };
-    notes::outcomes(subs.iter().filter(is_of)).into_iter().map(note).collect()
+    let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
+    let outcomes = notes::outcomes(subs.iter().filter(is_of)).into_iter();
+    let others = subs.iter().filter(|sub| !is_of(sub) && !sub.planned.added_as_floor);
+    let left_out = others.map(|sub| notes::left_out(sub.planned, &why_left_out(sub.planned)));
+    let failed = outcomes.map(note(Severity::Error, "failed or not run"));
+    failed.chain(left_out.map(note(Severity::Info, notes::LEFT_OUT))).collect()
+}
+
+/// What AimRT's tables have no place for, beside the pattern.
+fn why_left_out(plan: &SubExperiment) -> String {
+    let workload = &plan.workload;
+    match plan.pattern {
+        Pattern::Channel | Pattern::Rpc if workload.is_recorded() => " of a recording".to_owned(),
+        Pattern::Channel if workload.is_fan_out() => format!(" to {} followers", workload.followers()),
+        Pattern::Channel => format!(" with {} publishers of one topic", workload.publishers()),
+        _ => notes::at_a_rate(plan).to_owned(),
+    }
 }
 
 /// AimRT's page has figures of so many cores.
@@ -340,5 +355,30 @@ mod tests {
         ends_with(&manifest, two);
         manifest.plan.cpus = vec![0, 1, 2];
         ends_with(&manifest, "Cores: both processes are confined to 3, processors 0, 1, 2, as published.");
+    }
+
+    #[test]
+    fn what_the_published_tables_have_no_place_for_is_named() {
+        let mut manifest = measured("shm/ring", &[1000.0]);
+        manifest.plan.sub_experiments[0].workload.topology.followers = 3;
+        let note = "- uds_channel: pattern channel to 3 followers, left out here; it is in the table `all`\n";
+        assert_eq!(text(&manifest), format!("Nothing of this table was measured.\n\n{note}"));
+        manifest.plan.sub_experiments[0].workload.topology.followers = 1;
+        rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
+        fixture::add(&mut manifest, "plain", "uds/stream", &[1024]);
+        fixture::add(&mut manifest, "floor", "shm/ring", &[1024]).added_as_floor = true;
+        let several = fixture::add(&mut manifest, "several", "uds/stream", &[1024]);
+        several.pattern = Pattern::Channel;
+        several.workload = Workload::publications(vec![OfferedLoad::Rate { hz: 9.0 }], 1, 4);
+        let text = text(&manifest);
+        for line in [
+            "- paced: pattern pingpong at a rate, left out here; it is in the table `all`",
+            "- plain: pattern pingpong, left out here; it is in the table `all`",
+            "- several: pattern channel with 4 publishers of one topic, left out here; it is in the table `all`",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert_eq!(text.matches("left out").count(), 3, "{text}");
     }
 }

@@ -5,7 +5,7 @@ use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
 use crate::notes::{ALL_LOST, mishaps, odd};
 use crate::number::count;
-use crate::table_row::{self, LATENCIES, TableRow};
+use crate::table_row::{self, LATENCIES, MISSED, TableRow};
 use crate::throughput::offered;
 use std::cmp::Reverse;
 use tripmeter_analysis::derived::is_all_lost;
@@ -100,7 +100,7 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
         Cell::Text(bursts) if is_bad => Cell::Marked("*", bursts),
         rate => rate.marked(if is_bad { "*" } else { "" }),
     });
-    cells.push(achieved.marked(row.mark(|trial| trial.rate_missed, "!")));
+    cells.push(achieved.marked(row.mark(|trial| trial.rate_missed, MISSED)));
     cells
 }
 
@@ -135,7 +135,7 @@ fn of_rate(row: &TableRow<'_>) -> Vec<Note> {
             let [behind, sent, slowest] =
                 [Figure::Behind, Figure::Sent, Figure::SlowestRate].map(|figure| row.at(*round, figure));
             let slowest = count(slowest);
-            notes.push(row.warning(format!(
+            notes.push(row.rate_missed(format!(
                 "! {place}: RATE MISSED: the slowest {what} sent {slowest} /s, {behind} of {sent} messages were sent \
                  more than {late} late"
             )));
@@ -144,7 +144,7 @@ fn of_rate(row: &TableRow<'_>) -> Vec<Note> {
     }
     let publishers = row.streams(|stream| stream.publisher);
     for (publisher, counts) in odd_streams(row, &publishers).concat() {
-        notes.push(row.info(format!("{place}, publisher {publisher}: {}", mishaps(&counts))));
+        notes.push(row.info(format!("{place}, publisher {publisher}: {}", mishaps(&counts, false))));
     }
     notes.extend(at_followers(row, &place).concat());
     let totals = row.totals();
@@ -152,7 +152,7 @@ fn of_rate(row: &TableRow<'_>) -> Vec<Note> {
         notes.push(row.warning(format!("* {place}: {ALL_LOST}")));
     }
     if is_odd(&totals) {
-        notes.push(row.info(format!("{place}: {}", mishaps(&totals))));
+        notes.push(row.info(format!("{place}: {}", mishaps(&totals, false))));
     }
     notes
 }
@@ -188,7 +188,7 @@ pub fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
     let of_round = |mut odd: Vec<(u32, Counts)>| {
         odd.sort_by_key(|(_, counts)| Reverse(gone(counts).0));
         let line = |(follower, counts): &(u32, Counts)| {
-            row.info(format!("{place}, to follower {follower}: {}", mishaps(counts)))
+            row.info(format!("{place}, to follower {follower}: {}", mishaps(counts, false)))
         };
         let mut notes: Vec<Note> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
         if odd.len() > SHOWN_FOLLOWERS {

@@ -45,9 +45,8 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
     }
     let mut notes: Vec<Note> = columns.iter().flat_map(remarks).collect();
     notes.extend(one_way.iter().map(|column| {
-        let (name, pattern) = (&column.sub.planned.name, column.sub.planned.pattern);
-        let text = format!("{name}: pattern {pattern}, left out here; it is in the table `all`");
-        column.note(Severity::Info, "left out", &text)
+        let plan = column.sub.planned;
+        column.note(Severity::Info, notes::LEFT_OUT, &notes::left_out(plan, notes::at_a_rate(plan)))
     }));
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
@@ -250,13 +249,16 @@ fn remarks(column: &EcalSubExperiment<'_>) -> Vec<Note> {
         let reasons = cell.shortfalls().join("; ");
         format!("{name} at {}: {done} of {planned} samples ({reasons})", display_size(cell.payload_bytes))
     });
-    let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
     let kinds: [(Severity, &'static str, Vec<String>); 5] = [
         (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
         (Severity::Info, "several followers", if sub.planned.workload.is_fan_out() { vec![to_all] } else { vec![] }),
         (Severity::Error, "failed or not run", notes::unfinished(sub)),
         (Severity::Warning, "fewer samples than planned", short.collect()),
-        (Severity::Warning, "lost or out of order", with_mishaps.map(|cell| notes::mishap_line(sub, cell)).collect()),
+        (
+            Severity::Warning,
+            "lost or out of order",
+            cells.iter().filter_map(|cell| notes::mishap_line(sub, cell)).collect(),
+        ),
     ];
     let note = |severity, kind| move |text: String| column.note(severity, kind, &text);
     kinds.into_iter().flat_map(|(severity, kind, lines)| lines.into_iter().map(note(severity, kind))).collect()

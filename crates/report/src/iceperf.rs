@@ -20,17 +20,26 @@ const MEAN_HELP: &str = "mean of rtt_half, half of a round trip; of several roun
 
 /// The tables of iceperf: payload and average latency of each sub-experiment; those added as floor are left out.
 ///
-/// The latency is the mean of `rtt_half`; of several rounds, the mean of their means. Lines below a table say what is
+/// Patterns that are no round trips, and those at a rate, are left out, with a note. The latency is the mean of `rtt_half`; of several rounds, the mean of their means. Lines below a table say what is
 /// missing from it or wrong with it. Rendered as text that is not wrapped, it is what iceperf prints.
 ///
 /// # Source
 /// iceoryx 2.0.3, `iceoryx_examples/iceperf/iceperf_leader.cpp`, `doMeasurement`.
 pub fn iceperf(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let measured = (0..).zip(&subs).filter(|(_, sub)| !sub.planned.added_as_floor);
-    let mut blocks: Vec<Block> = measured.flat_map(|(index, sub)| of_sub(index, sub, &metrics)).collect();
+    let asked = (0..).zip(&subs).filter(|(_, sub)| !sub.planned.added_as_floor);
+    let (measured, others): (Vec<_>, Vec<_>) = asked.partition(|(_, sub)| sub.planned.workload.is_round_trips());
+    let mut blocks: Vec<Block> = measured.into_iter().flat_map(|(index, sub)| of_sub(index, sub, &metrics)).collect();
     if blocks.is_empty() {
-        blocks.push(Block::Text("Nothing was measured.".to_owned()));
+        let what = if others.is_empty() { "Nothing was measured." } else { "Nothing of this table was measured." };
+        blocks.push(Block::Text(what.to_owned()));
+    }
+    let note = |plan| {
+        let text = notes::left_out(plan, notes::at_a_rate(plan));
+        Note::new(Severity::Info, notes::LEFT_OUT, None, text)
+    };
+    if !others.is_empty() {
+        blocks.push(Block::Notes(others.into_iter().map(|(_, sub)| note(sub.planned)).collect()));
     }
     Document { blocks }
 }
@@ -102,7 +111,6 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
     let threads = "Leader and follower were threads of one process.".to_owned();
     let followers = workload.followers();
     let to_all = format!("Every message went to {followers} followers: half of the round trip until the last answer.");
-    let with_mishaps = cells.iter().filter(|cell| !notes::mishaps(&cell.counts()).is_empty());
     let kinds: [(Severity, &'static str, Vec<String>); 9] = [
         (Severity::Info, "path", if cells.is_empty() { vec![] } else { vec![path] }),
         (Severity::Error, "failed or not run", notes::failed_proof(sub).into_iter().collect()),
@@ -110,7 +118,11 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
         (Severity::Info, "several followers", if workload.is_fan_out() { vec![to_all] } else { vec![] }),
         (Severity::Error, "failed or not run", notes::unfinished(sub)),
         (Severity::Warning, "fewer samples than planned", shortfalls(cells)),
-        (Severity::Warning, "lost or out of order", with_mishaps.map(|cell| notes::mishap_line(sub, cell)).collect()),
+        (
+            Severity::Warning,
+            "lost or out of order",
+            cells.iter().filter_map(|cell| notes::mishap_line(sub, cell)).collect(),
+        ),
         (Severity::Error, "nothing came", cells.iter().filter_map(|cell| notes::all_lost(sub, cell)).collect()),
         (Severity::Info, "core-to-core latency changed", notes::handovers(sub)),
     ];
@@ -141,6 +153,9 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result, set_trips};
     use crate::render::{Text, csv};
+    use crate::rpc;
+    use tripmeter_model::Pattern;
+    use tripmeter_model::experiment::Mode;
     use tripmeter_model::manifest::{Counts, RunStatus, Verdict};
 
     fn written(manifest: &Manifest) -> String {
@@ -259,5 +274,21 @@ udp at 2k: 2 lost
         let Block::Table(table) = &iceperf(&manifest).blocks[0] else { panic!() };
         assert_eq!(csv(table), "payload_bytes,mean_ns,mean_ns_mark\n1500,1100,\n2048,,*\n");
         assert!(written(&manifest).contains("|                 2 |                   *- |\n"));
+    }
+
+    #[test]
+    fn what_is_no_plain_round_trip_is_named_and_has_no_table() {
+        let mut manifest = fixture::manifest();
+        rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::Bench, 4);
+        rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
+        let notes = "\ncalls: pattern rpc, left out here; it is in the table `all`\n\
+                     paced: pattern pingpong at a rate, left out here; it is in the table `all`\n";
+        assert_eq!(written(&manifest), format!("Nothing of this table was measured.\n{notes}"));
+        add(&mut manifest, "mq", "mq/queue", &[1024]);
+        result(&mut manifest, "mq", 1, &[(1024, 1000.0)]);
+        let text = written(&manifest);
+        assert!(text.starts_with("****** ") && text.ends_with(notes), "{text}");
+        assert_eq!(text.matches("Average Latency").count(), 1, "{text}");
     }
 }

@@ -125,7 +125,7 @@ fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
     let mut notes: Vec<Note> = row.sub.payload(bytes).shortfalls().iter().map(short).collect();
     let counts = row.totals();
     if notes::odd(&counts) || counts.lost > 0 {
-        let mishaps = notes::mishaps(&counts).replace("lost", "missing");
+        let mishaps = notes::mishaps(&counts, false).replace("lost", "missing");
         notes.push(row.info(format!("{place}: of {} lines {mishaps}", counts.sent)));
     }
     let refused = row.total(Figure::Refused);

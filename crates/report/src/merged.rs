@@ -86,8 +86,11 @@ impl MergedCell<'_> {
     /// Why rounds have fewer samples than planned.
     pub fn shortfalls(&self) -> Vec<&str> {
         let short = self.cells.iter().filter(|cell| cell.samples < cell.samples_planned);
-        let mut reasons: Vec<_> =
-            short.map(|cell| cell.cut_short.as_deref().unwrap_or("messages lost, late or damaged")).collect();
+        let usual = |cell: &PayloadResult| match cell.is_of_calls() {
+            true => "some timed out or failed",
+            false => "messages lost, late or damaged",
+        };
+        let mut reasons: Vec<_> = short.map(|cell| cell.cut_short.as_deref().unwrap_or(usual(cell))).collect();
         reasons.dedup();
         reasons
     }

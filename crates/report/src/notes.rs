@@ -3,8 +3,10 @@
 use crate::merged::{CHANGED, Merged, MergedCell};
 use crate::number::counted;
 use crate::number::micros;
+use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Counts, Handover, RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
 
 /// What the column of the path proof means.
 pub const PROOF_HELP: &str = "whether the operating system shows the payload going the way that the transport claims; \
@@ -102,12 +104,20 @@ fn in_round(sub: &Merged<'_>, round: u32) -> String {
 /// Of messages that were sent.
 pub const ALL_LOST: &str = "nothing came of what was sent; the exit code is 75 then (--allow-loss)";
 
-/// What happened to messages besides arriving once, in order, in time and intact: `2 lost, 1 damaged`; empty if nothing
-/// did.
-pub fn mishaps(counts: &Counts) -> String {
+/// What happened to messages besides arriving once, in order, in time and intact: `2 lost, 1 damaged`; of calls
+/// `10 timed out, 4 answered late`; empty if nothing did.
+pub fn mishaps(counts: &Counts, are_calls: bool) -> String {
     let Counts { lost, late, duplicated, reordered, damaged, .. } = *counts;
-    let kinds =
-        [(lost, "lost"), (late, "late"), (duplicated, "duplicated"), (reordered, "reordered"), (damaged, "damaged")];
+    let kinds = match are_calls {
+        true => vec![(lost, "timed out"), (damaged, "failed"), (late, "answered late"), (duplicated, "answered again")],
+        false => vec![
+            (lost, "lost"),
+            (late, "late"),
+            (duplicated, "duplicated"),
+            (reordered, "reordered"),
+            (damaged, "damaged"),
+        ],
+    };
     let happened = kinds.iter().filter(|(count, _)| *count > 0);
     happened.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
 }
@@ -131,12 +141,13 @@ pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     }
     if again > 0 {
         let repeated = cell.cells.iter().filter(|cell| !cell.earlier_attempts.is_empty()).count();
-        let lost = mishaps(&cell.set_aside().fold(Counts::default(), |sum, cell| sum + cell.counts()));
+        let set_aside = cell.set_aside().fold(Counts::default(), |sum, cell| sum + cell.counts());
+        let lost = mishaps(&set_aside, sub.planned.workload.is_call());
         let lost = if lost.is_empty() { lost } else { format!(", of which {lost}") };
         let (times, rounds) = (counted(again, "time"), rounds(repeated));
         parts.push(format!(
-            "measured again {times}{rounds} as the hand-over changed; the last attempt counts, the others{lost} are in the \
-             manifest"
+            "measured again {times}{rounds} as the hand-over changed; the last attempt counts, the others{lost} are in \
+             trials.jsonl"
         ));
     }
     let mark = if changed.is_empty() { String::new() } else { format!("{CHANGED} ") };
@@ -154,7 +165,35 @@ pub fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     cell.cells.iter().any(|cell| cell.is_all_lost()).then(|| format!("* {place}: {ALL_LOST}"))
 }
 
-/// `uds_datagram at 64k: 2 lost, 1 damaged`.
-pub fn mishap_line(sub: &Merged<'_>, cell: &MergedCell<'_>) -> String {
-    format!("{} at {}: {}", sub.planned.name, display_size(cell.payload_bytes), mishaps(&cell.counts()))
+/// `uds_datagram at 64k: 2 lost, 1 damaged`; nothing if all messages arrived once, in order, in time and intact.
+pub fn mishap_line(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
+    let what = mishaps(&cell.counts(), sub.planned.workload.is_call());
+    (!what.is_empty()).then(|| format!("{} at {}: {what}", sub.planned.name, display_size(cell.payload_bytes)))
+}
+
+/// What notes have in common that say what a table leaves out.
+pub const LEFT_OUT: &str = "left out";
+
+/// A line on a sub-experiment that a published table has no place for; `why` is added to its pattern.
+pub fn left_out(plan: &SubExperiment, why: &str) -> String {
+    let SubExperiment { name, pattern, .. } = plan;
+    format!("{name}: pattern {pattern}{why}, left out here; it is in the table `all`")
+}
+
+/// What tells round trips at a rate from those that published tables have.
+pub fn at_a_rate(plan: &SubExperiment) -> &'static str {
+    if plan.pattern == Pattern::PingPong && plan.workload.is_call() { " at a rate" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_have_words_of_their_own() {
+        let counts = Counts { sent: 50, received: 36, lost: 10, late: 4, duplicated: 2, reordered: 1, damaged: 3 };
+        assert_eq!(mishaps(&counts, false), "10 lost, 4 late, 2 duplicated, 1 reordered, 3 damaged");
+        assert_eq!(mishaps(&counts, true), "10 timed out, 3 failed, 4 answered late, 2 answered again");
+        assert_eq!(mishaps(&Counts { sent: 50, received: 50, ..Counts::default() }, true), "");
+    }
 }

@@ -163,10 +163,11 @@ fn of_play(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> Vec<Note> {
     let odd = at_followers(play, name).into_iter().zip(odd_streams(play, &topics));
     for ((round, trial), (followers, odd_topics)) in play.trials().zip(odd) {
         notes.extend(trial.cut_short.iter().map(|why| play.warning(format!("* {name}: {why}"))));
-        notes.extend(missed(play, *round, &trial.missed, &topics).map(|text| play.warning(text)));
+        notes.extend(missed(play, *round, &trial.missed, &topics).map(|text| play.rate_missed(text)));
         notes.extend(followers);
         notes.extend(refused(play, *round, name));
-        let odd = |(topic, counts)| play.info(format!("{name}, topic '{topic}': {}", mishaps(&counts)));
+        let odd =
+            |(topic, counts)| play.info(format!("{name}, topic '{topic}': {}", mishaps(&counts, play.is_of_calls())));
         notes.extend(odd_topics.into_iter().map(odd));
     }
     notes
@@ -337,7 +338,7 @@ pub mod tests {
             "uds/stream poll none /imu 500 324 400 400 response rtt 66.000 60.000 90.000 120.000 600.000 0.4 ok",
             "uds/stream poll none (all) 1000 170 400 400 response rtt 66.000 60.000 90.000 120.000 600.000 0 ok",
             "service rtt 11.000 10.000 15.000 20.000 100.000",
-            "calls, topic '/imu': 2 lost",
+            "calls, topic '/imu': 2 timed out",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }

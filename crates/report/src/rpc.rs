@@ -3,9 +3,9 @@
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
-use crate::notes::ALL_LOST;
+use crate::notes::{ALL_LOST, mishaps};
 use crate::number::count;
-use crate::table_row::{self, LATENCIES, TableRow};
+use crate::table_row::{self, LATENCIES, MISSED, TableRow};
 use crate::throughput::offered;
 use tripmeter_analysis::derived::{is_all_lost, losses};
 use tripmeter_analysis::{MetricTable, Row};
@@ -121,7 +121,7 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
         OfferedLoad::Burst(_) => "bursts".to_owned(),
         load => load.to_string(),
     };
-    let missed = row.mark(|trial| trial.rate_missed, "!");
+    let missed = row.mark(|trial| trial.rate_missed, MISSED);
     let mut cells = row.naming();
     cells.extend([
         Cell::number(row.row.payload_bytes as f64),
@@ -150,6 +150,8 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
 }
 
 fn of_load(row: &TableRow<'_>) -> Vec<Note> {
+    // Round trips at a rate are calls of one client, and called what they are.
+    let is_round_trips = row.sub.planned.pattern == Pattern::PingPong;
     let (name, size) = (&row.sub.planned.name, display_size(row.row.payload_bytes));
     let place = match row.load() {
         OfferedLoad::Closed => format!("{name} at {size}"),
@@ -165,30 +167,23 @@ fn of_load(row: &TableRow<'_>) -> Vec<Note> {
         if trial.rate_missed {
             let late = row.too_late();
             let (behind, slowest) = (row.at(*round, Figure::Behind), count(row.at(*round, Figure::SlowestRate)));
-            notes.push(row.warning(format!(
-                "! {place}: RATE MISSED: the slowest client made {slowest} calls /s, {behind} of {made} calls were made \
-                 more than {late} late"
-            )));
+            let what = match is_round_trips {
+                true => format!("{slowest} messages /s were sent, {behind} of {made} messages were sent"),
+                false => format!("the slowest client made {slowest} calls /s, {behind} of {made} calls were made"),
+            };
+            notes.push(row.rate_missed(format!("! {place}: RATE MISSED: {what} more than {late} late")));
         }
     }
     let (missing, succeeded) = (row.total(Figure::OneWayMissing), row.total(Figure::Received));
     if missing > 0.0 {
-        let text = format!("{place}: {missing} of {succeeded} calls that succeeded have no latency one way");
+        let those = if is_round_trips { "messages that were answered" } else { "calls that succeeded" };
+        let text = format!("{place}: {missing} of {succeeded} {those} have no latency one way");
         notes.push(row.info(text));
     }
-    let happened: Vec<String> = [
-        (Figure::TimedOut, "timed out"),
-        (Figure::Failed, "failed"),
-        (Figure::Late, "answered after the time-out or failure"),
-        (Figure::Duplicated, "answered again"),
-    ]
-    .map(|(figure, what)| (row.total(figure), what))
-    .iter()
-    .filter(|(number, _)| *number > 0.0)
-    .map(|(number, what)| format!("{number} {what}"))
-    .collect();
+    let happened = mishaps(&row.totals(), true);
     if !happened.is_empty() {
-        notes.push(row.info(format!("{place}: calls {}", happened.join(", "))));
+        let what = if is_round_trips { "messages" } else { "calls" };
+        notes.push(row.info(format!("{place}: {what} {happened}")));
     }
     notes
 }
@@ -349,7 +344,7 @@ pub mod tests {
             "! fixed at 1k, 1000 /s: RATE MISSED: the slowest client made 700 calls /s, 123 of 1000 calls were made more than \
              a period late",
             "* fixed at 1k, 1000 /s: time cap",
-            "fixed at 1k, 1000 /s: calls 7 timed out, 3 failed, 2 answered after the time-out or failure, 1 answered again",
+            "fixed at 1k, 1000 /s: calls 7 timed out, 3 failed, 2 answered late, 1 answered again",
         ] {
             assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
         }
@@ -378,5 +373,25 @@ pub mod tests {
         }
         trial_of(&mut manifest, 0).load = OfferedLoad::Rate { hz: 1000.0 };
         assert!(!all(&manifest).contains("bursts of n"));
+    }
+
+    #[test]
+    fn round_trips_at_a_rate_are_messages() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "paced", "udp/loopback", Mode::FixedFreq, 1);
+        manifest.plan.sub_experiments[0].pattern = Pattern::PingPong;
+        let trial = trial_of(&mut manifest, 0);
+        miss_rate(trial, 123.0);
+        put(trial, &[(Figure::TimedOut, 10.0), (Figure::Late, 4.0), (Figure::OneWayMissing, 3.0)]);
+        let text = all(&manifest);
+        for line in [
+            "! paced at 1k, 1000 /s: RATE MISSED: 700 messages /s were sent, 123 of 1000 messages were sent more than a period \
+             late",
+            "paced at 1k, 1000 /s: 3 of 1000 messages that were answered have no latency one way",
+            "paced at 1k, 1000 /s: messages 10 timed out, 4 answered late",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("slowest client"), "{text}");
     }
 }

@@ -9,6 +9,12 @@ use tripmeter_model::manifest::Manifest;
 /// Kind of the notes on trials.
 pub const TRIALS: &str = "trials";
 
+/// Kind of the notes on rates that were missed.
+pub const RATE_MISSED: &str = "rate missed";
+
+/// Kind of the notes on messages that were sent late although the rate was kept.
+pub const SENT_LATE: &str = "sent late";
+
 /// Kind of the note that figures come from histograms.
 pub const HISTOGRAMS: &str = "histograms";
 

@@ -2,8 +2,9 @@
 //! is what most people want to know; everything else is in the table of everything.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::merged::{Merged, MergedCell};
-use crate::{FLOOR, notes, run_notes, trips};
+use crate::merged::{CHANGED, Merged, MergedCell};
+use crate::table_row::MISSED;
+use crate::{FLOOR, notes, run_notes, throughput, trips};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -63,7 +64,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
     blocks.extend(page.facts());
-    let notes = page.notes();
+    let notes = page.notes(all_notes);
     let notes = if all_notes { notes } else { folded(&notes) };
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
@@ -94,6 +95,20 @@ struct ScreenPage<'a> {
 /// What stands in one line: a sub-experiment at one offered load, at every payload.
 type LoadLine = (u32, u32);
 
+fn row(line: LoadLine, payload_bytes: u64) -> Row {
+    Row { sub: line.0, payload_bytes, load: line.1 }
+}
+
+/// A mark, and that the rate was missed.
+fn with_missed(mark: &'static str, is_missed: bool) -> &'static str {
+    match mark {
+        _ if !is_missed => mark,
+        "*" => "*!",
+        CHANGED => "~!",
+        _ => MISSED,
+    }
+}
+
 impl<'a> ScreenPage<'a> {
     fn sub(&self, index: u32) -> &'a Merged<'a> {
         &self.subs[index as usize]
@@ -123,7 +138,10 @@ impl<'a> ScreenPage<'a> {
         if lines.is_empty() {
             return None;
         }
-        let level = |line: &LoadLine| self.level(*line, &payloads, (view.figure)(self.load(*line)), Statistic::P50);
+        let level = |line: &LoadLine| {
+            let kept: Vec<u64> = payloads.iter().copied().filter(|payload| !self.is_missed(*line, *payload)).collect();
+            self.level(*line, &kept, (view.figure)(self.load(*line)), Statistic::P50)
+        };
         lines.sort_by(|a, b| level(a).total_cmp(&level(b)));
         let has_floor = view.pattern == Pattern::PingPong;
         let distances: Vec<Option<f64>> =
@@ -170,20 +188,20 @@ impl<'a> ScreenPage<'a> {
 
     /// Median and 99th percentile.
     fn pair(&self, line: LoadLine, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
-        let row = Row { sub: line.0, payload_bytes, load: line.1 };
-        let get = |statistic| self.metrics.get(row, &Stream::all(), figure, statistic);
-        let mut p50 = Cell::of(get(Statistic::P50));
+        let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);
-        if let Cell::Number { mark, .. } = &mut p50 {
-            *mark = if merged.star().is_empty() { merged.mark() } else { merged.star() };
-        } else if merged.cells.iter().any(|cell| cell.is_all_lost()) {
-            p50 = Cell::Missing(Missing::NothingCame);
+        let mark = if merged.star().is_empty() { merged.mark() } else { merged.star() };
+        let missed = self.is_missed(line, payload_bytes);
+        let mut p50 = Cell::of(get(Statistic::P50)).marked(with_missed(mark, missed));
+        if matches!(p50, Cell::Missing(_)) && merged.cells.iter().any(|cell| cell.is_all_lost()) {
+            let are_calls = self.planned(line).workload.is_call();
+            p50 = Cell::Missing(if are_calls { Missing::NoSamples } else { Missing::NothingCame });
         }
         let samples = get(Statistic::N).map_or(0.0, |samples| samples.values.iter().sum());
         let is_bound = samples >= fewest_for_upper_bound(0.99, ALPHA) as f64;
         let p99 = match Cell::of(get(Statistic::P99)) {
             Cell::Number { .. } if !is_bound => Cell::Missing(Missing::TooFewSamples),
-            cell => cell,
+            cell => cell.marked(with_missed("", missed)),
         };
         [p50, p99]
     }
@@ -205,12 +223,16 @@ impl<'a> ScreenPage<'a> {
             columns.push(of("k_per_s", "k/s", 1e3, "thousand messages per second that came intact"));
             columns.push(of("mb_per_s", "MB/s", 1e6, "million payload bytes per second that came intact"));
         }
+        let stars = throughput::stars(self.subs, self.metrics);
         let rows = lines.iter().map(|line| {
             let mut cells = vec![Cell::text(self.label(*line, &lines))];
             for payload_bytes in &payloads {
-                let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
-                let get = |figure| self.metrics.get(row, &Stream::all(), figure, Statistic::Value);
-                cells.extend([Figure::ReceivedRate, Figure::ReceivedBytes].map(|figure| Cell::of(get(figure))));
+                let (row, missed) = (row(*line, *payload_bytes), self.is_missed(*line, *payload_bytes));
+                let star = if stars.contains(&row) { "*" } else { "" };
+                cells.extend([(Figure::ReceivedRate, star), (Figure::ReceivedBytes, "")].map(|(figure, mark)| {
+                    let rounds = self.metrics.get(row, &Stream::all(), figure, Statistic::Value);
+                    Cell::of(rounds).marked(with_missed(mark, missed))
+                }));
             }
             (None, cells)
         });
@@ -218,14 +240,18 @@ impl<'a> ScreenPage<'a> {
     }
 
     fn load(&self, line: LoadLine) -> OfferedLoad {
-        self.metrics.load(Row { sub: line.0, payload_bytes: 0, load: line.1 })
+        self.metrics.load(row(line, 0))
+    }
+
+    /// Its figures are of another rate than was offered.
+    fn is_missed(&self, line: LoadLine, payload_bytes: u64) -> bool {
+        self.metrics.is_rate_missed(row(line, payload_bytes))
     }
 
     /// The geometric mean of a figure over payloads; infinite if there is none.
     fn level(&self, line: LoadLine, payloads: &[u64], figure: Figure, statistic: Statistic) -> f64 {
         let of = |payload_bytes: &u64| {
-            let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
-            Some(self.metrics.get(row, &Stream::all(), figure, statistic)?.folded())
+            Some(self.metrics.get(row(line, *payload_bytes), &Stream::all(), figure, statistic)?.folded())
         };
         geometric_mean(payloads.iter().filter_map(of)).unwrap_or(f64::INFINITY)
     }
@@ -253,13 +279,15 @@ impl<'a> ScreenPage<'a> {
         best.map(|(index, _)| (index, line.1))
     }
 
-    /// How many times the floor, by the median over rounds at each payload, and the geometric mean over payloads.
+    /// How many times the floor, by the median over rounds at each payload, and the geometric mean over payloads at which
+    /// neither missed its rate.
     fn distance(&self, line: LoadLine, payloads: &[u64], figure: fn(OfferedLoad) -> Figure) -> Option<f64> {
         let floor = self.floor(line)?;
         let ratio = |payload_bytes: &u64| {
             let of = |line: LoadLine| {
-                let row = Row { sub: line.0, payload_bytes: *payload_bytes, load: line.1 };
-                self.metrics.get(row, &Stream::all(), figure(self.load(line)), Statistic::P50)
+                let of_all = Stream::all();
+                let kept = Some(row(line, *payload_bytes)).filter(|row| !self.metrics.is_rate_missed(*row))?;
+                self.metrics.get(kept, &of_all, figure(self.load(line)), Statistic::P50)
             };
             let pairs = of(line)?.paired(&of(floor)?);
             median(&pairs.iter().filter(|pair| pair.1 > 0.0).map(|pair| pair.0 / pair.1).collect::<Vec<_>>())
@@ -332,7 +360,7 @@ impl<'a> ScreenPage<'a> {
     }
 
     /// Everything that is to be said, the gravest first; notes of one kind follow each other.
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self, all_notes: bool) -> Vec<Note> {
         let cells = || self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
         let short = |sub: &Merged<'_>, cell: &MergedCell<'_>| {
             let why = cell.shortfalls().join("; ");
@@ -343,24 +371,30 @@ impl<'a> ScreenPage<'a> {
         let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
         let mut all = run_notes::outcomes(self.subs);
         all.extend(all_lost.map(note(Severity::Error, "nothing came")));
-        all.extend(self.mishaps().into_iter().map(note(Severity::Warning, "lost or out of order")));
+        all.extend(self.mishaps());
         all.extend(too_few.map(note(Severity::Warning, trips::TOO_FEW)));
         for note in run_notes::of_run(self.manifest, self.subs, self.metrics) {
             // Losses are among the mishaps.
             let is_grave = note.kind != run_notes::TRIALS || note.severity < Severity::Info;
-            if is_grave && note.kind != run_notes::HISTOGRAMS && all.iter().all(|known| known.text != note.text) {
+            let is_shown = is_grave && (all_notes || note.kind != run_notes::SENT_LATE);
+            if is_shown && note.kind != run_notes::HISTOGRAMS && all.iter().all(|known| known.text != note.text) {
                 all.push(note);
             }
         }
-        all.sort_by_key(|note| note.severity);
+        let kinds: Vec<&str> = all.iter().map(|note| note.kind).collect();
+        all.sort_by_key(|note| (note.severity, kinds.iter().position(|kind| *kind == note.kind)));
         all
     }
 
-    /// What happened to messages besides arriving once, in order, in time and intact.
-    fn mishaps(&self) -> Vec<String> {
+    /// What happened to messages besides arriving once, in order, in time and intact, and to calls besides succeeding.
+    fn mishaps(&self) -> Vec<Note> {
         let cells = self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
-        let odd = cells.filter(|(_, cell)| !notes::mishaps(&cell.counts()).is_empty());
-        odd.map(|(sub, cell)| notes::mishap_line(sub, &cell)).collect()
+        let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {
+            let are_calls = sub.planned.workload.is_call();
+            let kind = if are_calls { "timed out or failed" } else { "lost or out of order" };
+            Some(Note::new(Severity::Warning, kind, None, notes::mishap_line(sub, &cell)?))
+        };
+        cells.filter_map(note).collect()
     }
 }
 
@@ -500,5 +534,95 @@ uds at 64k: 2 lost
         let all = fixture::all(&manifest);
         let captions: Vec<&str> = all.lines().filter(|line| line.starts_with("All transports")).collect();
         assert_eq!(captions, ["All transports, pattern pingpong", "All transports, pattern pingpong, at a rate"]);
+    }
+
+    /// Round trips at 1 kHz of each of these, with their medians.
+    fn paced(systems: &[(&str, &str, f64)]) -> Manifest {
+        let mut manifest = fixture::manifest();
+        for (index, (name, transport, median)) in systems.iter().enumerate() {
+            crate::rpc::tests::add(&mut manifest, name, transport, Mode::FixedFreq, 1);
+            manifest.plan.sub_experiments[index].pattern = Pattern::PingPong;
+            let trial = fixture::trial_of(&mut manifest, index);
+            fixture::put_times(trial, &Stream::all(), Figure::ServiceRtt, (1000, *median));
+        }
+        manifest
+    }
+
+    #[test]
+    fn a_missed_rate_is_marked_last_and_not_compared_with_the_floor() {
+        let systems = [("mq", "mq/queue", 5e3), ("uds", "uds/stream", 2e3), ("shm", "shm/ring", 1e3)];
+        let mut manifest = paced(&systems);
+        let table = |manifest: &Manifest| {
+            let blocks = screen(manifest, false).blocks.into_iter();
+            let mut tables =
+                blocks.filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
+            tables.find(|table| table.columns[0].title.ends_with("since sent")).unwrap()
+        };
+        let rows = |manifest: &Manifest| {
+            let document = Document { blocks: vec![Block::Table(table(manifest))] };
+            let text = fixture::squeezed(&Text::default().render(&document));
+            text.into_iter().filter(|line| line.contains('/') && !line.contains("1000 /s")).collect::<Vec<_>>()
+        };
+        let bars = |row: &String| row.trim_end_matches(['▇', ' ']).to_owned();
+        let found: Vec<String> = rows(&manifest).iter().map(bars).collect();
+        assert_eq!(
+            found,
+            ["shm/ring 1.00 2.00 floor", "uds/stream 2.00 4.00 ×2.0", "mq/queue 5.00 10.0 ×5.0"],
+            "{found:?}"
+        );
+        fixture::trial_of(&mut manifest, 1).rate_missed = true;
+        let found: Vec<String> = rows(&manifest).iter().map(bars).collect();
+        assert_eq!(
+            found,
+            ["shm/ring 1.00 2.00 floor", "mq/queue 5.00 10.0 ×5.0", "uds/stream !2.00 !4.00 -"],
+            "{found:?}"
+        );
+        let csv = crate::render::csv(&table(&manifest));
+        let header = "transport,1k_p50,1k_p50_mark,1k_p99,1k_p99_mark,floor,distance";
+        assert_eq!(csv.lines().next(), Some(header), "{csv}");
+        assert!(csv.lines().last().unwrap().starts_with("uds/stream,2000,!,4000,!,,"), "{csv}");
+        let missed = |manifest: &Manifest| {
+            let text = fixture::squeezed(&text(manifest)).join(" ");
+            assert_eq!(text.matches("RATE MISSED").count(), 1, "{text}");
+            text
+        };
+        let one = missed(&manifest);
+        assert!(
+            one.contains(" ! uds at 1k, 1000 /s: RATE MISSED: 990 messages /s were sent, 0 of 1000 messages "),
+            "{one}"
+        );
+        let trial = fixture::trial_of(&mut manifest, 0);
+        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".to_owned()));
+        let both = missed(&manifest);
+        assert!(both.contains(" 2 × rate missed: ! mq at 1k, 1000 /s: RATE MISSED: "), "{both}");
+        assert!(both.contains(" * mq at 1k, 1000 /s: time cap "), "{both}");
+        fixture::trial_of(&mut manifest, 2).rate_missed = true;
+        assert!(rows(&manifest).iter().all(|row| row.ends_with(" -") || row.ends_with(" floor")), "{manifest:?}");
+    }
+
+    #[test]
+    fn calls_time_out_and_fail_and_are_not_lost() {
+        let mut manifest = paced(&[("uds", "uds/stream", 2e3)]);
+        let counts = tripmeter_model::manifest::Counts {
+            sent: 1000,
+            received: 989,
+            lost: 10,
+            late: 4,
+            damaged: 1,
+            ..Default::default()
+        };
+        let cell = &mut manifest.sub_experiments[0].cells[0];
+        cell.trials[0].put_counts(&Stream::all(), &counts, true);
+        (cell.samples, cell.samples_planned) = (989, 1000);
+        let page = text(&manifest);
+        assert!(page.contains("\nuds at 1k: 10 timed out, 1 failed, 4 answered late\n"), "{page}");
+        assert!(page.contains("\nuds at 1k: some timed out or failed\n"), "{page}");
+        let counts = tripmeter_model::manifest::Counts { sent: 10, lost: 10, ..Default::default() };
+        let mut trial = tripmeter_model::trial::Trial::new(OfferedLoad::Rate { hz: 1000.0 });
+        trial.put_counts(&Stream::all(), &counts, true);
+        manifest.sub_experiments[0].cells[0].trials[0] = trial;
+        let page = fixture::text(&screen(&manifest, true));
+        assert!(page.contains("uds at 1k: 10 timed out\n"), "{page}");
+        assert!(!page.contains(" lost") && !page.contains("damaged"), "{page}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::document::{Cell, Column, Digits, Note, Severity};
 use crate::merged::Merged;
 use crate::notes;
-use crate::run_notes::TRIALS;
+use crate::run_notes::{RATE_MISSED, TRIALS};
 use crate::throughput::offered;
 use tripmeter_analysis::derived::{
     Each, LOST_CALLS, LOST_MESSAGES, counts, cpu_share, faults_per_message, losses, switches_hz,
@@ -19,6 +19,9 @@ use tripmeter_model::trial::Trial;
 /// Statistics shown of latencies.
 pub const LATENCIES: [Statistic; 6] =
     [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::Max];
+
+/// Stands before figures of a rate that was missed.
+pub const MISSED: &str = "!";
 
 /// A row of the metric table with its sub-experiment.
 #[derive(Clone, Copy)]
@@ -209,6 +212,11 @@ impl<'a> TableRow<'a> {
     /// A warning on this row.
     pub fn warning(&self, text: String) -> Note {
         Note::new(Severity::Warning, TRIALS, Some(self.row), text)
+    }
+
+    /// A warning that this row missed its rate.
+    pub fn rate_missed(&self, text: String) -> Note {
+        Note { kind: RATE_MISSED, ..self.warning(text) }
     }
 
     /// A note on this row for information.

@@ -5,7 +5,9 @@ use crate::document::{Cell, Column, Digits, Note, Severity, Table};
 use crate::merged::Merged;
 use crate::notes;
 use crate::number::{count, percent};
-use crate::table_row::TableRow;
+use crate::run_notes::SENT_LATE;
+use crate::table_row::{MISSED, TableRow};
+use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::channel::SHOWN_FOLLOWERS;
@@ -62,9 +64,10 @@ impl FollowerLine<'_> {
         self.counts().iter().any(|(_, counts)| counts.is_all_lost())
     }
 
-    fn is_good(&self) -> bool {
+    /// `*` if it is not good.
+    fn star(&self) -> &'static str {
         let is_cut_short = self.row.trials().any(|(_, trial)| trial.cut_short.is_some());
-        !is_cut_short && self.damaged() == 0 && !self.is_all_lost()
+        if is_cut_short || self.damaged() > 0 || self.is_all_lost() { "*" } else { "" }
     }
 
     fn offered(&self) -> String {
@@ -80,9 +83,9 @@ impl FollowerLine<'_> {
         let mut cells = names.map(Cell::text).to_vec();
         cells.extend([
             Cell::number(row.row.payload_bytes as f64),
-            if self.is_good() { Cell::Text(offered) } else { Cell::Marked("*", offered) },
+            if self.star().is_empty() { Cell::Text(offered) } else { Cell::Marked(self.star(), offered) },
             Cell::number(self.follower().into()),
-            arrived(Figure::ReceivedRate),
+            arrived(Figure::ReceivedRate).marked(row.mark(|trial| trial.rate_missed, MISSED)),
             arrived(Figure::ReceivedBytes),
             row.loss(self.stream),
         ]);
@@ -123,10 +126,17 @@ impl FollowerLine<'_> {
         let sent = self.row.get(self.stream, Figure::Sent, Statistic::Value);
         let of_trial = |(round, trial): &(u32, Trial)| {
             let cut_short = trial.cut_short.iter().map(|why| self.row.warning(format!("* {place}: {why}")));
-            let behind = Some(self.row.at(*round, Figure::Behind)).filter(|behind| *behind > 0.0);
-            let sent = sent.and_then(|sent| sent.at(*round)).unwrap_or(0.0);
-            let late = |behind| self.row.info(format!("{place}: {behind} of {sent} messages were sent late"));
-            cut_short.chain(behind.map(late)).collect::<Vec<_>>()
+            let behind = self.row.at(*round, Figure::Behind);
+            let late =
+                format!("{behind} of {} messages were sent late", sent.and_then(|sent| sent.at(*round)).unwrap_or(0.0));
+            let published = count(self.row.at(*round, Figure::PublishedRate));
+            let late = match trial.rate_missed {
+                true => Some(
+                    self.row.rate_missed(format!("! {place}: RATE MISSED: {published} messages /s were sent, {late}")),
+                ),
+                false => (behind > 0.0).then(|| Note { kind: SENT_LATE, ..self.row.info(format!("{place}: {late}")) }),
+            };
+            cut_short.chain(late).collect::<Vec<_>>()
         };
         self.row.trials().flat_map(of_trial).collect()
     }
@@ -135,18 +145,20 @@ impl FollowerLine<'_> {
     fn mishaps(&self) -> Vec<Note> {
         let of_round = |(_, counts): &(u32, Counts)| Counts { lost: 0, ..*counts };
         let odd = self.counts().iter().map(of_round).filter(notes::odd).collect::<Vec<_>>();
-        let text = |counts| format!("{}, {}: {}", self.place(), self.offered(), notes::mishaps(counts));
+        let text = |counts| format!("{}, {}: {}", self.place(), self.offered(), notes::mishaps(counts, false));
         odd.iter().map(|counts| self.row.info(text(counts))).collect()
     }
 }
 
 /// The table; without a row if nothing was measured under this pattern.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows: Vec<_> = lines(subs, metrics).iter().map(|line| (Some(line.row.row), line.cells())).collect();
-    Table::new(title, columns(), rows).grouped_by_payload()
+    let lines = lines(subs, metrics);
+    let has_missed = lines.iter().any(|line| metrics.is_rate_missed(line.row.row));
+    let rows: Vec<_> = lines.iter().map(|line| (Some(line.row.row), line.cells())).collect();
+    Table::new(title, columns(has_missed), rows).grouped_by_payload()
 }
 
-fn columns() -> Vec<Column> {
+fn columns(has_missed: bool) -> Vec<Column> {
     let words = |id, title| Column::words(id, title, "");
     let rate = |figure: Figure, title, unit, help| Column::numbers(figure.id(), title, unit, Digits::Rate, help);
     let one_way = |statistic: Statistic, help| {
@@ -169,13 +181,7 @@ fn columns() -> Vec<Column> {
             )
         },
         Column::numbers("follower", "follower", "", Digits::Integer, ""),
-        rate(
-            Figure::ReceivedRate,
-            "received",
-            "msg/s",
-            "intact messages that arrived, each counted once, per second from the first sending to the last arrival: the \
-             throughput",
-        ),
+        rate(Figure::ReceivedRate, "received", "msg/s", if has_missed { MISSED_HELP } else { RECEIVED_HELP }),
         Column { divisor: 1e6, ..rate(Figure::ReceivedBytes, "received", "MB/s", bytes) },
         Column::numbers("loss", "loss", "%", Digits::Percent, "messages lost or damaged, of those sent"),
         one_way(ONE_WAY[0], ONE_WAY_HELP),
@@ -194,10 +200,20 @@ fn columns() -> Vec<Column> {
     ]
 }
 
+const RECEIVED_HELP: &str = "intact messages that arrived, each counted once, per second from the first sending to the last \
+                             arrival: the throughput";
+const MISSED_HELP: &str = "intact messages that arrived, each counted once, per second from the first sending to the last \
+                           arrival: the throughput; !: the rate was missed";
+
 /// Statistics shown of latencies one way.
 const ONE_WAY: [Statistic; 3] = [Statistic::P50, Statistic::P99, Statistic::Max];
 const ONE_WAY_HELP: &str =
     "from before a message was sent to its arrival, two readings of one clock, of messages that arrived";
+
+/// Of each row that is not good, at any follower, the mark `*`.
+pub fn stars(subs: &[Merged<'_>], metrics: &MetricTable) -> BTreeSet<Row> {
+    lines(subs, metrics).iter().filter(|line| !line.star().is_empty()).map(|line| line.row.row).collect()
+}
 
 /// Notes on trials and messages of these loads.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
@@ -320,5 +336,33 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn a_rate_that_was_missed_and_a_trial_that_ended_early_are_marked_on_both_pages() {
+        let first = |manifest: &Manifest, all| crate::render::Text::default().render(&crate::screen(manifest, all));
+        let late = "udp_throughput at 1k, 2500 /s: 17 of 1000 messages were sent late";
+        let mut manifest = measured(&[OfferedLoad::Rate { hz: 2500.0 }], &[1000]);
+        put(trial_of(&mut manifest, 0), &[(Figure::Behind, 17.0)]);
+        let text = all(&manifest);
+        assert!(text.lines().any(|line| line == late) && !text.contains("!:"), "{text}");
+        assert!(!first(&manifest, false).contains(late) && first(&manifest, true).contains(late));
+        trial_of(&mut manifest, 0).rate_missed = true;
+        let text = all(&manifest);
+        let row = &fixture::rows_of(&text, "udp/loopback")[0];
+        assert!(row.starts_with("udp/loopback poll none 1k 2500 /s 0 !100000 102 "), "{text}");
+        let missed = "! udp_throughput at 1k, 2500 /s: RATE MISSED: 111111 messages /s were sent, 17 of 1000 messages were \
+                      sent late";
+        assert!(text.lines().any(|line| line == missed) && text.contains("!: the rate was missed"), "{text}");
+        assert_eq!(text.matches("sent late").count(), 1, "{text}");
+        let text = first(&manifest, false);
+        assert!(fixture::rows_of(&text, "udp/loopback")[0].ends_with(" !100 !102"), "{text}");
+        assert!(text.contains("RATE MISSED"), "{text}");
+        trial_of(&mut manifest, 0).cut_short = Some("interrupted".to_owned());
+        let text = first(&manifest, false);
+        assert!(fixture::rows_of(&text, "udp/loopback")[0].ends_with(" *!100 !102"), "{text}");
+        trial_of(&mut manifest, 0).rate_missed = false;
+        let text = first(&manifest, false);
+        assert!(fixture::rows_of(&text, "udp/loopback")[0].ends_with(" *100 102"), "{text}");
     }
 }

@@ -68,8 +68,8 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let short = |reason| Note::new(Severity::Warning, TOO_FEW, None, format!("* {TOO_FEW}: {reason}"));
     let mut notes: Vec<Note> = reasons.into_iter().map(short).collect();
     for (row, sub, cell) in cells.iter().filter(|(_, _, cell)| notes::odd(&cell.counts())) {
-        let text = notes::mishap_line(sub, cell);
-        notes.push(Note::new(Severity::Warning, "lost or out of order", Some(*row), text));
+        let note = |text| Note::new(Severity::Warning, "lost or out of order", Some(*row), text);
+        notes.extend(notes::mishap_line(sub, cell).map(note));
     }
     for (row, sub, _) in cells {
         let missing = metrics.get(row, &Stream::all(), Figure::OneWayMissing, Statistic::Value);
@@ -318,7 +318,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         assert_eq!(rows[1], "mq/queue poll none 2k 10000 1.000 2.000 10.000 2.000 ~0.925 - 0 ok", "{text}");
         let note = "~ mq at 2k: the hand-over changed from 0.080 to 0.220 µs (other cores, or siblings of one); measured \
                     again 2 times as the hand-over changed; the last attempt counts, the others, of which 6 lost are in \
-                    the manifest\n";
+                    trials.jsonl\n";
         assert!(text.contains(note) && text.contains(OVER_HELP), "{text}");
     }
 

@@ -10,6 +10,7 @@ use crate::plotting::{PictureJob, create_folder, draw_all};
 use crate::summaries::{ExperimentFolder, kind_of, other_kind};
 use serde_json::{Value, json};
 use std::path::Path;
+use tripmeter_model::Pattern;
 use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 use tripmeter_model::plan::SubExperiment;
@@ -121,6 +122,7 @@ fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Exp
     let is_compared = |one: &Compared| one.outcome != Outcome::New;
     if !made.both.iter().flat_map(|one| &one.compared).any(is_compared) {
         let why = match made.both.first() {
+            Some(one) if reference.folder.plan(&one.name).is_some_and(is_unread) => unread(&one.name),
             Some(one) => format!("there are no figures in '{}'", reference.folder.file(&one.name).display()),
             None => format!(
                 "'{}' and '{}' have no sub-experiment in common",
@@ -130,7 +132,23 @@ fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Exp
         };
         return Err(CliError::new(exit::DATA, format!("nothing to compare: {why}")));
     }
+    for one in made.both.iter().filter(|one| reference.folder.plan(&one.name).is_some_and(is_unread)) {
+        output::say(&format!("note: {}", unread(&one.name)));
+    }
     Ok(made)
+}
+
+/// Whether there is nothing of it that `compare` reads.
+pub fn is_unread(plan: &SubExperiment) -> bool {
+    plan.pattern == Pattern::Throughput
+}
+
+/// What is said of it.
+pub fn unread(name: &str) -> String {
+    format!(
+        "'{name}' is of pattern throughput, and compare reads the latencies of patterns pingpong, channel, rpc and log; its \
+         figures are in trials.jsonl"
+    )
 }
 
 /// Refuses sides that have a sub-experiment with latencies of different kinds only.

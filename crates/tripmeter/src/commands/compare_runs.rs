@@ -1,6 +1,6 @@
 //! `tripmeter compare` of folders with several rounds: their runs against each other.
 
-use super::compare::{DIFFERENT, same_kind};
+use super::compare::{DIFFERENT, is_unread, same_kind, unread};
 use super::table;
 use crate::args::CompareArgs;
 use crate::error::CliError;
@@ -56,12 +56,17 @@ pub fn compare_runs(args: &CompareArgs) -> Result<u8, CliError> {
             runs.extend(runs_of(&manifests, [one, other], args)?);
         }
     }
+    let mut unread = planned(0).iter().filter(|one| is_unread(one)).map(|one| unread(&one.name));
     if runs.is_empty() {
+        if let Some(why) = unread.next() {
+            return Err(CliError::new(exit::DATA, format!("nothing to compare: {why}")));
+        }
         let [reference, results] = folders.map(Path::display);
         let text =
             format!("nothing to compare: '{reference}' and '{results}' have no payload in common that was answered");
         return Err(CliError::new(exit::DATA, text));
     }
+    unread.for_each(|why| output::say(&format!("note: {why}")));
     let comparisons = compare(&runs, &question)
         .map_err(|error| CliError::new(exit::DATA, format!("the runs cannot be compared: {error}")))?;
     let allowed = args.allow_damage;
