@@ -6,7 +6,7 @@ use crate::measure::publish::{Schedule, Timetable};
 use crate::record::{Distribution, OneWay};
 use crate::wire::Arrived;
 use std::sync::Arc;
-use tripmeter_model::channel::DeliveryStatus;
+use tripmeter_model::delivery::DeliveryStatus;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Stream;

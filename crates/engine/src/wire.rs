@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use tripmeter_abi::{NodeOptions, UnauthorizedPeer};
 use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
-use tripmeter_model::channel::Used;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, PathProof, PayloadResult, RefusalTrial};
 use tripmeter_model::plan::{Raw, SubExperiment};
+use tripmeter_model::used::Used;
 
 /// Version of these messages; leader and follower must have the same.
 pub const PROTOCOL: u32 = 14;

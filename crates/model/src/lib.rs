@@ -17,9 +17,9 @@
 //! | [`requirements`] | upper limits |
 //! | [`check`] | `checks_<name>.csv`: figures against limits |
 //! | [`bytes`] | a payload size as a CSV file has it |
-//! | [`channel`] | messages at a fixed rate, and when they arrived |
+//! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
 //! | [`log`] | calls of a logger, and the lines that came of them |
-//! | [`throughput`] | how messages are offered one way, and what arrived of them |
+//! | [`search`] | steps of a search for the highest rate |
 //! | [`table`], [`mod@file`] | CSV files, and files, whatever they hold |
 //! | [`exit`] | exit codes |
 
@@ -27,8 +27,8 @@
 
 pub mod audit;
 pub mod bytes;
-pub mod channel;
 pub mod check;
+pub mod delivery;
 pub mod exit;
 pub mod experiment;
 pub mod figure;
@@ -48,14 +48,15 @@ pub mod printable;
 pub mod raw;
 pub mod recording;
 pub mod requirements;
+pub mod search;
 pub mod series;
 pub mod sidecar;
 pub mod summary;
 pub mod table;
-pub mod throughput;
 mod touch;
 pub mod transport;
 pub mod trial;
+pub mod used;
 pub mod workload;
 
 pub use touch::Touch;

@@ -4,12 +4,15 @@ use crate::figure::{Figure, Statistic};
 use crate::manifest::Counts;
 use crate::metric::{Interval, Stream};
 use crate::pace::OfferedLoad;
+use crate::search::Step;
 use crate::series::Series;
-use crate::throughput::Step;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How many followers are shown one by one: in tables, in figures over rounds and in the evidence of the path.
+pub const SHOWN_FOLLOWERS: usize = 16;
 
 /// One figure of a trial; with the address of the trial it is a [`crate::metric::Metric`].
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,12 +10,12 @@ use crate::throughput::offered;
 use std::cmp::Reverse;
 use tripmeter_analysis::derived::is_all_lost;
 use tripmeter_analysis::{MetricTable, Row};
-use tripmeter_model::channel::SHOWN_FOLLOWERS;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::trial::SHOWN_FOLLOWERS;
 use tripmeter_stats::losses::gone;
 
 const TIME_HELP: &str = "\

@@ -3,7 +3,6 @@
 use crate::document::Document;
 use crate::render::Text;
 use std::collections::BTreeMap;
-use tripmeter_model::channel::Used;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{
     Counts, Manifest, PathProof, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult, Verdict,
@@ -13,6 +12,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::{Daemons, Plan, Raw, SubExperiment};
 use tripmeter_model::transport::{Selector, Transport};
 use tripmeter_model::trial::Trial;
+use tripmeter_model::used::Used;
 use tripmeter_model::workload::Workload;
 use tripmeter_model::{Path, Pattern, Touch, Wait};
 

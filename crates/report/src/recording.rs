@@ -9,11 +9,11 @@ use crate::number::count;
 use crate::table_row::{self, TableRow};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
-use tripmeter_model::channel::SHOWN_FOLLOWERS;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::HEADER_BYTES;
 use tripmeter_model::recording::{RecordedTopic, Recording};
+use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
 const LATENCIES: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::Max];
 const TOPIC_HELP: &str = "(all): all of them, rates as their mean; what the processes used is in trials.jsonl";

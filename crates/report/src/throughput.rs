@@ -10,12 +10,12 @@ use crate::table_row::{MISSED, TableRow};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
-use tripmeter_model::channel::SHOWN_FOLLOWERS;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, Stream};
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::payload::display_size;
+use tripmeter_model::trial::SHOWN_FOLLOWERS;
 use tripmeter_model::trial::Trial;
 
 /// A load at one follower.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
-use tripmeter_model::channel::DeliveryStatus;
+use tripmeter_model::delivery::DeliveryStatus;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::{Burst, OfferedLoad};
-use tripmeter_model::throughput::per_second;
+use tripmeter_model::search::per_second;
 use tripmeter_model::trial::Trial;
 
 /// First line of `throughput_<name>.csv`.

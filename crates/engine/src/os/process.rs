@@ -12,7 +12,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::OnceLock;
-use tripmeter_model::channel::Used;
+use tripmeter_model::used::Used;
 
 /// Locks all memory that this process has by now.
 ///

@@ -1,7 +1,7 @@
 //! The verdict over several followers: each has a proof of its own, and the worst counts.
 
-use tripmeter_model::channel::SHOWN_FOLLOWERS;
 use tripmeter_model::manifest::{PathProof, Verdict};
+use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
 /// One proof out of the proofs of all followers, by index; the proof of an only follower as it is. The evidence names
 /// [`SHOWN_FOLLOWERS`] at most: if there are more, followers with the worst verdict.

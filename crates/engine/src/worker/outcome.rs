@@ -2,12 +2,12 @@
 
 use super::Error;
 use crate::delivery::{KeptRate, Tally};
-use tripmeter_model::channel::Used;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::recording::RecordedTopic;
 use tripmeter_model::trial::Trial;
+use tripmeter_model::used::Used;
 
 /// What was counted and timed in a trial.
 pub(super) struct Tallied {

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tripmeter_abi::Wait;
-use tripmeter_model::channel::Used;
+use tripmeter_model::used::Used;
 
 /// From the start of the threads until the first message is due, besides what each thread needs.
 const START_NS: u64 = 5_000_000;

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::thread::Thread;
 use std::time::Duration;
-use tripmeter_model::channel::Used;
+use tripmeter_model::used::Used;
 
 /// So many threads may look around every [`TAKE_TIMEOUT_NS`]; of more, each does so less often.
 const LOOKING: u64 = 16;

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tripmeter_abi::Wait;
-use tripmeter_model::channel::Used;
+use tripmeter_model::used::Used;
 
 /// How the threads of the links ended.
 pub(super) struct Taken {

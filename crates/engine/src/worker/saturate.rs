@@ -21,7 +21,7 @@ use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::Raw;
-use tripmeter_model::throughput::per_second;
+use tripmeter_model::search::per_second;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::workload::Workload;
 

@@ -10,7 +10,7 @@
 
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
-use tripmeter_model::throughput::Step;
+use tripmeter_model::search::Step;
 use tripmeter_model::trial::Trial;
 
 /// Trials of a search, the first included.
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use tripmeter_model::manifest::Counts;
     use tripmeter_model::pace::OfferedLoad;
-    use tripmeter_model::throughput::per_second;
+    use tripmeter_model::search::per_second;
 
     /// A system that is offered `fastest` at most, and delivers `capacity` messages per second; what is more is lost.
     fn found(fastest: f64, capacity: f64, loss_bound: f64) -> SearchResult {

@@ -13,9 +13,9 @@ use crate::measure::publish::Timetable;
 use crate::replay::Times;
 use crate::wire::{Arrived, WRITING};
 use std::time::Instant;
-use tripmeter_model::channel::Used;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
+use tripmeter_model::used::Used;
 
 /// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
 const MOST_STAMPS: u64 = 1 << 22;

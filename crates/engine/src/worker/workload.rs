@@ -13,7 +13,7 @@ use crate::memory::{filled, reserved};
 use crate::replay::Times;
 use crate::wire::{Begin, Task};
 use std::sync::Arc;
-use tripmeter_model::channel::Used;
+use tripmeter_model::used::Used;
 
 /// What is sent over all links in one go.
 pub(super) struct Batch<'p, 'r> {

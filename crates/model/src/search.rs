@@ -1,4 +1,4 @@
-//! Pattern `throughput`: how messages are offered, and what arrived of them.
+//! Steps of a search for the highest rate with no more loss than a bound, and rates.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
