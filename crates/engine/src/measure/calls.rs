@@ -144,11 +144,7 @@ impl<C, R, S> Client<'_, C, R, S> {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
         let is_under_way = self.sending.shown().is_sending();
         if let Some(last) = calls.checked_sub(1).filter(|_| is_under_way) {
-            let is_lost = match failure {
-                Failure::Transport(error) => error.status == Status::Closed,
-                Failure::Damaged { .. } => false,
-                Failure::Silent { .. } | Failure::Full { .. } | Failure::PeerGone => true,
-            };
+            let is_lost = matches!(failure, Failure::Silent { .. } | Failure::Full { .. } | Failure::PeerGone);
             made.marks[last] = if is_lost { 0 } else { DAMAGED };
             made.until = made.until.max(made.sent[last]);
         }
