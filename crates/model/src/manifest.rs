@@ -320,7 +320,7 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 }
 
 impl PayloadResult {
-    /// What happened to the messages of all trials, and to those of the warm-up that came damaged.
+    /// Sum of the counts of all trials, and of damaged messages of the warm-up.
     pub fn counts(&self) -> Counts {
         let warmup = Counts { sent: self.warmup_damaged, damaged: self.warmup_damaged, ..Counts::default() };
         self.trials.iter().map(|trial| trial.counts(&Stream::all())).fold(warmup, |sum, counts| sum + counts)

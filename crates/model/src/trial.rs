@@ -63,13 +63,13 @@ fn is_false(is: &bool) -> bool {
     !is
 }
 
-/// Reads streams; those of a newer version are ignored.
+/// Reads streams; ignores streams of a newer version.
 fn known_streams<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<Stream>, D::Error> {
     let all = Vec::<Cow<'_, str>>::deserialize(deserializer)?;
     Ok(all.into_iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Reads what stands under streams and figures; those of a newer version are ignored.
+/// Reads values by stream and figure; ignores streams and figures of a newer version.
 fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<Stream, BTreeMap<Figure, V>>, D::Error> {

@@ -1,4 +1,4 @@
-//! Whose answers end a trip: one follower's ([`Tracker`]), or those of several ([`SeveralFollowers`]).
+//! Answers that end a trip: of one follower ([`Tracker`]), or of several ([`SeveralFollowers`]).
 
 use super::Tracker;
 use crate::message::{self, Kind, TouchKind};

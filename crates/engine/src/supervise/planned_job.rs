@@ -1,4 +1,4 @@
-//! What a leader is told to do, and the CPUs of both sides.
+//! The job of a leader, and the CPUs of both sides.
 
 use super::Run;
 use crate::registry::Entry;

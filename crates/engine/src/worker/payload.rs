@@ -1,4 +1,4 @@
-//! One payload, whatever is sent: probes around its trials, its files, and what is reported of it.
+//! One payload under any workload: probes around its trials, its files, and its report.
 
 use super::attempts::Bounds;
 use super::leader::{Leader, Session};

@@ -27,7 +27,7 @@ impl Leader {
         Replay::load(&folder, &self.job.timebase).map(Some).map_err(Error::Failed)
     }
 
-    /// Plays the recording once; `payload_bytes` are those of its largest message.
+    /// Plays the recording once; `payload_bytes` is the size of its largest message.
     pub(super) fn play(
         &mut self,
         session: &mut Session<'_>,

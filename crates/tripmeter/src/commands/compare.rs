@@ -138,12 +138,12 @@ fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<Exp
     Ok(made)
 }
 
-/// Whether there is nothing of it that `compare` reads.
+/// Whether a sub-experiment has no figures that `compare` reads.
 pub fn is_unread(plan: &SubExperiment) -> bool {
     plan.pattern == Pattern::Throughput
 }
 
-/// What is said of it.
+/// Note on such a sub-experiment.
 pub fn unread(name: &str) -> String {
     format!(
         "'{name}' is of pattern throughput, and compare reads the latencies of patterns pingpong, channel, rpc and log; its \
