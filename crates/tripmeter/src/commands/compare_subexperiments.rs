@@ -1,7 +1,7 @@
 //! `tripmeter compare-subexperiments`: sub-experiments side by side, as plots.
 
 use crate::args::plotting::CompareSubexperimentsArgs;
-use crate::commands::table;
+use crate::commands::show;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
@@ -80,7 +80,7 @@ fn kind(file: &Path) -> Result<Option<LatencyKind>, CliError> {
     let Some(folder) = folders.iter().find(|folder| has_manifest(folder)) else {
         return Ok(None);
     };
-    let manifest = table::read(folder)?;
+    let manifest = show::read(folder)?;
     let name = sub_experiment(file);
     let plan = manifest.plan.sub_experiments.iter().find(|plan| name == Some(&plan.name));
     Ok(plan.and_then(kind_of))

@@ -25,7 +25,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let limits = check::requirements(&args.requirements)?;
     let results = args.database.join("experiments_results");
     let place = args.label.as_deref().map(|label| named(&results, label)).transpose()?;
-    let prepared = Prepared::new(&args.experiment, &args.plugins, args.quiet)?;
+    let prepared = Prepared::new(&args.experiment(), &args.plugins, args.quiet)?;
     if prepared.plan.rounds > 1 {
         return Err(CliError::new(exit::USAGE, "a job has one round, which is checked; leave out --rounds"));
     }

@@ -78,7 +78,7 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
 /// Whether a folder holds results, and nobody is writing them.
 fn is_finished_experiment(folder: &Path) -> Result<(), String> {
     if has_manifest(folder) {
-        return match super::table::read(folder) {
+        return match super::show::read(folder) {
             Ok(manifest) if manifest.status == RunStatus::Running => Err("it is running, or was killed".to_owned()),
             Ok(manifest) if manifest.sub_experiments.iter().all(|result| result.cells.is_empty()) => {
                 Err("nothing was measured in it".to_owned())
