@@ -16,8 +16,8 @@ pub use doctor::DoctorArgs;
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, Listed, ManArgs};
 pub use measure::{
-    AllowedArgs, CallArgs, Cpu, ExperimentArgs, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs,
-    PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, Written,
+    AllowedArgs, CallArgs, Cpu, ExperimentArgs, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs,
+    PluginArgs, PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, Written,
 };
 pub use process::ProcessArgs;
 pub use results::{ExportArgs, ExportFormat, ShowArgs, TableFormat};
@@ -91,9 +91,8 @@ pub fn command() -> clap::Command {
         let about = command.find_subcommand(name)?.get_about()?;
         Some(format!("  {name:12} {about}\n"))
     };
-    let group = |(title, names): &(&str, &[&str])| {
-        format!("\n{title}:\n{}", names.iter().filter_map(line).collect::<String>())
-    };
+    let group =
+        |(title, names): &(&str, &[&str])| format!("\n{title}:\n{}", names.iter().filter_map(line).collect::<String>());
     let groups: String = GROUPS.iter().map(group).collect::<Vec<_>>().concat();
     let next = "\nFirst: `tripmeter run`. Examples of a command: `tripmeter ping -h`";
     command.after_help(groups + next)

@@ -17,9 +17,9 @@ mod summaries;
 mod verdicts;
 
 use args::{Cli, Command};
-use commands::run::run;
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
+use commands::run::run;
 use std::process::ExitCode;
 use tripmeter_model::exit;
 

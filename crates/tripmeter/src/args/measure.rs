@@ -498,8 +498,7 @@ impl ExperimentArgs {
     pub fn written(experiment: &str, measuring: &MeasuringArgs) -> Self {
         let is_preset = crate::embedded::presets().iter().any(|(name, _)| *name == experiment);
         let is_file = !is_preset && (experiment.contains(['/', '.']) || PathBuf::from(experiment).exists());
-        let written =
-            if is_file { Written::File(experiment.into()) } else { Written::Preset(experiment.to_owned()) };
+        let written = if is_file { Written::File(experiment.into()) } else { Written::Preset(experiment.to_owned()) };
         Self { written, measuring: measuring.clone(), ..Self::default() }
     }
 

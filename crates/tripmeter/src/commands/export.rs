@@ -8,8 +8,8 @@ use crate::output;
 use crate::plotting::{PictureJob, draw_all, no_link};
 use std::path::{Path, PathBuf};
 use tripmeter_model::file::write_named;
-use tripmeter_model::{exit, printable};
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::aimrt::{NamedResults, drawings};
 

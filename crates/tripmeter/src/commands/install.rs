@@ -90,8 +90,12 @@ impl<'a> Steps<'a> {
             );
             return Err(CliError::new(exit::UNAVAILABLE, text));
         }
-        let mut packages: Vec<&str> =
-            chosen.iter().flat_map(|sidecar| &sidecar.packages).map(String::as_str).filter(|one| !is_there(one)).collect();
+        let mut packages: Vec<&str> = chosen
+            .iter()
+            .flat_map(|sidecar| &sidecar.packages)
+            .map(String::as_str)
+            .filter(|one| !is_there(one))
+            .collect();
         packages.sort_unstable();
         packages.dedup();
         Ok(Self { packages, python, finished, plugins, source })
@@ -149,7 +153,8 @@ fn source(args: &InstallArgs) -> Result<Option<PathBuf>, CliError> {
 
 /// Whether a Debian package is installed; false where there is no dpkg.
 fn is_there(package: &str) -> bool {
-    let asked = Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", package]).stderr(Stdio::null()).output();
+    let asked =
+        Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", package]).stderr(Stdio::null()).output();
     asked.is_ok_and(|output| output.stdout == b"installed")
 }
 

@@ -105,7 +105,7 @@ fn summarise(place: &Path, plots: &Path, options: Options) -> Result<u8, CliErro
         folder = ExperimentFolder::open(place)?;
     }
     let measured = folder.measured()?;
-    // Times of several kinds do not belong on one axis; `tripmeter plot` draws those.
+    // Times of several kinds do not belong on one axis; `tripmeter export` draws those.
     let whole = measured.iter().filter(|one| timed::kind(&one.name).is_none());
     let with_rows = whole.filter(|one| !one.summary.rows.is_empty());
     let named: Vec<_> = with_rows.map(|one| latency::Named { name: &one.name, summary: &one.summary }).collect();

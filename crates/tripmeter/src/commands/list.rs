@@ -7,8 +7,8 @@ use std::path::Path;
 use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
 use tripmeter_engine::registry::{Entry, RegistryError, SystemSource};
 use tripmeter_engine::scratch::fresh_run_id;
-use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::figure::Figure;
+use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::{Pattern, exit};
 
 /// What is known of one system here.
@@ -99,12 +99,15 @@ struct FigureRow {
 }
 
 fn figures() -> Vec<FigureRow> {
-    Figure::ALL.iter().map(|figure| FigureRow {
-        figure: figure.id(),
-        unit: figure.unit().as_str(),
-        better: figure.better().as_str(),
-        help: figure.help(),
-    }).collect()
+    Figure::ALL
+        .iter()
+        .map(|figure| FigureRow {
+            figure: figure.id(),
+            unit: figure.unit().as_str(),
+            better: figure.better().as_str(),
+            help: figure.help(),
+        })
+        .collect()
 }
 
 fn systems(args: &ListArgs) -> Result<u8, CliError> {
@@ -216,7 +219,7 @@ fn paragraph(row: &SystemRow) -> String {
         text += &format!("  {}/{:width$}  {does}", row.system, variant.name);
         text += &match (here.max_payload_bytes, &here.reason) {
             (Some(bytes), _) => format!("; up to {}\n", size(bytes)),
-            (None, Some(reason)) if here.available => format!("\n    {reason} (`tripmeter run` starts it)\n"),
+            (None, Some(reason)) if here.available => format!("\n    {reason} (it is started when it is measured)\n"),
             (None, reason) => format!("\n    NOT HERE: {}\n", reason.as_deref().unwrap_or_default()),
         };
     }
