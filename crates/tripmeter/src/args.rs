@@ -2,16 +2,16 @@
 
 mod ab;
 mod doctor;
+mod eprosima;
 pub mod plotting;
-mod process;
 mod selftest;
 mod verdicts;
 
 pub use ab::AbArgs;
 pub use doctor::DoctorArgs;
-pub use process::ProcessArgs;
+pub use eprosima::{CompareSubexperimentsArgs, EprosimaArgs, EprosimaCommand, JobArgs, ProcessArgs, PruneArgs};
 pub use selftest::{BareArgs, SelftestArgs};
-pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, JobArgs, Method, PruneArgs, RequirementsArgs};
+pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, Method, RequirementsArgs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -48,14 +48,11 @@ pub enum Command {
     Presets(PresetsArgs),
     Table(TableArgs),
     Plot(plotting::PlotArgs),
-    CompareSubexperiments(plotting::CompareSubexperimentsArgs),
-    Process(ProcessArgs),
     Check(CheckArgs),
     Requirements(RequirementsArgs),
     Compare(CompareArgs),
     History(HistoryArgs),
-    Prune(PruneArgs),
-    Job(JobArgs),
+    Eprosima(EprosimaArgs),
     Completions(CompletionsArgs),
     #[command(hide = true)]
     Bare(BareArgs),

@@ -125,6 +125,10 @@ impl Tripmeter {
         let mut arguments = arguments.into_iter();
         if let Some(name) = arguments.next() {
             command.arg(&name);
+            let name = match name.as_ref().to_str() {
+                Some("eprosima") => arguments.next().inspect(|name| drop(command.arg(name))).unwrap_or(name),
+                _ => name,
+            };
             if ["run", "leader", "job", "ab"].iter().any(|measures| name.as_ref() == *measures) {
                 command.arg("--no-spin");
             }
