@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares `tripmeter process` with pandas and numpy on the same files, without plots on either side.
+"""Compares `tripmeter eprosima process` with pandas and numpy on the same files, without plots on either side.
 
     python3 -m venv venv && venv/bin/pip install -r bench/process/requirements.txt
     venv/bin/python bench/process/run.py --tripmeter target/release/tripmeter --output docs/results/process.json
@@ -48,7 +48,7 @@ def run_tripmeter(options, files):
         places = ["-c", files[0], "-o", files[0].with_name(files[0].stem + "_summary.csv")]
     else:
         places = [files[0].parent]
-    return timed([str(options.tripmeter), "process", *map(str, places)])[1]
+    return timed([str(options.tripmeter), "eprosima", "process", *map(str, places)])[1]
 
 
 def run_baseline(_, files):

@@ -2,27 +2,27 @@
 
 mod ab;
 mod doctor;
+mod eprosima;
 mod iceperf;
 mod machine;
 mod measure;
 pub mod plotting;
-mod process;
 mod results;
 mod selftest;
 mod verdicts;
 
 pub use ab::AbArgs;
 pub use doctor::DoctorArgs;
+pub use eprosima::{CompareSubexperimentsArgs, EprosimaArgs, EprosimaCommand, JobArgs, ProcessArgs, PruneArgs};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, Listed, ManArgs};
 pub use measure::{
     AllowedArgs, CallArgs, Cpu, ExperimentArgs, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs,
     PluginArgs, PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, Written,
 };
-pub use process::ProcessArgs;
 pub use results::{ExportArgs, ExportFormat, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
-pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, JobArgs, Method, PruneArgs, RequirementsArgs};
+pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, Method, RequirementsArgs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -61,10 +61,7 @@ pub enum Command {
     Selftest(SelftestArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
-    CompareSubexperiments(plotting::CompareSubexperimentsArgs),
-    Process(ProcessArgs),
-    Prune(PruneArgs),
-    Job(JobArgs),
+    Eprosima(EprosimaArgs),
     Iceperf(IceperfArgs),
     #[command(hide = true)]
     Bare(BareArgs),
@@ -152,7 +149,7 @@ mod tests {
 
     #[test]
     fn short_help_fits_a_screen() {
-        for (name, mut command) in every_command() {
+        for (name, command) in every_command() {
             let text = command.clone().term_width(80).render_help().to_string();
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(text.lines().count() <= 40 && widest <= 80, "{name}: {} x {widest}\n{text}", text.lines().count());

@@ -23,27 +23,6 @@ impl PlottingArgs {
     }
 }
 
-/// Plot sub-experiments side by side: Min, Median, Max and 99% over the payloads
-#[derive(Args)]
-#[command(after_help = "Examples:
-  tripmeter compare-subexperiments -e results/2026-01-31_12-00-00/*_summary.csv -p plots
-  tripmeter compare-subexperiments -p plots --svg --log -e measurements_uds_summary.csv measurements_tcp_summary.csv
-
-Writes comparison_min, comparison_median, comparison_max and comparison_99 as .png or .svg. The name
-of a sub-experiment is its file's: measurements_<name>_summary.csv, as `tripmeter process` writes it.
-
-Exit codes: 0 good, 64 wrong usage, 65 wrong data or nothing to plot, 66 no such file, 73 cannot create.")]
-pub struct CompareSubexperimentsArgs {
-    /// Summaries of sub-experiments, in the order of the legend
-    #[arg(short = 'e', long, value_name = "SUMMARY", alias = "subexperiment_summaries", required = true, num_args = 1..)]
-    pub subexperiment_summaries: Vec<PathBuf>,
-    /// Where plots go; the folder is created if it is not there
-    #[arg(short, long, value_name = "DIR", alias = "plots_directory")]
-    pub plots_directory: PathBuf,
-    #[command(flatten)]
-    pub plotting: PlottingArgs,
-}
-
 /// Plot averages of patterns channel, rpc and log, as AimRT publishes them
 #[derive(Args)]
 #[command(after_help = "Examples:

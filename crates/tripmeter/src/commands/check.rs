@@ -4,19 +4,16 @@ use crate::args::CheckArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, create_folder, draw_all};
-use crate::summaries::{ExperimentFolder, kind_of, kind_of_name, other_kind, runs};
+use crate::summaries::{ExperimentFolder, kind_of_name, other_kind, runs};
 use crate::verdicts::RATE;
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::check::{Check, CheckRow};
 use tripmeter_model::exit;
-use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::requirements::Requirements;
-use tripmeter_model::summary::Summary;
 use tripmeter_report::plots::{self, latency};
 use tripmeter_stats::family::{Factors, factors, fewest_runs, is_added, kinds};
-use tripmeter_stats::timed;
 use tripmeter_stats::verdict::{ExperimentCheck, Measured};
 
 /// `tripmeter check`
@@ -132,58 +129,6 @@ pub fn checked(
         draw_all(folder, jobs(&experiment, &checked, &measured, &options))?;
     }
     Ok(checked)
-}
-
-/// Checks that a plan can meet requirements, before it is measured.
-///
-/// # Errors
-/// If no sub-experiment of the plan has requirements, or one whose latencies are of another kind, or of a payload that is
-/// not in the plan; if `strict`, also if a sub-experiment is on one side only.
-pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan, strict: bool) -> Result<(), CliError> {
-    const PLACE: &str = "the experiment";
-    let planned: Vec<(String, &SubExperiment)> = plan.sub_experiments.iter().flat_map(names_of).collect();
-    let names: Vec<&str> = planned.iter().map(|(name, _)| name.as_str()).collect();
-    let of = |name: &str| planned.iter().find(|(planned, _)| planned == name).map(|(_, plan)| *plan);
-    same_kinds(requirements, file, &names, |name| kind_of_name(name).or_else(|| kind_of(of(name)?)), PLACE)?;
-    let empty =
-        |name: &&str| Measured { name: (*name).to_owned(), summary: Summary { rows: Vec::new() }, distrust: None };
-    let sides = ExperimentCheck::new(requirements, &names.iter().map(empty).collect::<Vec<_>>());
-    if sides.checked.is_empty() {
-        return Err(nothing_to_check(file, PLACE, &sides));
-    }
-    let refused = |what: String| Err(CliError::new(exit::DATA, format!("'{}' has {what}", file.display())));
-    for row in &requirements.rows {
-        let Some(plan) = of(&row.sub_experiment) else { continue };
-        if !plan.payloads.iter().any(|bytes| Bytes::from(*bytes) == row.bytes) {
-            let payloads = plan.payloads.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-            return refused(format!(
-                "limits of '{}' at {} bytes, which {PLACE} does not measure, only {payloads}; add the payload \
-                 (--payloads), or leave the limits out",
-                row.sub_experiment, row.bytes
-            ));
-        }
-    }
-    let (without, gone) = (sides.without_requirements, sides.not_measured);
-    match strict {
-        true if !gone.is_empty() => refused(format!(
-            "limits of {}, which {PLACE} does not measure; leave them out, or leave --strict out",
-            gone.join(", ")
-        )),
-        true if !without.is_empty() => refused(format!(
-            "no limits of {}, which {PLACE} measures; add them, or leave --strict out",
-            without.join(", ")
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// The names that the figures of a sub-experiment will have.
-fn names_of(plan: &SubExperiment) -> Vec<(String, &SubExperiment)> {
-    let names = match timed::is_of(plan) {
-        true => timed::summaries(plan, None).into_iter().map(|(name, _)| name).collect(),
-        false => vec![plan.name.clone()],
-    };
-    names.into_iter().map(|name| (name, plan)).collect()
 }
 
 /// None of the sub-experiments has requirements.

@@ -226,17 +226,6 @@ fn payloads(past: &Past) -> Vec<&Bytes> {
     payloads
 }
 
-/// Draws all histories; returns what was drawn, in lines.
-pub fn draw(
-    database: &Path,
-    limits: Option<&Requirements>,
-    folder: &Path,
-    options: Options,
-    allows_damage: bool,
-) -> Result<String, CliError> {
-    draw_all_of(&pasts(database, allows_damage)?, limits, folder, options)
-}
-
 fn draw_all_of(
     pasts: &[Past],
     limits: Option<&Requirements>,

@@ -466,7 +466,7 @@ fn prune_keeps_the_newest_and_the_named_ones() {
     let place = folder();
     let database = place.path().join("db");
     copy(&golden("runs"), &database);
-    let prune = |flags: &[&str]| command(&[&["prune"], flags].concat(), &[("-r", &database)]);
+    let prune = |flags: &[&str]| command(&[&["eprosima", "prune"], flags].concat(), &[("-r", &database)]);
     let done = prune(&["-n", "2", "--dry-run"]).with(0);
     assert!(done.stdout.contains("3 would be removed, 2 kept of 5 experiments\n"), "{}", done.stdout);
     assert_eq!(names(&database), RUNS);
@@ -497,13 +497,13 @@ fn prune_leaves_everything_alone_that_is_no_old_experiment() {
     std::os::unix::fs::symlink(&elsewhere, database.join(RUNS[2])).unwrap();
     fs::write(database.join("2020-01-01_00-00-00"), "a file").unwrap();
     let before = names(&database);
-    let done = command(&["prune", "-n", "1"], &[("-r", &database)]).with(0);
+    let done = command(&["eprosima", "prune", "-n", "1"], &[("-r", &database)]).with(0);
     assert_eq!(names(&database), before);
     for name in ["v1.9.3", RUNS[0], RUNS[1], RUNS[2], "2020-01-01_00-00-00"] {
         assert!(done.stdout.contains(&format!("left alone: '{name}'")), "{}", done.stdout);
     }
     assert_eq!(names(&elsewhere).len(), 2);
-    command(&["prune"], &[("-r", &database.join("none"))]).with(66).one_line(&["none"]);
+    command(&["eprosima", "prune"], &[("-r", &database.join("none"))]).with(66).one_line(&["none"]);
 }
 
 #[test]
@@ -515,7 +515,7 @@ fn folders_without_results_are_no_experiments_to_keep() {
         fs::remove_dir_all(database.join(run)).unwrap();
         fs::create_dir(database.join(run)).unwrap();
     }
-    let prune = |number: &str| command(&["prune", "-n", number], &[("-r", &database)]).with(0);
+    let prune = |number: &str| command(&["eprosima", "prune", "-n", number], &[("-r", &database)]).with(0);
     let done = prune("2");
     assert!(done.stdout.contains("1 removed, 2 kept of 3 experiments\n"), "{}", done.stdout);
     for run in &RUNS[3..] {

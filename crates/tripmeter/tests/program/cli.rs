@@ -111,11 +111,13 @@ fn help_is_data_and_shows_examples() {
         "requirements",
         "compare",
         "history",
-        "prune",
-        "job",
     ] {
         assert!(prints(&["--help"]).contains(&format!("  {command} ")), "{command}");
         assert!(prints(&[command, "--help"]).contains("Examples:"), "{command}");
+    }
+    for command in ["process", "compare-subexperiments", "prune", "job"] {
+        assert!(prints(&["eprosima", "--help"]).contains(&format!("  {command} ")), "{command}");
+        assert!(prints(&["eprosima", command, "--help"]).contains("Examples:"), "{command}");
     }
     let output = tripmeter(&[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(64), 0));

@@ -96,7 +96,7 @@ fn files_are_not_written_through_links() {
     let outputs =
         [format!("measurements_{NAME}_summary.csv"), format!("checks_{NAME}.csv")].map(|name| results.join(name));
     outputs.iter().for_each(|output| symlink(&private, output).unwrap());
-    tripmeter(&place, "process results").with(exit::GOOD);
+    tripmeter(&place, "eprosima process results").with(exit::GOOD);
     tripmeter(&place, "check -r limits.csv -e results").with(exit::GOOD);
     for output in &outputs {
         assert!(fs::symlink_metadata(output).unwrap().is_file(), "{}", output.display());
@@ -106,10 +106,12 @@ fn files_are_not_written_through_links() {
     let elsewhere = folder();
     fs::create_dir(results.join("plots")).unwrap();
     symlink(elsewhere.path(), results.join(format!("plots/measurements_{NAME}"))).unwrap();
-    tripmeter(&place, "process results -p results/plots").with(exit::CANNOT_CREATE).one_line(&["is a link", "plots"]);
+    tripmeter(&place, "eprosima process results -p results/plots")
+        .with(exit::CANNOT_CREATE)
+        .one_line(&["is a link", "plots"]);
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     // What the user names may be a device.
-    let line = format!("process -c results/measurements_{NAME}.csv -o /dev/stdout");
+    let line = format!("eprosima process -c results/measurements_{NAME}.csv -o /dev/stdout");
     assert!(tripmeter(&place, &line).with(exit::GOOD).stdout.starts_with("Bytes,Samples,"));
 }
 
@@ -133,13 +135,13 @@ fn a_fifo_in_the_place_of_a_file_is_an_error() {
     let samples = results.join(format!("measurements_{NAME}.csv"));
     fs::remove_file(&samples).unwrap();
     fifo(&samples);
-    for line in ["process results", "check -r limits.csv -e results"] {
+    for line in ["eprosima process results", "check -r limits.csv -e results"] {
         fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1,1,1\n")).unwrap();
         tripmeter(&place, line).with(exit::NO_INPUT).one_line(&[NAME, "name a regular file"]);
     }
     fs::remove_file(results.join("manifest.json")).unwrap();
     fifo(&results.join("manifest.json"));
-    for line in ["table results", "process results", "compare -R results -r results", "plot results"] {
+    for line in ["table results", "eprosima process results", "compare -R results -r results", "plot results"] {
         tripmeter(&place, line).with(exit::NO_INPUT).one_line(&["manifest.json", "name a regular file"]);
     }
 }
@@ -161,13 +163,13 @@ fn what_the_manifest_does_not_list_as_finished_counts_nowhere() {
         (json["checks_passed"].clone(), json["checks"].clone())
     };
     assert_eq!(checked(), (json!(3), json!(6)));
-    let made = tripmeter(&place, "process results").with(exit::GOOD);
+    let made = tripmeter(&place, "eprosima process results").with(exit::GOOD);
     made.says(&left_out);
     let summary = results.join(format!("measurements_{NAME}_summary.csv"));
     let text = fs::read_to_string(&summary).unwrap();
     assert_eq!(text.lines().count(), 2, "{text}");
     // A summary of all that is in the file, as it was made without the manifest.
-    let line = format!("process -c results/measurements_{NAME}.csv -o {}", summary.display());
+    let line = format!("eprosima process -c results/measurements_{NAME}.csv -o {}", summary.display());
     tripmeter(&place, &line).with(exit::GOOD);
     assert_eq!(fs::read_to_string(&summary).unwrap().lines().count(), 3);
     assert_eq!(checked(), (json!(3), json!(6)));
@@ -183,7 +185,7 @@ fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
     // All payloads are finished: what is wrong in one of them is an error.
     for line in ["41,32", "41,32,1.0"] {
         cut(line);
-        tripmeter(&place, "process results").with(exit::DATA).one_line(&["line 42", line]);
+        tripmeter(&place, "eprosima process results").with(exit::DATA).one_line(&["line 42", line]);
     }
     killed_after_one_payload(&results);
     let left_out = [NAME, "32 bytes left out", "the manifest does not list it as finished"];
@@ -192,12 +194,12 @@ fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
         let ended = "in the reference, it did not come to its end: 1 of 2 payloads";
         let compared = tripmeter(&place, "compare -R results -r results").with(1).says(&left_out);
         assert!(compared.unwrapped().contains(ended), "{}", compared.stdout);
-        tripmeter(&place, "process results").with(exit::GOOD).says(&left_out);
+        tripmeter(&place, "eprosima process results").with(exit::GOOD).says(&left_out);
         fs::remove_file(results.join(format!("measurements_{NAME}_summary.csv"))).unwrap();
     }
     // A whole line is none that was cut.
     cut("41,32\n");
-    tripmeter(&place, "process results").with(exit::DATA).one_line(&["line 42"]);
+    tripmeter(&place, "eprosima process results").with(exit::DATA).one_line(&["line 42"]);
 }
 
 #[test]
@@ -207,8 +209,8 @@ fn nothing_is_written_into_a_folder_that_is_a_link() {
     symlink(elsewhere.path(), place.path().join("plots")).unwrap();
     fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1e9,1e9,1e9\n")).unwrap();
     for line in [
-        "process results -p plots",
-        "process results -p plots/",
+        "eprosima process results -p plots",
+        "eprosima process results -p plots/",
         "check -r limits.csv -e results -p plots",
         "compare -R results -r results -p plots",
         "history -e . -p plots",
@@ -218,7 +220,7 @@ fn nothing_is_written_into_a_folder_that_is_a_link() {
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     fs::copy(results.join(format!("measurements_{NAME}.csv")), elsewhere.path().join("measurements_x.csv")).unwrap();
     symlink(elsewhere.path(), results.join("round-01")).unwrap();
-    tripmeter(&place, "process results").with(exit::CANNOT_CREATE).one_line(&["round-01' is a link"]);
+    tripmeter(&place, "eprosima process results").with(exit::CANNOT_CREATE).one_line(&["round-01' is a link"]);
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
 }
 
@@ -321,8 +323,8 @@ fn text_from_outside_cannot_act_on_a_terminal() {
         &["check", "-r", limits.to_str().unwrap(), "-e", path],
         &["compare", "-R", path, "-r", path],
         &["history", "-p", "plots", "-e", "."],
-        &["process", path],
-        &["prune", "-r", "database", "-n", "1"],
+        &["eprosima", "process", path],
+        &["eprosima", "prune", "-r", "database", "-n", "1"],
         &["show", hostile, &format!("{hostile}/none")],
     ];
     for words in lines {

@@ -117,7 +117,8 @@ fn a_job_fills_a_database() {
     let _alone = alone();
     let place = folder();
     let job = |words: &[&str]| {
-        tripmeter(&place, &[&["job", "-d", "db", "-r", "limits.csv", "--svg"], words, &SMALL].concat()).run()
+        tripmeter(&place, &[&["eprosima", "job", "-d", "db", "-r", "limits.csv", "--svg"], words, &SMALL].concat())
+            .run()
     };
     job(&[]).with(66).one_line(&["limits.csv"]);
     assert!(!place.path().join("db").exists(), "something was run without requirements");
@@ -142,7 +143,19 @@ fn a_job_fills_a_database() {
         "[[sub_experiment]]\nname = \"{NAME}\"\ntransport = \"inmem?damage_body=10,30,50\"\ntouch = \"full\"\n"
     );
     fs::write(place.path().join("damaged.toml"), file).unwrap();
-    let words = ["job", "damaged.toml", "-d", "other", "-r", "limits.csv", "--attempts", "1", "--loss-timeout", "2"];
+    let words = [
+        "eprosima",
+        "job",
+        "damaged.toml",
+        "-d",
+        "other",
+        "-r",
+        "limits.csv",
+        "--attempts",
+        "1",
+        "--loss-timeout",
+        "2",
+    ];
     let done = tripmeter(&place, &[&words, &SMALL[2..]].concat()).run().with(75).says(&["note: no history"]);
     assert!(done.unwrapped().contains("Experiment check passed"), "{}", done.stdout);
 
@@ -161,7 +174,7 @@ fn a_job_refuses_requirements_that_it_cannot_check_before_it_measures() {
     let file = place.path().join("limits.csv");
     let refused = |rows: &str, more: &[&str], parts: &[&str]| {
         fs::write(&file, format!("Experiment type,Bytes,Median,99%,Max\n{rows}\n")).unwrap();
-        let words = [&["job", "-d", "db", "-r", "limits.csv"], more, &SMALL].concat();
+        let words = [&["eprosima", "job", "-d", "db", "-r", "limits.csv"], more, &SMALL].concat();
         tripmeter(&place, &words).run().with(65).one_line(parts);
         assert!(!place.path().join("db").exists(), "something was measured");
     };

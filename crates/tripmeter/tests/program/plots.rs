@@ -10,7 +10,8 @@ const ROWS: &str = "16,10000,12.577,0.590,0.767,0.610,0.502,0.018,10.968,1.608,2
 
 fn compare(flags: &[&str], plots: &Path, files: &[&Path]) -> Finished {
     let files = files.iter().map(|file| file.display().to_string());
-    let mut arguments = vec!["compare-subexperiments".to_owned(), "-p".to_owned(), plots.display().to_string()];
+    let mut arguments =
+        vec!["eprosima".to_owned(), "compare-subexperiments".to_owned(), "-p".to_owned(), plots.display().to_string()];
     arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
     arguments.push("-e".to_owned());
     Tripmeter::new(arguments.into_iter().chain(files)).run()

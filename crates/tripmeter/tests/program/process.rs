@@ -1,4 +1,4 @@
-//! `tripmeter process` on the running program: summaries, plots, and what is wrong with files.
+//! `tripmeter eprosima process` on the running program: summaries, plots, and what is wrong with files.
 
 use crate::common::{Tripmeter, folder};
 use std::fs;
@@ -14,7 +14,7 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn process(folder: &Path, arguments: &str) -> Tripmeter {
-    Tripmeter::new(["process"].into_iter().chain(arguments.split(' '))).at(folder)
+    Tripmeter::new(["eprosima", "process"].into_iter().chain(arguments.split(' '))).at(folder)
 }
 
 /// Names in a folder and below it, in order.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it, with the formulas of eProsima's latency_process_results.py; made with numpy 2.4.6.
 
-raw.csv, summary.csv: samples and what `tripmeter process` must make of them, to the byte. figures.csv: figures to the last
+raw.csv, summary.csv: samples and what `tripmeter eprosima process` must make of them, to the byte. figures.csv: figures to the last
 bit, of samples that crates/stats makes itself by the same integer arithmetic.
 """
 

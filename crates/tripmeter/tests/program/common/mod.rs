@@ -143,10 +143,9 @@ impl Tripmeter {
             words[0] = command_of(words[at + 1].to_str().expect("patterns are plain words")).into();
             words.drain(at..at + 2);
         }
-        if let Some(name) = words.first() {
-            if MEASURE.iter().any(|measures| name == measures) {
-                words.insert(1, "--no-spin".into());
-            }
+        let at = usize::from(words.first().is_some_and(|name| name == "eprosima"));
+        if words.get(at).is_some_and(|name| MEASURE.iter().any(|measures| name == measures)) {
+            words.insert(at + 1, "--no-spin".into());
         }
         command.args(words);
         Self::by(command)

@@ -1,6 +1,6 @@
-//! `tripmeter compare-subexperiments`: sub-experiments side by side, as plots.
+//! `tripmeter eprosima compare-subexperiments`: sub-experiments side by side, as plots.
 
-use crate::args::plotting::CompareSubexperimentsArgs;
+use crate::args::CompareSubexperimentsArgs;
 use crate::commands::show;
 use crate::error::CliError;
 use crate::output;
@@ -12,7 +12,7 @@ use tripmeter_model::magnitude::Magnitude;
 use tripmeter_model::summary::{Summary, sub_experiment};
 use tripmeter_report::plots::latency::{LatencyKind, Named, subexperiment_comparison};
 
-/// `tripmeter compare-subexperiments`
+/// `tripmeter eprosima compare-subexperiments`
 pub fn compare_subexperiments(args: &CompareSubexperimentsArgs) -> Result<u8, CliError> {
     let files = &args.subexperiment_summaries;
     let summaries: Vec<Summary> = files.iter().map(|file| Summary::read(file)).collect::<Result<_, _>>()?;

@@ -1,4 +1,4 @@
-//! `tripmeter process`: samples into summaries.
+//! `tripmeter eprosima process`: samples into summaries.
 
 use crate::args::ProcessArgs;
 use crate::error::CliError;
@@ -42,7 +42,7 @@ struct Payload {
     shapes: Option<(Histogram, SampleSeries)>,
 }
 
-/// `tripmeter process`
+/// `tripmeter eprosima process`
 pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     let options = args.plotting.options();
     args.plots_directory.as_deref().map_or(Ok(()), no_link)?;

@@ -1,8 +1,8 @@
-//! `tripmeter job`: run, process, check and history, one after the other, in a results database.
+//! `tripmeter eprosima job`: run, process, check and history, one after the other, in a results database.
 
-use super::run::{Prepared, exit_code, signals_end_us};
 use super::{check, history, process, prune};
 use crate::args::JobArgs;
+use crate::commands::run::{Prepared, exit_code, signals_end_us};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
@@ -17,7 +17,7 @@ use tripmeter_model::manifest::RunStatus;
 use tripmeter_report::plots::{Options, latency};
 use tripmeter_stats::timed;
 
-/// `tripmeter job`
+/// `tripmeter eprosima job`
 ///
 /// # Source
 /// `latency_job.bash` of eProsima's benchmarking: the steps, their order, and the layout of the database.

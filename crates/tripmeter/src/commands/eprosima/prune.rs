@@ -1,4 +1,4 @@
-//! `tripmeter prune`: removes old results folders, and nothing else.
+//! `tripmeter eprosima prune`: removes old results folders, and nothing else.
 
 use crate::args::PruneArgs;
 use crate::database::{Began, Contents, last_part};
@@ -11,7 +11,7 @@ use tripmeter_model::manifest::RunStatus;
 use tripmeter_model::printable::line;
 use tripmeter_report::counted;
 
-/// `tripmeter prune`
+/// `tripmeter eprosima prune`
 pub fn prune(args: &PruneArgs) -> Result<u8, CliError> {
     let named = named(args)?;
     let told = remove_old(&args.results_db, args.number, &named, args.dry_run)?;
@@ -78,7 +78,7 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
 /// Whether a folder holds results, and nobody is writing them.
 fn is_finished_experiment(folder: &Path) -> Result<(), String> {
     if has_manifest(folder) {
-        return match super::show::read(folder) {
+        return match crate::commands::show::read(folder) {
             Ok(manifest) if manifest.status == RunStatus::Running => Err("it is running, or was killed".to_owned()),
             Ok(manifest) if manifest.sub_experiments.iter().all(|result| result.cells.is_empty()) => {
                 Err("nothing was measured in it".to_owned())
