@@ -10,6 +10,8 @@
 //! | [`manifest`] | `manifest.json`: plan, environment and states; results in memory |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
+//! | [`address`] | where a figure of an experiment is found, in any other experiment too |
+//! | [`limits`] | limits of figures by their addresses |
 //! | [`raw`] | `measurements_<name>.csv`: every sample |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`magnitude`] | figures of it that are compared and drawn |
@@ -25,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod audit;
 pub mod bytes;
 pub mod check;
@@ -35,6 +38,7 @@ pub mod figure;
 pub mod file;
 pub mod folder;
 mod handover;
+pub mod limits;
 pub mod log;
 pub mod magnitude;
 pub mod manifest;
@@ -56,6 +60,7 @@ pub mod table;
 mod touch;
 pub mod transport;
 pub mod trial;
+mod trouble;
 pub mod used;
 pub mod workload;
 

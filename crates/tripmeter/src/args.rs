@@ -4,6 +4,7 @@ mod ab;
 mod doctor;
 mod eprosima;
 mod iceperf;
+pub mod judge;
 mod machine;
 mod measure;
 pub mod plotting;
@@ -22,7 +23,7 @@ pub use measure::{
 };
 pub use results::{ExportArgs, ExportFormat, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
-pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, Method, RequirementsArgs};
+pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, RequirementsArgs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -50,10 +51,10 @@ pub enum Command {
     Ab(AbArgs),
     Follow(FollowArgs),
     Show(ShowArgs),
-    Compare(CompareArgs),
-    Check(CheckArgs),
-    Requirements(RequirementsArgs),
-    History(HistoryArgs),
+    Compare(judge::CompareArgs),
+    Check(judge::CheckArgs),
+    Limits(judge::LimitsArgs),
+    History(judge::HistoryArgs),
     Export(ExportArgs),
     List(ListArgs),
     Install(InstallArgs),

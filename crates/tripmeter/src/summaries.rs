@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::{commands, output};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tripmeter_analysis::pairs::{figures_of, half_trips};
 use tripmeter_engine::files::discarded::ATTEMPTS;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::figure::Figure;
@@ -17,7 +18,6 @@ use tripmeter_model::summary::{More, Summary, SummaryRow};
 use tripmeter_model::workload::Reply;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::latency::LatencyKind;
-use tripmeter_stats::pairs::{figures_of, half_trips};
 use tripmeter_stats::timed;
 use tripmeter_stats::verdict::Measured;
 

@@ -5,6 +5,7 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`addresses`] | plots of any figure, over payloads and over experiments |
 //! | [`aimrt`] | the plots that AimRT publishes: averages and rates of patterns `channel`, `rpc` and `log` |
 //! | [`latency`] | the plots of a latency benchmark, with their file names |
 //! | [`chart`] | what a chart is made of |
@@ -14,6 +15,7 @@
 //! | `text` | the font: widths, ellipses |
 //! | `render` | shapes into PNG and SVG |
 
+pub mod addresses;
 pub mod aimrt;
 pub mod chart;
 pub mod latency;

@@ -1,8 +1,7 @@
 //! `tripmeter eprosima compare`: an experiment against a reference.
 
 use super::check::{payload_json, thousandths};
-use crate::args::{CompareArgs, Method};
-use crate::commands::{compare_runs, show};
+use crate::args::CompareArgs;
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
@@ -49,16 +48,7 @@ impl Side {
 
 /// `tripmeter eprosima compare`
 pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
-    match args.method {
-        Some(Method::Runs) => compare_runs::compare_runs(args),
-        None if has_rounds(&args.reference) && has_rounds(&args.results) => compare_runs::compare_runs(args),
-        Some(Method::Threshold) | None => by_one_run(args),
-    }
-}
-
-/// Whether a folder has a manifest of several rounds.
-fn has_rounds(folder: &Path) -> bool {
-    show::read(folder).is_ok_and(|manifest| manifest.plan.rounds > 1)
+    by_one_run(args)
 }
 
 fn by_one_run(args: &CompareArgs) -> Result<u8, CliError> {

@@ -1,8 +1,10 @@
 //! `tripmeter eprosima determine-requirements`: limits from many runs, which it makes itself if asked to.
 
 use crate::args::RequirementsArgs;
+use crate::commands::run::Prepared;
 use crate::error::CliError;
-use crate::many_runs::{RunsOutcome, make};
+use crate::many_runs::{ManyRuns, RunsOutcome};
+use crate::results::NamedFolder;
 use crate::summaries::{ExperimentFolder, RunFolder, Source, listed, read, runs, threads};
 use crate::{output, progress};
 use indicatif::ProgressBar;
@@ -26,8 +28,11 @@ pub fn requirements(args: &RequirementsArgs) -> Result<u8, CliError> {
     }
     let (runs, code) = match (&args.experiments_results, args.runs) {
         (Some(folder), _) => (runs_in(folder, args)?, exit::GOOD),
-        (None, number) => match make(args, number.unwrap_or_default())? {
-            RunsOutcome::All { runs, code } => (runs, code),
+        (None, number) => match many(args, number.unwrap_or_default())?.make()? {
+            RunsOutcome::All { folders, code } => {
+                let run = |folder: NamedFolder| RunFolder { name: folder.name, path: folder.path };
+                (folders.into_iter().map(run).collect(), code)
+            }
             RunsOutcome::Interrupted => return Ok(exit::INTERRUPTED),
         },
     };
@@ -35,6 +40,12 @@ pub fn requirements(args: &RequirementsArgs) -> Result<u8, CliError> {
     derived.requirements.write(&args.output_file)?;
     output::print(&told(&derived, args))?;
     Ok(code)
+}
+
+fn many(args: &RequirementsArgs, number: u32) -> Result<ManyRuns<'_>, CliError> {
+    let prepared = Prepared::new(&args.experiment(), &args.plugins, args.quiet)?;
+    let (folder, output) = (args.runs_directory.as_deref(), &args.output_file);
+    Ok(ManyRuns { prepared, number, folder, output, flag: "-r", quiet: args.quiet })
 }
 
 /// The runs in a folder. What would be run does not matter then, and must not be given.
