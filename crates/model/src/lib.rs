@@ -10,7 +10,6 @@
 //! | [`manifest`] | `manifest.json`: plan, environment and states; results in memory |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
-//! | [`raw`] | `measurements_<name>.csv`: every sample |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`magnitude`] | figures of it that are compared and drawn |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
@@ -45,7 +44,6 @@ pub mod pace;
 pub mod payload;
 pub mod plan;
 pub mod printable;
-pub mod raw;
 pub mod recording;
 pub mod requirements;
 pub mod search;

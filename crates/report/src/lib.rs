@@ -10,6 +10,7 @@
 //! | [`figures()`] | every figure by its address, over all rounds |
 //! | [`ab()`] | two sides that were measured in pairs |
 //! | [`audit()`] | what of a machine disturbs measuring |
+//! | [`eprosima`] | what eProsima's scripts check and compare |
 //! | [`checks()`] | an experiment against its requirements |
 //! | [`comparison()`], [`runs_comparison()`] | an experiment against a reference, by one run or by several |
 //! | [`requirements()`] | limits |
@@ -33,6 +34,7 @@ mod columns;
 mod comparison;
 pub mod document;
 mod ecal;
+pub mod eprosima;
 mod fan_out;
 mod figures;
 #[cfg(test)]

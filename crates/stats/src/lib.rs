@@ -14,8 +14,6 @@ pub mod family;
 mod fixture;
 pub mod handover;
 mod interval;
-mod latency;
-mod legacy;
 pub mod limits;
 pub mod losses;
 pub mod modes;
@@ -23,12 +21,10 @@ pub mod mser;
 pub mod multiplicity;
 pub mod order;
 pub mod pairs;
-mod pairwise;
 pub mod power;
 mod rank_counts;
 pub mod rounds;
 pub mod runs;
-mod select;
 pub mod series;
 pub mod shift;
 pub mod slow_drift;
@@ -37,8 +33,6 @@ pub mod verdict;
 
 pub use error::Error;
 pub use interval::Interval;
-pub use latency::{interpolated, summary_row};
-pub use select::quantiles;
 
 /// The figures of one distribution, in the unit of its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]

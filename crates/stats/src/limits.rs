@@ -146,8 +146,10 @@ fn limit_of(of_name: &[&RunSummary], bytes: &Bytes, check: Check, p: f64) -> Res
     if values.is_empty() {
         return Ok(None);
     }
-    let [limit] = crate::quantiles(&mut values, [if check.is_lower_limit() { 1.0 - p } else { p }]);
-    Ok(Some(limit))
+    values.sort_unstable_by(f64::total_cmp);
+    let position = if check.is_lower_limit() { 1.0 - p } else { p } * (values.len() - 1) as f64;
+    let (below, above) = (values[position.floor() as usize], values[position.ceil() as usize]);
+    Ok(Some(below + (above - below) * position.fract()))
 }
 
 /// The figure with three decimals that is nearest to this one without being better.

@@ -6,13 +6,13 @@ use crate::{commands, output};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_engine::files::discarded::ATTEMPTS;
+use tripmeter_eprosima::raw::Reader;
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::folder::{AUDIT, MANIFEST, TRIALS};
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::metrics_file::METRICS;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::raw::Reader;
 use tripmeter_model::summary::{More, Summary, SummaryRow};
 use tripmeter_model::workload::Reply;
 use tripmeter_model::{exit, printable};
@@ -392,9 +392,31 @@ fn read_file(reader: &Reader, source: &Source, threads: usize) -> Result<Summary
         Origin::Manifest(summary) => return Ok(summary.clone()),
         Origin::Samples(file) => file,
     };
-    let is_counted = |bytes: &Bytes| counts(source.finished.as_deref(), bytes);
-    let rows = reader.read(samples, threads, is_counted, tripmeter_stats::summary_row)?;
-    let rows = rows.into_iter().filter_map(|(bytes, row)| Some(SummaryRow { bytes, ..row? }));
+    let own =
+        |bytes: &tripmeter_eprosima::bytes::Bytes| Bytes::parse(bytes.text()).expect("it was read from such a text");
+    let is_counted = |bytes: &tripmeter_eprosima::bytes::Bytes| counts(source.finished.as_deref(), &own(bytes));
+    let rows = reader.read(samples, threads, is_counted, tripmeter_eprosima::summary_row)?;
+    let rows = rows.into_iter().filter_map(|(bytes, row)| {
+        let row = row?;
+        let [max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999] = row.figures();
+        let (bytes, samples) = (own(&bytes), row.samples);
+        let more = None;
+        Some(SummaryRow {
+            bytes,
+            samples,
+            max,
+            min,
+            mean,
+            median,
+            stdev,
+            mean_jitter,
+            max_jitter,
+            p90,
+            p99,
+            p9999,
+            more,
+        })
+    });
     Ok(Summary { rows: rows.collect() })
 }
 

@@ -8,7 +8,7 @@ use super::chart::{
 };
 use super::samples::{Histogram, SampleSeries};
 use super::scale::{count, number};
-use super::{Options, Picture, PlotError};
+use super::{Options, Picture, PlotError, picture, subtitle};
 use tripmeter_model::bytes::Bytes;
 use tripmeter_model::check::{Check, CheckReport, CheckRow};
 pub use tripmeter_model::magnitude::Magnitude;
@@ -421,11 +421,6 @@ fn axis(kind: Option<LatencyKind>) -> String {
     kind.map_or("Latency [us]".to_owned(), |kind| format!("Latency, {} [us]", kind.name()))
 }
 
-/// The parts that are not empty, with a dot between them.
-pub(super) fn subtitle(parts: &[&str]) -> String {
-    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
-}
-
 fn samples(number: usize) -> String {
     format!("n = {}", count(number as u64))
 }
@@ -473,9 +468,4 @@ fn significant(value: f64) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
     }
-}
-
-pub(super) fn picture(chart: &Chart, name: &str, options: &Options) -> Result<Picture, PlotError> {
-    let path = format!("{name}.{}", options.format.extension());
-    Ok(Picture { path, bytes: chart.draw(options)? })
 }

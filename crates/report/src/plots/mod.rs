@@ -6,6 +6,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`aimrt`] | the plots that AimRT publishes: averages and rates of patterns `channel`, `rpc` and `log` |
+//! | [`eprosima`] | the plots of eProsima's scripts, with their file names |
 //! | [`latency`] | the plots of a latency benchmark, with their file names |
 //! | [`chart`] | what a chart is made of |
 //! | [`samples`] | many samples reduced to what a picture can show |
@@ -16,6 +17,7 @@
 
 pub mod aimrt;
 pub mod chart;
+pub mod eprosima;
 pub mod latency;
 mod layout;
 mod legend;
@@ -97,4 +99,14 @@ pub enum PlotError {
     /// The drawing library refused; text is its own.
     #[error("the picture was not drawn: {0}")]
     Draw(String),
+}
+
+/// The parts that are not empty, with a dot between them.
+fn subtitle(parts: &[&str]) -> String {
+    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+}
+
+fn picture(chart: &Chart, name: &str, options: &Options) -> Result<Picture, PlotError> {
+    let path = format!("{name}.{}", options.format.extension());
+    Ok(Picture { path, bytes: chart.draw(options)? })
 }

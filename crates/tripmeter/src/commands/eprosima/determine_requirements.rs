@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tripmeter_model::exit;
-use tripmeter_model::raw::Reader;
+use tripmeter_eprosima::raw::Reader;
 use tripmeter_model::requirements::Requirement;
 use tripmeter_report::counted;
 use tripmeter_report::plots::latency::LatencyKind;
