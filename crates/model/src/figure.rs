@@ -46,6 +46,17 @@ pub enum Better {
     Neither,
 }
 
+impl Better {
+    /// The word in listings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+            Better::Neither => "neither",
+        }
+    }
+}
+
 /// How the values of several rounds become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {

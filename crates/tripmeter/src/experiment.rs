@@ -1,6 +1,6 @@
 //! From arguments to an experiment, and to the registry of systems.
 
-use crate::args::{Cpu, ExperimentArgs, PluginArgs};
+use crate::args::{Cpu, ExperimentArgs, PluginArgs, Written};
 use crate::error::CliError;
 use crate::{builtin, embedded, output};
 use std::path::{Path, PathBuf};
@@ -89,16 +89,8 @@ pub fn plan(
     registry: &Registry,
     open: impl FnOnce(&Path) -> Result<Recording, CliError>,
 ) -> Result<Plan, CliError> {
-    let (mut experiment, source, mut unavailable) = written(args)?;
-    if !args.transports.is_empty() {
-        choose(&mut experiment, &split(&args.transports), registry);
-        unavailable = Unavailable::Refuse;
-    }
-    apply(&mut experiment, args);
-    if let Some(file) = &args.profile {
-        experiment.settings.insert("profile".to_owned(), profile(file)?);
-    }
-    if let Some(file) = &args.from_recording {
+    let (mut experiment, source, unavailable) = flagged(args, registry)?;
+    if let Some((file, _)) = &args.recording {
         let parts = experiment.sub_experiments.iter().map(|entry| entry.common().or(&experiment.common()));
         parts
             .chain([experiment.common()])
@@ -118,6 +110,43 @@ pub fn plan(
     Ok(plan)
 }
 
+/// File or preset with the flags put into it, where it comes from, and what becomes of transports that are not here.
+fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, String, Unavailable), CliError> {
+    let (mut experiment, source, mut unavailable) = written(args)?;
+    if !args.transports.is_empty() {
+        choose(&mut experiment, &split(&args.transports), registry);
+        unavailable = Unavailable::Refuse;
+    }
+    apply(&mut experiment, args);
+    if let Some(file) = &args.profile {
+        experiment.settings.insert("profile".to_owned(), profile(file)?);
+    }
+    Ok((experiment, source, unavailable))
+}
+
+/// The experiment as a file: a preset or file to which no flag adds anything stays as it is.
+///
+/// # Errors
+/// If it cannot be read, or what is measured is a recording, which files do not name.
+pub fn text(args: &ExperimentArgs) -> Result<String, CliError> {
+    if args.recording.is_some() {
+        let text = "experiment files name no recordings, so this one cannot be printed; leave --print out";
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let registry = registry(&PluginArgs::default(), &program()?)?;
+    let (experiment, ..) = flagged(args, &registry)?;
+    let (plain, ..) = written(&ExperimentArgs { written: args.written.clone(), ..ExperimentArgs::default() })?;
+    let as_toml = |experiment: &Experiment| {
+        toml::to_string(experiment)
+            .map_err(|error| CliError::new(exit::SOFTWARE, format!("the experiment cannot be written: {error}")))
+    };
+    let made = as_toml(&experiment)?;
+    match &args.written {
+        Written::Preset(name) if made == as_toml(&plain)? => Ok(embedded::preset(name)?.to_owned()),
+        _ => Ok(made),
+    }
+}
+
 /// The path of a profile as leader and follower can open it, wherever they were started.
 fn profile(file: &Path) -> Result<String, CliError> {
     let cannot =
@@ -132,7 +161,7 @@ fn profile(file: &Path) -> Result<String, CliError> {
 
 /// Names the file, if the experiment is wrong without any flags too; what was wrong usage is then wrong data.
 fn of_the_file(args: &ExperimentArgs, error: CliError, registry: &Registry) -> CliError {
-    let Some(file) = &args.file else { return error };
+    let Written::File(file) = &args.written else { return error };
     let alone = read(file).map(|alone| resolve(&alone, "", Unavailable::Refuse, registry));
     match alone {
         Ok(Err(_)) => {
@@ -145,17 +174,14 @@ fn of_the_file(args: &ExperimentArgs, error: CliError, registry: &Registry) -> C
 
 /// The file or preset, where it comes from, and what becomes of transports that it names and that are not here.
 fn written(args: &ExperimentArgs) -> Result<(Experiment, String, Unavailable), CliError> {
-    match (&args.file, &args.preset) {
-        (Some(file), _) => Ok((read(file)?, file.display().to_string(), Unavailable::Refuse)),
-        (None, Some(name)) => Ok((embedded::preset_experiment(name)?, name.clone(), Unavailable::LeaveOut)),
-        (None, None) if args.transports.is_empty() && args.from_recording.is_some() => {
+    match &args.written {
+        Written::File(file) => Ok((read(file)?, file.display().to_string(), Unavailable::Refuse)),
+        Written::Preset(name) => Ok((embedded::preset_experiment(name)?, name.clone(), Unavailable::LeaveOut)),
+        Written::Flags if args.transports.is_empty() => {
             let experiment = Experiment { sub_experiments: vec![SubExperimentFile::of("*")], ..Experiment::default() };
             Ok((experiment, "flags".to_owned(), Unavailable::LeaveOut))
         }
-        (None, None) if args.transports.is_empty() => {
-            Ok((embedded::preset_experiment("quick")?, "quick".to_owned(), Unavailable::LeaveOut))
-        }
-        (None, None) => Ok((Experiment::default(), "flags".to_owned(), Unavailable::Refuse)),
+        Written::Flags => Ok((Experiment::default(), "flags".to_owned(), Unavailable::Refuse)),
     }
 }
 
@@ -231,25 +257,13 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     }
     let measuring = &args.measuring;
     experiment.override_with(&Common {
-        pattern: args.pattern,
         payloads: measuring.payloads.clone(),
         samples: measuring.samples,
-        samples_above: None,
         warmup: measuring.warmup,
         time_cap_s: measuring.time_cap,
-        one_way: args.one_way.then_some(true),
-        followers: args.followers,
         wait: measuring.wait,
         touch: measuring.touch,
-        duration_s: args.duration,
-        rate: args.rate.clone(),
-        loss_bound: args.loss_bound.clone(),
-        demand: args.demand.clone(),
-        recovery_ms: args.recovery.clone(),
-        topics: args.topics,
-        publishers: args.publishers,
-        mode: args.mode,
-        clients: args.clients.clone(),
+        ..args.common.clone()
     });
     if let Some(most) = measuring.samples {
         let entries = experiment.sub_experiments.iter_mut().map(|entry| &mut entry.samples_above);
@@ -284,9 +298,10 @@ mod tests {
     use clap::Parser;
 
     fn args(line: &str) -> ExperimentArgs {
-        let words = ["tripmeter", "run"].into_iter().chain(line.split_whitespace());
+        let words = ["tripmeter"].into_iter().chain(line.split_whitespace());
         match Cli::try_parse_from(words).unwrap().command {
-            Command::Run(run) => run.experiment,
+            Command::Run(run) => run.experiment(),
+            Command::Ping(ping) => ping.experiment(),
             _ => unreachable!(),
         }
     }
@@ -301,20 +316,20 @@ mod tests {
 
     #[test]
     fn nothing_means_quick_and_transports_alone_mean_flags() {
-        assert_eq!(written(&args("")).unwrap().1, "quick");
-        assert_eq!(written(&args("-t uds,tcp")).unwrap().1, "flags");
+        assert_eq!(written(&args("run")).unwrap().1, "quick");
+        assert_eq!(written(&args("ping uds tcp")).unwrap().1, "flags");
     }
 
     #[test]
     fn lists_of_transports_are_split_but_not_within_a_setting() {
-        assert_eq!(split(&args("-t uds,tcp -t mq").transports), ["uds", "tcp", "mq"]);
+        assert_eq!(split(&args("ping uds,tcp mq").transports), ["uds", "tcp", "mq"]);
         let list = ["inmem?lose=3,17&stall=11:50ms,12:1s,uds?packet=64,tcp".to_owned(), "7".to_owned()];
         assert_eq!(split(&list), ["inmem?lose=3,17&stall=11:50ms,12:1s", "uds?packet=64", "tcp", "7"]);
     }
 
     #[test]
     fn transports_choose_among_those_of_a_preset_and_add_others() {
-        let (mut experiment, ..) = written(&args("--preset iceperf")).unwrap();
+        let (mut experiment, ..) = written(&args("run iceperf")).unwrap();
         let transports = ["iceoryx-cpp-api", "mq", "uds/stream", "mq?packet=64"].map(str::to_owned);
         choose(&mut experiment, &transports, &registry());
         assert_eq!(titles(&experiment), ["ICEORYX", "MESSAGE QUEUE", "uds/stream", "mq?packet=64"]);
@@ -323,8 +338,8 @@ mod tests {
     #[test]
     fn fewer_samples_are_fewer_for_large_payloads_too() {
         let samples = |line: &str| {
-            let (mut experiment, ..) = written(&args("--preset ecal")).unwrap();
-            apply(&mut experiment, &args(line));
+            let (mut experiment, ..) = written(&args("run ecal")).unwrap();
+            apply(&mut experiment, &args(&format!("run ecal {line}")));
             (experiment.samples, experiment.samples_above.unwrap()[0].samples)
         };
         assert_eq!(samples(""), (Some(200_000), 10_000));
@@ -334,7 +349,7 @@ mod tests {
 
     #[test]
     fn flags_override_every_sub_experiment() {
-        let (mut experiment, ..) = written(&args("--preset iceperf")).unwrap();
+        let (mut experiment, ..) = written(&args("run iceperf")).unwrap();
         apply(&mut experiment, &args("-n 7 --wait block --no-floor --leader-cpu 1 --follower-cpu none"));
         assert!(experiment.sub_experiments.iter().all(|entry| entry.wait == Some(tripmeter_model::Wait::Block)));
         assert_eq!((experiment.samples, experiment.floor, experiment.leader_cpu), (Some(7), Some(false), Some(1)));

@@ -17,28 +17,36 @@ mod summaries;
 mod verdicts;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::FromArgMatches;
 use clap::error::ErrorKind;
+use commands::run::run;
 use std::process::ExitCode;
 use tripmeter_model::exit;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = args::command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return args_refused(&error),
     };
     let outcome = match cli.command {
-        Command::Run(args) => commands::run::run(&args),
+        Command::Run(args) => run(&args.experiment(), &args.running),
+        Command::Ping(args) => run(&args.experiment(), &args.running),
+        Command::Publish(args) => run(&args.experiment(), &args.running),
+        Command::Call(args) => run(&args.experiment(), &args.running),
+        Command::Throughput(args) => run(&args.experiment(), &args.running),
+        Command::Replay(args) => run(&args.experiment(), &args.running),
+        Command::Logger(args) => run(&args.experiment(), &args.running),
         Command::Ab(args) => commands::ab::ab(&args),
-        Command::Leader(args) => commands::run::leader(&args),
-        Command::Follower(args) => commands::run::follower(&args),
-        Command::Transports(args) => commands::transports::transports(&args),
+        Command::Follow(args) => commands::run::follow(&args),
+        Command::Show(args) => commands::show::show(&args),
+        Command::Export(args) => commands::export::export(&args),
+        Command::List(args) => commands::list::list(&args),
+        Command::Install(args) => commands::install::install(&args),
+        Command::Man(args) => commands::man::man(&args),
+        Command::Iceperf(args) => commands::iceperf::iceperf(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Selftest(args) => commands::selftest::selftest(&args),
-        Command::Setup(args) => commands::setup::setup(&args),
-        Command::Presets(args) => commands::presets::presets(&args),
-        Command::Table(args) => commands::table::table(&args),
-        Command::Plot(args) => commands::plot::plot(&args),
         Command::Check(args) => commands::check::check(&args),
         Command::Requirements(args) => commands::requirements::requirements(&args),
         Command::Compare(args) => commands::compare::compare(&args),

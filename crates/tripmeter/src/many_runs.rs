@@ -5,7 +5,7 @@
 
 use crate::args::RequirementsArgs;
 use crate::commands::run::{Prepared, exit_code};
-use crate::commands::table;
+use crate::commands::show;
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::output;
@@ -38,7 +38,7 @@ pub enum RunsOutcome {
 /// If the experiment is wrong, the folder holds runs of another one or is used by another command, or a run measured
 /// nothing at all.
 pub fn make(args: &RequirementsArgs, number: u32) -> Result<RunsOutcome, CliError> {
-    let prepared = Prepared::new(&args.experiment, &args.plugins, args.quiet)?;
+    let prepared = Prepared::new(&args.experiment(), &args.plugins, args.quiet)?;
     if prepared.plan.rounds > 1 {
         return Err(CliError::new(exit::USAGE, "each run has one round; leave out --rounds, --runs says how many"));
     }
@@ -84,7 +84,7 @@ impl RunSeries<'_> {
     fn one(&mut self, index: u32) -> Result<bool, CliError> {
         let finished = self.folder.join(name(index));
         if finished.exists() {
-            let manifest = table::read_exact(&finished)?;
+            let manifest = show::read_exact(&finished)?;
             self.same_experiment(&finished, &manifest.plan)?;
             self.note_code(&manifest);
             return Ok(true);

@@ -118,7 +118,7 @@ impl ExperimentFolder {
             _ => (path, 1),
         };
         let manifest = match has_manifest(folder) {
-            true => Some(commands::table::read(folder)?),
+            true => Some(commands::show::read(folder)?),
             false => None,
         };
         // With rounds, the files are in the folders of the rounds.

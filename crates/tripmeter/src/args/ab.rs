@@ -4,70 +4,83 @@ use super::{MeasuringArgs, PluginArgs, Share};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Measure two sides in random pairs, and judge whether the second is slower than the first
+/// Measure two sides in pairs, and judge whether B is slower than A
 #[derive(Args)]
 #[command(after_help = "Examples:
+  tripmeter ab uds 'uds?packet=4096'
+  tripmeter ab uds tcp --effect 5% --budget 1200 -o results/uds-tcp")]
+#[command(after_long_help = "Examples:
   tripmeter ab uds 'uds?packet=4096'
   tripmeter ab uds/stream tcp --payloads 1k..64k --wait block --margin 5%
   tripmeter ab uds tcp --effect 5% --budget 1200 -o results/uds-tcp
   tripmeter ab uds --rounds 10
   tripmeter ab iceoryx --transports-a build/old --transports-b build/new
-  tripmeter ab zeromq --env-a LD_LIBRARY_PATH=/opt/zmq-4.3.4 --env-b LD_LIBRARY_PATH=/opt/zmq-4.3.5
+  tripmeter ab zeromq --env-b LD_LIBRARY_PATH=/opt/zmq-4.3.5
 
-Each round measures both sides once, in fresh processes and random order. Of each pair of runs and
-each payload only the ratios of the medians and of the 99th percentiles count. The verdict on a
-ratio B / A follows from its interval: regressed if it lies above 1 + margin, improved if below
-1 - margin, equivalent if between both, else inconclusive. Of all changes called at most 5 % are
-expected to be wrong, however many payloads there are. Without --rounds, 10 rounds or more show how
-much the figures differ from run to run; then it goes on until --effect would be seen in every
-figure, or the budget is spent, and says what it cannot tell.
+Each round measures both sides once, in fresh processes and random order. Of
+each pair of runs and each payload only the ratios of the medians and of the
+99th percentiles count. The verdict on a ratio B / A follows from its interval:
+regressed if it lies above 1 + margin, improved if below 1 - margin, equivalent
+if between both, else inconclusive. Of all changes called at most 5 % are
+expected to be wrong, however many payloads there are. Without --rounds, 10
+rounds or more show how much the figures differ from run to run; then it goes
+on until --effect would be seen in every figure, or the budget is spent, and
+says what it cannot tell.
 
-Results are those of `tripmeter run` with rounds (sub-experiments `a` and `b`), and `ab.json`, which
-is written anew after each round. After a kill, the same command with -o DIR goes on.
+Results are those of `tripmeter run` with rounds (sub-experiments `a` and `b`),
+and `ab.json`, which is written anew after each round. After a kill, the same
+command with -o DIR goes on.
 
-Exit codes: 0 nothing regressed, 1 something did, 64 wrong usage, 65 wrong data, 66 no such file,
-69 something is missing, 70 our fault, 73 cannot create, 75 a side failed in some rounds (the
-verdicts are of the others), 130 interrupted.")]
+Exit codes: 0 nothing regressed, 1 something did, 64 wrong usage, 65 wrong
+data, 66 no such file, 69 something is missing, 70 our fault, 73 cannot create,
+75 a side failed in some rounds (the verdicts are of the others), 130
+interrupted.")]
 pub struct AbArgs {
-    /// The reference: a transport, as `SYSTEM[/VARIANT][?KEY=VALUE&...]`
+    /// The reference: SYSTEM[/VARIANT][?KEY=VALUE&...]
     #[arg(value_name = "A")]
     pub a: String,
-    /// What is judged: a transport likewise [default: that of A]
+    /// The transport that is judged [default: A]
     #[arg(value_name = "B")]
     pub b: Option<String>,
-    /// A folder with plugins for A, searched before the usual ones; A must be in it
+    /// Folder with A's plugin
+    ///
+    /// It is searched before the usual folders, and A must be in it.
     #[arg(long, value_name = "DIR")]
     pub transports_a: Option<PathBuf>,
-    /// The same for B
+    /// Folder with B's plugin
     #[arg(long, value_name = "DIR")]
     pub transports_b: Option<PathBuf>,
-    /// A variable in the environment of A's processes; may be repeated
+    /// Environment of A's processes; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     pub env_a: Vec<(String, String)>,
-    /// The same for B
+    /// Environment of B's processes; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     pub env_b: Vec<(String, String)>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
-    /// Changes up to this share are none
+    /// Ignore changes up to this share
     #[arg(long, value_name = "SHARE", default_value = "2%", allow_hyphen_values = true)]
     pub margin: Share,
-    /// The change that is to be seen, more than the margin
+    /// Detect a change of this share, more than the margin
     #[arg(long, value_name = "SHARE", default_value = "10%", allow_hyphen_values = true)]
     pub effect: Share,
-    /// The probability with which it is to be seen, at least 50%
+    /// Probability of detecting it, at least 50%
     #[arg(long, value_name = "SHARE", default_value = "95%", allow_hyphen_values = true)]
     pub power: Share,
-    /// Make exactly so many rounds
+    /// Measure exactly so many rounds
     #[arg(long, value_name = "N", conflicts_with = "budget", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
-    /// Time after which no round is begun; those that are needed to tell anything at all are made nevertheless
+    /// Begin no round after this time
+    ///
+    /// The rounds that any verdict needs are made nevertheless.
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, allow_negative_numbers = true)]
     pub budget: f64,
-    /// The results folder; by default `results/<date and time>`. One that was not finished is gone on with
+    /// Results folder; an unfinished one is resumed
+    ///
+    /// By default `results/<date and time>`.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Print `ab.json` instead of a table
+    /// Print the verdicts as JSON
     #[arg(long)]
     pub json: bool,
     /// No progress on standard error

@@ -4,20 +4,22 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use tripmeter_engine::bare::BarePath;
 
-/// Test this program on this machine: false alarms, changes that it sees, its own overhead, and whether it tells the truth
+/// Test this program on this machine
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter selftest                   in less than two minutes
   tripmeter selftest --full -o DIR     the campaign; the same command continues it
   tripmeter selftest --full -o DIR --comparisons 3
 
-It compares `uds` and `shm` with themselves by `tripmeter ab` and counts wrong verdicts; compares
-`uds` with a `uds` whose follower spins a tenth of the median before each answer, and counts how
-often that is called; measures bare loops of its own beside both; and looks for stalls and losses
-that it injects. docs/method.md says what is required.
+It compares `uds` and `shm` with themselves by `tripmeter ab` and counts wrong
+verdicts; compares `uds` with a `uds` whose follower spins a tenth of the
+median before each answer, and counts how often that is called; measures bare
+loops of its own beside both; and looks for stalls and losses that it injects.
+docs/method.md says what is required.
 
-Exit codes: 0 all good, 1 something is not as required, 64 wrong usage, 65 the folder is of another
-campaign, 70 our fault, 73 cannot create, 75 comparisons failed, 130 interrupted.")]
+Exit codes: 0 all good, 1 something is not as required, 64 wrong usage, 65 the
+folder is of another campaign, 70 our fault, 73 cannot create, 75 comparisons
+failed, 130 interrupted.")]
 pub struct SelftestArgs {
     /// The whole campaign: 100 comparisons with themselves of each, and 150 with an injected delay
     #[arg(long, requires = "output")]

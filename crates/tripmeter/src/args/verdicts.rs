@@ -2,7 +2,7 @@
 //! scripts, with hyphens or underscores.
 
 use super::plotting::PlottingArgs;
-use super::{ExperimentArgs, PluginArgs, Share};
+use super::{ExperimentArgs, MeasuringArgs, PluginArgs, Share};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -93,8 +93,11 @@ pub struct RequirementsArgs {
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
+    /// The experiment: a preset or a file [default: quick]
+    #[arg(value_name = "PRESET|FILE")]
+    pub of: Option<String>,
     #[command(flatten)]
-    pub experiment: ExperimentArgs,
+    pub measuring: MeasuringArgs,
     #[command(flatten)]
     pub plugins: PluginArgs,
 }
@@ -225,4 +228,11 @@ pub struct HistoryArgs {
     pub quiet: bool,
     #[command(flatten)]
     pub plotting: PlottingArgs,
+}
+
+impl RequirementsArgs {
+    /// What is run.
+    pub fn experiment(&self) -> ExperimentArgs {
+        ExperimentArgs::written(self.of.as_deref().unwrap_or("quick"), &self.measuring)
+    }
 }

@@ -1,7 +1,7 @@
 //! `tripmeter compare`: an experiment against a reference.
 
 use super::check::{payload_json, thousandths};
-use super::{compare_runs, table};
+use super::{compare_runs, show};
 use crate::args::{CompareArgs, Method};
 use crate::database::last_part;
 use crate::error::CliError;
@@ -58,7 +58,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
 
 /// Whether a folder has a manifest of several rounds.
 fn has_rounds(folder: &Path) -> bool {
-    table::read(folder).is_ok_and(|manifest| manifest.plan.rounds > 1)
+    show::read(folder).is_ok_and(|manifest| manifest.plan.rounds > 1)
 }
 
 fn by_one_run(args: &CompareArgs) -> Result<u8, CliError> {

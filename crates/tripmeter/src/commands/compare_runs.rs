@@ -1,7 +1,7 @@
 //! `tripmeter compare` of folders with several rounds: their runs against each other.
 
 use super::compare::{DIFFERENT, is_unread, same_kind, unread};
-use super::table;
+use super::show;
 use crate::args::CompareArgs;
 use crate::error::CliError;
 use crate::summaries::{differences, figures, machine};
@@ -88,7 +88,7 @@ pub fn compare_runs(args: &CompareArgs) -> Result<u8, CliError> {
 
 /// The manifest of a folder with enough rounds.
 fn measured(folder: &Path) -> Result<Manifest, CliError> {
-    let manifest = table::read(folder)?;
+    let manifest = show::read(folder)?;
     let (rounds, fewest) = (manifest.plan.rounds, fewest_runs(verdicts::RATE));
     if u64::from(rounds) >= fewest {
         return Ok(manifest);

@@ -39,11 +39,7 @@ pub fn requirements(args: &RequirementsArgs) -> Result<u8, CliError> {
 
 /// The runs in a folder. What would be run does not matter then, and must not be given.
 fn runs_in(folder: &Path, args: &RequirementsArgs) -> Result<Vec<RunFolder>, CliError> {
-    let experiment = &args.experiment;
-    let is_given = [&experiment.preset, &experiment.measuring.payloads].iter().any(|flag| flag.is_some())
-        || experiment.file.is_some()
-        || experiment.measuring.samples.is_some()
-        || !experiment.transports.is_empty();
+    let is_given = args.of.is_some() || args.measuring.payloads.is_some() || args.measuring.samples.is_some();
     match is_given {
         true => {
             Err(CliError::new(exit::USAGE, "an experiment is given but nothing is run; add --runs N, or leave it out"))
@@ -54,7 +50,7 @@ fn runs_in(folder: &Path, args: &RequirementsArgs) -> Result<Vec<RunFolder>, Cli
 
 /// Reads all runs and makes requirements of them.
 fn derived(runs: Vec<RunFolder>, args: &RequirementsArgs) -> Result<Derived, CliError> {
-    let sources = sources(&runs, args.experiment.allowed.allow_damage)?;
+    let sources = sources(&runs, args.experiment().allowed.allow_damage)?;
     let summaries = read_all(&sources, args.quiet)?;
     let counting = sources.iter().map(|source| source.run.as_str()).collect::<BTreeSet<_>>().len();
     if counting < ENOUGH_RUNS {

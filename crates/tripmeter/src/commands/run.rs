@@ -1,5 +1,5 @@
-use super::{plot, table};
-use crate::args::{AllowedArgs, ExperimentArgs, FollowerArgs, LeaderArgs, OutputArgs, PluginArgs, RunArgs};
+use super::{export, show};
+use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArgs, RunningArgs};
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
@@ -21,22 +21,27 @@ use tripmeter_model::plan::Plan;
 /// How long a measuring process may show no sign of life; it shows one per second.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// `tripmeter run`
-pub fn run(args: &RunArgs) -> Result<u8, CliError> {
-    measure(&args.experiment, &args.output, &args.plugins, Followers::Local, args.strict)
+/// `tripmeter run`, and the command of each pattern.
+pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliError> {
+    let followers = match &args.rendezvous {
+        None => Followers::Local,
+        Some(name) => {
+            let wait = Duration::from_secs(args.rendezvous_timeout.into());
+            Followers::ByHand { rendezvous: rendezvous(name)?, wait }
+        }
+    };
+    if args.print {
+        output::print(&experiment::text(experiment)?)?;
+        return Ok(exit::GOOD);
+    }
+    let (output, plugins) = (&args.output, &args.plugins);
+    measure(&Asked { experiment, output, plugins, followers, is_strict: args.strict })
 }
 
-/// `tripmeter leader`
-pub fn leader(args: &LeaderArgs) -> Result<u8, CliError> {
-    let rendezvous = rendezvous(&args.rendezvous.name)?;
-    let wait = Duration::from_secs(args.timeout.into());
-    measure(&args.experiment, &args.output, &args.plugins, Followers::ByHand { rendezvous, wait }, args.strict)
-}
-
-/// `tripmeter follower`
-pub fn follower(args: &FollowerArgs) -> Result<u8, CliError> {
+/// `tripmeter follow`
+pub fn follow(args: &FollowArgs) -> Result<u8, CliError> {
     let stop = stop_on_signals()?;
-    let name = rendezvous(&args.rendezvous.name)?;
+    let name = rendezvous(&args.name)?;
     let program = experiment::program()?;
     let registry = experiment::registry(&args.plugins, &program)?;
     let plugins = registry.plugins();
@@ -52,43 +57,50 @@ pub fn follower(args: &FollowerArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-fn measure(
-    args: &ExperimentArgs,
-    output: &OutputArgs,
-    plugins: &PluginArgs,
-    followers: Followers,
-    strict: bool,
-) -> Result<u8, CliError> {
-    let prepared = Prepared { strict, ..Prepared::new(args, plugins, output.quiet)? };
+/// What is measured, how, and where its results go.
+pub struct Asked<'a> {
+    pub experiment: &'a ExperimentArgs,
+    pub output: &'a OutputArgs,
+    pub plugins: &'a PluginArgs,
+    pub followers: Followers,
+    /// Whether nothing is started where the audit of the machine warns or fails.
+    pub is_strict: bool,
+}
+
+/// Measures, prints tables, and returns the exit code.
+pub fn measure(asked: &Asked<'_>) -> Result<u8, CliError> {
+    let (output, followers) = (asked.output, &asked.followers);
+    let prepared =
+        Prepared { strict: asked.is_strict, ..Prepared::new(asked.experiment, asked.plugins, output.quiet)? };
     if matches!(followers, Followers::ByHand { .. })
         && let Some(several) = prepared.plan.sub_experiments.iter().find(|one| one.workload.is_fan_out())
     {
         let (transport, count) = (&several.transport, several.workload.followers());
         let text = format!(
             "transport '{transport}': {count} followers were asked for, but only 1 can be started by hand; ask for 1 \
-             (--followers), or let `tripmeter run` start them"
+             (--followers), or leave --rendezvous out"
         );
         return Err(CliError::new(exit::USAGE, text));
     }
-    let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers, output.quiet)?;
+    let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers.clone(), output.quiet)?;
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
-        table::print(&table::printable(&manifest), &prepared.plan.tables, output.shown)?;
+        show::print(&show::printable(&manifest), &prepared.plan.tables, output.shown)?;
     }
     let is_screen = prepared.plan.tables.contains(&TableKind::Screen) && !output.shown.wide;
     if is_screen && !output.json && !output.quiet {
         say_next(&prepared.plan, &folder);
     }
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
-        plot::of_run(&manifest, &folder, output.quiet)?;
+        export::plots_of_run(&manifest, &folder, output.quiet)?;
     }
     Ok(exit_code(&manifest, prepared.allowed))
 }
 
 /// Two commands that are worth typing now.
 fn say_next(plan: &Plan, folder: &Path) {
-    output::say(&format!("next: tripmeter table {} --wide", folder.display()));
+    output::say(&format!("next: tripmeter show {} --wide", folder.display()));
     let measured = plan.sub_experiments.iter().filter(|one| !one.added_as_floor).map(|one| one.transport.to_string());
     let transports: BTreeSet<String> = measured.collect();
     let mut transports = transports.iter();
@@ -123,7 +135,8 @@ impl Prepared {
         let registry = experiment::registry(plugins, &program)?;
         let mut opened = None;
         let plan = experiment::plan(args, &registry, |file| {
-            let read = recording::open(file, args.speed.unwrap_or(1.0), &stop, quiet)?;
+            let speed = args.recording.as_ref().map_or(1.0, |(_, speed)| *speed);
+            let read = recording::open(file, speed, &stop, quiet)?;
             Ok(opened.insert(read).recording.clone())
         })?;
         if !quiet {

@@ -2,7 +2,7 @@
 
 use super::asked::Asked;
 use super::{FILE, SOURCE};
-use crate::commands::table;
+use crate::commands::show;
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::summaries::has_manifest;
@@ -97,7 +97,7 @@ fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliErr
     if !has_manifest(folder) {
         return Ok(None);
     }
-    let manifest = table::read_exact(folder)?;
+    let manifest = show::read_exact(folder)?;
     if manifest.plan.source != SOURCE {
         return Ok(None);
     }

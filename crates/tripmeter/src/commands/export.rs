@@ -1,38 +1,59 @@
-//! `tripmeter plot`: the plots that AimRT publishes, of results folders.
+//! `tripmeter export`: results as tables for other programs, or as plots.
 
-use super::table;
-use crate::args::plotting::PlotArgs;
+use super::show;
+use crate::args::{ExportArgs, ExportFormat};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all, no_link};
 use std::path::{Path, PathBuf};
-use tripmeter_model::exit;
+use tripmeter_model::file::write_named;
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::aimrt::{NamedResults, drawings};
 
 /// Where plots go in a results folder.
 const PLOTS: &str = "plots";
 
-/// `tripmeter plot`
-pub fn plot(args: &PlotArgs) -> Result<u8, CliError> {
-    let place = match (&args.plots_directory, &args.folders[..]) {
+/// `tripmeter export`
+pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
+    match args.format {
+        ExportFormat::Plots(format) => plots(args, Options { format, log: args.log, ..Options::default() }),
+        ExportFormat::Table(_) if args.log => {
+            Err(CliError::new(exit::USAGE, "--log is for plots; choose --format png or svg, or leave it out"))
+        }
+        ExportFormat::Table(format) => {
+            let text = show::exported(args, format)?;
+            match &args.output {
+                Some(file) => write_named(file, printable::lines(&text).as_bytes())?,
+                None => output::print(&text)?,
+            }
+            Ok(exit::GOOD)
+        }
+    }
+}
+
+fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
+    if !args.tables.is_empty() {
+        return Err(CliError::new(exit::USAGE, "--tables is for csv, json and markdown; leave it out"));
+    }
+    let place = match (&args.output, &args.folders[..]) {
         (Some(place), _) => place.clone(),
         (None, [folder]) => {
             no_link(&folder.join(PLOTS))?;
             folder.join(PLOTS)
         }
         (None, folders) => {
-            let text = format!("{} folders are given, but no place for their plots; name one (-p DIR)", folders.len());
+            let text = format!("{} folders are given, but no place for their plots; name one (-o DIR)", folders.len());
             return Err(CliError::new(exit::USAGE, text));
         }
     };
-    let manifests = args.folders.iter().map(|folder| table::read(folder)).collect::<Result<Vec<_>, _>>()?;
+    let manifests = args.folders.iter().map(|folder| show::read(folder)).collect::<Result<Vec<_>, _>>()?;
     let names = names(&args.folders);
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
-    let drawn = draw(&results, &place, args.plotting.options())?;
+    let drawn = draw(&results, &place, options)?;
     if drawn.is_empty() {
         let text = format!(
             "nothing to plot: {} no results of patterns channel, rpc or log at two payloads, or with two numbers of \
@@ -50,7 +71,7 @@ pub fn plot(args: &PlotArgs) -> Result<u8, CliError> {
 }
 
 /// Draws what was measured into its results folder; says where, unless `quiet` or if there is nothing to draw.
-pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), CliError> {
+pub fn plots_of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), CliError> {
     let place = folder.join(PLOTS);
     no_link(&place)?;
     let drawn = draw(&[NamedResults { name: "", manifest }], &place, Options::default())?;

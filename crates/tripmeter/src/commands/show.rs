@@ -1,9 +1,9 @@
-use crate::args::{ShownArgs, TableArgs, TableFormat};
+use crate::args::{ExportArgs, ShowArgs, ShownArgs, TableFormat};
 use crate::error::CliError;
 use crate::{embedded, output};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::{self, FolderError};
 use tripmeter_model::manifest::Manifest;
@@ -28,27 +28,55 @@ struct PrintedTable<'a> {
     format: TableFormat,
 }
 
-/// `tripmeter table`
-pub fn table(args: &TableArgs) -> Result<u8, CliError> {
-    let manifests = args.folders.iter().map(|folder| read(folder)).collect::<Result<Vec<_>, _>>()?;
-    let names: Vec<String> =
-        args.folders.iter().map(|folder| printable::line(&folder.display().to_string()).into_owned()).collect();
-    let named: Vec<(&str, &Manifest)> = names.iter().map(String::as_str).zip(&manifests).collect();
-    let parts = parts(&named, args);
-    match args.format {
-        Some(TableFormat::Json) if parts.len() > 1 => print_array(&parts)?,
-        Some(TableFormat::Csv) if parts.len() > 1 => {
-            let why = "--format csv writes one table: name one table and one folder, or --format json";
-            return Err(CliError::new(exit::USAGE, why));
-        }
-        _ => print_parts(&parts)?,
+/// `tripmeter show`
+pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
+    let asked = TablesAsked { tables: &args.tables.tables, shown: args.shown, format: None };
+    let text = with_parts(&args.folders, &asked, |parts| Ok(joined(parts)))?;
+    match output::may_colour() {
+        true => output::print_coloured(&text)?,
+        false => output::print(&text)?,
     }
     Ok(exit::GOOD)
 }
 
+/// The tables of `tripmeter export`, as text.
+pub fn exported(args: &ExportArgs, format: TableFormat) -> Result<String, CliError> {
+    let tables = if args.tables.is_empty() { &[TableKind::Figures][..] } else { &args.tables };
+    let asked = TablesAsked { tables, shown: ShownArgs::default(), format: Some(format) };
+    with_parts(&args.folders, &asked, |parts| match format {
+        TableFormat::Json if parts.len() > 1 => Ok(array(parts)),
+        TableFormat::Csv if parts.len() > 1 => {
+            let why = "--format csv writes one table: name one table and one folder, or --format json";
+            Err(CliError::new(exit::USAGE, why))
+        }
+        _ => Ok(joined(parts)),
+    })
+}
+
+/// What is asked of the tables.
+struct TablesAsked<'a> {
+    /// Empty: the usual ones.
+    tables: &'a [TableKind],
+    shown: ShownArgs,
+    /// `None`: the usual one.
+    format: Option<TableFormat>,
+}
+
+fn with_parts(
+    folders: &[PathBuf],
+    asked: &TablesAsked<'_>,
+    use_parts: impl FnOnce(&[PrintedTable<'_>]) -> Result<String, CliError>,
+) -> Result<String, CliError> {
+    let manifests = folders.iter().map(|folder| read(folder)).collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<String> =
+        folders.iter().map(|folder| printable::line(&folder.display().to_string()).into_owned()).collect();
+    let named: Vec<(&str, &Manifest)> = names.iter().map(String::as_str).zip(&manifests).collect();
+    use_parts(&parts(&named, asked))
+}
+
 /// Every table asked for: first, and once, tables that have rows or columns of all folders, then those of each folder.
-fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TableArgs) -> Vec<PrintedTable<'a>> {
-    let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.clone() };
+fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TablesAsked<'_>) -> Vec<PrintedTable<'a>> {
+    let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.to_vec() };
     let is_together = |kind: TableKind| match kind {
         TableKind::Ecal => named.len() > 1,
         TableKind::Figures => named.len() > 1 && args.format == Some(TableFormat::Csv),
@@ -75,7 +103,8 @@ fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TableArgs) -> Vec<PrintedTab
 /// Prints these tables of a manifest whose text is printable, in this order.
 pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Result<(), CliError> {
     let parts: Vec<_> = kinds.iter().map(|kind| part(None, &[("", manifest)], *kind, shown, None)).collect();
-    print_parts(&parts)
+    let text = joined(&parts);
+    if output::may_colour() { output::print_coloured(&text) } else { output::print(&text) }
 }
 
 /// A table of the only experiment, or, where the table can have several, of all of them.
@@ -102,44 +131,38 @@ fn part<'a>(
     PrintedTable { folder, has_heading: false, kind, document, text, format: format.unwrap_or(usual) }
 }
 
-/// Prints tables one after the other.
-fn print_parts(parts: &[PrintedTable<'_>]) -> Result<(), CliError> {
-    for (index, part) in parts.iter().enumerate() {
-        if index > 0 {
-            output::print("\n")?;
-        }
-        if let Some(name) = part.folder.filter(|_| part.has_heading) {
-            let mark = if part.format == TableFormat::Markdown { "# " } else { "" };
-            output::print(&format!("{mark}{name}\n\n"))?;
-        }
-        print_document(&part.document, part.text, part.format)?;
-    }
-    Ok(())
+/// Tables one after the other.
+fn joined(parts: &[PrintedTable<'_>]) -> String {
+    let of_part = |part: &PrintedTable<'_>| {
+        let mark = if part.format == TableFormat::Markdown { "# " } else { "" };
+        let heading = part.folder.filter(|_| part.has_heading).map(|name| format!("{mark}{name}\n\n"));
+        heading.unwrap_or_default() + &written(&part.document, part.text, part.format)
+    };
+    parts.iter().map(of_part).collect::<Vec<_>>().join("\n")
 }
 
-/// Prints all tables as one array.
-fn print_array(parts: &[PrintedTable<'_>]) -> Result<(), CliError> {
+/// All tables as one array.
+fn array(parts: &[PrintedTable<'_>]) -> String {
     let of_part = |part: &PrintedTable<'_>| {
         let mut value = render::json(&part.document);
         (value["folder"], value["table"]) = (json!(part.folder), json!(part.kind));
         value
     };
     let all: Vec<Value> = parts.iter().map(of_part).collect();
-    output::print(&format!("{:#}\n", Value::Array(all)))
+    format!("{:#}\n", Value::Array(all))
 }
 
-fn print_document(document: &Document, text: Text, format: TableFormat) -> Result<(), CliError> {
+fn written(document: &Document, text: Text, format: TableFormat) -> String {
     match format {
-        TableFormat::Text if text.is_coloured => output::print_coloured(&text.render(document)),
-        TableFormat::Text => output::print(&text.render(document)),
-        TableFormat::Markdown => output::print(&markdown(document)),
-        TableFormat::Json => output::print(&format!("{:#}\n", render::json(document))),
+        TableFormat::Text => text.render(document),
+        TableFormat::Markdown => markdown(document),
+        TableFormat::Json => format!("{:#}\n", render::json(document)),
         TableFormat::Csv => {
             let tables = document.blocks.iter().filter_map(|block| match block {
                 Block::Table(table) => Some(csv(table)),
                 _ => None,
             });
-            output::print(&tables.collect::<Vec<_>>().join("\n"))
+            tables.collect::<Vec<_>>().join("\n")
         }
     }
 }

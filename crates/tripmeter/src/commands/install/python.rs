@@ -1,8 +1,7 @@
-//! `tripmeter setup SYSTEM`: the Python packages that carry a system's libraries, in an environment of their own.
+//! Python packages that carry a system's libraries, in an environment of their own.
 
-use crate::args::SetupArgs;
 use crate::error::CliError;
-use crate::{embedded, experiment, output};
+use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fs::{self, File};
 use std::io::{ErrorKind, IsTerminal};
@@ -10,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tripmeter_engine::os::lock_file;
-use tripmeter_engine::suggest::did_you_mean;
 use tripmeter_model::exit;
 use tripmeter_model::file::{append, write_whole};
 use tripmeter_model::sidecar::Sidecar;
@@ -18,59 +16,24 @@ use tripmeter_model::sidecar::Sidecar;
 /// Lists what was installed; written last, so that an environment without it is not finished.
 const RECEIPT: &str = "tripmeter-installed";
 
-/// How long another setup of the same system is waited for.
+/// How long another install of the same system is waited for.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Makes one environment after the other.
-///
-/// # Errors
-/// The first that cannot be made, and what to do.
-pub fn setup(args: &SetupArgs) -> Result<u8, CliError> {
-    let sidecars = embedded::sidecars();
-    let chosen = if args.all {
-        sidecars.iter().filter(|sidecar| !sidecar.python_packages.is_empty()).collect()
-    } else {
-        args.systems.iter().map(|system| find(&sidecars, system)).collect::<Result<Vec<_>, _>>()?
-    };
-    let data = experiment::data_folder().ok_or_else(|| {
-        let text = "neither XDG_DATA_HOME nor HOME is set; set one, so that there is a place to install to";
-        CliError::new(exit::CANNOT_CREATE, text)
-    })?;
-    for sidecar in chosen {
-        let folder = data.join("python").join(&sidecar.system);
-        PythonEnvironment { sidecar, folder: &folder }.make(args.quiet)?;
-        output::print(&format!("{}\n", folder.display()))?;
-    }
-    Ok(exit::GOOD)
-}
-
-fn find<'a>(sidecars: &'a [Sidecar], system: &str) -> Result<&'a Sidecar, CliError> {
-    let found = sidecars.iter().find(|sidecar| sidecar.system == system || sidecar.aliases.iter().any(|a| a == system));
-    let Some(sidecar) = found else {
-        let hint = did_you_mean(system, sidecars.iter().map(|sidecar| sidecar.system.as_str()));
-        return Err(CliError::new(exit::USAGE, format!("unknown transport '{system}'{hint}")));
-    };
-    if sidecar.python_packages.is_empty() {
-        let packages = match sidecar.packages.as_slice() {
-            [] => "it needs nothing".to_owned(),
-            packages => format!("it needs Debian packages: {}", packages.join(", ")),
-        };
-        return Err(CliError::new(exit::USAGE, format!("there is nothing to set up for '{system}': {packages}")));
-    }
-    Ok(sidecar)
-}
-
 /// A Python environment of one system.
-struct PythonEnvironment<'a> {
-    sidecar: &'a Sidecar,
-    folder: &'a Path,
+pub struct PythonEnvironment<'a> {
+    pub sidecar: &'a Sidecar,
+    pub folder: &'a Path,
 }
 
 impl PythonEnvironment<'_> {
-    fn make(&self, quiet: bool) -> Result<(), CliError> {
+    /// Makes it, unless it is there.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    pub fn make(&self, quiet: bool) -> Result<(), CliError> {
         let say = |text: &str| {
             if !quiet {
-                output::say(&format!("setup {}: {text}", self.sidecar.system));
+                output::say(&format!("install {}: {text}", self.sidecar.system));
             }
         };
         let parent = self.folder.parent().expect("the folder is below the data folder");
@@ -99,7 +62,7 @@ impl PythonEnvironment<'_> {
             if begin.elapsed() > PATIENCE {
                 let minutes = PATIENCE.as_secs() / 60;
                 return Err(
-                    self.unavailable(&format!("another setup has been at it for {minutes} minutes; see to that one"))
+                    self.unavailable(&format!("another install has been at it for {minutes} minutes; check that one"))
                 );
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -119,7 +82,8 @@ impl PythonEnvironment<'_> {
         self.folder.join("bin/python")
     }
 
-    fn is_finished(&self) -> bool {
+    /// Whether everything is there.
+    pub fn is_finished(&self) -> bool {
         self.python().exists() && fs::read_to_string(self.receipt()).is_ok_and(|text| text == self.wanted())
     }
 
@@ -163,9 +127,9 @@ impl PythonEnvironment<'_> {
         let told = words(&output);
         let network = ["Max retries", "NewConnectionError", "Temporary failure in name resolution", "timed out"];
         let remedy = if network.iter().any(|sign| told.contains(sign)) {
-            "the package index cannot be reached; see to the network or a proxy (HTTPS_PROXY, PIP_INDEX_URL) and run this again"
+            "the package index cannot be reached; check the network or a proxy (HTTPS_PROXY, PIP_INDEX_URL) and run this again"
         } else if told.contains("No matching distribution") {
-            "there is no such package for this Python and this processor; another version of Python may do"
+            "there is no such package for this Python and this CPU; another version of Python may do"
         } else {
             "pip failed; run this again"
         };
@@ -173,11 +137,11 @@ impl PythonEnvironment<'_> {
     }
 
     fn unavailable(&self, what: &str) -> CliError {
-        CliError::new(exit::UNAVAILABLE, format!("setup of '{}': {what}", self.sidecar.system))
+        CliError::new(exit::UNAVAILABLE, format!("install of '{}': {what}", self.sidecar.system))
     }
 
     fn cannot_create(&self, path: &Path, error: &std::io::Error) -> CliError {
-        let text = format!("setup of '{}': '{}' cannot be written: {error}", self.sidecar.system, path.display());
+        let text = format!("install of '{}': '{}' cannot be written: {error}", self.sidecar.system, path.display());
         CliError::new(exit::CANNOT_CREATE, text)
     }
 }

@@ -1,12 +1,13 @@
-use crate::args::TransportsArgs;
+use crate::args::{ListArgs, Listed};
 use crate::error::CliError;
-use crate::{experiment, output};
+use crate::{embedded, experiment, output};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
 use tripmeter_engine::registry::{Entry, RegistryError, SystemSource};
 use tripmeter_engine::scratch::fresh_run_id;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::{Pattern, exit};
 
@@ -48,8 +49,68 @@ struct Here<'a> {
     packet_bytes: Option<u64>,
 }
 
-/// `tripmeter transports`
-pub fn transports(args: &TransportsArgs) -> Result<u8, CliError> {
+/// `tripmeter list`
+pub fn list(args: &ListArgs) -> Result<u8, CliError> {
+    if args.what != Listed::Systems && !args.systems.is_empty() {
+        return Err(CliError::new(exit::USAGE, "names are of systems: `tripmeter list systems NAME...`"));
+    }
+    match args.what {
+        Listed::Systems => return systems(args),
+        Listed::Presets => print_all(&presets()?, args.json, |rows| {
+            let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+            rows.iter().map(|row| format!("{:width$}  {}\n", row.name, row.summary)).collect()
+        })?,
+        Listed::Figures => print_all(&figures(), args.json, |rows| {
+            let width = rows.iter().map(|row| row.figure.len()).max().unwrap_or(0);
+            rows.iter().map(|row| format!("{:width$}  {}; better: {}\n", row.figure, row.help, row.better)).collect()
+        })?,
+    }
+    Ok(exit::GOOD)
+}
+
+fn print_all<T: Serialize>(rows: &[T], is_json: bool, text: impl FnOnce(&[T]) -> String) -> Result<(), CliError> {
+    output::print(&match is_json {
+        true => serde_json::to_string_pretty(rows).expect("rows are plain data") + "\n",
+        false => text(rows),
+    })
+}
+
+/// An experiment that ships with the program.
+#[derive(Serialize)]
+struct PresetRow {
+    name: &'static str,
+    summary: String,
+}
+
+fn presets() -> Result<Vec<PresetRow>, CliError> {
+    let row = |&(name, _): &(&'static str, _)| {
+        Ok(PresetRow { name, summary: embedded::preset_experiment(name)?.summary.unwrap_or_default() })
+    };
+    embedded::presets().iter().map(row).collect()
+}
+
+/// A figure, as in `metrics.csv`.
+#[derive(Serialize)]
+struct FigureRow {
+    figure: &'static str,
+    unit: &'static str,
+    better: &'static str,
+    help: &'static str,
+}
+
+fn figures() -> Vec<FigureRow> {
+    Figure::ALL
+        .iter()
+        .map(|figure| FigureRow {
+            figure: figure.id(),
+            unit: figure.unit().as_str(),
+            better: figure.better().as_str(),
+            help: figure.help(),
+        })
+        .collect()
+}
+
+fn systems(args: &ListArgs) -> Result<u8, CliError> {
     let program = experiment::program()?;
     let registry = experiment::registry(&args.plugins, &program)?;
     let entries: Vec<&Entry> = if args.systems.is_empty() {

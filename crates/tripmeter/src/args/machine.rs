@@ -1,0 +1,113 @@
+//! Arguments of the commands about this machine: `list`, `install`, `completions`, `man`.
+
+use super::measure::PluginArgs;
+use super::words_of;
+use clap::Args;
+use std::path::PathBuf;
+
+/// What `tripmeter list` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    Systems,
+    Presets,
+    Figures,
+}
+
+/// List systems and what they lack here, presets, or figures
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter list
+  tripmeter list systems uds iceoryx
+  tripmeter list presets")]
+#[command(after_long_help = "Examples:
+  tripmeter list
+  tripmeter list systems uds iceoryx
+  tripmeter list systems --json | jq '.[].system'
+  tripmeter list presets
+  tripmeter list figures --json
+
+Systems have versions, variants, settings, limits, and what is missing. Plugins
+tripmeter_<system>.so are found in the folders of the variable
+TRIPMETER_TRANSPORTS (with colons between them), in `transports` beside this
+program and beside its folder, and in $XDG_DATA_HOME/tripmeter/transports. Of
+the latter three those are left out, and named, that somebody else can write.
+
+`tripmeter run PRESET --print` prints a preset.")]
+pub struct ListArgs {
+    /// What to list
+    #[arg(value_name = "WHAT", default_value = "systems",
+        value_parser = words_of(&[("systems", Listed::Systems), ("presets", Listed::Presets), ("figures", Listed::Figures)]))]
+    pub what: Listed,
+    /// Systems to list [default: all]
+    #[arg(value_name = "SYSTEM")]
+    pub systems: Vec<String>,
+    /// Print everything known as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub plugins: PluginArgs,
+}
+
+/// Get and build what systems need
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter install ecal
+  tripmeter install iceoryx ros2
+  tripmeter install --all --dry-run")]
+#[command(after_long_help = "Examples:
+  tripmeter install ecal
+  tripmeter install iceoryx ros2
+  tripmeter install --all --dry-run
+
+It prints what it will do, then does it, for each system:
+1. Debian packages that are missing are installed by apt-get, as root or by sudo. Where both are
+   missing, it names the command for an administrator and stops.
+2. Python packages, pinned, go to a virtual environment in $XDG_DATA_HOME/tripmeter/python/SYSTEM
+   (or ~/.local/share/tripmeter/python/SYSTEM). Needs python3 with its module venv.
+3. The plugin is built from the project's sources, which are found beside this program or named by
+   --source, into `target/transports` there.
+What is there already is left alone. Systems whose libraries come as wheels or
+crates need no root. With --python only the second step is done; it prints the
+folders.
+
+Exit codes: 0 good, 64 wrong usage, 69 a compiler, Python, root or the network
+is missing, 73 cannot create.")]
+pub struct InstallArgs {
+    /// Systems, as `tripmeter list` names them
+    #[arg(value_name = "SYSTEM", required_unless_present = "all", conflicts_with = "all")]
+    pub systems: Vec<String>,
+    /// All systems that need something
+    #[arg(long)]
+    pub all: bool,
+    /// Print what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Install Python packages only
+    #[arg(long)]
+    pub python: bool,
+    /// The project's sources [default: found beside this program, or the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub source: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Print the completions of a shell
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter completions bash > ~/.local/share/bash-completion/completions/tripmeter")]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// Write man pages
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter man ~/.local/share/man/man1 && man tripmeter-ping")]
+pub struct ManArgs {
+    /// The folder; it is created if it is not there
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+}

@@ -1,0 +1,614 @@
+//! Arguments of the commands that measure: `run`, a command for each pattern, and `follow`.
+
+use super::{words, words_of};
+use clap::Args;
+use std::path::PathBuf;
+use std::str::FromStr;
+use tripmeter_model::experiment::{Common, Mode};
+use tripmeter_model::plan::{Daemons, Raw};
+use tripmeter_model::{Pattern, Touch, Wait};
+
+/// Exit codes of all commands that measure.
+const CODES: &str = "Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no
+such file, 69 something is missing, 70 our fault, 73 cannot create, 75 some
+sub-experiments failed, messages were damaged (unless --allow-damage) or all
+were lost (unless --allow-loss), or a transport that was named is missing (the
+rest is there), 130 interrupted.";
+
+/// Long help: examples, then exit codes.
+macro_rules! examples {
+    ($($line:literal)+) => { concat!("Examples:\n", $("  ", $line, "\n",)+) };
+}
+
+fn with_codes(examples: &str) -> String {
+    format!("{examples}\n{CODES}")
+}
+
+/// Run an experiment: a preset or a file [default: quick]
+#[derive(Args)]
+#[command(after_help = examples!("tripmeter run" "tripmeter run iceperf -n 1000" "tripmeter run mine.toml --rounds 5"))]
+#[command(after_long_help = with_codes(examples!(
+    "tripmeter run                                every system here, in about a minute"
+    "tripmeter run iceperf -n 1000"
+    "tripmeter run iceperf --only iceoryx,uds"
+    "tripmeter run ecal --print > mine.toml"
+    "tripmeter run mine.toml --rounds 5 -o results/mine"
+)))]
+pub struct RunArgs {
+    /// The experiment; see `tripmeter list presets`
+    #[arg(value_name = "PRESET|FILE")]
+    pub experiment: Option<String>,
+    /// Measure these transports only
+    ///
+    /// Its sub-experiments of these are kept; others of the list are measured with its settings.
+    #[arg(long, value_name = "LIST")]
+    pub only: Vec<String>,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    #[command(flatten)]
+    pub running: RunningArgs,
+}
+
+/// Measure round trips
+#[derive(Args)]
+#[command(after_help = examples!("tripmeter ping uds tcp --payloads 1k,64k" "tripmeter ping 'uds/*' --wait block"))]
+#[command(after_long_help = with_codes(examples!(
+    "tripmeter ping uds tcp --payloads 1k..4M"
+    "tripmeter ping 'uds/*' --wait block -o results/sockets"
+    "tripmeter ping 'mq?packet=4096' --json"
+    "tripmeter ping fastdds/udp --profile mine.xml"
+    "tripmeter ping uds tcp --payloads 1k --rate 10,1000 -n 200"
+    "tripmeter ping shm --followers 3 --payloads 1k,64k"
+    "tripmeter ping iceoryx --rendezvous         with `tripmeter follow` in another terminal"
+)))]
+pub struct PingArgs {
+    #[command(flatten)]
+    pub transports: TransportArgs,
+    /// Round trips per second [default: closed loop]
+    ///
+    /// Several rates make a trial each.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub rate: Option<String>,
+    /// Receivers of every message, up to 64 [default: 1]
+    #[arg(long, value_name = "N")]
+    pub followers: Option<u32>,
+    /// Measure latency one way too
+    #[arg(long)]
+    pub one_way: bool,
+    #[command(flatten)]
+    pub bursts: BurstArgs,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    #[command(flatten)]
+    pub running: RunningArgs,
+}
+
+/// Measure latency one way, published at a rate (pattern channel)
+#[derive(Args)]
+#[command(after_help = examples!("tripmeter publish uds shm --topics 4 --rate 1000" "tripmeter publish shm --followers 8"))]
+#[command(after_long_help = with_codes(examples!(
+    "tripmeter publish uds shm --payloads 1k --topics 4 -n 5000"
+    "tripmeter publish tcp --rate 100,1000,10000 --wait block"
+    "tripmeter publish uds udp --publishers 4 --rate 250"
+    "tripmeter publish shm --followers 8 --rate 20"
+)))]
+pub struct PublishArgs {
+    #[command(flatten)]
+    pub transports: TransportArgs,
+    /// Messages per second of each publisher [default: 1000]
+    ///
+    /// Several rates make a trial each.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub rate: Option<String>,
+    /// Topics, each with a publishing thread [default: 1]
+    #[arg(long, value_name = "N")]
+    pub topics: Option<u32>,
+    /// Publishers of one topic [default: 1]
+    ///
+    /// Each has a link and a thread of its own.
+    #[arg(long, value_name = "N")]
+    pub publishers: Option<u32>,
+    /// Subscribers, up to 512 [default: 1]
+    #[arg(long, value_name = "N")]
+    pub followers: Option<u32>,
+    #[command(flatten)]
+    pub bursts: BurstArgs,
+    #[command(flatten)]
+    pub cpus: CpusArgs,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    #[command(flatten)]
+    pub running: RunningArgs,
+}
+
+/// Measure calls: a request and its answer (pattern rpc)
+#[derive(Args)]
+#[command(after_help = examples!("tripmeter call uds tcp --clients 1,4,8" "tripmeter call grpc --rate 1000"))]
+#[command(after_long_help = with_codes(examples!(
+    "tripmeter call uds tcp --payloads 1k --clients 1,4,8"
+    "tripmeter call grpc http --rate 1000 --clients 4"
+    "tripmeter call uds --demand 4 --recovery 5"
+)))]
+pub struct CallArgs {
+    #[command(flatten)]
+    pub transports: TransportArgs,
+    /// Calls per second of each client [default: closed loop]
+    ///
+    /// Several rates make a trial each.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub rate: Option<String>,
+    /// Clients in parallel [default: 1]
+    ///
+    /// Several numbers make a sub-experiment each.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub clients: Option<String>,
+    /// Measure latency of requests one way too
+    #[arg(long)]
+    pub one_way: bool,
+    #[command(flatten)]
+    pub bursts: BurstArgs,
+    #[command(flatten)]
+    pub cpus: CpusArgs,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    #[command(flatten)]
+    pub running: RunningArgs,
+}
+
+/// Measure messages per second, and what is lost
+#[derive(Args)]
+#[command(after_help = examples!("tripmeter throughput uds shm" "tripmeter throughput udp --loss-bound 0.5%"))]
+#[command(after_long_help = with_codes(examples!(
+    "tripmeter throughput uds shm --payloads 1k,64k"
+    "tripmeter throughput udp --loss-bound 0.5% --duration 2"
+    "tripmeter throughput tcp --rate 1000,max"
+    "tripmeter throughput tcp --demand 100,1000 --recovery 5,10"
+)))]
+pub struct ThroughputArgs {
+    #[command(flatten)]
+    pub transports: TransportArgs,
+    /// Messages per second, or max [default: max]
+    ///
+    /// Several rates make a trial each.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub rate: Option<String>,
+    /// Find the highest rate with this loss: 0, 0.5%
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    pub loss_bound: Option<String>,
+    /// Longest trial [default: 1, or none with -n]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub duration: Option<f64>,
+    /// Receivers of every message, up to 64 [default: 1]
+    #[arg(long, value_name = "N")]
+    pub followers: Option<u32>,
+    /// Measure latency one way too
+    ///
+    /// It costs a clock reading per message.
+    #[arg(long)]
+    pub one_way: bool,
+    #[command(flatten)]
+    pub bursts: BurstArgs,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    #[command(flatten)]
+    pub running: RunningArgs,
+}
+
+/// Publish a recording again, at its times and sizes
+#[derive(Args)]
+#[command(after_help = examples!("tripmeter replay drive.mcap uds shm" "tripmeter replay drive.mcap grpc --as-calls"))]
+#[command(after_long_help = with_codes(examples!(
+    "tripmeter replay drive.mcap uds shm"
+    "tripmeter replay drive.mcap ros2/shm --speed 2"
+    "tripmeter replay drive.mcap grpc --as-calls"
+)))]
+pub struct ReplayArgs {
+    /// The recording, in MCAP as ROS 2 and Foxglove write it
+    #[arg(value_name = "FILE.mcap")]
+    pub recording: PathBuf,
+    #[command(flatten)]
+    pub transports: TransportArgs,
+    /// Play it so many times faster [default: 1]
+    ///
+    /// 0.001 to 1000.
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
+    pub speed: Option<f64>,
+    /// Make a call of each message; each topic is a client
+    #[arg(long)]
+    pub as_calls: bool,
+    /// Measure latency of requests one way too
+    #[arg(long, requires = "as_calls")]
+    pub one_way: bool,
+    /// Subscribers, up to 512 [default: 1]
+    #[arg(long, value_name = "N", conflicts_with = "as_calls")]
+    pub followers: Option<u32>,
+    #[command(flatten)]
+    pub cpus: CpusArgs,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    #[command(flatten)]
+    pub running: RunningArgs,
+}
+
+/// Measure the calls of a logger, and count its lines
+#[derive(Args)]
+#[command(after_help = examples!("tripmeter logger" "tripmeter logger spdlog 'write/*' --payloads 32..8k"))]
+#[command(after_long_help = with_codes(examples!(
+    "tripmeter logger"
+    "tripmeter logger spdlog 'write/*' --payloads 32..8k -n 1000"
+)))]
+pub struct LoggerArgs {
+    #[command(flatten)]
+    pub transports: TransportArgs,
+    #[command(flatten)]
+    pub cpus: CpusArgs,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    #[command(flatten)]
+    pub running: RunningArgs,
+}
+
+/// Answer a measuring command that waits with --rendezvous
+#[derive(Args)]
+#[command(after_help = examples!("tripmeter follow" "tripmeter follow --rendezvous=lab --timeout 600"))]
+#[command(after_long_help = "Examples:
+  tripmeter follow                     in one terminal,
+  tripmeter ping uds --rendezvous      in another, in either order
+  tripmeter follow --rendezvous=lab --timeout 600
+
+The follower takes its settings from the leader, and ends when the leader's
+experiment is over.
+
+Exit codes: 0 good, 64 wrong usage, 69 no leader came, 70 our fault, 130
+interrupted.")]
+pub struct FollowArgs {
+    /// Where leader and follower meet
+    #[arg(long = "rendezvous", value_name = "NAME", default_value = "default")]
+    pub name: String,
+    /// Seconds to wait for a leader
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub timeout: u32,
+    #[command(flatten)]
+    pub plugins: PluginArgs,
+}
+
+/// Which transports are measured.
+#[derive(Args)]
+pub struct TransportArgs {
+    /// SYSTEM[/VARIANT][?KEY=VALUE&...] [default: all here]
+    ///
+    /// `tripmeter list` lists them. `uds/*` stands for every variant of a system, `*` for every system here.
+    #[arg(value_name = "TRANSPORT")]
+    pub names: Vec<String>,
+}
+
+/// Messages in bursts.
+#[derive(Args, Clone, Default)]
+pub struct BurstArgs {
+    /// Send bursts of so many messages
+    ///
+    /// Several numbers make a trial each, after the rates. All of a burst are due when it begins, and the bursts of all topics and clients begin together; under `throughput`
+    /// they are sent one after the other.
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub demand: Option<String>,
+    /// Milliseconds from the begin of a burst to the begin of the next [default: 5]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
+    pub recovery: Option<String>,
+}
+
+/// The cores of both sides.
+#[derive(Args, Clone, Default)]
+pub struct CpusArgs {
+    /// CPUs that both processes are confined to, as 0-2; the kernel chooses
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
+    pub cpus: Option<String>,
+}
+
+/// How a message is measured, whatever the pattern.
+#[derive(Args, Clone, Default)]
+pub struct MeasuringArgs {
+    /// Payloads: 1k,64k,4M or 1k..4M; k = 1024 bytes
+    ///
+    /// A range doubles from its first size to its last.
+    #[arg(long, value_name = "LIST")]
+    pub payloads: Option<String>,
+    /// Samples per payload
+    ///
+    /// Round trips; messages of each topic; calls of each client.
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
+    pub samples: Option<u64>,
+    /// Wait by poll, block or callback
+    #[arg(long, hide_possible_values = true, value_parser = words::<Wait>(&["poll", "block", "callback"]))]
+    pub wait: Option<Wait>,
+    /// Touch the payload behind the 16-byte header: nothing, its first cache line, or all of it
+    #[arg(long, value_parser = words::<Touch>(&["none", "header", "full"]), hide_short_help = true)]
+    pub touch: Option<Touch>,
+    /// Messages before the samples, not counted [default: 1000 or a tenth of the samples, whichever is less]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
+    pub warmup: Option<u64>,
+    /// Longest time of one payload
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
+    pub time_cap: Option<f64>,
+    /// Time without an answer after which a message is lost, or a call timed out [default: 1, of calls 3]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
+    pub loss_timeout: Option<f64>,
+    /// The leader's CPU, or `none` to leave it to the kernel [default: apart from the follower's]
+    #[arg(long, value_name = "CPU", hide_short_help = true)]
+    pub leader_cpu: Option<Cpu>,
+    /// The CPU of the followers, or `none`
+    #[arg(long, value_name = "CPU", hide_short_help = true)]
+    pub follower_cpu: Option<Cpu>,
+    /// Attempts at a payload whose core-to-core probe changes: 1 to 3 [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
+    pub attempts: Option<u32>,
+    /// Do not look for hiccups before and after, which keeps all CPUs busy for 0.2 to 1 s
+    #[arg(long, hide_short_help = true)]
+    pub no_spin: bool,
+    /// Seed of the random order
+    #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
+    pub seed: Option<u64>,
+    /// What is kept of every sample, besides histograms
+    #[arg(long, value_parser = words_of(&[("csv", Raw::Csv), ("none", Raw::None)]), hide_short_help = true)]
+    pub raw: Option<Raw>,
+    /// Start daemons that are not running (and stop them), or require that they run
+    #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]), hide_short_help = true)]
+    pub daemons: Option<Daemons>,
+}
+
+/// What every measuring command but `ab` has.
+#[derive(Args)]
+pub struct RunningArgs {
+    /// Repeat everything
+    ///
+    /// Each round has fresh processes and a random order.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub rounds: Option<u32>,
+    /// Do not measure the floor, our own shared memory, beside the others
+    #[arg(long, hide_short_help = true)]
+    pub no_floor: bool,
+    /// A profile in the system's own format, for every transport that has a setting `profile`
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub profile: Option<PathBuf>,
+    #[command(flatten)]
+    pub allowed: AllowedArgs,
+    /// Measure nothing where `tripmeter doctor` warns or fails; the exit code is 1 then
+    #[arg(long, conflicts_with = "no_spin", hide_short_help = true)]
+    pub strict: bool,
+    /// Print the experiment file, measure nothing
+    ///
+    /// `tripmeter run FILE` runs it.
+    #[arg(long)]
+    pub print: bool,
+    /// Wait for a follower started by hand: `tripmeter follow`
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "default",
+        hide_short_help = true)]
+    pub rendezvous: Option<String>,
+    /// Seconds to wait for that follower
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "rendezvous", hide_short_help = true)]
+    pub rendezvous_timeout: u32,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub plugins: PluginArgs,
+}
+
+/// What is no failure of a run.
+#[derive(Args, Clone, Copy, Default)]
+pub struct AllowedArgs {
+    /// All messages of a payload may be lost: the exit code stays 0
+    #[arg(long, hide_short_help = true)]
+    pub allow_loss: bool,
+    /// Messages may be damaged: the exit code stays 0, and no results are left out
+    #[arg(long, hide_short_help = true)]
+    pub allow_damage: bool,
+}
+
+/// Where results go and what is printed.
+#[derive(Args, Default)]
+pub struct OutputArgs {
+    /// Results folder [default: results/<date and time>]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print the results as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub shown: ShownArgs,
+}
+
+/// How much the first screen shows.
+#[derive(Args, Clone, Copy, Default)]
+#[command(next_help_heading = "First screen")]
+pub struct ShownArgs {
+    /// Print every figure, one line for each payload
+    #[arg(long)]
+    pub wide: bool,
+    /// Print confidence intervals at 95 % below the figures
+    #[arg(long)]
+    pub intervals: bool,
+    /// Print every note, not one line for each kind
+    #[arg(long)]
+    pub notes: bool,
+    /// Print what the columns mean
+    #[arg(long)]
+    pub legend: bool,
+}
+
+/// Transports that do not come with the program.
+#[derive(Args, Default)]
+pub struct PluginArgs {
+    /// A transport of your own: a shared library built against tripmeter_transport.h; may be repeated
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub plugin: Vec<PathBuf>,
+}
+
+/// A CPU, or none in particular.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cpu {
+    Any,
+    Number(usize),
+}
+
+impl FromStr for Cpu {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Cpu::Any),
+            _ => text.parse().map(Cpu::Number).map_err(|_| "write the number of a CPU, or none".to_owned()),
+        }
+    }
+}
+
+/// Where an experiment comes from, before flags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Written {
+    /// Flags only.
+    #[default]
+    Flags,
+    /// It ships with the program.
+    Preset(String),
+    /// A file in TOML.
+    File(PathBuf),
+}
+
+/// What a command asks to be measured, whatever its flags are.
+#[derive(Clone, Default)]
+pub struct ExperimentArgs {
+    pub written: Written,
+    /// Transports; with a preset or file, of which its sub-experiments are kept.
+    pub transports: Vec<String>,
+    /// What flags say of the pattern.
+    pub common: Common,
+    /// A recording and its speed.
+    pub recording: Option<(PathBuf, f64)>,
+    pub cpus: Option<String>,
+    pub profile: Option<PathBuf>,
+    pub rounds: Option<u32>,
+    pub no_floor: bool,
+    pub allowed: AllowedArgs,
+    pub measuring: MeasuringArgs,
+}
+
+impl ExperimentArgs {
+    /// The preset of that name, or else the file.
+    pub fn written(experiment: &str, measuring: &MeasuringArgs) -> Self {
+        let is_preset = crate::embedded::presets().iter().any(|(name, _)| *name == experiment);
+        let is_file = !is_preset && (experiment.contains(['/', '.']) || PathBuf::from(experiment).exists());
+        let written = if is_file { Written::File(experiment.into()) } else { Written::Preset(experiment.to_owned()) };
+        Self { written, measuring: measuring.clone(), ..Self::default() }
+    }
+
+    /// A pattern over transports, all that can run here if none is named.
+    fn of(transports: &TransportArgs, common: Common, measuring: &MeasuringArgs, running: &RunningArgs) -> Self {
+        Self { transports: transports.names.clone(), common, measuring: measuring.clone(), ..Self::default() }
+            .with(running)
+    }
+
+    fn with(self, running: &RunningArgs) -> Self {
+        Self {
+            profile: running.profile.clone(),
+            rounds: running.rounds,
+            no_floor: running.no_floor,
+            allowed: running.allowed,
+            ..self
+        }
+    }
+}
+
+impl RunArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let named = self.experiment.as_deref().unwrap_or("quick");
+        let written = ExperimentArgs::written(named, &self.measuring);
+        ExperimentArgs { transports: self.only.clone(), ..written }.with(&self.running)
+    }
+}
+
+/// The rate and the bursts of a pattern.
+fn paced(pattern: Pattern, rate: &Option<String>, bursts: &BurstArgs) -> Common {
+    Common {
+        pattern: Some(pattern),
+        rate: rate.clone(),
+        demand: bursts.demand.clone(),
+        recovery_ms: bursts.recovery.clone(),
+        ..Common::default()
+    }
+}
+
+impl PingArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common {
+            followers: self.followers,
+            one_way: self.one_way.then_some(true),
+            ..paced(Pattern::PingPong, &self.rate, &self.bursts)
+        };
+        ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+    }
+}
+
+impl PublishArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common {
+            topics: self.topics,
+            publishers: self.publishers,
+            followers: self.followers,
+            ..paced(Pattern::Channel, &self.rate, &self.bursts)
+        };
+        let cpus = self.cpus.cpus.clone();
+        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+    }
+}
+
+impl CallArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let is_paced = self.rate.is_some() || self.bursts.demand.is_some();
+        let common = Common {
+            clients: self.clients.clone(),
+            one_way: self.one_way.then_some(true),
+            mode: is_paced.then_some(Mode::FixedFreq),
+            ..paced(Pattern::Rpc, &self.rate, &self.bursts)
+        };
+        let cpus = self.cpus.cpus.clone();
+        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+    }
+}
+
+impl ThroughputArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common {
+            loss_bound: self.loss_bound.clone(),
+            duration_s: self.duration,
+            followers: self.followers,
+            one_way: self.one_way.then_some(true),
+            ..paced(Pattern::Throughput, &self.rate, &self.bursts)
+        };
+        ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+    }
+}
+
+impl ReplayArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common {
+            pattern: Some(if self.as_calls { Pattern::Rpc } else { Pattern::Channel }),
+            one_way: self.one_way.then_some(true),
+            followers: self.followers,
+            ..Common::default()
+        };
+        ExperimentArgs {
+            cpus: self.cpus.cpus.clone(),
+            recording: Some((self.recording.clone(), self.speed.unwrap_or(1.0))),
+            ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+        }
+    }
+}
+
+impl LoggerArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common { pattern: Some(Pattern::Log), ..Common::default() };
+        let cpus = self.cpus.cpus.clone();
+        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+    }
+}

@@ -1,0 +1,120 @@
+//! Arguments of `tripmeter show` and `tripmeter export`.
+
+use super::measure::ShownArgs;
+use super::words_of;
+use clap::Args;
+use std::path::PathBuf;
+use tripmeter_model::experiment::TableKind;
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableFormat {
+    /// Columns of text.
+    Text,
+    /// A Markdown table.
+    Markdown,
+    /// Numbers in the units of their figures, with their intervals and marks.
+    Json,
+    /// The same, one row each.
+    Csv,
+}
+
+/// Print the tables of results folders
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter show results/2026-01-31_12-00-00 --wide
+  tripmeter show results/* --tables iceperf")]
+#[command(after_long_help = "Examples:
+  tripmeter show results/2026-01-31_12-00-00
+  tripmeter show results/2026-01-31_12-00-00 --wide
+  tripmeter show results/* --tables iceperf
+  tripmeter show results/a results/b --tables ecal
+
+The table `ecal` takes its columns from all folders given, and names the folder
+of each. `tripmeter export` writes the same tables as CSV, JSON or Markdown.
+
+Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder.")]
+pub struct ShowArgs {
+    /// Results folders
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+    #[command(flatten)]
+    pub tables: TablesArgs,
+    #[command(flatten)]
+    pub shown: ShownArgs,
+}
+
+/// Which tables are printed.
+#[derive(Args)]
+pub struct TablesArgs {
+    /// Tables [default: those of the run's preset, else screen]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
+            ("screen", TableKind::Screen), ("all", TableKind::All), ("figures", TableKind::Figures)]))]
+    pub tables: Vec<TableKind>,
+}
+
+/// What results are written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// Tables for other programs and for pages.
+    Table(TableFormat),
+    /// Plots.
+    Plots(tripmeter_report::plots::Format),
+}
+
+/// Write results as CSV, JSON or Markdown tables, or as plots
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter export results/new --format csv > new.csv
+  tripmeter export results/new --format svg -o plots")]
+#[command(after_long_help = "Examples:
+  tripmeter export results/new --format csv > new.csv
+  tripmeter export results/new --format json --tables iceperf
+  tripmeter export results/new --format markdown --tables all
+  tripmeter export results/new --format svg -o plots
+  tripmeter export results/monday results/tuesday --format png -o plots --log
+
+csv, json and markdown are tables, by default `figures`: every figure by its
+address. Several folders or tables make one JSON array of objects with
+`folder`, `table` and `blocks`. CSV is of one table of one folder, or of
+`figures` of several folders, which has a column `folder` then.
+
+png and svg are plots, for the patterns that were measured, with a line for
+each transport:
+  channel_latency_by_size...     average latency one way (service time) over payloads
+  channel_latency_by_topics...   the same over numbers of topics
+  rpc_latency_by_size...         average round trip (service time) over payloads
+  rpc_latency_by_clients...      the same over numbers of clients
+  rpc_qps_by_size...             calls per second in a closed loop over payloads
+  log_latency_by_size            average time of a call of the logger over payloads (logarithmic)
+A plot needs two payloads, or two numbers of topics or clients. Of several
+rounds it shows medians, from six on with their intervals. Measuring commands
+draw the same into `plots` in their results folder where the table `aimrt` is
+printed.
+
+Exit codes: 0 good, 64 wrong usage, 65 wrong data or nothing to plot, 66 no
+such folder, 73 cannot create.")]
+pub struct ExportArgs {
+    /// Results folders
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+    /// What to write
+    #[arg(long, value_name = "FORMAT", required = true,
+        value_parser = words_of(&[("csv", ExportFormat::Table(TableFormat::Csv)),
+            ("json", ExportFormat::Table(TableFormat::Json)), ("markdown", ExportFormat::Table(TableFormat::Markdown)),
+            ("png", ExportFormat::Plots(tripmeter_report::plots::Format::Png)),
+            ("svg", ExportFormat::Plots(tripmeter_report::plots::Format::Svg))]))]
+    pub format: ExportFormat,
+    /// The file of tables [default: standard output], or the folder of plots [default: `plots` in the results folder]
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// Tables [default: figures]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
+            ("screen", TableKind::Screen), ("all", TableKind::All), ("figures", TableKind::Figures)]))]
+    pub tables: Vec<TableKind>,
+    /// Draw latencies on a logarithmic axis
+    #[arg(long)]
+    pub log: bool,
+}

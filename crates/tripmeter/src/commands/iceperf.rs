@@ -1,0 +1,52 @@
+//! `tripmeter iceperf`: iceperf's benchmark with its own flags.
+
+use super::run::{self, Asked};
+use crate::args::{
+    Benchmark, ExperimentArgs, FollowArgs, IceperfArgs, IceperfCommand, IceperfLeaderArgs, MeasuringArgs, OutputArgs,
+    PluginArgs, Technology,
+};
+use crate::error::CliError;
+use std::time::Duration;
+use tripmeter_engine::Followers;
+use tripmeter_model::exit;
+
+/// Where leader and follower meet.
+const RENDEZVOUS: &str = "iceperf";
+/// How long either waits for the other, in seconds.
+const PATIENCE: u32 = 600;
+
+/// `tripmeter iceperf leader` and `tripmeter iceperf follower`
+pub fn iceperf(args: &IceperfArgs) -> Result<u8, CliError> {
+    match &args.command {
+        IceperfCommand::Leader(args) => leader(args),
+        IceperfCommand::Follower(_) => {
+            run::follow(&FollowArgs { name: RENDEZVOUS.to_owned(), timeout: PATIENCE, plugins: PluginArgs::default() })
+        }
+    }
+}
+
+fn leader(args: &IceperfLeaderArgs) -> Result<u8, CliError> {
+    if args.benchmark == Benchmark::Throughput {
+        let text = "iceperf never had a benchmark of throughput; `tripmeter throughput` measures it, or leave -b out";
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let measuring = MeasuringArgs { samples: Some(args.samples), ..MeasuringArgs::default() };
+    let transports = match args.technology {
+        Technology::All => None,
+        Technology::IceoryxCpp => Some("iceoryx"),
+        Technology::IceoryxC => Some("iceoryx-c"),
+        Technology::MessageQueue => Some("mq"),
+        Technology::UnixDomainSocket => Some("uds"),
+    };
+    let experiment = ExperimentArgs {
+        transports: transports.into_iter().map(str::to_owned).collect(),
+        ..ExperimentArgs::written("iceperf", &measuring)
+    };
+    run::measure(&Asked {
+        experiment: &experiment,
+        output: &OutputArgs::default(),
+        plugins: &PluginArgs::default(),
+        followers: Followers::ByHand { rendezvous: RENDEZVOUS.to_owned(), wait: Duration::from_secs(PATIENCE.into()) },
+        is_strict: false,
+    })
+}

@@ -1,0 +1,189 @@
+//! `tripmeter install SYSTEM...`: Debian packages, Python packages, and the plugin.
+
+mod python;
+
+use crate::args::InstallArgs;
+use crate::error::CliError;
+use crate::{embedded, experiment, output};
+use python::PythonEnvironment;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tripmeter_engine::suggest::did_you_mean;
+use tripmeter_model::exit;
+use tripmeter_model::sidecar::Sidecar;
+
+/// Builds plugins, in the project's sources.
+const BUILD: &str = "scripts/build-transports.sh";
+
+/// Prints what will be done, and does it.
+///
+/// # Errors
+/// The first step that fails, and what to do.
+pub fn install(args: &InstallArgs) -> Result<u8, CliError> {
+    let sidecars = embedded::sidecars();
+    let is_wanted = |sidecar: &&Sidecar| match args.python {
+        true => !sidecar.python_packages.is_empty(),
+        false => !sidecar.build.is_empty(),
+    };
+    let chosen: Vec<&Sidecar> = match args.all {
+        true => sidecars.iter().filter(is_wanted).collect(),
+        false => args.systems.iter().map(|system| find(&sidecars, system)).collect::<Result<_, _>>()?,
+    };
+    let data = experiment::data_folder().ok_or_else(|| {
+        let text = "neither XDG_DATA_HOME nor HOME is set; set one, so that there is a place to install to";
+        CliError::new(exit::CANNOT_CREATE, text)
+    })?;
+    let steps = Steps::new(args, &chosen, &data)?;
+    if !args.quiet || args.dry_run {
+        steps.say();
+    }
+    if !args.dry_run {
+        steps.take(args.quiet)?;
+    }
+    Ok(exit::GOOD)
+}
+
+fn find<'a>(sidecars: &'a [Sidecar], system: &str) -> Result<&'a Sidecar, CliError> {
+    let found = sidecars.iter().find(|sidecar| sidecar.system == system || sidecar.aliases.iter().any(|a| a == system));
+    found.ok_or_else(|| {
+        let hint = did_you_mean(system, sidecars.iter().map(|sidecar| sidecar.system.as_str()));
+        CliError::new(exit::USAGE, format!("unknown transport '{system}'{hint}; `tripmeter list` lists them"))
+    })
+}
+
+/// What is to be done for some systems.
+struct Steps<'a> {
+    /// Debian packages that are missing.
+    packages: Vec<&'a str>,
+    /// Python environments that are missing or old, and where.
+    python: Vec<(&'a Sidecar, PathBuf)>,
+    /// Python environments that are there.
+    finished: Vec<PathBuf>,
+    /// Systems whose plugins are built, there.
+    plugins: Vec<&'a str>,
+    source: Option<PathBuf>,
+}
+
+impl<'a> Steps<'a> {
+    fn new(args: &InstallArgs, chosen: &[&'a Sidecar], data: &Path) -> Result<Self, CliError> {
+        let environments = chosen.iter().filter(|sidecar| !sidecar.python_packages.is_empty());
+        let environments = environments.map(|&sidecar| (sidecar, data.join("python").join(&sidecar.system)));
+        let (finished, python): (Vec<_>, Vec<_>) =
+            environments.partition(|(sidecar, folder)| PythonEnvironment { sidecar, folder }.is_finished());
+        let finished = finished.into_iter().map(|(_, folder)| folder).collect();
+        if args.python {
+            let none = |sidecar: &&&Sidecar| sidecar.python_packages.is_empty();
+            if let Some(sidecar) = chosen.iter().find(none) {
+                let text = format!("'{}' needs no Python packages; leave --python out", sidecar.system);
+                return Err(CliError::new(exit::USAGE, text));
+            }
+            return Ok(Self { packages: Vec::new(), python, finished, plugins: Vec::new(), source: None });
+        }
+        let plugins: Vec<&str> =
+            chosen.iter().filter(|one| !one.build.is_empty()).map(|one| one.system.as_str()).collect();
+        let source = source(args)?;
+        if source.is_none() && !plugins.is_empty() {
+            let text = format!(
+                "the plugins of {} are built from the project's sources, which are not beside this program; name their \
+                 folder (--source DIR), or ask for Python packages only (--python)",
+                plugins.join(", ")
+            );
+            return Err(CliError::new(exit::UNAVAILABLE, text));
+        }
+        let mut packages: Vec<&str> = chosen
+            .iter()
+            .flat_map(|sidecar| &sidecar.packages)
+            .map(String::as_str)
+            .filter(|one| !is_there(one))
+            .collect();
+        packages.sort_unstable();
+        packages.dedup();
+        Ok(Self { packages, python, finished, plugins, source })
+    }
+
+    fn say(&self) {
+        if !self.packages.is_empty() {
+            output::say(&format!("Debian packages, by apt-get: {}", self.packages.join(" ")));
+        }
+        for (sidecar, folder) in &self.python {
+            let count = sidecar.python_packages.len();
+            output::say(&format!("Python packages of {}: {count}, in '{}'", sidecar.system, folder.display()));
+        }
+        if let (false, Some(source)) = (self.plugins.is_empty(), &self.source) {
+            output::say(&format!("plugins, by '{}': {}", source.join(BUILD).display(), self.plugins.join(" ")));
+        }
+        if self.packages.is_empty() && self.python.is_empty() && self.plugins.is_empty() {
+            output::say("everything is there");
+        }
+    }
+
+    fn take(&self, quiet: bool) -> Result<(), CliError> {
+        if !self.packages.is_empty() {
+            install_packages(&self.packages)?;
+        }
+        for (sidecar, folder) in &self.python {
+            PythonEnvironment { sidecar, folder }.make(quiet)?;
+            output::print(&format!("{}\n", folder.display()))?;
+        }
+        for folder in &self.finished {
+            output::print(&format!("{}\n", folder.display()))?;
+        }
+        match &self.source {
+            Some(source) if !self.plugins.is_empty() => build(source, &self.plugins),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The project's sources: those named, or those that this program was built in.
+fn source(args: &InstallArgs) -> Result<Option<PathBuf>, CliError> {
+    let is_source = |folder: &Path| folder.join(BUILD).is_file();
+    if let Some(folder) = &args.source {
+        return match is_source(folder) {
+            true => Ok(Some(folder.clone())),
+            false => {
+                let text = format!("'{}' has no {BUILD}; name the folder of the project's sources", folder.display());
+                Err(CliError::new(exit::NO_INPUT, text))
+            }
+        };
+    }
+    let program = experiment::program()?;
+    Ok(program.ancestors().skip(1).find(|folder| is_source(folder)).map(Path::to_path_buf))
+}
+
+/// Whether a Debian package is installed; false where there is no dpkg.
+fn is_there(package: &str) -> bool {
+    let asked =
+        Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", package]).stderr(Stdio::null()).output();
+    asked.is_ok_and(|output| output.stdout == b"installed")
+}
+
+/// Installs Debian packages, as root or by sudo.
+fn install_packages(packages: &[&str]) -> Result<(), CliError> {
+    let line = format!("apt-get install --no-install-recommends {}", packages.join(" "));
+    let unavailable = |why: &str| CliError::new(exit::UNAVAILABLE, format!("{why}; as root: {line}"));
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    let asked = ["apt-get", "install", "-q", "-y", "--no-install-recommends"];
+    let words = [if is_root { &[][..] } else { &["sudo", "-n"] }, &asked, packages].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    // Data goes to standard output, and this is none.
+    command.stdout(std::io::stderr());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(unavailable(&format!("Debian packages are not installed: `{}` failed ({status})", words[0]))),
+        Err(error) => Err(unavailable(&format!("Debian packages are not installed: `{}`: {error}", words[0]))),
+    }
+}
+
+/// Builds plugins by the project's own script.
+fn build(source: &Path, plugins: &[&str]) -> Result<(), CliError> {
+    let script = source.join(BUILD);
+    let status = Command::new(&script).args(plugins).stdin(Stdio::null()).stdout(std::io::stderr()).status();
+    let failed = |why: String| CliError::new(exit::UNAVAILABLE, format!("'{}' {why}", script.display()));
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(format!("failed ({status}); what is missing stands above"))),
+        Err(error) => Err(failed(format!("cannot be started: {error}"))),
+    }
+}
