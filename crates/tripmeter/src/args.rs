@@ -15,7 +15,7 @@ pub use ab::AbArgs;
 pub use doctor::DoctorArgs;
 pub use eprosima::{CompareSubexperimentsArgs, EprosimaArgs, EprosimaCommand, JobArgs, ProcessArgs, PruneArgs};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
-pub use machine::{CompletionsArgs, InstallArgs, ListArgs, Listed, ManArgs};
+pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
     AllowedArgs, CallArgs, Cpu, ExperimentArgs, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs,
     PluginArgs, PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, Written,
